@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.milvus import milvus_server, why_not
+from tests.support.milvus import milvus_server, reason_unavailable
 
 if TYPE_CHECKING:
     from index.milvus.folder import MilvusFolder
@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def milvus_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Milvus server that all tests share."""
-    reason = why_not()
+    reason = reason_unavailable()
     if reason is not None:
         pytest.skip(reason)
     with milvus_server(tmp_path_factory.mktemp("milvus")) as uri:

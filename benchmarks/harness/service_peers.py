@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.harness.service_corpus import N_BITS, Corpus, K
 from encoder.codes import Codes
-from tests.support.milvus import milvus_server, why_not
+from tests.support.milvus import milvus_server, reason_unavailable
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 900.0
@@ -42,7 +42,7 @@ class System(NamedTuple):
 @contextmanager
 def milvus(corpus: Corpus) -> Iterator[list[System]]:
     """Run a Milvus server that holds the codes; yield an empty list if none can be started."""
-    if reason := why_not():
+    if reason := reason_unavailable():
         print(f"milvus is left out: {reason}")
         yield []
         return

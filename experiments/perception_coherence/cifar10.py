@@ -74,7 +74,7 @@ ABLATED_WIDTHS = (0.5, 1.0, 2.0, 4.0)
 
 @dataclass(frozen=True)
 class Scale:
-    """The size of a run: `teacher` is widths, blocks and epochs; images are per class, None: all."""
+    """The size of a run: `teacher` is widths, blocks, epochs; images are per class, None: all."""
 
     teacher: tuple[tuple[int, ...], int, int]
     train: int | None

@@ -83,7 +83,7 @@ class Transfer:
 
 @dataclass(frozen=True)
 class TaughtImages:
-    """Images and their mirror images, with the teacher's outputs for modules.
+    """Images and their mirror images, with the teacher's outputs for both.
 
     ``x`` is float32[2, N, 3, 32, 32], the two views; ``features`` [2, N, E]; ``logits`` [2, N, 10].
     """

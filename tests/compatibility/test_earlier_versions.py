@@ -24,7 +24,7 @@ from index.records import Query
 from index.sqlite.store import Store
 from service.settings import Settings
 from tests.compatibility.write_fixtures import KILLED_AFTER, QUERIES, SMALL, TEXTS
-from tests.support.service import served
+from tests.support.service import running_service
 
 VERSIONS = sorted(path.parent for path in Path(__file__).parent.glob("*/expected.json"))
 # A logit may differ by this much where another processor adds in another order.
@@ -133,7 +133,7 @@ def test_an_export_is_imported(written: Path, expected: dict[str, Any]) -> None:
 
 def test_the_service_knows_its_keys_and_jobs(written: Path) -> None:
     key = (written / "key.txt").read_text().strip()
-    with served(written / "data", Settings(data_dir=written / "data")) as client:
+    with running_service(written / "data", Settings(data_dir=written / "data")) as client:
         assert client.get("/v1/jobs").status_code == 401
         client.headers["authorization"] = f"Bearer {key}"
         jobs = client.get("/v1/jobs").json()["jobs"]

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 from tests.support.console.browser import chromium
 from tests.support.console.chromium import CHROMIUM
 from tests.support.encoders import WORDS, random_texts
-from tests.support.service import finished, make_data_folder, served
+from tests.support.service import make_data_folder, running_service, wait_for_job
 
 SCRIPT = '<img src=x onerror="ran=1"><script>ran=1</script>\'"><svg onload=ran=1>&lt;b&gt;{{7*7}}'
 LABELS = ("bread", "algebra", SCRIPT)
@@ -30,14 +30,14 @@ def browser() -> Iterator[Browser]:
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """A service with a plain collection, one whose every text is a script, and an empty one."""
     folder: Path = make_data_folder(tmp_path_factory.mktemp("console"))
-    with served(folder) as client:
+    with running_service(folder) as client:
         fill(client, "plain", [f"document-{place}" for place in range(120)])
         fill(client, "hostile", [f"{SCRIPT} {place}" for place in range(60)])
         fill(client, "fresh", [f"fresh {place}" for place in range(40)])
         for name in ("plain", "hostile"):
-            finished(client, client.post(f"/v1/collections/{name}/map", json={"method": "pca"}))
+            wait_for_job(client, client.post(f"/v1/collections/{name}/map", json={"method": "pca"}))
             body = {"radius": 8}
-            finished(client, client.post(f"/v1/collections/{name}/duplicates", json=body))
+            wait_for_job(client, client.post(f"/v1/collections/{name}/duplicates", json=body))
         client.put("/v1/collections/empty", json={"n_bits": 16}).raise_for_status()
         yield client
 

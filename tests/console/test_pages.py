@@ -9,8 +9,8 @@ from pydantic import SecretStr
 
 from service.settings import Settings
 from tests.console.conftest import SCRIPT, fill
-from tests.support.console.browser import THEMES, WIDTHS, Seen, seen
-from tests.support.service import finished, make_data_folder, served
+from tests.support.console.browser import THEMES, WIDTHS, WatchedPage, watched_page
+from tests.support.service import make_data_folder, running_service, wait_for_job
 
 pytestmark = pytest.mark.console
 PAGES = {
@@ -37,7 +37,7 @@ def route(page: str, name: str, runs: dict[str, list[str]]) -> str:
 def test_every_page_fits_and_asks_nobody_else(
     browser: Browser, address: str, runs: dict[str, list[str]], width: int, theme: str
 ) -> None:
-    with seen(browser, address, width=width, theme=theme) as shown:
+    with watched_page(browser, address, width=width, theme=theme) as shown:
         for page in PAGES:
             shown.open(route(page, "plain", runs))
             assert shown.overflow() <= 0, f"{page} is wider than {width} pixels"
@@ -49,7 +49,7 @@ def test_every_page_fits_and_asks_nobody_else(
 def test_axe_finds_no_violation(
     browser: Browser, address: str, runs: dict[str, list[str]], page: str, theme: str
 ) -> None:
-    with seen(browser, address, theme=theme, bypass_csp=True) as shown:
+    with watched_page(browser, address, theme=theme, bypass_csp=True) as shown:
         shown.open(route(page, "plain", runs))
         assert shown.violations() == []
 
@@ -58,21 +58,21 @@ def test_axe_finds_no_violation(
 def test_text_is_never_markup(
     browser: Browser, address: str, runs: dict[str, list[str]], page: str
 ) -> None:
-    with seen(browser, address) as shown:
+    with watched_page(browser, address) as shown:
         shown.open(route(page, "hostile", runs))
         shown.check()
         assert shown.page.locator("main img, main script, main b svg").count() == 0
 
 
 def test_a_search_shows_ids_as_they_are(browser: Browser, address: str) -> None:
-    with seen(browser, address) as shown:
+    with watched_page(browser, address) as shown:
         shown.open("search?collection=hostile&q=bread")
         expect(shown.page.locator(".hit .id").first).to_contain_text(SCRIPT)
         shown.check()
 
 
 def test_two_rankings_lie_side_by_side(browser: Browser, address: str) -> None:
-    with seen(browser, address) as shown:
+    with watched_page(browser, address) as shown:
         page = shown.page
         shown.open("search?collection=plain&q=bread")
         page.get_by_label("beside another").check()
@@ -87,7 +87,7 @@ def test_the_address_has_the_query_that_was_searched_for_last(
 ) -> None:
     path = "/v1/collections/plain/documents:scroll"
     code = client.post(path, json={"limit": 1}).json()["documents"][0]["code"]
-    with seen(browser, address) as shown:
+    with watched_page(browser, address) as shown:
         page = shown.page
         shown.open(f"search?collection=plain&code={code}")
         page.get_by_role("button", name="Text", exact=True).click()
@@ -105,7 +105,7 @@ def test_the_address_has_the_query_that_was_searched_for_last(
 
 
 def test_a_search_tells_its_ranking_and_engine(browser: Browser, address: str) -> None:
-    with seen(browser, address) as shown:
+    with watched_page(browser, address) as shown:
         shown.open("search?collection=plain&q=bread&ranking=asymmetric")
         facts = shown.page.locator(".facts div")
         expect(facts.filter(has_text="Ranking")).to_contain_text("asymmetric")
@@ -115,7 +115,7 @@ def test_a_search_tells_its_ranking_and_engine(browser: Browser, address: str) -
 
 
 def test_enter_that_ends_a_composition_searches_for_nothing(browser: Browser, address: str) -> None:
-    with seen(browser, address) as shown:
+    with watched_page(browser, address) as shown:
         shown.open("search?collection=plain")
         query = shown.page.get_by_label("Query", exact=True)
         expect(query).to_have_attribute("spellcheck", "false")
@@ -132,7 +132,7 @@ def test_enter_that_ends_a_composition_searches_for_nothing(browser: Browser, ad
 def test_a_filter_is_built_by_clicking(
     browser: Browser, address: str, client: httpx.Client
 ) -> None:
-    with seen(browser, address) as shown:
+    with watched_page(browser, address) as shown:
         page = shown.page
         shown.open("search?collection=plain&q=bread")
         page.get_by_role("button", name="Add a condition").click()
@@ -154,7 +154,10 @@ def test_the_key_is_asked_for_and_kept_for_the_tab(
     keys = {role: SecretStr(role * 8 + "-" * 32) for role in ("read", "admin")}
     settings = Settings(read_key=keys["read"], admin_key=keys["admin"])
     folder = make_data_folder(tmp_path_factory.mktemp("keyed"))
-    with served(folder, settings) as client, seen(browser, str(client.base_url)) as shown:
+    with (
+        running_service(folder, settings) as client,
+        watched_page(browser, str(client.base_url)) as shown,
+    ):
         page = shown.page
         page.goto(f"{client.base_url}/console/")
         page.get_by_label("Key").fill("a wrong key")
@@ -172,7 +175,7 @@ def test_the_key_is_asked_for_and_kept_for_the_tab(
 
 
 def test_the_keyboard_reaches_a_search(browser: Browser, address: str) -> None:
-    with seen(browser, address) as shown:
+    with watched_page(browser, address) as shown:
         shown.open("search?collection=plain")
         page = shown.page
         page.get_by_label("Query").focus()
@@ -183,7 +186,7 @@ def test_the_keyboard_reaches_a_search(browser: Browser, address: str) -> None:
 
 
 def test_a_map_is_drawn_by_a_job_and_a_region_is_selected(browser: Browser, address: str) -> None:
-    with seen(browser, address) as shown:
+    with watched_page(browser, address) as shown:
         page = shown.page
         shown.open("map?collection=fresh")
         page.get_by_label("Layout").select_option("pca")
@@ -212,7 +215,7 @@ def test_a_map_is_drawn_by_a_job_and_a_region_is_selected(browser: Browser, addr
 
 
 def test_the_colours_are_the_systems_until_some_are_chosen(browser: Browser, address: str) -> None:
-    with seen(browser, address, theme="dark") as shown:
+    with watched_page(browser, address, theme="dark") as shown:
         page = shown.page
         shown.open("search?collection=plain")
         ground = "getComputedStyle(document.body).backgroundColor"
@@ -236,16 +239,16 @@ def test_the_colours_are_the_systems_until_some_are_chosen(browser: Browser, add
 def test_a_collection_made_meanwhile_can_be_gone_to(
     browser: Browser, address: str, client: httpx.Client
 ) -> None:
-    with seen(browser, address) as shown:
+    with watched_page(browser, address) as shown:
         page = shown.page
         shown.open("overview")
         fill(client, "zuletzt", [f"late-{place}" for place in range(20)])
-        finished(client, client.post("/v1/collections/zuletzt/map", json={"method": "pca"}))
+        wait_for_job(client, client.post("/v1/collections/zuletzt/map", json={"method": "pca"}))
         page.get_by_role("button", name="Refresh").click()
         page.get_by_role("link", name="zuletzt").click()
         expect(page.locator("main select").first).to_have_value("zuletzt")
         fill(client, "zuletzt", [f"later-{place}" for place in range(20)])
-        finished(client, client.post("/v1/collections/zuletzt/map", json={"method": "pca"}))
+        wait_for_job(client, client.post("/v1/collections/zuletzt/map", json={"method": "pca"}))
         page.get_by_role("link", name="Map").click()
         expect(page.locator("canvas")).to_be_visible()
         assert page.get_by_text("was written to since").count() == 0
@@ -253,7 +256,7 @@ def test_a_collection_made_meanwhile_can_be_gone_to(
 
 
 def test_the_map_is_moved_by_keys(browser: Browser, address: str) -> None:
-    with seen(browser, address) as shown:
+    with watched_page(browser, address) as shown:
         shown.open("map?collection=plain")
         shown.page.locator("canvas").focus()
         first = drawn_map(shown)
@@ -266,7 +269,7 @@ def test_the_map_is_moved_by_keys(browser: Browser, address: str) -> None:
         shown.check()
 
 
-def drawn_map(shown: Seen, other_than: str = "") -> str:
+def drawn_map(shown: WatchedPage, other_than: str = "") -> str:
     """Return the pixels of the map, as a data URL, once they are there and not `other_than`."""
     pixels = """before => {
       const canvas = document.querySelector("canvas");
@@ -284,7 +287,7 @@ def test_the_map_is_coloured_by_labels_set_by_hand_and_by_time(
         for place in range(50)
     ]
     client.put("/v1/collections/by-hand/labels", json={"labels": labels}).raise_for_status()
-    with seen(browser, address, bypass_csp=True) as shown:
+    with watched_page(browser, address, bypass_csp=True) as shown:
         page = shown.page
         shown.open("map?collection=by-hand")
         page.get_by_label("Time field").fill("year")
@@ -324,8 +327,8 @@ def test_a_map_without_labels_in_a_field_shows_those_set_by_hand(
     said = {"labels": [{"id": "d3", "label": "seen"}]}
     client.put(f"{path}/labels", json=said).raise_for_status()
     body = {"method": "pca", "time_field": "date"}
-    finished(client, client.post(f"{path}/map", json=body))
-    with seen(browser, address) as shown:
+    wait_for_job(client, client.post(f"{path}/map", json=body))
+    with watched_page(browser, address) as shown:
         shown.open("map?collection=unlabelled")
         expect(shown.page.get_by_role("button", name="seen 1")).to_be_visible()
         shown.page.get_by_role("button", name="Time", exact=True).click()
@@ -337,7 +340,7 @@ def test_a_map_without_labels_in_a_field_shows_those_set_by_hand(
 def test_an_evaluation_is_run_by_clicking_and_compared(
     browser: Browser, address: str, runs: dict[str, list[str]]
 ) -> None:
-    with seen(browser, address) as shown:
+    with watched_page(browser, address) as shown:
         page = shown.page
         shown.open("evaluation?collection=plain")
         before = page.locator("table").first.locator("tbody tr").count()
@@ -361,7 +364,7 @@ def test_both_answers_to_a_query_are_shown(
     browser: Browser, address: str, runs: dict[str, list[str]], name: str
 ) -> None:
     # Ids with white space have no run in TREC's format; the answers are searched for anew.
-    with seen(browser, address) as shown:
+    with watched_page(browser, address) as shown:
         shown.open(route("comparison", name, runs))
         shown.page.get_by_role("button", name="Both answers").first.click()
         expect(shown.page.locator(".pair .documents")).to_have_count(2)
@@ -373,7 +376,7 @@ def test_documents_are_labelled_by_keys_and_taken_back(
     browser: Browser, address: str, client: httpx.Client
 ) -> None:
     labels = "/v1/collections/fresh/labels"
-    with seen(browser, address) as shown:
+    with watched_page(browser, address) as shown:
         page = shown.page
         shown.open("judging?collection=fresh")
         page.get_by_label("Judge", exact=True).fill("ada")
@@ -400,7 +403,7 @@ def test_documents_are_labelled_by_keys_and_taken_back(
 
 
 def test_answers_are_judged_by_keys(browser: Browser, address: str, client: httpx.Client) -> None:
-    with seen(browser, address) as shown:
+    with watched_page(browser, address) as shown:
         page = shown.page
         shown.open("judging?collection=fresh&mode=answers")
         page.get_by_role("searchbox", name="Query").fill("bread")
@@ -427,7 +430,7 @@ def test_near_duplicates_are_found_and_deleted(
     codes = ["0000", "0001", "ffff", "0f0f"]
     documents = [{"id": f"{SCRIPT}{at}", "code": code} for at, code in enumerate(codes)]
     client.put(f"{path}/documents", json={"documents": documents}).raise_for_status()
-    with seen(browser, address) as shown:
+    with watched_page(browser, address) as shown:
         page = shown.page
         shown.open("duplicates?collection=twins")
         page.get_by_label("compare texts too").uncheck()
@@ -443,7 +446,7 @@ def test_near_duplicates_are_found_and_deleted(
 def test_who_left_the_page_is_not_called_back_when_a_job_is_done(
     browser: Browser, address: str
 ) -> None:
-    with seen(browser, address) as shown:
+    with watched_page(browser, address) as shown:
         page = shown.page
         shown.open("duplicates?collection=plain")
         states = {"finished": None, "state": "running"}
@@ -469,10 +472,10 @@ def test_what_a_role_may_not_do_is_not_offered(
     admin = {"x-api-key": "admin" * 8 + "-" * 32}
     settings = Settings(read_key=SecretStr(key), admin_key=SecretStr(admin["x-api-key"]))
     folder = make_data_folder(tmp_path_factory.mktemp("roles"))
-    with served(folder, settings) as client:
+    with running_service(folder, settings) as client:
         client.headers.update(admin)
         fill(client, "plain", [f"document-{place}" for place in range(40)])
-        with seen(browser, str(client.base_url), key=key) as shown:
+        with watched_page(browser, str(client.base_url), key=key) as shown:
             page = shown.page
             shown.open("judging?collection=plain&mode=retrain")
             expect(page.get_by_text("may look and not label")).to_be_visible()

@@ -21,9 +21,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from service.settings import Settings
-from tests.support.console.browser import THEMES, WIDTHS, Seen, seen
+from tests.support.console.browser import THEMES, WIDTHS, WatchedPage, watched_page
 from tests.support.encoders import random_texts
-from tests.support.service import ROOT, make_data_folder, served
+from tests.support.service import ROOT, make_data_folder, running_service
 
 pytestmark = pytest.mark.console
 
@@ -53,7 +53,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         pytest.skip("needs demo-data; run hummingbit demo --no-serve")
     folder = tmp_path_factory.mktemp("demo") / "data"
     shutil.copytree(DEMO, folder, ignore=shutil.ignore_patterns("jobs"))
-    with served(folder, Settings(request_timeout=300)) as client:
+    with running_service(folder, Settings(request_timeout=300)) as client:
         client.timeout = httpx.Timeout(300)
         action = {"add": {"alias": "docs", "collection": "docstrings"}}
         client.post("/v1/aliases", json={"actions": [action]}).raise_for_status()
@@ -120,7 +120,7 @@ def test_pictures_of_every_page(browser: Browser, demo: httpx.Client) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     for theme in THEMES:
         for width in WIDTHS:
-            with seen(browser, address_of(demo), width=width, theme=theme) as shown:
+            with watched_page(browser, address_of(demo), width=width, theme=theme) as shown:
                 for name, route in routes.items():
                     shown.open(route)
                     assert shown.overflow() <= 0, (name, width)
@@ -134,7 +134,7 @@ def test_from_judgements_to_a_new_encoder_behind_the_alias(
     """All of it by clicking and typing, as a person would."""
     pytest.importorskip("torch")
     began = time.monotonic()
-    with seen(browser, address_of(demo)) as shown:
+    with watched_page(browser, address_of(demo)) as shown:
         page = shown.page
         page.set_default_timeout(120_000)
         shown.open("judging?collection=docstrings")
@@ -190,7 +190,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     bits = centres[which] ^ (rng.random((2 * LARGE, 64)) < 0.14)
     codes, first = np.unique(np.packbits(bits, axis=1), axis=0, return_index=True)
     texts = random_texts(1000)
-    with served(folder, Settings(request_timeout=300)) as client:
+    with running_service(folder, Settings(request_timeout=300)) as client:
         client.timeout = httpx.Timeout(300)
         client.put("/v1/collections/large", json={"n_bits": 64}).raise_for_status()
         for start in range(0, LARGE, 10_000):
@@ -217,7 +217,7 @@ def test_a_hundred_thousand_documents(browser: Browser, large: httpx.Client) -> 
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in routes}
     for theme in THEMES:
         for width in WIDTHS:
-            with seen(
+            with watched_page(
                 browser, address_of(large), width=width, theme=theme, bypass_csp=True
             ) as shown:
                 for name, (route, content) in routes.items():
@@ -233,7 +233,7 @@ def test_a_hundred_thousand_documents(browser: Browser, large: httpx.Client) -> 
             f"{median(some):.0f} ms, at most {max(some):.0f}" for some in zip(*visits, strict=True)
         )
         print(f"{name}: heading after {heading}; content after {content}")
-    with seen(browser, address_of(large)) as shown:
+    with watched_page(browser, address_of(large)) as shown:
         measure_map(shown)
         shown.check()
 
@@ -270,7 +270,7 @@ def prepare_pages(client: httpx.Client) -> dict[str, tuple[str, str]]:
     }
 
 
-def visit(shown: Seen, route: str, content: str) -> tuple[float, float]:
+def visit(shown: WatchedPage, route: str, content: str) -> tuple[float, float]:
     """Open a page anew; return after how many milliseconds its heading and its content are there.
 
     Nobody wants to wait for more than a second. The time of a busy machine is printed, not tested.
@@ -284,7 +284,7 @@ def visit(shown: Seen, route: str, content: str) -> tuple[float, float]:
     return 1000 * heading, 1000 * (time.monotonic() - began)
 
 
-def measure_map(shown: Seen) -> None:
+def measure_map(shown: WatchedPage) -> None:
     shown.open("map?collection=large")
     drawn = shown.page.locator("canvas[data-drawn]").get_attribute("data-drawn")
     frames = shown.page.evaluate(FRAMES)

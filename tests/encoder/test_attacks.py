@@ -158,5 +158,5 @@ def test_what_is_refused_takes_less_than_twice_its_size(
     command = [sys.executable, "-m", "tests.support.peak_memory", *folders]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
-    assert name in found["said"]
+    assert name in found["error"]
     assert found["bytes"] < 2 * len(raw) + SLACK

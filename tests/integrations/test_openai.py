@@ -12,7 +12,7 @@ import pytest
 from encoder.encoder import Encoder
 from hummingbit import SemanticHasher
 from index.data_folder import DataFolder
-from tests.support.service import served
+from tests.support.service import running_service
 
 TEXTS = ["a cat and a dog", "dogs and cats", "stocks and bonds", "a bond or a stock"]
 
@@ -28,7 +28,7 @@ def client(
 ) -> Iterator[openai.OpenAI]:
     data = tmp_path_factory.mktemp("data")
     encoder.save(data / "encoders" / "notes")
-    with DataFolder(data, writable=True) as folder, served(folder) as http:
+    with DataFolder(data, writable=True) as folder, running_service(folder) as http:
         address = str(http.base_url).rstrip("/")
         yield openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0)
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.client_distribution import PACKAGE, ROOT, SOURCES, write_sources
 from tests.support.commands import run
-from tests.support.service import make_data_folder, served
+from tests.support.service import make_data_folder, running_service
 
 pytestmark = pytest.mark.package
 
@@ -95,7 +95,7 @@ def test_both_clients_talk_to_a_service(python: Path, tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise RuntimeError('the user\\'s own')\n")
     (tmp_path / "program.py").write_text(PROGRAM)
-    with served(make_data_folder(tmp_path / "data")) as http:
+    with running_service(make_data_folder(tmp_path / "data")) as http:
         printed = run(str(python), "program.py", str(http.base_url), cwd=tmp_path)
     found, awaited, refused = json.loads(printed)
     assert found["hits"] == awaited["hits"]

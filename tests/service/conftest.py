@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.service import make_data_folder, served
+from tests.support.service import make_data_folder, running_service
 
 _numbers = itertools.count()
 
@@ -17,7 +17,7 @@ _numbers = itertools.count()
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """A client of a service that all tests share; each makes its own collections."""
     data_dir: Path = make_data_folder(tmp_path_factory.mktemp("data"))
-    with served(data_dir) as client:
+    with running_service(data_dir) as client:
         yield client
 
 

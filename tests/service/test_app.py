@@ -22,7 +22,7 @@ from service.schemas.jobs import duplicates, evaluations, jobs, maps
 from service.schemas.labels import labels, retraining
 from service.server import AddressError, bind_listener, serve
 from service.settings import Settings
-from tests.support.service import ROOT, check_problem, client_of, served, serving_process
+from tests.support.service import ROOT, check_problem, client_of, running_service, serving_process
 
 
 def test_importing_the_service_loads_neither_torch_nor_sklearn() -> None:
@@ -145,7 +145,7 @@ def test_an_error_nobody_thought_of_tells_nothing(
         raise RuntimeError("secret")
 
     folder = Broken(tmp_path, writable=True)
-    with folder, served(folder) as client:
+    with folder, running_service(folder) as client:
         folder.served = True
         monkeypatch.setattr(folder.encoders, "names", names)
         response = client.get("/v1/encoders")
@@ -158,7 +158,7 @@ def test_an_error_nobody_thought_of_tells_nothing(
 
 
 def test_the_application_opens_and_closes_the_folder(tmp_path: Path) -> None:
-    with served(tmp_path) as client:
+    with running_service(tmp_path) as client:
         assert client.put("/v1/collections/a", json={"n_bits": 8}).status_code == 201
         with pytest.raises(DataFolderInUse):
             DataFolder(tmp_path, writable=True)

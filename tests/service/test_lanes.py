@@ -16,7 +16,7 @@ from index.sqlite.store import Store
 from service.http.problems import ProblemError
 from service.lanes import Lane
 from service.settings import Settings
-from tests.support.service import check_problem, make_data_folder, send, served
+from tests.support.service import check_problem, make_data_folder, running_service, send
 
 PATH = "/v1/collections/codes"
 SECONDS = 20.0
@@ -50,7 +50,7 @@ def test_cheap_searches_and_health_are_answered_while_filters_wait(
     tmp_path: Path, held: threading.Event
 ) -> None:
     settings = Settings(concurrent_requests=40)
-    with served(make_data_folder(tmp_path), settings) as client:
+    with running_service(make_data_folder(tmp_path), settings) as client:
         fill(client)
         found: dict[int, httpx.Response] = {}
 
@@ -81,7 +81,7 @@ def test_a_filter_that_is_known_does_not_wait_for_those_that_are_not(
     tmp_path: Path, held: threading.Event
 ) -> None:
     known, unknown = {"field": "n", "gte": 5}, {"field": "n", "gte": 6}
-    with served(make_data_folder(tmp_path)) as client:
+    with running_service(make_data_folder(tmp_path)) as client:
         fill(client)
         held.set()
         first = search(client, filter=known).json()["hits"]
@@ -97,9 +97,9 @@ def test_a_request_that_timed_out_gives_its_place_back(
     tmp_path: Path, held: threading.Event
 ) -> None:
     data = make_data_folder(tmp_path)
-    with served(data) as client:  # which waits for as long as it takes
+    with running_service(data) as client:  # which waits for as long as it takes
         fill(client)
-    with served(data, Settings(request_timeout=1.5)) as client:
+    with running_service(data, Settings(request_timeout=1.5)) as client:
         late = search(client, filter={"field": "n", "gte": 5})
         check_problem(late, 503, "timed_out")
         held.set()

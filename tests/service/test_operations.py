@@ -34,7 +34,7 @@ from tests.support.service import (
     check_problem,
     client_of,
     make_data_folder,
-    served,
+    running_service,
     serving_process,
 )
 
@@ -57,7 +57,7 @@ class SlowEncoders(EncoderFolder):
 def slowly_served(path: Path, **limits: Any) -> Iterator[tuple[httpx.Client, SlowEncoders]]:
     folder = DataFolder(path, writable=True)
     folder.encoders = encoders = SlowEncoders(path / "encoders")
-    with folder, served(folder, Settings(**limits)) as client:
+    with folder, running_service(folder, Settings(**limits)) as client:
         try:
             yield client, encoders
         finally:
@@ -75,7 +75,7 @@ def samples(client: httpx.Client) -> dict[str, dict[tuple[str, ...], float]]:
 
 
 def test_metrics_count_by_the_template_of_the_route(tmp_path: Path) -> None:
-    with served(make_data_folder(tmp_path)) as client:
+    with running_service(make_data_folder(tmp_path)) as client:
         path = "/v1/collections/secret-name"
         client.put(path, json={"encoder": "words"})
         documents = [{"id": str(i), "text": "apple"} for i in range(3)]
@@ -134,7 +134,7 @@ def test_an_answer_that_takes_too_long(tmp_path: Path) -> None:
 
 
 def test_a_body_that_takes_too_long(tmp_path: Path) -> None:
-    with served(tmp_path, Settings(request_timeout=0.3)) as client:
+    with running_service(tmp_path, Settings(request_timeout=0.3)) as client:
         client.put("/v1/collections/c", json={"n_bits": 16})
         assert client.base_url.port is not None
         head = (
@@ -166,7 +166,7 @@ def begin_body(
 def test_bodies_that_come_slowly_hold_up_nobody(tmp_path: Path) -> None:
     path = "/v1/collections/c"
     limits = Settings(concurrent_requests=1, queued_requests=0, concurrent_long_reads=1)
-    with served(make_data_folder(tmp_path), limits) as client, ExitStack() as slow:
+    with running_service(make_data_folder(tmp_path), limits) as client, ExitStack() as slow:
         client.put(path, json={"encoder": "words"})
         for place in ("search", "search/batch", "encode", "evaluate") * 4:
             slow.enter_context(begin_body(client, f"{path}/{place}", 50, b"{"))
@@ -179,7 +179,7 @@ def test_bodies_that_come_slowly_hold_up_nobody(tmp_path: Path) -> None:
 def test_imports_that_come_slowly_hold_up_no_write(tmp_path: Path) -> None:
     path = "/v1/collections/c"
     limits = Settings(concurrent_writes=1, request_timeout=0)
-    with served(make_data_folder(tmp_path), limits) as client, ExitStack() as slow:
+    with running_service(make_data_folder(tmp_path), limits) as client, ExitStack() as slow:
         client.put(path, json={"n_bits": 8})
         for _ in range(4):
             begun = begin_body(client, f"{path}/labels/import", 50, b"{", "text/plain")
@@ -196,7 +196,7 @@ def test_imports_that_come_slowly_hold_up_no_write(tmp_path: Path) -> None:
 def test_answers_that_are_taken_slowly_hold_up_nobody(tmp_path: Path) -> None:
     path = "/v1/collections/c"
     limits = Settings(concurrent_requests=1, queued_requests=0, concurrent_long_reads=1)
-    with served(make_data_folder(tmp_path), limits) as client, ExitStack() as slow:
+    with running_service(make_data_folder(tmp_path), limits) as client, ExitStack() as slow:
         client.put(path, json={"n_bits": 8})
         payload = {"x": "x" * 60_000}
         documents = [{"id": str(i), "code": "00", "payload": payload} for i in range(200)]
@@ -211,7 +211,7 @@ def test_answers_that_are_taken_slowly_hold_up_nobody(tmp_path: Path) -> None:
 
 def test_large_bodies_beside_each_other_are_bounded(tmp_path: Path) -> None:
     path = "/v1/collections/c"
-    with served(tmp_path, Settings(max_held_bytes=300_000)) as client, ExitStack() as slow:
+    with running_service(tmp_path, Settings(max_held_bytes=300_000)) as client, ExitStack() as slow:
         client.put(path, json={"n_bits": 8})
         part = b'{"code": "' + b" " * 200_000
         begun = [begin_body(client, f"{path}/search", 400_000, part) for _ in range(2)]
@@ -234,7 +234,7 @@ class Failing(DataFolder):
 
 def test_a_search_that_fails_is_made_once(tmp_path: Path) -> None:
     folder = Failing(tmp_path, writable=True)
-    with folder, served(folder) as client:
+    with folder, running_service(folder) as client:
         response = client.post("/v1/collections/c/search", json={"text": "apple"})
         check_problem(response, 503, "storage_failed")
         assert folder.looked_up == 1

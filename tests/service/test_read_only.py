@@ -15,7 +15,7 @@ from tests.support.service import (
     check_problem,
     client_of,
     make_data_folder,
-    served,
+    running_service,
     serving_process,
 )
 
@@ -71,7 +71,7 @@ def test_every_write_is_among_those_tried(tmp_path: Path) -> None:
 
 def test_writes_are_refused_and_reads_are_not(data: Path) -> None:
     before = sorted(path for path in data.rglob("*") if path.suffix not in {".sqlite-shm"})
-    with served(data, READ_ONLY) as client:
+    with running_service(data, READ_ONLY) as client:
         assert client.get("/readyz").status_code == 200
         for method, path, body in WRITES:
             check_problem(client.request(method, path, json=body), 403, "read_only")
@@ -92,7 +92,7 @@ def test_writes_are_refused_and_reads_are_not(data: Path) -> None:
 
 
 def test_a_reader_beside_the_writer_follows_it(data: Path) -> None:
-    with served(data) as writer, serving_process(data, "--read-only") as (_, address):
+    with running_service(data) as writer, serving_process(data, "--read-only") as (_, address):
         path = "/v1/collections/c/documents"
         written = {"documents": [{"id": "x", "text": "apple"}]}
         assert writer.put(path, json=written).status_code == 200
@@ -120,7 +120,7 @@ def test_a_folder_that_cannot_be_written_is_read(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     (store,) = (data / "collections").glob("*/store.sqlite")
-    with served(data, READ_ONLY) as client:
+    with running_service(data, READ_ONLY) as client:
         found = client.post("/v1/collections/c/search", json={"text": "apple"}).json()
         assert len(found["hits"]) == 5
         names = {path.name for path in store.parent.iterdir()}

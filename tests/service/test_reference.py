@@ -10,7 +10,7 @@ import pytest
 
 from encoder.artifact import write_artifact
 from tests.support.encoders import random_texts, text_encoder
-from tests.support.service import ROOT, served
+from tests.support.service import ROOT, running_service
 
 CURL = 'curl() { command curl --noproxy "*" --fail-with-body "$@"; echo; }'
 
@@ -32,7 +32,7 @@ def test_every_line_of_the_reference_is_taken(tmp_path: Path) -> None:
         write_artifact(tmp_path / "data" / "encoders" / name, encoder, random_texts(40))
     lines = lines_of_the_reference()
     assert lines.count("curl") > 20
-    with served(tmp_path / "data") as client:
+    with running_service(tmp_path / "data") as client:
         lines = lines.replace("http://127.0.0.1:8000", str(client.base_url))
         script = f"set -euo pipefail\n{CURL}\n{lines}\n"
         done = subprocess.run(

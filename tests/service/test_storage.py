@@ -12,7 +12,7 @@ from hummingbit.cli import main
 from index.data_folder import DataFolder
 from tests.support.collections import code_documents
 from tests.support.faults.disks import fill, make_read_only, small_disk
-from tests.support.service import check_problem, client_of, served, serving_process
+from tests.support.service import check_problem, client_of, running_service, serving_process
 
 WRITES = 12
 DOCUMENTS = {"documents": [{"id": "x", "code": "ffff"}]}
@@ -43,7 +43,7 @@ def test_lost_writes_are_said_and_nothing_is_written_over_them(damaged: Path) ->
         log.seek(0)
         assert "acknowledged writes are missing" in log.read()
         assert address
-    with served(damaged) as client:
+    with running_service(damaged) as client:
         problem = check_problem(client.get("/readyz"), 503, "not_ready")
         (reason,) = problem["unwritable"]["c"]
         assert reason.endswith("its write-ahead log was damaged or deleted")
@@ -64,7 +64,7 @@ def test_the_command_line_says_it_and_accepts_it(
     assert "acknowledged writes are missing" in capsys.readouterr().err
     assert main([*verify, "--accept-loss"]) == 0
     assert main(verify) == 0
-    with served(damaged) as client:
+    with running_service(damaged) as client:
         assert client.get("/readyz").status_code == 200
         assert client.put(PATH, json=DOCUMENTS).json()["generation"] == WRITES + 2
 
@@ -82,7 +82,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_is_said(disk: Path) -> None:
-    with served(disk / "data") as client:
+    with running_service(disk / "data") as client:
         client.put("/v1/collections/c", json={"n_bits": 16})
         assert client.put(PATH, json=DOCUMENTS).status_code == 200
         fill(disk / "ballast", leave=0)
@@ -124,7 +124,7 @@ def test_a_read_only_file_system_is_said_and_served_read_only(
 
 @pytest.mark.parametrize("what", ["collections/*/store.sqlite", "collections/*", "collections"])
 def test_what_is_deleted_under_the_service_is_not_written_to(tmp_path: Path, what: str) -> None:
-    with served(tmp_path) as client:
+    with running_service(tmp_path) as client:
         client.put("/v1/collections/c", json={"n_bits": 16})
         assert client.put(PATH, json=DOCUMENTS).status_code == 200
         (gone,) = tmp_path.glob(what)
@@ -142,6 +142,6 @@ def test_what_is_deleted_under_the_service_is_not_written_to(tmp_path: Path, wha
         assert [hit["id"] for hit in found["hits"]] == ["x"]
     # Nothing was lost by the refusal.
     (tmp_path / "moved").rename(gone)
-    with served(tmp_path) as client:
+    with running_service(tmp_path) as client:
         assert client.get("/readyz").status_code == 200
         assert client.put(PATH, json=DOCUMENTS).json()["generation"] == 2

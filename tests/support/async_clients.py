@@ -1,7 +1,7 @@
 """Writes the asynchronous client from the synchronous one; ``make clients`` runs it.
 
-Every method is written once, in the modules of ``SOURCES``. What differs in the other client is in
-``REPLACED``, in order.
+Every method is written once, in the modules of ``SOURCES``. The replacements that make the other
+client are in ``REPLACEMENTS``, in order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SOURCES = {
 """The modules below :data:`CLIENTS`, each with the first line of the one written from it."""
 NOTE = "Made from :mod:`hummingbit.clients.{source}` by ``make clients``; edit that instead."
 
-REPLACED = (
+REPLACEMENTS = (
     (r"\bhttpx\.Client\b", "httpx.AsyncClient"),
     (r"\bclass (\w+)\(", r"class Async\1("),
     (r"class Async(\w+)\((\w*Operations), (\w+)\)", r"class Async\1(Async\2, Async\3)"),
@@ -57,9 +57,9 @@ DOCSTRING = re.compile(rf'({_SIGNATURE})"""(?:.|\n)*?"""\n')
 
 
 def async_source(source: str) -> str:
-    """Return the asynchronous client's module that belongs to a module of the synchronous one."""
+    """Return the source of the asynchronous version of a module of the synchronous client."""
     text = path_of(source).read_text()
-    for pattern, replacement in REPLACED:
+    for pattern, replacement in REPLACEMENTS:
         text = re.sub(pattern, replacement, text)
     text = DOCSTRING.sub(r'\1"""See :meth:`hummingbit.Client.\2`."""\n', text)
     text = re.sub(
@@ -69,7 +69,7 @@ def async_source(source: str) -> str:
     )
     head = f'"""{SOURCES[source]}\n\n{NOTE.format(source=source)}\n"""'
     text = re.sub(r'\A"""(?:.|\n)*?"""', head, text)
-    return _formatted(text)
+    return _format(text)
 
 
 def path_of(source: str, prefix: str = "") -> Path:
@@ -78,7 +78,7 @@ def path_of(source: str, prefix: str = "") -> Path:
     return CLIENTS.joinpath(*rooms, f"{prefix}{name}.py")
 
 
-def _formatted(text: str) -> str:
+def _format(text: str) -> str:
     for command in (["check", "--fix", "--quiet"], ["format", "--quiet"]):
         name = str(CLIENTS / "async_client.py")
         ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", name, "-"]

@@ -25,7 +25,7 @@ NAMES = {
 
 
 def write_sources(folder: Path) -> None:
-    """Write the project to `folder`, which is made and must not be there."""
+    """Write the project to `folder`, which must not exist."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     shutil.copytree(TEMPLATE, folder)
     settings = folder / "pyproject.toml"
@@ -34,12 +34,12 @@ def write_sources(folder: Path) -> None:
     for source in SOURCES.rglob("*.py"):
         place = folder / PACKAGE / source.relative_to(SOURCES)
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(_renamed(source.read_text()))
+        place.write_text(_use_distribution_names(source.read_text()))
     (folder / PACKAGE / "__init__.py").write_text(_first_module())
     (folder / PACKAGE / "py.typed").touch()
 
 
-def _renamed(text: str) -> str:
+def _use_distribution_names(text: str) -> str:
     """Return a module with the names that it has in the distribution."""
     text = re.sub(r"\bhummingbit\.clients\b", PACKAGE, text)
     public = "|".join(NAMES)

@@ -1,4 +1,4 @@
-"""Codes to search, and what it means for two searches to agree."""
+"""Random codes to search, and a check that two searches agree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from index.engines.protocol import Neighbours, Rows
 
 
 def random_codes(rng: np.random.Generator, n: int, n_bits: int) -> Codes:
-    """Codes of independent, fair bits."""
+    """Return codes of independent, fair bits."""
     return rng.integers(0, 256, (n, n_bits // 8), dtype=np.uint8)
 
 

@@ -1,4 +1,4 @@
-"""Commands in processes of their own."""
+"""Commands in their own processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def run(*command: str, cwd: Path | None = None, **variables: str) -> str:
-    """Run a command that must succeed, without our environment, and return what it prints."""
+    """Run a command outside our virtual environment; fail unless it succeeds; return its output."""
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     done = subprocess.run(
         command,

@@ -1,4 +1,4 @@
-"""Small made-up corpora that can be learned from."""
+"""Small synthetic corpora from which a model can learn."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def topic_documents(count: int, seed: int = 0, prefix: str = "doc") -> list[Docu
     return documents
 
 
-def placed_topic_documents(count: int, seed: int = 0, prefix: str = "doc") -> list[Document]:
+def dotted_topic_documents(count: int, seed: int = 0, prefix: str = "doc") -> list[Document]:
     """:func:`topic_documents` whose labels are dotted names of a tree."""
     documents = topic_documents(count, seed, prefix)
     return [replace(one, labels=(PLACES[one.labels[0]],)) for one in documents]

@@ -71,7 +71,7 @@ def spd_encoder(order: int = 4, n_bits: int = 16, seed: int = 0) -> Encoder:
 
 
 def class_encoder(n_bits: int = 32, classes: int = 5, seed: int = 0) -> Encoder:
-    """An encoder over :data:`WORDS` whose codes begin with 12 class and 4 certainty bits."""
+    """An encoder over :data:`WORDS` whose codes start with 12 class bits and 4 certainty bits."""
     rng = np.random.default_rng(seed)
 
     def class_map() -> ClassMap:

@@ -1,4 +1,4 @@
-"""Collections of labelled codes to evaluate: good codes, and the same dealt out anew."""
+"""Collections of labelled codes to evaluate: good codes, and the same codes shuffled."""
 
 from __future__ import annotations
 
@@ -64,6 +64,6 @@ def write_lines(path: Path, documents: list[Document]) -> Path:
 
 
 def parse_junit(text: str) -> ET.Element:
-    """Return the one test suite of what `to_junit` wrote."""
+    """Return the single test suite in the output of `to_junit`."""
     (suite,) = ET.fromstring(text.encode())  # noqa: S314 - it is our own
     return suite

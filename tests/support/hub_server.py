@@ -1,4 +1,4 @@
-"""A Hub on this machine: what the unmodified huggingface_hub asks for to push and to pull."""
+"""A local Hub server with the endpoints that huggingface_hub needs to push and pull."""
 
 from __future__ import annotations
 
@@ -94,12 +94,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def serving_hub(root: Path) -> Iterator[str]:
-    """Serve the repositories in `root`, a folder each, and lend the address."""
+    """Serve the repositories in `root`, one per folder; yield the address."""
     handler = type("Handler", (_Handler,), {"root": root})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = Thread(target=server.serve_forever)

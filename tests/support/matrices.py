@@ -1,4 +1,4 @@
-"""Made-up symmetric positive definite matrices."""
+"""Random symmetric positive definite matrices."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A Milvus server of the tests' own: the one that the package ``milvus`` carries.
+"""A Milvus server for tests: the one in the package ``milvus``.
 
-``python -m tests.support.milvus FOLDER`` runs it with all of its data in FOLDER, on ports that are
-free, prints its address and stops it when its own standard input ends, as it does however the
-process that holds the other end comes to its end.
+``python -m tests.support.milvus FOLDER`` runs it with all of its data in FOLDER, on free ports, and
+prints its address. It stops when its standard input ends, so it cannot outlive the process that
+started it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# What a server waits by default before it looks again; a test would wait as long each time.
-IMPATIENCE = {
+# Polling intervals in milliseconds; with the defaults each test would wait longer.
+FAST_SETTINGS = {
     "proxy.timeTickInterval": 20,
     "queryCoord.checkInterval": 100,
     "queryCoord.distPullInterval": 100,
     "indexCoord.scheduler.interval": 100,
     "log.level": "warn",
 }
-# The etcd within the server listens on its usual ports, whatever the configuration of Milvus says.
+# The embedded etcd ignores Milvus' configuration and uses its usual ports without this file.
 ETCD = """
 listen-client-urls: http://127.0.0.1:{client}
 advertise-client-urls: http://127.0.0.1:{client}
@@ -39,12 +39,12 @@ election-timeout: 3000
 unsafe-no-fsync: true
 """
 START_SECONDS = 90.0
-# On a machine that is busy, parts of the server give one another up while they start.
+# On a busy machine the start can fail, because parts of the server time out on one another.
 ATTEMPTS = 3
 
 
-def why_not() -> str | None:
-    """Say why no Milvus server can be started here; None where one can."""
+def reason_unavailable() -> str | None:
+    """Return why no Milvus server can be started here, or None if one can."""
     if find_spec("pymilvus") is None:
         return "pymilvus is not installed: pip install 'hummingbit[milvus]'"
     if find_spec("milvus") is None:
@@ -54,7 +54,7 @@ def why_not() -> str | None:
 
 @contextmanager
 def milvus_server(folder: Path) -> Iterator[str]:
-    """Run a server with its data in a folder below `folder` and lend its address."""
+    """Run a server with its data in a folder below `folder`; yield its address."""
     for attempt in range(1, ATTEMPTS + 1):
         own = folder / str(attempt)
         own.mkdir(parents=True)
@@ -64,7 +64,7 @@ def milvus_server(folder: Path) -> Iterator[str]:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            # Control-C is for the tests, which then end this process themselves.
+            # Control-C reaches only the tests, which then stop this process.
             start_new_session=True,
         ) as process:
             assert process.stdin is not None
@@ -85,20 +85,20 @@ def _run(folder: Path) -> None:
     config = MilvusServerConfig(data_dir=str(folder))
     names = [name for name in config.configurable_items if name.endswith("_port")]
     web_port, peer_port, *ports = _free_ports(len(names) + 2)
-    given = dict(zip(names, ports, strict=True))
-    config.update(**given)
-    for name, value in IMPATIENCE.items():
+    port_settings = dict(zip(names, ports, strict=True))
+    config.update(**port_settings)
+    for name, value in FAST_SETTINGS.items():
         config.set(name, value)
     etcd = folder / "etcd.yaml"
-    etcd.write_text(ETCD.format(client=given["etcd_port"], peer=peer_port))
+    etcd.write_text(ETCD.format(client=port_settings["etcd_port"], peer=peer_port))
     os.environ["ETCD_CONFIG_PATH"] = str(etcd)
     ended = threading.Event()
     server = MilvusServer(config, wait_for_started=False)
     server.webservice_port = web_port
     try:
         server.start()
-        # It would wait for a server that has ended as for one that is slow.
-        watch = threading.Thread(target=_end_with, args=(server.server_proc, ended), daemon=True)
+        # wait_started() would also wait for a server that has exited.
+        watch = threading.Thread(target=_exit_with, args=(server.server_proc, ended), daemon=True)
         watch.start()
         server.wait_started(timeout=START_SECONDS * 1000)
         print(f"http://127.0.0.1:{server.listen_port}", flush=True)
@@ -106,11 +106,11 @@ def _run(folder: Path) -> None:
     finally:
         ended.set()
         server.stop()
-    # Half a gigabyte, and nothing in it that a test has not seen.
+    # The data take half a gigabyte and are not needed again.
     shutil.rmtree(folder)
 
 
-def _end_with(server: subprocess.Popen[bytes], expected: threading.Event) -> None:
+def _exit_with(server: subprocess.Popen[bytes], expected: threading.Event) -> None:
     server.wait()
     if not expected.is_set():
         os._exit(1)
@@ -119,9 +119,9 @@ def _end_with(server: subprocess.Popen[bytes], expected: threading.Event) -> Non
 def _free_ports(n: int) -> list[int]:
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
 
 
 if __name__ == "__main__":

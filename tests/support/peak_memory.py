@@ -1,7 +1,8 @@
-"""How much memory it takes to load an encoder: ``python -m tests.support.peak_memory FOLDER``.
+"""The memory needed to load an encoder.
 
-It prints what was said of the encoder and, in bytes, how far the process grew over what it was once
-everything was imported and a small encoder had been loaded from the folder SMALL.
+Run as ``python -m tests.support.peak_memory FOLDER SMALL``. It imports everything, loads the small
+encoder in SMALL, and then the one in FOLDER. It prints the error of the second load, if any, and
+the growth of the peak memory in bytes.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from encoder.artifact import ArtifactError, load_encoder
 
 
 def main() -> None:
-    """Load, and print what came of it."""
+    """Load the encoder and print the outcome and the memory."""
     folder, small = map(Path, sys.argv[1:])
     load_encoder(small)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         load_encoder(folder)
-        said = ""
+        message = ""
     except ArtifactError as error:
-        said = str(error)
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    print(json.dumps({"said": said, "bytes": grown * 1024}))
+        message = str(error)
+    growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    print(json.dumps({"error": message, "bytes": growth * 1024}))
 
 
 if __name__ == "__main__":

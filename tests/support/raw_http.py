@@ -1,4 +1,4 @@
-"""Broken HTTP: bytes that are no requests, almost requests, or more than a request may be."""
+"""Broken HTTP: random bytes, malformed requests, and requests beyond the limits."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ def _noise(rng: random.Random, most: int = 200) -> bytes:
     return rng.randbytes(rng.randrange(1, most))
 
 
-def _cut(rng: random.Random, raw: bytes) -> bytes:
+def _truncate(rng: random.Random, raw: bytes) -> bytes:
     return raw[: rng.randrange(len(raw))]
 
 
-def _mutated(rng: random.Random, raw: bytes) -> bytes:
+def _mutate(rng: random.Random, raw: bytes) -> bytes:
     changed = bytearray(raw)
     for _ in range(rng.randrange(1, 6)):
         changed[rng.randrange(len(changed))] = rng.randrange(256)
     return bytes(changed)
 
 
-def _sized(length: bytes, body: bytes = b"{}") -> bytes:
+def _with_length(length: bytes, body: bytes = b"{}") -> bytes:
     return POST + JSON + b"Content-Length: " + length + b"\r\n\r\n" + body
 
 
-def _asked(line: bytes, headers: bytes = b"") -> bytes:
+def _request(line: bytes, headers: bytes = b"") -> bytes:
     return line + b" HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n"
 
 
-def _long(rng: random.Random, piece: bytes, least: int, most: int) -> bytes:
+def _repeat(rng: random.Random, piece: bytes, least: int, most: int) -> bytes:
     return piece * rng.randrange(least, most)
 
 
-def _hex(rng: random.Random) -> bytes:
+def _random_hex(rng: random.Random) -> bytes:
     return _noise(rng).hex().encode()
 
 
-def _high(rng: random.Random) -> bytes:
+def _high_bytes(rng: random.Random) -> bytes:
     return bytes(rng.randrange(128, 256) for _ in range(20))
 
 
-GOOD = _sized(b"17", b'{"text": "apple"}')
+GOOD = _with_length(b"17", b'{"text": "apple"}')
 
 KINDS: dict[str, Callable[[random.Random], bytes]] = {
     "noise": _noise,
     "noise after a request": lambda rng: GOOD + _noise(rng),
-    "a good request changed": lambda rng: _mutated(rng, GOOD),
-    "a good request cut": lambda rng: _cut(rng, GOOD),
-    "chunks changed": lambda rng: _mutated(rng, CHUNKED + b"2\r\n{}\r\n0\r\n\r\n"),
-    "chunks cut": lambda rng: _cut(rng, CHUNKED + b"2\r\n{}\r\n0\r\n\r\n"),
+    "a good request changed": lambda rng: _mutate(rng, GOOD),
+    "a good request cut": lambda rng: _truncate(rng, GOOD),
+    "chunks changed": lambda rng: _mutate(rng, CHUNKED + b"2\r\n{}\r\n0\r\n\r\n"),
+    "chunks cut": lambda rng: _truncate(rng, CHUNKED + b"2\r\n{}\r\n0\r\n\r\n"),
     "nothing": lambda _: b"",
     "empty lines": lambda rng: b"\r\n" * rng.randrange(1, 40_000),
     "a TLS hello": lambda rng: b"\x16\x03\x01\x02\x00\x01" + _noise(rng),
@@ -74,16 +74,18 @@ KINDS: dict[str, Callable[[random.Random], bytes]] = {
     "CONNECT": lambda _: b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "OPTIONS *": lambda _: b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "TRACE": lambda _: b"TRACE / HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "an absolute address": lambda _: _asked(b"GET http://evil.example/v1/collections"),
-    "a path of bytes": lambda rng: _asked(b"GET /" + _high(rng)),
-    "a percent at the end": lambda _: _asked(b"GET /v1/collections/%"),
-    "NUL in the path": lambda _: _asked(b"GET /v1/collections/%00"),
-    "a long path": lambda rng: _asked(b"GET /" + _long(rng, b"a", 8_000, 100_000)),
-    "a long query": lambda rng: _asked(b"GET /?" + _long(rng, b"a=b&", 2_000, 30_000)),
-    "many headers": lambda rng: _asked(b"GET /", _long(rng, b"a: b\r\n", 5_000, 30_000)),
-    "a long header": lambda rng: _asked(b"GET /", b"a: %s\r\n" % _long(rng, b"b", 32_000, 200_000)),
-    "a long name of a header": lambda rng: _asked(
-        b"GET /", _long(rng, b"a", 32_000, 200_000) + b": b\r\n"
+    "an absolute address": lambda _: _request(b"GET http://evil.example/v1/collections"),
+    "a path of bytes": lambda rng: _request(b"GET /" + _high_bytes(rng)),
+    "a percent at the end": lambda _: _request(b"GET /v1/collections/%"),
+    "NUL in the path": lambda _: _request(b"GET /v1/collections/%00"),
+    "a long path": lambda rng: _request(b"GET /" + _repeat(rng, b"a", 8_000, 100_000)),
+    "a long query": lambda rng: _request(b"GET /?" + _repeat(rng, b"a=b&", 2_000, 30_000)),
+    "many headers": lambda rng: _request(b"GET /", _repeat(rng, b"a: b\r\n", 5_000, 30_000)),
+    "a long header": lambda rng: _request(
+        b"GET /", b"a: %s\r\n" % _repeat(rng, b"b", 32_000, 200_000)
+    ),
+    "a long name of a header": lambda rng: _request(
+        b"GET /", _repeat(rng, b"a", 32_000, 200_000) + b": b\r\n"
     ),
     "a header without a name": lambda _: HEAD + b": b\r\n\r\n",
     "a header without a colon": lambda _: HEAD + b"nonsense\r\n\r\n",
@@ -93,11 +95,11 @@ KINDS: dict[str, Callable[[random.Random], bytes]] = {
     "line feeds alone": lambda _: b"GET /livez HTTP/1.1\nHost: localhost\n\n",
     "two lengths": lambda _: POST + JSON + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
     "a length and chunks": lambda _: CHUNKED[:-2] + b"Content-Length: 2\r\n\r\n0\r\n\r\n",
-    "a negative length": lambda _: _sized(b"-1"),
-    "a huge length": lambda rng: _sized(str(rng.getrandbits(80)).encode()),
-    "a length that is no number": lambda _: _sized(b"two"),
+    "a negative length": lambda _: _with_length(b"-1"),
+    "a huge length": lambda rng: _with_length(str(rng.getrandbits(80)).encode()),
+    "a length that is no number": lambda _: _with_length(b"two"),
     "chunks without a size": lambda _: CHUNKED + b"x\r\n{}\r\n0\r\n\r\n",
     "a huge chunk": lambda _: CHUNKED + b"ffffffffffffffff\r\n{}",
     "pipelined requests": lambda rng: (HEAD + b"\r\n") * rng.randrange(2, 500),
 }
-"""What to send, by the kind of what is broken; each call makes up another."""
+"""Functions that make a random request of each kind of defect."""

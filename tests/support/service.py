@@ -40,10 +40,10 @@ def make_data_folder(path: Path) -> Path:
 
 
 @contextmanager
-def served(
+def running_service(
     data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS
 ) -> Iterator[httpx.Client]:
-    """Serve a data folder from a thread and lend a client of it."""
+    """Serve a data folder from a thread; yield a client for it."""
     app = create_app(data, settings)
     config = server_config(app, settings)
     config.port = 0
@@ -66,7 +66,7 @@ def served(
 def serving_process(
     data_dir: Path, *flags: str, stderr: IO[str] | None = None
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Serve a data folder from another process and lend it and its address; it is killed."""
+    """Serve a data folder from another process; yield it and its address; kill it at the end."""
     command = [sys.executable, "-m", "hummingbit", "serve", "--data-dir", str(data_dir)]
     command += ["--port", "0", "--create", *flags]
     with subprocess.Popen(
@@ -82,7 +82,7 @@ def serving_process(
 
 
 def client_of(address: str) -> httpx.Client:
-    """Return a client that asks no proxy."""
+    """Return a client that uses no proxy."""
     return httpx.Client(base_url=address, timeout=30, trust_env=False)
 
 
@@ -93,7 +93,7 @@ def send(client: httpx.Client, method: str, path: str, body: object) -> httpx.Re
     return client.request(method, path, content=content, headers=headers)
 
 
-def finished(client: httpx.Client, response: httpx.Response) -> dict[str, Any]:
+def wait_for_job(client: httpx.Client, response: httpx.Response) -> dict[str, Any]:
     """Wait for the job that `response` says was accepted."""
     assert response.status_code == 202, response.text
     location = response.headers["location"]
@@ -106,7 +106,7 @@ def finished(client: httpx.Client, response: httpx.Response) -> dict[str, Any]:
     return found
 
 
-def forget_when_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def forget_job_when_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a job forgotten between the look at its record and the look at its files."""
 
     def forgotten(files: JobFiles, id_: str) -> Path:

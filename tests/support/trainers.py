@@ -1,4 +1,4 @@
-"""Trainers of retraining jobs that take no time: they bring an encoder that there is."""
+"""Trainers of retraining jobs that provide a ready encoder instead of training one."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tests.support.encoders import random_texts
 
 
 @contextmanager
-def trainer_elsewhere(data_dir: Path, encoder: Encoder) -> Iterator[None]:
-    """Give every job that waits for training `encoder`, as a trainer elsewhere would."""
+def external_trainer(data_dir: Path, encoder: Encoder) -> Iterator[None]:
+    """Give `encoder` to every job that waits for training, like a trainer on another machine."""
     ending = threading.Event()
 
-    def look() -> None:
+    def poll() -> None:
         while not ending.wait(0.005):
-            bring(data_dir, encoder)
+            provide_encoder(data_dir, encoder)
 
-    thread = threading.Thread(target=look, name="trainer", daemon=True)
+    thread = threading.Thread(target=poll, name="trainer", daemon=True)
     thread.start()
     try:
         yield
@@ -32,8 +32,8 @@ def trainer_elsewhere(data_dir: Path, encoder: Encoder) -> Iterator[None]:
         thread.join()
 
 
-def bring(data_dir: Path, encoder: Encoder) -> None:
-    """Write `encoder` where jobs wait for one."""
+def provide_encoder(data_dir: Path, encoder: Encoder) -> None:
+    """Write `encoder` to the folder of every job that waits for one."""
     for request in data_dir.glob(f"jobs/*/{TRAINING_FILE}"):
         folder = request.parent
         try:

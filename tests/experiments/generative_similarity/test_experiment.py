@@ -19,7 +19,7 @@ from experiments.generative_similarity.contrastive_baselines import (
 )
 from experiments.generative_similarity.hierarchy import graded_retrieval
 from hummingbit.cli import main
-from tests.support.corpora import placed_topic_documents, write_snippets
+from tests.support.corpora import dotted_topic_documents, write_snippets
 
 COMMAND = ["reproduce", "generative-similarity"]
 
@@ -51,8 +51,8 @@ def test_clouds_are_embedded_by_every_method(
 
 @pytest.fixture
 def data_root(tmp_path: Path) -> Path:
-    queries = placed_topic_documents(60, 1, prefix="test")
-    write_snippets(tmp_path, placed_topic_documents(200, prefix="train"), queries)
+    queries = dotted_topic_documents(60, 1, prefix="test")
+    write_snippets(tmp_path, dotted_topic_documents(200, prefix="train"), queries)
     return tmp_path
 
 
@@ -73,7 +73,7 @@ def test_a_tree_of_topics(data_root: Path, capsys: pytest.CaptureFixture[str]) -
     ndcg = {one["method"]: one["ndcg100"] for one in records}
     told = [ndcg.pop(name) for name in list(ndcg) if "generative" in name]
     assert min(told) > max(ndcg.values())
-    asked = [one.labels[0] for one in placed_topic_documents(60, 1, prefix="test")]
+    asked = [one.labels[0] for one in dotted_topic_documents(60, 1, prefix="test")]
     over_chance = 0.0
     for level in (1, 2):
         cut = [".".join(label.split(".")[:level]) for label in asked]

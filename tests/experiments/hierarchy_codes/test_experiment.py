@@ -7,13 +7,13 @@ import pytest
 
 from experiments.hierarchy_codes.experiment import METHODS
 from hummingbit.cli import main
-from tests.support.corpora import placed_topic_documents, write_snippets
+from tests.support.corpora import dotted_topic_documents, write_snippets
 
 
 @pytest.fixture
 def data_root(tmp_path: Path) -> Path:
-    queries = placed_topic_documents(40, 1, prefix="test")
-    write_snippets(tmp_path, placed_topic_documents(200, prefix="train"), queries)
+    queries = dotted_topic_documents(40, 1, prefix="test")
+    write_snippets(tmp_path, dotted_topic_documents(200, prefix="train"), queries)
     return tmp_path
 
 

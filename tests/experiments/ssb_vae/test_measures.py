@@ -12,7 +12,7 @@ from corpus.document import Document
 from encoder.analyzers import UNICODE
 from experiments.ssb_vae.measures import nearest, subject_lines, unseen_classes
 from hummingbit.cli import main
-from tests.support.corpora import placed_topic_documents, topic_documents, write_snippets
+from tests.support.corpora import dotted_topic_documents, topic_documents, write_snippets
 from training.data import gather
 
 
@@ -50,8 +50,8 @@ def test_every_second_class_is_unseen() -> None:
 def test_the_table_holds_codes_and_the_class_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    documents = placed_topic_documents(300)
-    queries = placed_topic_documents(60, seed=1, prefix="test")
+    documents = dotted_topic_documents(300)
+    queries = dotted_topic_documents(60, seed=1, prefix="test")
     # Two unseen classes of four, so that there are two to learn from and two to tell apart.
     documents = [replace(one, labels=(_halved(one),)) for one in documents]
     queries = [replace(one, labels=(_halved(one),)) for one in queries]

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from hummingbit import AsyncClient, Client, ServiceError
 from service.settings import Settings
-from tests.support.service import make_data_folder, served
+from tests.support.service import make_data_folder, running_service
 
 KEY = "k" * 32
 
@@ -26,7 +26,7 @@ KEY = "k" * 32
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     data = make_data_folder(tmp_path_factory.mktemp("data"))
-    with served(data, Settings(admin_key=SecretStr(KEY))) as client:
+    with running_service(data, Settings(admin_key=SecretStr(KEY))) as client:
         yield str(client.base_url)
 
 

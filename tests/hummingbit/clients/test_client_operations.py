@@ -13,7 +13,7 @@ from hummingbit import AsyncClient, Client, ServiceError
 from hummingbit.clients.operations.operation_calls import next_poll
 from index.data_folder import DataFolder
 from tests.support.encoders import random_texts, text_encoder
-from tests.support.service import make_data_folder, served
+from tests.support.service import make_data_folder, running_service
 
 N = 25
 YEARS = {"field": "year", "gte": 2000}
@@ -24,7 +24,7 @@ _numbers = itertools.count()
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     data = make_data_folder(tmp_path_factory.mktemp("data"))
     write_artifact(data / "encoders" / "others", text_encoder(16, seed=3), random_texts(40))
-    with served(data) as client:
+    with running_service(data) as client:
         yield str(client.base_url)
 
 
@@ -202,7 +202,7 @@ def test_a_snapshot_is_moved_from_one_service_to_another(
             job = await waiting.wait_for(await waiting.upload_snapshot_job(file), timeout=30)
             assert job["result"] == first
 
-    with served(tmp_path / "elsewhere") as other, Client(str(other.base_url)) as moved:
+    with running_service(tmp_path / "elsewhere") as other, Client(str(other.base_url)) as moved:
         first = moved.upload_snapshot(file)
         assert first["sha256"] == made["sha256"]
         job = moved.wait_for(moved.upload_snapshot_job(file), timeout=30)

@@ -20,7 +20,7 @@ from index.data_folder import DataFolder
 from index.folder.alias_file import AddAlias
 from service.settings import Settings
 from tests.support.encoders import random_texts, text_encoder
-from tests.support.service import make_data_folder, served
+from tests.support.service import make_data_folder, running_service
 
 Ask = Callable[..., str]
 N = 30
@@ -43,7 +43,7 @@ def place_of(kind: str, data: Path) -> Iterator[list[str]]:
     if kind == "folder":
         yield ["--data-dir", str(data)]
     else:
-        with served(data) as client:
+        with running_service(data) as client:
             yield ["--url", str(client.base_url)]
 
 
@@ -130,7 +130,7 @@ def test_an_import_of_which_nothing_is_taken_leaves_no_collection(
     with DataFolder(source, writable=True) as folder:
         folder.create_collection("c", n_bits=8).upsert([Document("long", code="00")])
     assert main(["index", "export", "c", str(tmp_path / "e"), "--data-dir", str(source)]) == 0
-    with served(target, Settings(max_id_length=3)) as client:
+    with running_service(target, Settings(max_id_length=3)) as client:
         url = ["--url", str(client.base_url)]
         assert main(["index", "import", "c", str(tmp_path / "e"), *url]) == 1
         assert "c: 1 documents refused" in capsys.readouterr().err
@@ -156,7 +156,7 @@ def test_an_export_of_a_service_is_that_of_the_folder(
         texts = [Document("t", "na\u00efve\0 \u2603"), Document("c", code="00ff00ff")]
         folder.create_collection("words", encoder="words", indexed_fields=["b"]).upsert(texts)
         folder.change_aliases([AddAlias("mine", "words")])
-    with served(data) as client:
+    with running_service(data) as client:
         for name in ("numbers", "words", "mine"):
             said = []
             for place in (["--data-dir", str(data)], ["--url", str(client.base_url)]):
@@ -175,7 +175,7 @@ def test_codes_are_imported_and_not_made_again(
         codes = np.full((2, 4), 0xA5, np.uint8)
         collection.upsert_encoded([Document("a", "apple"), Document("b", "")], codes)
     assert main(["index", "export", "c", str(tmp_path / "e"), "--data-dir", str(source)]) == 0
-    with served(target) as client:
+    with running_service(target) as client:
         url = ["--url", str(client.base_url)]
         assert main(["index", "import", "c", str(tmp_path / "e"), *url]) == 0
         capsys.readouterr()
@@ -186,7 +186,7 @@ def test_codes_are_imported_and_not_made_again(
         ("", "a5a5a5a5"),
     ]
     shutil.rmtree(target / "encoders")
-    with served(target) as client:
+    with running_service(target) as client:
         arguments = ["index", "import", "d", str(tmp_path / "e"), "--url", str(client.base_url)]
         assert main(arguments) == 2
         assert "made by encoder 'words' of fingerprint" in capsys.readouterr().err
@@ -208,7 +208,7 @@ def test_statistics_of_a_service_are_those_of_the_folder(
     data = make_data_folder(tmp_path / "data")
     folder = ["--data-dir", str(data)]
     assert main(["index", "build", "c", str(corpus), "--encoder", "words", *folder]) == 0
-    with served(data) as client:
+    with running_service(data) as client:
         found = []
         for place in (folder, ["--url", str(client.base_url)]):
             capsys.readouterr()
@@ -292,7 +292,7 @@ def test_what_a_service_refuses_of_many_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mixed.jsonl").write_text('{"id": "a", "code": "00"}\n{"id": "b", "text": "x"}\n')
-    with served(make_data_folder(tmp_path / "data")) as client:
+    with running_service(make_data_folder(tmp_path / "data")) as client:
         url = ["--url", str(client.base_url)]
         assert (
             main(["index", "build", "c", str(tmp_path / "mixed.jsonl"), "--bits", "8", *url]) == 1
@@ -366,7 +366,7 @@ def test_snapshots_as_json(ask: Ask, corpus: Path, tmp_path: Path) -> None:
 
 
 def test_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with served(make_data_folder(tmp_path / "data")) as http:
+    with running_service(make_data_folder(tmp_path / "data")) as http:
         url = str(http.base_url)
         with Client(url) as client:
             client.create_collection("c", n_bits=8)

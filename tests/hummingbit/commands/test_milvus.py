@@ -12,7 +12,7 @@ from hummingbit.cli import main
 from service.settings import Settings
 from tests.support.corpora import topic_documents
 from tests.support.encoders import random_texts, text_encoder
-from tests.support.service import check_problem, served
+from tests.support.service import check_problem, running_service
 
 pytest.importorskip("pymilvus", reason="pymilvus is not installed")
 
@@ -86,7 +86,7 @@ def test_the_service_serves_collections_on_milvus(
     data: Path, milvus_uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = Settings(data_dir=data, engine="milvus", milvus_uri=milvus_uri)
-    with served(data, settings) as client:
+    with running_service(data, settings) as client:
         path = "/v1/collections/served"
         assert client.put(path, json={"encoder": "plain"}).status_code == 201
         documents = [{"id": one.id, "text": one.text} for one in topic_documents(10)]

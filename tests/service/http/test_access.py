@@ -18,7 +18,13 @@ from pydantic import SecretStr
 from service.app import create_app
 from service.http.keys import revoke_key
 from service.settings import Settings
-from tests.support.service import check_problem, client_of, finished, make_data_folder, served
+from tests.support.service import (
+    check_problem,
+    client_of,
+    make_data_folder,
+    running_service,
+    wait_for_job,
+)
 
 KEYS = {role: role * 8 + "-" * 32 for role in ("read", "write", "admin")}
 ROLES = ["nobody", "read", "write", "admin"]
@@ -51,7 +57,7 @@ def description(app: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     folder = make_data_folder(tmp_path_factory.mktemp("data"))
-    with served(folder, settings_with_keys()) as client:
+    with running_service(folder, settings_with_keys()) as client:
         yield client
 
 
@@ -108,7 +114,7 @@ def test_a_revoked_key_ends_at_once(tmp_path: Path) -> None:
     from service.http.keys import create_key  # noqa: PLC0415 - beside its opposite
 
     key = create_key(tmp_path / "keys.json", "ci", "read")
-    with served(tmp_path) as client:
+    with running_service(tmp_path) as client:
         headers = {"X-API-Key": key}
         assert client.get("/v1/collections", headers=headers).status_code == 200
         check_problem(client.get("/v1/collections"), 401, "unauthorized")
@@ -155,7 +161,7 @@ def test_maps_and_duplicates_of_a_key_to_read_make_room_for_each_other(tmp_path:
     # A map of three points and what describes it take some 400 bytes.
     settings = settings_with_keys(jobs_per_key=1000, job_bytes_per_key=900)
     admin = {"authorization": f"Bearer {KEYS['admin']}"}
-    with served(make_data_folder(tmp_path), settings) as client:
+    with running_service(make_data_folder(tmp_path), settings) as client:
         path = "/v1/collections/c"
         client.put(path, json={"n_bits": 8}, headers=admin).raise_for_status()
         documents = [{"id": str(at), "code": f"0{at}", "label": "x"} for at in range(3)]
@@ -164,8 +170,8 @@ def test_maps_and_duplicates_of_a_key_to_read_make_room_for_each_other(tmp_path:
         drawn = []
         for _ in range(6):
             asked = client.post(f"{path}/map", json={"method": "pca"})
-            drawn.append(finished(client, asked)["id"])
-            found = finished(client, client.post(f"{path}/duplicates", json={"radius": 1}))
+            drawn.append(wait_for_job(client, asked)["id"])
+            found = wait_for_job(client, client.post(f"{path}/duplicates", json={"radius": 1}))
             assert found["state"] == "done"
         kept = [id_ for id_ in drawn if client.get(f"/v1/maps/{id_}").status_code == 200]
         assert kept == drawn[-len(kept) :]
@@ -180,7 +186,7 @@ def test_a_key_to_read_evaluates_as_a_job_within_its_quota_and_verifies_at_once_
     settings = settings_with_keys(jobs_per_key=1000, job_bytes_per_key=40_000)
     reader = {"authorization": f"Bearer {KEYS['read']}", "prefer": "respond-async"}
     writer = {"authorization": f"Bearer {KEYS['write']}", "prefer": "respond-async"}
-    with served(make_data_folder(tmp_path), settings) as client:
+    with running_service(make_data_folder(tmp_path), settings) as client:
         admin = {"authorization": f"Bearer {KEYS['admin']}"}
         path = "/v1/collections/c"
         client.put(path, json={"n_bits": 8}, headers=admin).raise_for_status()

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.settings import Settings
-from tests.support.service import check_problem, make_data_folder, send, served
+from tests.support.service import check_problem, make_data_folder, running_service, send
 
 JSON = {"content-type": "application/json"}
 
@@ -227,7 +227,7 @@ def test_limits_of_the_settings(tmp_path_factory: pytest.TempPathFactory) -> Non
     )
     data, path = make_data_folder(tmp_path_factory.mktemp("data")), "/v1/collections/c"
     text = {"text": "apple"}
-    with served(data, limits) as client:
+    with running_service(data, limits) as client:
         client.put(path, json={"encoder": "words"})
         for place, body, pointer in (
             ("documents", {"documents": [{"id": "a", **text}] * 3}, "/documents"),

@@ -29,7 +29,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from service.settings import Settings
-from tests.support.service import client_of, make_data_folder, served
+from tests.support.service import client_of, make_data_folder, running_service
 
 REQUESTS = 20_000
 SECONDS = 1.0
@@ -103,7 +103,7 @@ class Tally:
 @pytest.fixture(scope="module")
 def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     data: Path = make_data_folder(tmp_path_factory.mktemp("data"))
-    with served(data, Settings(access_log=False)) as client:
+    with running_service(data, Settings(access_log=False)) as client:
         make_collections(client)
         yield client
 

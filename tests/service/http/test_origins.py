@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from service.settings import Settings
-from tests.support.service import check_problem, served
+from tests.support.service import check_problem, running_service
 
 KEY = "k" * 40
 EVIL = "http://evil.example"
@@ -40,14 +40,14 @@ def test_hosts_without_keys(client: httpx.Client, host: str, taken: bool) -> Non
 
 def test_hosts_with_keys_and_those_of_the_settings(tmp_path: Path) -> None:
     headers = {"Host": "search.example:8000", "X-API-Key": KEY}
-    with served(tmp_path / "a", Settings(read_key=SecretStr(KEY))) as client:
+    with running_service(tmp_path / "a", Settings(read_key=SecretStr(KEY))) as client:
         assert client.get("/v1/collections", headers=headers).status_code == 200
     limits = Settings(allowed_hosts="search.example, other.example", read_key=SecretStr(KEY))
-    with served(tmp_path / "b", limits) as client:
+    with running_service(tmp_path / "b", limits) as client:
         assert client.get("/v1/collections", headers=headers).status_code == 200
         response = client.get("/v1/collections", headers={"X-API-Key": KEY})
         check_problem(response, 421, "unknown_host")
-    with served(tmp_path / "c", Settings(allowed_hosts="*")) as client:
+    with running_service(tmp_path / "c", Settings(allowed_hosts="*")) as client:
         assert client.get("/v1/collections", headers=headers).status_code == 200
 
 
@@ -87,7 +87,7 @@ def test_origins_that_are_allowed(tmp_path: Path) -> None:
     limits = Settings(cors_origin=f"{friend}, https://other.example")
     headers = {"Origin": friend, "Sec-Fetch-Site": "cross-site"}
     asking = {"Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "x-api-key"}
-    with served(tmp_path, limits) as client:
+    with running_service(tmp_path, limits) as client:
         path = "/v1/collections/c"
         preflight = client.options(path, headers=headers | asking)
         assert preflight.status_code == 200

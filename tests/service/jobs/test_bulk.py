@@ -14,7 +14,7 @@ from service.http.problems import ProblemError
 from service.jobs.bulk import BulkOptions, BulkWriter
 from service.settings import Settings
 from service.write_gate import WriteGate
-from tests.support.service import check_problem, finished, make_data_folder
+from tests.support.service import check_problem, make_data_folder, wait_for_job
 
 LINES = {"content-type": "application/x-ndjson"}
 CODE = "a5a5a5a5"
@@ -119,10 +119,10 @@ def test_options_of_a_job(client: httpx.Client, path: str, fingerprint: str) -> 
     lines = [{"id": "a", "text": "apple"}, {"id": "d", "text": "jam", "code": CODE}]
     headers = {"Prefer": "respond-async", "Idempotency-Key": f"of {path}"}
     query = {"encoder_fingerprint": fingerprint, "skip_unchanged": True}
-    job = finished(client, bulk(client, path, lines, headers, **query))
+    job = wait_for_job(client, bulk(client, path, lines, headers, **query))
     assert (job["result"]["written"], job["result"]["unchanged"]) == (1, 1)
     assert client.get(f"{path}/documents/d").json()["code"] == CODE
-    assert finished(client, bulk(client, path, lines, headers, **query))["id"] == job["id"]
+    assert wait_for_job(client, bulk(client, path, lines, headers, **query))["id"] == job["id"]
     other = bulk(client, path, lines, headers, encoder_fingerprint=fingerprint)
     check_problem(other, 422, "idempotency_key_reused")
 

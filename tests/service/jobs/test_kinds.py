@@ -15,11 +15,11 @@ from index.data_folder import DataFolder
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import (
     check_problem,
-    finished,
     make_data_folder,
+    running_service,
     send,
-    served,
     serving_process,
+    wait_for_job,
 )
 
 SECONDS = 30.0
@@ -34,7 +34,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def client(data: Path) -> Iterator[httpx.Client]:
-    with served(data) as one:
+    with running_service(data) as one:
         yield one
 
 
@@ -132,7 +132,7 @@ def test_a_collection_is_reindexed_under_load_without_a_failed_search(client: ht
     for thread in threads:
         thread.start()
     body = {"encoder": "large", "into": "books-2", "alias": "books"}
-    job = finished(client, send(client, "POST", "/v1/collections/books/reindex", body))
+    job = wait_for_job(client, send(client, "POST", "/v1/collections/books/reindex", body))
     time.sleep(0.2)
     load.stop.set()
     for thread in threads:
@@ -174,7 +174,7 @@ def test_a_reindexing_keeps_the_engine_or_takes_another(client: httpx.Client) ->
     send(client, "PUT", "/v1/collections/blue", settings).raise_for_status()
     for into, given, engine in (("kept", {}, "distinct"), ("changed", {"engine": "flat"}, "flat")):
         body = {"encoder": "large", "into": into, **given}
-        finished(client, send(client, "POST", "/v1/collections/blue/reindex", body))
+        wait_for_job(client, send(client, "POST", "/v1/collections/blue/reindex", body))
         assert client.get(f"/v1/collections/{into}").json()["engine_setting"] == engine
     for engine in ("direct", "hnsw"):
         body = {"encoder": "large", "into": "never", "engine": engine}
@@ -187,7 +187,7 @@ def test_a_reindexing_that_fails_leaves_no_collection(client: httpx.Client) -> N
     send(client, "PUT", "/v1/collections/codes", {"n_bits": 16}).raise_for_status()
     upsert(client, "codes", [{"id": "a", "code": "00ff"}])
     body = {"encoder": "large", "into": "other"}
-    job = finished(client, send(client, "POST", "/v1/collections/codes/reindex", body))
+    job = wait_for_job(client, send(client, "POST", "/v1/collections/codes/reindex", body))
     assert job["state"] == "failed"
     assert job["error"]["code"] == "invalid_request"
     assert "'a' has only a code" in job["error"]["detail"]
@@ -224,13 +224,13 @@ def test_a_snapshot_is_made_downloaded_restored_and_deleted(
     path = f"/v1/snapshots/{snapshot['id']}/restore"
     check_problem(send(client, "POST", path, {"collection": "blue"}), 409, "collection_exists")
     check_problem(send(client, "POST", path, {"collection": "../x"}), 422, "invalid_request")
-    job = finished(client, send(client, "POST", path, {"collection": "again"}))
+    job = wait_for_job(client, send(client, "POST", path, {"collection": "again"}))
     assert job["result"] == {"collection": "again", "documents": 200}
     body = {"text": "jam", "limit": 5}
     assert len(send(client, "POST", "/v1/collections/again/search", body).json()["hits"]) == 5
 
     background = client.post("/v1/collections/blue/snapshots", headers={"Prefer": "respond-async"})
-    second = finished(client, background)["result"]
+    second = wait_for_job(client, background)["result"]
     listed = client.get("/v1/snapshots", params={"collection": "blue"}).json()["snapshots"]
     assert listed == [snapshot, second]
     assert client.delete(f"/v1/snapshots/{snapshot['id']}").status_code == 204
@@ -264,9 +264,9 @@ def test_a_job_that_a_kill_ended_is_resumed_by_the_next_start(data: Path) -> Non
                 time.sleep(0.005)
         process.kill()
         process.wait()
-    with served(data) as client:
+    with running_service(data) as client:
         job = client.get(location).json()
         assert job["state"] in {"queued", "running"}
-        done = finished(client, response)
+        done = wait_for_job(client, response)
         assert (done["state"], done["attempts"]) == ("done", 2)
         assert client.get("/v1/collections/all").json()["documents"] == 20_000

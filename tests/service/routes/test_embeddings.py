@@ -11,7 +11,7 @@ import pytest
 from encoder.artifact import write_artifact
 from encoder.codes import pack_bits
 from tests.support.encoders import class_encoder, random_texts, text_encoder
-from tests.support.service import check_problem, served
+from tests.support.service import check_problem, running_service
 
 
 def embed(client: httpx.Client, **body: Any) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def test_every_format_holds_the_same(client: httpx.Client) -> None:
 def test_queries_are_embedded_by_the_head_for_queries(tmp_path: Path, form: str) -> None:
     encoder, texts = class_encoder(), random_texts(40)
     write_artifact(tmp_path / "encoders" / "words", encoder, texts)
-    with served(tmp_path) as client:
+    with running_service(tmp_path) as client:
         found = {
             kind: [one["embedding"] for one in embed(client, input=texts, **given)["data"]]
             for kind, given in {

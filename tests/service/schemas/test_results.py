@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from service.http.problems import ProblemError
 from service.schemas.results import SENT_AT_ONCE, answer_to_json
 from service.settings import Settings
-from tests.support.service import check_problem, served
+from tests.support.service import check_problem, running_service
 
 entries = st.lists(st.dictionaries(st.text(max_size=3), st.integers(0, 2**70)), max_size=40)
 answers = st.fixed_dictionaries(
@@ -37,7 +37,7 @@ def test_pieces_make_up_the_answer(answer: dict[str, Any]) -> None:
 
 def test_answers_beyond_the_limit(tmp_path: Path) -> None:
     path = "/v1/collections/c"
-    with served(tmp_path, Settings(max_response_bytes=1 << 20)) as client:
+    with running_service(tmp_path, Settings(max_response_bytes=1 << 20)) as client:
         client.put(path, json={"n_bits": 8})
         payload = {"x": "x" * 10_000}
         documents = [{"id": str(i), "code": "00", "payload": payload} for i in range(50)]
@@ -54,7 +54,7 @@ def test_answers_beyond_the_limit(tmp_path: Path) -> None:
 
 def test_pages_of_large_documents_end_early(tmp_path: Path) -> None:
     path = "/v1/collections/c"
-    with served(tmp_path, Settings(max_response_bytes=1 << 20)) as client:
+    with running_service(tmp_path, Settings(max_response_bytes=1 << 20)) as client:
         client.put(path, json={"n_bits": 8})
         payload = {"x": "x" * 9_000}
         documents = [{"id": str(i), "code": "00", "payload": payload} for i in range(300)]

@@ -21,7 +21,13 @@ import pytest
 from hummingbit.cli import main
 from service.workers.forwarding import IDLE_CONNECTIONS
 from tests.support.faults import soak
-from tests.support.service import check_problem, client_of, finished, served, serving_process
+from tests.support.service import (
+    check_problem,
+    client_of,
+    running_service,
+    serving_process,
+    wait_for_job,
+)
 
 QUIET = ("--no-access-log", "--log-level", "warning")
 WORKERS = ("--workers", "2", *QUIET)
@@ -60,7 +66,7 @@ class Persistent(soak.SoakClient):
     def __init__(self, address: str, seed: int, end: threading.Event, *, reads: bool) -> None:
         super().__init__(address, seed, end, reads=reads)
         self.again = 0
-        self.maybe: list[soak.Written] = []
+        self.maybe: list[soak.WriteRecord] = []
         """Writes that nobody acknowledged, with the generation that each has if it was made."""
 
     def _ask(self, method: str, path: str, body: Any) -> Any:
@@ -79,11 +85,11 @@ class Persistent(soak.SoakClient):
                     for one in body.get("documents", ())
                 ]
                 generation = self.writes[-1].generation + 1 if self.writes else 1
-                self.maybe.append(soak.Written(generation, documents, body.get("ids", ())))
+                self.maybe.append(soak.WriteRecord(generation, documents, body.get("ids", ())))
             time.sleep(0.01)
 
 
-def unacknowledged(thread: Persistent) -> list[soak.Written]:
+def unacknowledged(thread: Persistent) -> list[soak.WriteRecord]:
     """Return the writes that were made though nobody said so: their generations are missing.
 
     Asked again, a write may be made before the first attempt, which nobody waits for any more.
@@ -221,7 +227,7 @@ def test_a_min_generation_that_is_none_is_refused_by_whoever_answers(
 
     with client_of(service) as client:
         check(client)
-    with served(tmp_path) as client:
+    with running_service(tmp_path) as client:
         check(client)
 
 
@@ -251,7 +257,9 @@ def test_all_else_is_answered_by_the_writer(service: str) -> None:
         documents = [{"id": f"d {n}/ü?", "code": CODE, "payload": {"t": text}} for n in range(20)]
         assert client.put(f"{path}/documents", json={"documents": documents}).status_code == 200
         assert client.get(f"{path}/documents/d%203%2F%C3%BC%3F").json()["payload"] == {"t": text}
-        job = finished(client, client.post(f"{path}/verify", headers={"Prefer": "respond-async"}))
+        job = wait_for_job(
+            client, client.post(f"{path}/verify", headers={"Prefer": "respond-async"})
+        )
         assert job["result"] == {"documents": 20, "problems": []}
         assert client.get("/v1/jobs", params={"kind": "verify", "limit": 1}).json()["jobs"]
         many = "".join('{"id": "m%d", "code": "00000000"}\n' % n for n in range(5000))  # noqa: UP031

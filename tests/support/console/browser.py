@@ -20,7 +20,7 @@ HEIGHTS = {380: 800, 1280: 860, 2560: 1440}
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Lend a browser that reaches this machine only."""
+    """Yield a browser that can reach only this machine."""
     arguments = ["--no-sandbox", LOOPBACK]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
@@ -31,48 +31,48 @@ def chromium() -> Iterator[Browser]:
 
 
 @dataclass
-class Seen:
-    """A page, and what went wrong in it so far."""
+class WatchedPage:
+    """A page, with the problems that it had so far."""
 
     page: Page
     address: str
     problems: list[str] = field(default_factory=list)
 
     def open(self, route: str) -> None:
-        """Go to a page of the console and wait until nothing is loaded any more."""
+        """Go to a page of the console and wait until it has loaded."""
         self.page.goto("about:blank")
         self.page.goto(f"{self.address}/console/#/{route}")
         self.page.wait_for_selector("main h1")
         self.settle()
 
     def settle(self) -> None:
-        """Wait until the page asks for nothing and shows no spinner."""
+        """Wait until no request is running and no spinner is visible."""
         self.page.wait_for_load_state("networkidle")
         expect(self.page.locator(".spinner")).to_have_count(0, timeout=60_000)
 
     def check(self) -> None:
-        """Fail if the page wrote to the console, failed, or asked another host."""
+        """Fail if the page logged a warning, raised an error, or sent a request to another host."""
         assert self.problems == [], self.problems
-        assert self.page.evaluate("globalThis.ran") is None, "a text was run"
+        assert self.page.evaluate("globalThis.ran") is None, "a text was executed as script"
 
     def overflow(self) -> int:
-        """Return by how many pixels the page is wider than the window."""
+        """Return how many pixels the page is wider than the window."""
         return int(self.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
     def violations(self) -> list[str]:
-        """Return what axe-core finds, an entry for each rule and element."""
+        """Return the accessibility violations that axe-core finds, one per rule and element."""
         source = files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
         self.page.evaluate(source)
-        found: dict[str, Any] = self.page.evaluate("axe.run(document)")
+        report: dict[str, Any] = self.page.evaluate("axe.run(document)")
         return [
-            f"{one['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
-            for one in found["violations"]
-            for node in one["nodes"]
+            f"{violation['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
+            for violation in report["violations"]
+            for node in violation["nodes"]
         ]
 
 
 @contextmanager
-def seen(
+def watched_page(
     browser: Browser,
     address: str,
     *,
@@ -80,8 +80,8 @@ def seen(
     theme: str = "light",
     key: str | None = None,
     bypass_csp: bool = False,
-) -> Iterator[Seen]:
-    """Lend a page of a fresh profile, and note what goes wrong in it."""
+) -> Iterator[WatchedPage]:
+    """Open a page in a fresh profile and record its problems."""
     context = browser.new_context(
         viewport={"width": width, "height": HEIGHTS.get(width, 860)},
         color_scheme=theme,  # type: ignore[arg-type]  # one of its literals
@@ -94,23 +94,23 @@ def seen(
         context.add_init_script(f"if (location.protocol === 'http:') {script}")
     page = context.new_page()
     page.set_default_timeout(60_000)
-    shown = Seen(page, address)
+    watched = WatchedPage(page, address)
 
     def on_console(message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"}:
-            shown.problems.append(f"console {message.type}: {message.text}")
+            watched.problems.append(f"console {message.type}: {message.text}")
 
     def on_request(url: str) -> None:
         if not url.startswith(("data:", "blob:", "about:")) and (
             urlsplit(url).netloc != urlsplit(address).netloc
         ):
-            shown.problems.append(f"request to {url}")
+            watched.problems.append(f"request to {url}")
 
     page.on("console", on_console)
-    page.on("pageerror", lambda error: shown.problems.append(f"error: {error}"))
-    page.on("dialog", lambda dialog: shown.problems.append(f"dialog: {dialog.message}"))
+    page.on("pageerror", lambda error: watched.problems.append(f"error: {error}"))
+    page.on("dialog", lambda dialog: watched.problems.append(f"dialog: {dialog.message}"))
     page.on("request", lambda request: on_request(request.url))
     try:
-        yield shown
+        yield watched
     finally:
         context.close()

@@ -1,4 +1,4 @@
-"""A headless Chromium that reaches nothing but, if at all, this machine."""
+"""A headless Chromium without network access, except optionally to this machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ needs_chromium = pytest.mark.skipif(
 
 
 def run_chromium(profile: Path, *arguments: str) -> str:
-    """Run Chromium with a profile of its own and return what it prints."""
+    """Run Chromium with its own profile and return its output."""
     command = [str(CHROMIUM), *OPTIONS, f"--user-data-dir={profile}", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     return done.stdout

@@ -1,1 +1,1 @@
-"""What the documentation shows, held to the program."""
+"""Checks of the documentation's examples against the program."""

@@ -18,7 +18,7 @@ _FENCE = re.compile(r"^(`{3,}|~{3,})\s*(\w*)")
 
 
 class Block(NamedTuple):
-    """A block of code: its page, the line it begins on, its language if it says it, its text."""
+    """A block of code: its page, first line number, language if given, and text."""
 
     page: str
     line: int
@@ -57,9 +57,9 @@ def blocks_of(page: str) -> Iterator[Block]:
 
 
 def commands_of(block: Block) -> Iterator[list[str]]:
-    """Yield the words of each command ``hummingbit`` of a block, and of no other program.
+    """Yield the words of each ``hummingbit`` command in a block.
 
-    Lines that end in a backslash go on; what follows a pipe, a redirection or ``#`` is left out.
+    A backslash at the end continues a line; text after a pipe, a redirection or ``#`` is dropped.
     """
     for typed in block.text.replace("\\\n", " ").splitlines():
         line = typed.removeprefix("$ ")

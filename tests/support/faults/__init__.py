@@ -1,1 +1,1 @@
-"""What fails or is killed: processes, disks, power, and load that goes on meanwhile."""
+"""Faults: killed processes, full disks, power cuts, and load during them."""

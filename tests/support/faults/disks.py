@@ -1,4 +1,4 @@
-"""Disks of their own for tests: small ones, and such that nothing can be written to."""
+"""Disks for tests: small ones, and read-only ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 @contextmanager
 def small_disk(folder: Path, megabytes: int = 16) -> Iterator[Path]:
-    """Lend a disk of so many megabytes; the test is skipped where none can be mounted."""
+    """Yield a disk of `megabytes`; skip the test if none can be mounted."""
     disk = folder / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(disk)]
@@ -27,12 +27,12 @@ def small_disk(folder: Path, megabytes: int = 16) -> Iterator[Path]:
 
 
 def make_read_only(disk: Path) -> None:
-    """Let nothing more be written to a disk."""
+    """Remount a disk read-only."""
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True, capture_output=True)
 
 
 def fill(ballast: Path, leave: int) -> None:
-    """Fill the disk that a file lies on but for about `leave` bytes."""
+    """Fill the disk of the file `ballast` except for about `leave` bytes."""
     with suppress(OSError), ballast.open("wb", buffering=0) as file:
         while True:
             file.write(b"\0" * 65536)

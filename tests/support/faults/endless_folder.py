@@ -1,9 +1,9 @@
-"""Change a data folder until killed, telling what is tried and what was acknowledged.
+"""Changes a data folder until killed, and prints each attempt and each acknowledgement.
 
 Run as ``python -m tests.support.faults.endless_folder FOLDER SEED``. It makes collections, writes
 to them, drops them and restores them from snapshots, moves aliases, and makes and deletes
-snapshots. Before each step, a line ``try JSON`` says what the folder will hold after it, in the
-form of :func:`state_of`. Once the step has returned, a line says ``done``.
+snapshots. Before each step it prints ``try JSON``, where JSON is the expected content of the folder
+after the step, in the form of :func:`state_of`. Once the step has returned, it prints ``done``.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ State = dict[str, Any]
 
 
 def state_of(folder: DataFolder) -> State:
-    """Return the documents of each collection, the aliases, and what snapshots are of."""
+    """Return the documents by collection, the aliases, and the origin of each snapshot."""
     collections = {
-        name: {one.id: one.payload["step"] for one in collection.all_documents()}
+        name: {document.id: document.payload["step"] for document in collection.all_documents()}
         for name, collection in folder.collections().items()
     }
     snapshots = [
-        [one.contents.collection, one.contents.generation] for one in folder.snapshots.all()
+        [snapshot.contents.collection, snapshot.contents.generation]
+        for snapshot in folder.snapshots.all()
     ]
     return {
         "collections": collections,
@@ -42,8 +43,8 @@ def state_of(folder: DataFolder) -> State:
     }
 
 
-class Changing:
-    """A data folder, and what it is to hold."""
+class ChangingFolder:
+    """A data folder, with its expected content."""
 
     def __init__(self, folder: DataFolder, chance: random.Random) -> None:
         self._folder = folder
@@ -52,7 +53,7 @@ class Changing:
         self._taken: dict[str, dict[str, int]] = {}
 
     def step(self, number: int) -> None:
-        """Make a change that is drawn at random, where it can be made."""
+        """Make a random change, one that is possible."""
         name = self._chance.choice(NAMES)
         there = name in self._state["collections"]
         steps: list[Callable[[str, int], None]] = [self._make, self._restore]
@@ -123,7 +124,7 @@ def main() -> None:
     """Change the folder until killed."""
     path, chance = Path(sys.argv[1]), random.Random(int(sys.argv[2]))  # noqa: S311
     with DataFolder(path, writable=True) as folder:
-        changing = Changing(folder, chance)
+        changing = ChangingFolder(folder, chance)
         for number in itertools.count():
             changing.step(number)
 

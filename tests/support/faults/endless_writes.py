@@ -1,9 +1,9 @@
-"""Write to a collection until killed, telling what is tried and what was acknowledged.
+"""Writes to a collection until killed, and prints each attempt and each acknowledgement.
 
 Run as ``python -m tests.support.faults.endless_writes FOLDER KIND SEED``. KIND is ``ingest``,
-``upsert`` or ``compact``. Before each write, a line ``try JSON`` says what it changes: versions by
-id, or null for a document to be deleted. Once the write has returned, a line says ``done``. The
-code and the payload of a document are made from its id and its version.
+``upsert`` or ``compact``. Before each write it prints ``try JSON``, where JSON maps ids to
+versions, or to null for a document to delete. Once the write has returned, it prints ``done``. The
+id and the version of a document determine its code and its payload.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ def code_of(id_: str, version: int) -> str:
 
 
 def document_of(id_: str, version: int) -> Document:
-    """Return a document as it is written."""
+    """Return the document with this id and version."""
     payload = {"version": version, "filling": "x" * (version % 300)}
     return Document(id=id_, code=code_of(id_, version), payload=payload)
 
 
-def announce(change: Change) -> None:
-    """Say what is tried next."""
+def print_attempt(change: Change) -> None:
+    """Print the next attempt."""
     print("try", json.dumps(change), flush=True)
 
 
 def ingest_endlessly(collection: CollectionBackend, chance: random.Random) -> None:
-    """Ingest the same documents of ever later versions, as far as it comes."""
+    """Ingest the same documents over and over, with a higher version each time."""
     for version in itertools.count(chance.randrange(10**6)):
         batches = [{f"i{at + n}": version for n in range(20)} for at in range(0, 400, 20)]
 
         def documents(batches: list[dict[str, int]] = batches) -> Iterator[Document]:
             for batch in batches:
-                announce(batch)
+                print_attempt(batch)
                 yield from (document_of(*item) for item in batch.items())
 
         ingest(collection, documents(), batch_size=20, progress=lambda _: print("done", flush=True))
@@ -61,10 +61,10 @@ def upsert_endlessly(collection: CollectionBackend, chance: random.Random) -> No
     for version in itertools.count(chance.randrange(10**6)):
         ids = {f"u{chance.randrange(200)}" for _ in range(chance.randint(1, 5))}
         if version % 4:
-            announce(dict.fromkeys(ids, version))
+            print_attempt(dict.fromkeys(ids, version))
             collection.upsert([document_of(id_, version) for id_ in ids])
         else:
-            announce(dict.fromkeys(ids))
+            print_attempt(dict.fromkeys(ids))
             collection.delete(list(ids))
         print("done", flush=True)
 
@@ -73,10 +73,10 @@ def compact_endlessly(collection: CollectionBackend, chance: random.Random) -> N
     """Compact by hand and in the background, with writes in between."""
     for version in itertools.count(chance.randrange(10**6)):
         ids = {f"c{chance.randrange(300)}" for _ in range(40)}
-        announce(dict.fromkeys(ids, version))
+        print_attempt(dict.fromkeys(ids, version))
         collection.upsert([document_of(id_, version) for id_ in ids])
         print("done", flush=True)
-        announce({})
+        print_attempt({})
         collection.compact()
         print("done", flush=True)
 

@@ -1,10 +1,10 @@
-"""Jobs that are killed: at every commit, rename and sync of theirs, or at any moment.
+"""Kills jobs at each of their commits, renames and syncs, or at any moment, and checks the result.
 
 Run as ``python -m tests.support.faults.killed_jobs KIND FOLDER [--random N]``. A process imports
-everything once. It forks a process that does the job and dies, and then one that starts again,
-waits until the job is finished and checks what is there. A job is held before it takes a step;
-others then write, and the writes that were acknowledged must be there in the end. Nothing here is
-part of the service: :func:`count_steps` wraps Python's own functions that rename, sync and commit.
+everything once. It forks a process that runs the job and dies, and then one that starts the service
+again, waits for the job and checks the data folder. The job is held before a step while others
+write; their acknowledged writes must survive. The service itself is unchanged: :func:`count_steps`
+wraps Python's functions that rename, sync and commit.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from service.jobs.work import Progress
 from service.settings import Settings
 from service.write_gate import WriteGate
 from tests.support.encoders import random_texts, text_encoder
-from tests.support.trainers import bring
+from tests.support.trainers import provide_encoder
 
 KINDS = (
     "reindex",
@@ -144,7 +144,7 @@ class Service:
 
 
 def make(path: Path, files: Path, kind: str) -> None:
-    """Make a data folder, and what the job needs."""
+    """Make a data folder with the input of the job."""
     write_artifact(path / "encoders" / "words", text_encoder(), random_texts(40))
     write_artifact(path / "encoders" / "large", text_encoder(64, seed=1), random_texts(40))
     with DataFolder(path, writable=True) as folder:
@@ -170,7 +170,7 @@ def _book(id_: str, text: str) -> Document:
 
 
 class Steps:
-    """Counts the steps that jobs take, and holds the one whose turn it is for good."""
+    """Counts the steps of jobs, and blocks the chosen one forever."""
 
     def __init__(self, number: int) -> None:
         self.held = threading.Event()
@@ -178,7 +178,7 @@ class Steps:
         self._left = number
 
     def take(self, name: str) -> None:
-        """Count a step of a job; those of other threads do not count."""
+        """Count a step; only the threads of jobs count."""
         if not threading.current_thread().name.startswith((*LANES, "submit")):
             return
         self._left -= 1
@@ -189,14 +189,14 @@ class Steps:
 
     @contextmanager
     def around(self, name: str) -> Iterator[None]:
-        """Count the moment before and the moment after."""
+        """Count the moments before and after a call."""
         self.take(f"before {name}")
         yield
         self.take(f"after {name}")
 
 
 def count_steps(steps: Steps) -> None:
-    """Make renames, links, syncs and commits of this process steps."""
+    """Count the renames, links, syncs and commits of this process as steps."""
     for name in ("rename", "replace", "link", "unlink", "fsync"):
         setattr(os, name, _counted(steps, name, getattr(os, name)))
 
@@ -230,7 +230,7 @@ def _commits(connection: sqlite3.Connection, sql: str) -> bool:
 
 
 def write_beside(service: Service, acknowledged: Path, number: int) -> None:
-    """Write as clients do, and note what was acknowledged."""
+    """Write like a client, and record the acknowledged writes."""
     with service.gate.writing():
         service.folder.collection("books").upsert([_book(f"new{number}", "jam kernel")])
     _note(acknowledged, {"book": f"new{number}"})
@@ -248,7 +248,7 @@ def write_beside(service: Service, acknowledged: Path, number: int) -> None:
 
 
 def write_label(service: Service, acknowledged: Path, number: int) -> None:
-    """Label one document as a person does, three as an import does; note what is told."""
+    """Label one document by hand and three by import; record the acknowledged labels."""
     some = [
         DocumentLabel(f"d{6 + (number + at) % 20}", ("a",), f"person {number}") for at in range(4)
     ]
@@ -278,11 +278,11 @@ def _die() -> NoReturn:
 
 
 def bring_encoders(path: Path) -> None:
-    """Have a thread bring the encoders that jobs wait for, as a trainer elsewhere does."""
+    """Start a thread that provides the encoders that jobs wait for."""
 
     def look() -> None:
         while True:
-            bring(path, text_encoder(64, seed=1))
+            provide_encoder(path, text_encoder(64, seed=1))
             time.sleep(0.005)
 
     threading.Thread(target=look, daemon=True).start()
@@ -293,7 +293,7 @@ def _lay_out_here(codes: Codes, method: Method, seed: int, progress: Progress) -
 
 
 def run_to_step(path: Path, files: Path, kind: str, number: int) -> None:
-    """Do the job as far as a step and die there; return if it has not so many."""
+    """Run the job up to a step and die there; return if it has fewer steps."""
     if kind == "retrain":
         bring_encoders(path)
     # The process that computes a map takes no step, and some seconds to start.
@@ -326,7 +326,7 @@ def run_to_step(path: Path, files: Path, kind: str, number: int) -> None:
 
 
 def _busy(service: Service) -> bool:
-    """Whether the record of a job that is finished is still to be written, or its files go."""
+    """Return whether the record or the files of a finished job are still being written."""
     (job,) = service.jobs.last(1)
     names = {path.name for path in service.jobs.files.of(job.id).iterdir()}
     # A trainer may have taken the lock of a folder whose job was finished.
@@ -334,7 +334,7 @@ def _busy(service: Service) -> bool:
 
 
 def run_for(path: Path, files: Path, kind: str, seconds: float) -> None:
-    """Do the job, or go on with it, and die after so long, with others writing all the time."""
+    """Run or resume the job beside other writers, and die after `seconds`."""
     if kind == "retrain":
         bring_encoders(path)
     service = Service(path)
@@ -353,7 +353,7 @@ def run_for(path: Path, files: Path, kind: str, seconds: float) -> None:
 
 
 def check(path: Path, files: Path, kind: str) -> None:
-    """Start again, wait for the job, and fail if anything is not as it must be."""
+    """Start the service again, wait for the job, and fail if anything is wrong."""
     if kind == "retrain":
         bring_encoders(path)
     noted = files / "acknowledged"
@@ -376,7 +376,7 @@ def check(path: Path, files: Path, kind: str) -> None:
 
 
 def _was_refused(kind: str, job: dict[str, Any]) -> bool:
-    """Whether an evaluation found the collection changing all the time, and said so."""
+    """Return whether an evaluation was refused because the collection kept changing."""
     return kind == "evaluation" and (job["error"] or {}).get("code") == "cannot_evaluate"
 
 
@@ -428,8 +428,8 @@ def _check_result(
     assert lines is not None
 
 
-def forked(function: Callable[..., None], *args: Any) -> int:
-    """Call a function in a process of its own; return its exit status, -9 where it was killed."""
+def call_in_fork(function: Callable[..., None], *args: Any) -> int:
+    """Call a function in a call_in_fork process; return its exit status, -9 if it was killed."""
     process = os.fork()
     if process == 0:
         status = 1
@@ -456,7 +456,7 @@ def main() -> None:
     args = parser.parse_args()
     template = args.folder / "template"
     (template / "files").mkdir(parents=True)
-    assert forked(make, template / "data", template / "files", args.kind) == 0
+    assert call_in_fork(make, template / "data", template / "files", args.kind) == 0
     if args.random:
         done = kill_at_random(args.folder, args.kind, args.random, args.seed)
     else:
@@ -465,17 +465,17 @@ def main() -> None:
 
 
 def kill_at_every_step(folder: Path, kind: str, every: int) -> str:
-    """Kill a job at each of its steps, one after the other, beginning anew each time."""
+    """Kill a job at each of its steps, starting again from the beginning each time."""
     work, noted = folder / "work", 0
     for kills, number in enumerate(range(0, 10_000, every)):
         shutil.rmtree(work, ignore_errors=True)
         shutil.copytree(folder / "template", work)
-        status = forked(run_to_step, work / "data", work / "files", kind, number)
+        status = call_in_fork(run_to_step, work / "data", work / "files", kind, number)
         if status == 0:
             return f"killed at {kills} steps, {noted} writes acknowledged meanwhile"
         assert status == -signal.SIGKILL, f"step {number}"
         step = (work / "files" / "steps").read_text()
-        if forked(check, work / "data", work / "files", kind):
+        if call_in_fork(check, work / "data", work / "files", kind):
             raise SystemExit(f"{kind}: killed at step {number}, {step}")
         acknowledged = work / "files" / "acknowledged"
         if acknowledged.exists():
@@ -484,7 +484,7 @@ def kill_at_every_step(folder: Path, kind: str, every: int) -> str:
 
 
 def kill_at_random(folder: Path, kind: str, times: int, seed: int) -> str:
-    """Kill a job at any moment, and what goes on with it as well, now and then."""
+    """Kill a job at random moments, and sometimes also the process that resumes it."""
     chance = random.Random(seed)  # noqa: S311 - it only picks the moments
     work, kills, noted = folder / "work", 0, 0
     while kills < times:
@@ -492,10 +492,10 @@ def kill_at_random(folder: Path, kind: str, times: int, seed: int) -> str:
         shutil.copytree(folder / "template", work)
         for _ in range(chance.choice([1, 1, 2, 3])):
             seconds = chance.expovariate(1 / 0.1)
-            status = forked(run_for, work / "data", work / "files", kind, seconds)
+            status = call_in_fork(run_for, work / "data", work / "files", kind, seconds)
             assert status == -signal.SIGKILL
             kills += 1
-        if forked(check, work / "data", work / "files", kind):
+        if call_in_fork(check, work / "data", work / "files", kind):
             raise SystemExit(f"{kind}: after {kills} kills, seed {seed}")
         acknowledged = work / "files" / "acknowledged"
         noted += sum('"job"' not in line for line in acknowledged.read_text().splitlines())

@@ -1,7 +1,7 @@
 /*
- * Writes down what a program does to the files below POWER_CUT_ROOT, in the order in which it does
- * it, to the file POWER_CUT_TRACE; loaded by LD_PRELOAD. tests/support/faults/power_cut.py reads it and
- * makes the folder that a power cut would have left.
+ * Records what a program does to the files below POWER_CUT_ROOT, in order, in the file
+ * POWER_CUT_TRACE; loaded by LD_PRELOAD. tests/support/faults/power_cut.py reads the trace and makes
+ * the folder that a power cut would have left.
  *
  * A record is an operation, two numbers, and the lengths of two strings that follow:
  *
@@ -10,9 +10,9 @@
  *   r 0   0     path path     a name became another one
  *   u 0   0     path          a name is gone
  *   w ino at    data          bytes were written
- *   t ino size                a file was cut or extended
+ *   t ino size                a file was truncated or extended
  *   s ino 0                   a file, or the names in a folder, were synced
- *   a 0   0     data          the program said something on standard output
+ *   a 0   0     data          the program wrote to standard output
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,14 +1,14 @@
-"""The folder that a power cut leaves: what a program wrote, less what it had not synced.
+"""The folder that a power cut leaves: what a program wrote, minus what it had not synced.
 
-``power_cut.c``, loaded into a program by ``LD_PRELOAD``, writes down every change of a file or name
-below a folder, every sync, and what the program says on standard output. :class:`Disk` takes these
-records one after the other. At any of them the power can be cut:
+``power_cut.c``, loaded into a program by ``LD_PRELOAD``, records every change of a file or name
+below a folder, every sync, and the program's standard output. :class:`Disk` applies these records
+one after the other. The power can be cut after any of them:
 
-- of a file stays what was synced; of the writes since, each sector of 512 bytes stays or not;
-- of a folder stay the names as they were synced; of the changes since, a first part.
+- A file keeps what was synced; of later writes, each sector of 512 bytes is kept or lost.
+- A folder keeps its synced names, and the first few of the later changes.
 
-A folder whose own name is gone is gone with all it holds. This is less than Linux's file systems
-keep, which order changes of names with one another, so a program that survives it survives those.
+A folder that loses its own name is lost with its content. Linux's file systems keep more than this,
+because they order changes of names across folders. So a program that survives this survives those.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HEAD = struct.Struct("<cQqII")
 
 
 class Record(NamedTuple):
-    """A record of the trace; the head of ``power_cut.c`` tells what each operation carries."""
+    """A record of the trace; the head of ``power_cut.c`` lists the fields by operation."""
 
     operation: str
     inode: int
@@ -42,7 +42,7 @@ class Record(NamedTuple):
 
 @dataclass
 class _File:
-    """The bytes that were synced, and the writes and cuts since: where, and what or None."""
+    """The synced bytes, and the later writes and truncations: a place, and bytes or None."""
 
     synced: bytearray = field(default_factory=bytearray)
     pending: list[tuple[int, bytes | None]] = field(default_factory=list)
@@ -70,7 +70,7 @@ class _File:
 
 @dataclass
 class _Folder:
-    """The names that are there, those that were synced, and the changes since."""
+    """The current names, the synced names, and the changes since."""
 
     names: dict[str, _File | _Folder] = field(default_factory=dict)
     synced: dict[str, _File | _Folder] = field(default_factory=dict)
@@ -91,16 +91,16 @@ class _Folder:
 
 
 class Disk:
-    """What lies below a folder, on the disk and in memory, while a program writes to it."""
+    """The content of a folder, on disk and in memory, while a program writes to it."""
 
     def __init__(self, root: Path) -> None:
-        """Begin with what is at `root`, all of it on the disk."""
+        """Start with the content of `root`, all of it on disk."""
         self._root = root
         self._of_inode: dict[int, _File | _Folder] = {}
         self._top = self._read(root)
 
     def take(self, record: Record) -> None:
-        """Do what a record says."""
+        """Apply a record."""
         match record.operation:
             case "w" | "t":
                 file = self._of_inode[record.inode]
@@ -120,7 +120,7 @@ class Disk:
                 self._rename(record.first, record.second)
 
     def cut(self, target: Path, chance: random.Random) -> None:
-        """Write what a power cut leaves to `target`, which is made."""
+        """Create `target` with what a power cut leaves."""
         self._write(self._top, target, chance)
 
     def _read(self, path: Path) -> _Folder:
@@ -167,7 +167,7 @@ class Disk:
 
 
 def shim(folder: Path) -> Path:
-    """Compile the library into `folder`; skip the test where there is no compiler."""
+    """Compile the library into `folder`; skip the test if there is no compiler."""
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None:
         pytest.skip("there is no C compiler")
@@ -184,7 +184,7 @@ def traced(library: Path, root: Path, trace: Path) -> dict[str, str]:
 
 
 def read_trace(trace: Path) -> Iterator[Record]:
-    """Yield the records of a trace; one that a kill has cut short is left out."""
+    """Yield the records of a trace, without an incomplete last one after a kill."""
     with trace.open("rb") as file:
         while len(head := file.read(_HEAD.size)) == _HEAD.size:
             operation, inode, number, first, second = _HEAD.unpack(head)
@@ -194,7 +194,7 @@ def read_trace(trace: Path) -> Iterator[Record]:
 
 
 def _apply(content: bytearray, place: int, data: bytes | None) -> None:
-    """Write `data` at a place, or with None cut or extend to that size."""
+    """Write `data` at `place`, or with None truncate or extend the file to that size."""
     end = place if data is None else place + len(data)
     if data is None:
         del content[end:]

@@ -1,9 +1,9 @@
-"""Clients that search and write at the same time, and what each answer should have been.
+"""Clients that search and write at the same time, and a check of each response.
 
-Every write says which generation it made, so the writes, put in the order of their generations, are
-the history of the collection; every search names the generation that it is exact for, and is held
-against the oracle over what that generation held. So are the searches that services answer which
-only read, beside the one that writes.
+Every write returns the generation it made, so the writes in the order of generations are the
+history of the collection. Every search returns the generation it reflects, and is compared with the
+oracle over that generation. This includes searches of read-only services beside the one that
+writes.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ IDS = 1500
 TAGS = 4
 PATH = "/v1/collections/soak"
 SEARCHES, UPSERTS = 0.7, 0.2
-# So few that codes repeat and tie, and that queries lie near them.
+# Few centres make codes repeat and tie, and queries lie near them.
 CENTRES = [random.Random(seed).getrandbits(N_BITS) for seed in range(20)]  # noqa: S311
 
 
-class Written(NamedTuple):
-    """A write: documents in their order, and ids of those deleted."""
+class WriteRecord(NamedTuple):
+    """A write: documents in order, and the ids of deleted documents."""
 
     generation: int
     documents: Sequence[tuple[str, str, int]]
     deleted: Sequence[str]
 
 
-class Searched(NamedTuple):
-    """A search and its answer."""
+class SearchRecord(NamedTuple):
+    """A search and its response."""
 
     generation: int
     code: str
@@ -52,23 +52,23 @@ class Searched(NamedTuple):
 
 
 class SoakClient(threading.Thread):
-    """Searches, upserts and deletes until told to stop, and keeps what it was answered.
+    """Searches, upserts and deletes until `end` is set, and records the responses.
 
-    One that only `reads` searches.
+    With `reads`, it only searches.
     """
 
     def __init__(self, address: str, seed: int, end: threading.Event, *, reads: bool) -> None:
         super().__init__(daemon=True)
         self.reads = reads
-        self.writes: list[Written] = []
-        self.searches: list[Searched] = []
+        self.writes: list[WriteRecord] = []
+        self.searches: list[SearchRecord] = []
         self.unexpected: list[str] = []
         self._address = address
         self._chance = random.Random(seed)  # noqa: S311 - it only picks what is done
         self._end = end
 
     def run(self) -> None:
-        """Do one thing after the other."""
+        """Send one random request after the other."""
         with client_of(self._address) as self._http:
             while not self._end.is_set() and not self.unexpected:
                 share = self._chance.random()
@@ -90,7 +90,7 @@ class SoakClient(threading.Thread):
         if found is not None:
             hits = [(hit["id"], hit["distance"]) for hit in found["hits"]]
             self.searches.append(
-                Searched(found["generation"], code, limit, radius, tag, hits, found["ties_cut"])
+                SearchRecord(found["generation"], code, limit, radius, tag, hits, found["ties_cut"])
             )
 
     def _upsert_some(self) -> None:
@@ -101,13 +101,13 @@ class SoakClient(threading.Thread):
         ]
         found = self._ask("PUT", f"{PATH}/documents", {"documents": listed})
         if found is not None:
-            self.writes.append(Written(found["generation"], documents, []))
+            self.writes.append(WriteRecord(found["generation"], documents, []))
 
     def _remove_some(self) -> None:
         ids = self._ids(self._chance.randint(1, 5))
         found = self._ask("POST", f"{PATH}/documents:delete", {"ids": ids})
         if found is not None and found["deleted"]:
-            self.writes.append(Written(found["generation"], [], ids))
+            self.writes.append(WriteRecord(found["generation"], [], ids))
 
     def _ask(self, method: str, path: str, body: object) -> Any:
         response = self._http.request(method, path, json=body)
@@ -127,7 +127,7 @@ class SoakClient(threading.Thread):
 
 
 class History:
-    """What the collection held at each generation, one after the other."""
+    """The content of the collection, one generation after the other."""
 
     def __init__(self, rows: int) -> None:
         self._codes = np.zeros((rows, N_BITS // 8), dtype=np.uint8)
@@ -136,8 +136,8 @@ class History:
         self._ids: list[str] = []
         self._row_of: dict[str, int] = {}
 
-    def apply(self, write: Written) -> None:
-        """Go on to the next generation."""
+    def apply(self, write: WriteRecord) -> None:
+        """Apply a write, which makes the next generation."""
         for id_ in [*write.deleted, *(id_ for id_, _, _ in write.documents)]:
             row = self._row_of.pop(id_, None)
             if row is not None:
@@ -149,8 +149,8 @@ class History:
             self._row_of[id_] = row
             self._ids.append(id_)
 
-    def differing(self, searches: Sequence[Searched]) -> Iterator[Searched]:
-        """Yield those of the searches of this generation that were not answered as they should."""
+    def differing(self, searches: Sequence[SearchRecord]) -> Iterator[SearchRecord]:
+        """Yield the searches of this generation whose responses differ from the oracle's."""
         rows = np.flatnonzero(self._there)
         oracle = BruteForceIndex(self._codes[rows], rows)
         queries = _packed([search.code for search in searches])
@@ -170,7 +170,7 @@ class History:
 def soak(
     address: str, clients: int, seconds: float, seed: int, readers: Sequence[str] = ()
 ) -> list[SoakClient]:
-    """Have so many clients at work for so long, and two at each of the services that only read."""
+    """Run `clients` clients for `seconds`, and two at each of the read-only services."""
     end = threading.Event()
     places = [*[(address, False)] * clients, *[(reader, True) for reader in readers] * 2]
     threads = [
@@ -188,17 +188,17 @@ def soak(
 
 
 def check(threads: Sequence[SoakClient]) -> dict[str, int]:
-    """Fail unless every answer is right as of the generation it names; count what was done."""
+    """Fail unless every response is right for its generation; count the requests."""
     assert [problem for thread in threads for problem in thread.unexpected] == []
     writes = sorted(write for thread in threads for write in thread.writes)
     # Every generation is one write, and none is missing.
     assert [write.generation for write in writes] == [*range(1, len(writes) + 1)]
-    searches: dict[int, list[Searched]] = defaultdict(list)
+    searches: dict[int, list[SearchRecord]] = defaultdict(list)
     for thread in threads:
         for search in thread.searches:
             searches[search.generation].append(search)
     history = History(sum(len(write.documents) for write in writes))
-    wrong: list[Searched] = []
+    wrong: list[SearchRecord] = []
     for generation, write in enumerate([None, *writes]):
         if write is not None:
             history.apply(write)

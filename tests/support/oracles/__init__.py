@@ -1,1 +1,1 @@
-"""Slow and simple twins that tests hold the code to."""
+"""Slow and simple reference implementations that tests compare the code with."""

@@ -1,4 +1,4 @@
-"""The oracle: counts every term of every text for every query. It stays this simple."""
+"""The BM25 oracle: it counts every term of every text for every query, and stays this simple."""
 
 from __future__ import annotations
 

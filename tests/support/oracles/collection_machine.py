@@ -1,4 +1,4 @@
-"""Any sequence of calls to a collection, held against a model of what it must hold."""
+"""Random sequences of calls to a collection, compared with a model of its content."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RADII = st.none() | st.integers(0, 16)
 
 
 class Paging(NamedTuple):
-    """A search whose pages are being read; `left` is what there was when it began."""
+    """A paged search; `left` holds the expected hits of the pages to come."""
 
     code: str
     radius: int | None
@@ -53,7 +53,7 @@ def found_in(hits: list[Hit]) -> list[tuple[int, str]]:
 
 
 class CollectionMachine(RuleBasedStateMachine):
-    """Does to a collection and to its model the same, and holds one against the other."""
+    """Makes the same changes to a collection and to its model, and compares the two."""
 
     collection: CollectionBackend
 
@@ -62,7 +62,7 @@ class CollectionMachine(RuleBasedStateMachine):
         raise NotImplementedError
 
     def end(self) -> None:
-        """Put away what :meth:`begin` made."""
+        """Close and delete the collection."""
         raise NotImplementedError
 
     def __init__(self) -> None:

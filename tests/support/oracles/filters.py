@@ -1,4 +1,4 @@
-"""Payloads and filters, with all that a store might read otherwise than it was meant."""
+"""Payloads and filters, with the values that a store is likely to misread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of one ranked list the slow way: straight from the definitions, one rank at a time.
+"""Metrics of one ranked list, computed slowly from their definitions, one rank at a time.
 
 A list is the grades of its documents, best first; it holds the whole database. A document is
 relevant when its grade is above 0.
@@ -88,9 +88,9 @@ SLOW: dict[str, Measure] = {
 
 
 def all_orders(groups: Sequence[tuple[int, int]]) -> Iterator[list[bool]]:
-    """Give every order of the documents of groups (n, relevant), best group first.
+    """Yield every order of the documents of groups (n, relevant), best group first.
 
-    Orders of single documents are enumerated, so lists that look alike come as often as they must.
+    Orders of single documents are enumerated, so each list of grades has its right frequency.
     """
     documents = [[place < relevant for place in range(n)] for n, relevant in groups]
     for orders in itertools.product(*(itertools.permutations(group) for group in documents)):
@@ -98,12 +98,12 @@ def all_orders(groups: Sequence[tuple[int, int]]) -> Iterator[list[bool]]:
 
 
 def slow_expectation(measure: Measure, groups: Sequence[tuple[int, int]], k: int) -> float:
-    """The mean of a metric over every order within groups."""
+    """Return the mean of a metric over every order within groups."""
     return fmean(measure(order, k) for order in all_orders(groups))
 
 
 def distinct_lists(groups: Sequence[Sequence[int]]) -> list[tuple[tuple[int, ...], float]]:
-    """Give every list that orders of the grades within groups make, with its probability.
+    """Yield every distinct list of grades from orders within groups, with its probability.
 
     All orders of single documents make each pattern of grades in a group equally often, so
     patterns can be enumerated instead, which are far fewer.

@@ -1,4 +1,4 @@
-"""How far a float32 result may lie from the exact one, by its arithmetic alone."""
+"""The largest rounding error of a float32 result."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 from encoder.artifact import write_artifact
 from hummingbit.cli import main
 from tests.support.encoders import random_texts, text_encoder
-from tests.support.service import served
+from tests.support.service import running_service
 
 TEXTS = random_texts(40, seed=3)
 
@@ -57,7 +57,7 @@ def test_a_collection_is_told_its_ranking(data: Path, capsys: pytest.CaptureFixt
     assert main([*search, *where]) == 0
     local = json.loads(capsys.readouterr().out)
     assert local["ranking"] == "asymmetric"
-    with served(data) as client:
+    with running_service(data) as client:
         url = ["--url", str(client.base_url)]
         assert main([*search, *url]) == 0
         remote = json.loads(capsys.readouterr().out)

@@ -10,7 +10,7 @@ from corpus.document import Document
 from hummingbit.cli import main
 from index.data_folder import DataFolder
 from tests.support.encoders import random_texts
-from tests.support.service import make_data_folder, served
+from tests.support.service import make_data_folder, running_service
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def url(data: Path) -> Iterator[str]:
-    with served(data) as client:
+    with running_service(data) as client:
         yield str(client.base_url)
 
 

@@ -8,7 +8,7 @@ import pytest
 from encoder.artifact import write_artifact
 from hummingbit.cli import main
 from tests.support.encoders import random_texts, text_encoder
-from tests.support.service import served
+from tests.support.service import running_service
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_a_service_says_the_same_of_its_encoders(
     here = ["--data-dir", tmp_path / "data"]
     for name in ("words", "others"):
         assert hummingbit("encoder", "install", trained, "--name", name, *here) == 0
-    with served(tmp_path / "data") as client:
+    with running_service(tmp_path / "data") as client:
         there = ["--url", client.base_url]
         (tmp_path / "data" / "encoders" / "others" / "golden.json").write_text("{}")
         cases = ((["list"], 1), (["list", "--json"], 1), (["show", "words", "--json"], 0))

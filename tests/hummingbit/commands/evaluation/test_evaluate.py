@@ -19,7 +19,7 @@ from tests.support.evaluations import (
     shuffled,
     write_lines,
 )
-from tests.support.service import served
+from tests.support.service import running_service
 
 FIGURES = ("metrics", "expected", "best", "worst")
 
@@ -237,7 +237,7 @@ def test_comparing_encoders_on_a_corpus(topics: Path, capsys: pytest.CaptureFixt
 
 @pytest.fixture(scope="module")
 def service(data: Path) -> Iterator[str]:
-    with served(data) as client:
+    with running_service(data) as client:
         yield str(client.base_url)
 
 

@@ -13,8 +13,8 @@ from index.collection import Collection
 from index.data_folder import DataFolder
 from service.settings import Settings
 from tests.support.encoders import random_texts, text_encoder
-from tests.support.service import make_data_folder, served
-from tests.support.trainers import trainer_elsewhere
+from tests.support.service import make_data_folder, running_service
+from tests.support.trainers import external_trainer
 
 N = 40
 TEXTS = random_texts(N, seed=5)
@@ -35,7 +35,7 @@ def where(request: pytest.FixtureRequest, data_dir: Path) -> Iterator[list[str]]
     if request.param == "folder":
         yield ["--data-dir", str(data_dir)]
         return
-    with served(data_dir) as client:
+    with running_service(data_dir) as client:
         yield ["--url", str(client.base_url)]
 
 
@@ -100,7 +100,7 @@ def test_an_export_of_the_collection_carries_labels(data_dir: Path, tmp_path: Pa
     for where in (folder, None):
         out = tmp_path / "export.jsonl"
         if where is None:
-            with served(data_dir) as client:
+            with running_service(data_dir) as client:
                 url = ["--url", str(client.base_url)]
                 assert main(["index", "export", "books", str(out), *url]) == 0
                 assert main(["index", "import", "over-rest", str(out), *url]) == 0
@@ -121,8 +121,8 @@ def test_a_service_retrains_and_takes_back(
     data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with (
-        served(data_dir, Settings(training="elsewhere")) as http,
-        trainer_elsewhere(data_dir, text_encoder(64, seed=1)),
+        running_service(data_dir, Settings(training="elsewhere")) as http,
+        external_trainer(data_dir, text_encoder(64, seed=1)),
         Client(str(http.base_url)) as client,
     ):
         url = ["--url", str(http.base_url)]

@@ -15,7 +15,7 @@ from encoder.codes import code_to_hex
 from index.data_folder import DataFolder
 from service.schemas.collections.collections import CollectionDetail, Collections
 from service.schemas.collections.documents import StoredDocument
-from tests.support.service import check_problem, make_data_folder, send, served
+from tests.support.service import check_problem, make_data_folder, running_service, send
 
 MakeCollection = Callable[..., str]
 
@@ -167,7 +167,7 @@ def test_what_cannot_be_opened_is_named_and_the_rest_is_served(tmp_path: Path) -
     manifest = data / "encoders" / "words" / "encoder.json"
     manifest.write_text(manifest.read_text() + " ")
     (data / "encoders" / "numbers" / "weights.safetensors").write_bytes(b"")
-    with served(data) as client:
+    with running_service(data) as client:
         ready = check_problem(client.get("/readyz"), 503, "not_ready")
         assert "moved" in ready["unavailable"]["collections"]
         assert len(ready["unavailable"]["collections"]) == 2

@@ -12,7 +12,13 @@ from corpus.document import Document
 from index.data_folder import DataFolder
 from service.settings import Settings
 from tests.support.encoders import random_texts
-from tests.support.service import check_problem, client_of, finished, make_data_folder, served
+from tests.support.service import (
+    check_problem,
+    client_of,
+    make_data_folder,
+    running_service,
+    wait_for_job,
+)
 
 N = 300
 ASYNC = {"Prefer": "respond-async"}
@@ -33,7 +39,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def client(data: Path) -> Iterator[httpx.Client]:
-    with served(data) as one:
+    with running_service(data) as one:
         yield one
 
 
@@ -49,7 +55,7 @@ def flip_a_byte(data: Path) -> None:
 def test_a_whole_collection_is_verified(client: httpx.Client) -> None:
     whole = {"documents": N, "problems": []}
     assert client.post("/v1/collections/c/verify").json() == whole
-    job = finished(client, client.post("/v1/collections/c/verify", headers=ASYNC))
+    job = wait_for_job(client, client.post("/v1/collections/c/verify", headers=ASYNC))
     assert (job["kind"], job["state"], job["result"]) == ("verify", "done", whole)
     assert job["progress"] == {
         "step": None,
@@ -62,12 +68,12 @@ def test_a_whole_collection_is_verified(client: httpx.Client) -> None:
 
 def test_what_is_wrong_with_a_collection_is_in_the_answer(data: Path) -> None:
     flip_a_byte(data)
-    with served(data) as client:
+    with running_service(data) as client:
         found = client.post("/v1/collections/c/verify")
         assert found.status_code == 200
         (problem,) = found.json()["problems"]
         assert "document 'd7' (row 8) does not match its checksum" in problem
-        job = finished(client, client.post("/v1/collections/c/verify", headers=ASYNC))
+        job = wait_for_job(client, client.post("/v1/collections/c/verify", headers=ASYNC))
         assert job["result"]["problems"] == [problem]
 
 
@@ -76,7 +82,7 @@ def test_a_collection_is_compacted(client: httpx.Client) -> None:
     found = client.post("/v1/collections/c/compact").json()
     assert found["bytes_after"] < 0.7 * found["bytes_before"]
     assert client.get("/v1/collections/c").json()["bytes_on_disk"] == found["bytes_after"]
-    job = finished(client, client.post("/v1/collections/c/compact", headers=ASYNC))
+    job = wait_for_job(client, client.post("/v1/collections/c/compact", headers=ASYNC))
     assert set(job["result"]) == {"bytes_before", "bytes_after"}
     after = client.post("/v1/collections/c/search", json={"text": "apple", "limit": 50}).json()
     assert after["hits"] == before["hits"]
@@ -94,7 +100,7 @@ def test_fields_are_indexed(client: httpx.Client) -> None:
     assert client.get("/v1/collections/c").json()["indexed_fields"] == ["label", "year"]
     assert client.post("/v1/collections/c/search", json=asked).json()["hits"] == before != []
     assert client.post("/v1/collections/c/verify").json()["problems"] == []
-    job = finished(client, client.post(url, json={"indexed_fields": []}, headers=ASYNC))
+    job = wait_for_job(client, client.post(url, json={"indexed_fields": []}, headers=ASYNC))
     assert (job["kind"], job["result"]) == ("index_fields", {"indexed_fields": []})
     refused = client.post(url, json={"indexed_fields": ["a..b"]})
     check_problem(refused, 422, "invalid_request")
@@ -144,14 +150,14 @@ def test_upkeep_while_writes_go_on(client: httpx.Client) -> None:
 def test_an_alias_is_verified_as_what_it_means(client: httpx.Client) -> None:
     action = {"add": {"alias": "mine", "collection": "c"}}
     client.post("/v1/aliases", json={"actions": [action]}).raise_for_status()
-    job = finished(client, client.post("/v1/collections/mine/verify", headers=ASYNC))
+    job = wait_for_job(client, client.post("/v1/collections/mine/verify", headers=ASYNC))
     assert (job["collection"], job["result"]["documents"]) == ("c", N)
 
 
 def test_a_service_that_only_reads_verifies_and_does_not_compact(data: Path) -> None:
-    with served(data, Settings(read_only=True)) as client:
+    with running_service(data, Settings(read_only=True)) as client:
         assert client.post("/v1/collections/c/verify").json()["documents"] == N
-        job = finished(client, client.post("/v1/collections/c/verify", headers=ASYNC))
+        job = wait_for_job(client, client.post("/v1/collections/c/verify", headers=ASYNC))
         assert job["result"] == {"documents": N, "problems": []}
         for headers in ({}, ASYNC):
             refused = client.post("/v1/collections/c/compact", headers=headers)

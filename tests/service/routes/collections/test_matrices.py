@@ -10,7 +10,7 @@ from encoder.artifact import write_artifact
 from encoder.codes import code_to_hex, hamming_distance
 from tests.support.encoders import spd_encoder
 from tests.support.matrices import spd_matrices
-from tests.support.service import check_problem, make_data_folder, served
+from tests.support.service import check_problem, make_data_folder, running_service
 
 
 def triangles(count: int, seed: int = 0) -> np.ndarray:
@@ -23,7 +23,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """A client of a service with an encoder of 4 × 4 matrices and a collection of 50."""
     folder = make_data_folder(tmp_path_factory.mktemp("data"))
     write_artifact(folder / "encoders" / "covariances", spd_encoder(), triangles(60))
-    with served(folder) as client:
+    with running_service(folder) as client:
         assert client.put("/v1/collections/c", json={"encoder": "covariances"}).status_code == 201
         documents = [{"id": str(i), "vector": one.tolist()} for i, one in enumerate(triangles(50))]
         put = client.put("/v1/collections/c/documents", json={"documents": documents})

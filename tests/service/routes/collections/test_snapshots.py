@@ -23,10 +23,10 @@ from tests.support.encoders import random_texts
 from tests.support.service import (
     check_problem,
     client_of,
-    finished,
     make_data_folder,
-    served,
+    running_service,
     serving_process,
+    wait_for_job,
 )
 
 N = 200
@@ -43,14 +43,14 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         folder.create_collection("c", encoder="words").upsert(
             Document(f"d{at}", text, payload={"at": at}) for at, text in enumerate(texts)
         )
-        with served(folder) as client:
+        with running_service(folder) as client:
             made = client.post("/v1/collections/c/snapshots").json()
             return client.get(f"/v1/snapshots/{made['id']}/file").content
 
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[httpx.Client]:
-    with served(tmp_path / "other") as one:
+    with running_service(tmp_path / "other") as one:
         yield one
 
 
@@ -79,7 +79,7 @@ def test_a_snapshot_of_one_service_is_restored_by_another(
     assert client.get(response.headers["location"]).json() == made
     assert client.get(f"/v1/snapshots/{made['id']}/file").content == snapshot
     path = f"/v1/snapshots/{made['id']}/restore"
-    job = finished(client, client.post(path, json={"collection": "again"}))
+    job = wait_for_job(client, client.post(path, json={"collection": "again"}))
     assert job["result"] == {"collection": "again", "documents": N}
     body = {"text": "apple", "limit": 3, "with_payload": True}
     assert len(client.post("/v1/collections/again/search", json=body).json()["hits"]) == 3
@@ -92,7 +92,7 @@ def test_the_same_file_again_is_the_same_snapshot(client: httpx.Client, snapshot
     second = upload(client, snapshot)
     assert (first.status_code, second.status_code) == (201, 200)
     assert first.json() == second.json()
-    job = finished(client, client.post(PATH, content=snapshot, headers=ASYNC))
+    job = wait_for_job(client, client.post(PATH, content=snapshot, headers=ASYNC))
     assert job["result"] == first.json()
     assert client.get("/v1/snapshots").json()["snapshots"] == [first.json()]
 
@@ -100,10 +100,10 @@ def test_the_same_file_again_is_the_same_snapshot(client: httpx.Client, snapshot
 def test_an_upload_is_checked_in_the_background(
     client: httpx.Client, snapshot: bytes, tmp_path: Path
 ) -> None:
-    job = finished(client, client.post(PATH, content=snapshot, headers=ASYNC))
+    job = wait_for_job(client, client.post(PATH, content=snapshot, headers=ASYNC))
     assert (job["kind"], job["state"], job["result"]["documents"]) == ("upload", "done", N)
     assert client.get("/v1/snapshots").json()["snapshots"] == [job["result"]]
-    job = finished(client, client.post(PATH, content=snapshot[:20_000], headers=ASYNC))
+    job = wait_for_job(client, client.post(PATH, content=snapshot[:20_000], headers=ASYNC))
     assert (job["state"], job["error"]["code"]) == ("failed", "invalid_snapshot")
     # What a finished job needed is gone.
     folder = f"snapshots/{client.get('/v1/snapshots').json()['snapshots'][0]['id']}"
@@ -121,8 +121,8 @@ def test_an_upload_that_a_kill_interrupted_is_done_by_the_next_start(
             accepted = client.post(PATH, content=snapshot, headers=ASYNC)
         process.kill()
         process.wait()
-    with served(tmp_path / "data") as client:
-        job = finished(client, accepted)
+    with running_service(tmp_path / "data") as client:
+        job = wait_for_job(client, accepted)
         assert job["state"] == "done", job
         assert client.get("/v1/snapshots").json()["snapshots"] == [job["result"]]
 
@@ -224,7 +224,7 @@ def test_a_snapshot_that_was_tampered_with_is_refused_without_naming_places(
     raw = repacked(snapshot, name, content)
     detail = check_problem(upload(client, raw), 422, "invalid_snapshot")["detail"]
     assert said in detail
-    job = finished(client, client.post(PATH, content=raw, headers=ASYNC))
+    job = wait_for_job(client, client.post(PATH, content=raw, headers=ASYNC))
     assert job["error"]["detail"] == detail
     assert str(tmp_path) not in detail
     assert client.get("/v1/snapshots").json()["snapshots"] == []
@@ -248,7 +248,7 @@ def test_a_file_that_changed_on_its_way_is_refused(
 
 def test_limits_of_an_upload(tmp_path: Path, snapshot: bytes) -> None:
     limit = Settings(max_snapshot_bytes=len(snapshot) - 1, max_body_bytes=100)
-    with served(tmp_path / "data", limit) as client:
+    with running_service(tmp_path / "data", limit) as client:
         check_problem(upload(client, snapshot), 413, "body_too_large")
         pieces = (snapshot[at : at + 4096] for at in range(0, len(snapshot), 4096))
         refused = client.post(PATH, content=pieces, headers=TAR)
@@ -257,13 +257,13 @@ def test_limits_of_an_upload(tmp_path: Path, snapshot: bytes) -> None:
         for headers in ({}, {"content-type": "application/json"}):
             refused = client.post(PATH, content=b"{}", headers=headers)
             check_problem(refused, 415, "unsupported_media_type")
-    with served(tmp_path / "data", Settings(max_snapshot_bytes=len(snapshot))) as client:
+    with running_service(tmp_path / "data", Settings(max_snapshot_bytes=len(snapshot))) as client:
         assert upload(client, snapshot).status_code == 201
 
 
 def test_an_upload_may_take_longer_than_an_answer(tmp_path: Path, snapshot: bytes) -> None:
     """Every part of it has the time that an answer has."""
-    with served(tmp_path / "data", Settings(request_timeout=0.6)) as client:
+    with running_service(tmp_path / "data", Settings(request_timeout=0.6)) as client:
         assert client.base_url.port is not None
         head = (
             f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-tar\r\n"

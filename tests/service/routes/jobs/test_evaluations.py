@@ -18,7 +18,7 @@ from evaluation.trec import parse_run
 from index.data_folder import DataFolder
 from tests.support.encoders import random_texts
 from tests.support.evaluations import labelled_codes, parse_junit
-from tests.support.service import check_problem, forget_when_read
+from tests.support.service import check_problem, forget_job_when_read
 
 MakeCollection = Callable[..., str]
 ASYNC = {"Prefer": "wait=5, respond-async"}
@@ -183,7 +183,7 @@ def test_an_evaluation_forgotten_the_moment_it_is_read_is_gone(
     place: str,
 ) -> None:
     address, _ = finished(client, client.post(f"{path}/evaluate", json=body, headers=ASYNC))
-    forget_when_read(monkeypatch)
+    forget_job_when_read(monkeypatch)
     check_problem(client.get(address + place), 404, "unknown_evaluation")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from service.jobs import map as map_job
 from tests.support.encoders import random_texts
-from tests.support.service import check_problem, finished, forget_when_read
+from tests.support.service import check_problem, forget_job_when_read, wait_for_job
 
 
 def documents(n: int) -> list[dict[str, Any]]:
@@ -35,7 +35,7 @@ def columns(raw: bytes, n: int, code_size: int) -> list[np.ndarray]:
 
 
 def test_a_map_has_a_point_for_each_code(client: httpx.Client, path: str) -> None:
-    job = finished(client, client.post(f"{path}/map", json={"method": "pca"}))
+    job = wait_for_job(client, client.post(f"{path}/map", json={"method": "pca"}))
     assert job["state"] == "done", job
     answer = client.get(job["result"]["map"]).json()
     drawn = answer["map"]
@@ -76,7 +76,7 @@ def test_a_map_has_times_and_labels_that_people_gave(
     labels = [{"id": id_, "who": who, "label": label} for id_, who, label in said]
     client.put(f"{path}/labels", json={"labels": labels}).raise_for_status()
     body = {"method": "pca", "time_field": "year"}
-    job = finished(client, client.post(f"{path}/map", json=body))
+    job = wait_for_job(client, client.post(f"{path}/map", json=body))
     drawn = client.get(job["result"]["map"]).json()["map"]
     assert (drawn["labels"], drawn["label_documents"]) == ([], [])
     assert (drawn["given_labels"], drawn["given_label_documents"]) == (["y", "x", "z"], [2, 1, 1])
@@ -104,7 +104,7 @@ def test_dates_of_a_map_are_answered_as_dates(
     ]
     path = make_collection(given, n_bits=16)
     body = {"method": "pca", "time_field": "meta.date"}
-    job = finished(client, client.post(f"{path}/map", json=body))
+    job = wait_for_job(client, client.post(f"{path}/map", json=body))
     time = client.get(job["result"]["map"]).json()["map"]["time"]
     assert time["kind"] == "date"
     assert time["start"] == time["least"] == "1999-01-01T00:00:00+00:00"
@@ -127,7 +127,7 @@ def test_a_time_field_without_times_is_refused_by_name(
         for at, value in enumerate(values)
     ]
     path = make_collection(given, n_bits=16)
-    job = finished(client, client.post(f"{path}/map", json={"time_field": "when"}))
+    job = wait_for_job(client, client.post(f"{path}/map", json={"time_field": "when"}))
     assert job["state"] == "failed"
     assert reason in job["error"]["detail"]
     empty = client.post(f"{path}/map", json={"time_field": ""})
@@ -144,7 +144,7 @@ def test_a_map_of_an_earlier_version_is_described(
         "_description",
         lambda *given: {name: is_ for name, is_ in describe(*given).items() if name not in later},
     )
-    job = finished(client, client.post(f"{path}/map", json={"method": "pca"}))
+    job = wait_for_job(client, client.post(f"{path}/map", json={"method": "pca"}))
     drawn = client.get(job["result"]["map"]).json()["map"]
     assert (drawn["given_labels"], drawn["given_label_documents"], drawn["time"]) == ([], [], None)
 
@@ -152,7 +152,7 @@ def test_a_map_of_an_earlier_version_is_described(
 def test_a_map_of_nothing_fails_with_a_reason(
     client: httpx.Client, make_collection: Callable[..., str]
 ) -> None:
-    job = finished(client, client.post(f"{make_collection(n_bits=16)}/map", json={}))
+    job = wait_for_job(client, client.post(f"{make_collection(n_bits=16)}/map", json={}))
     assert job["state"] == "failed"
     assert "no documents" in job["error"]["detail"]
     answer = client.get(f"/v1/maps/{job['id']}").json()
@@ -163,7 +163,7 @@ def test_a_map_of_nothing_fails_with_a_reason(
 def test_a_map_cannot_be_asked_for_as_something_else(client: httpx.Client, path: str) -> None:
     check_problem(client.post(f"{path}/map", json={"method": "umap"}), 422, "invalid_request")
     check_problem(client.get("/v1/maps/never"), 404, "unknown_job")
-    job = finished(client, client.post(f"{path}/duplicates", json={"radius": 0}))
+    job = wait_for_job(client, client.post(f"{path}/duplicates", json={"radius": 0}))
     check_problem(client.get(f"/v1/maps/{job['id']}"), 404, "unknown_job")
 
 
@@ -185,8 +185,8 @@ def test_a_job_forgotten_the_moment_it_is_read_is_gone(
     result: str,
     place: str,
 ) -> None:
-    job = finished(client, client.post(f"{path}/{kind}", json=body))
-    forget_when_read(monkeypatch)
+    job = wait_for_job(client, client.post(f"{path}/{kind}", json=body))
+    forget_job_when_read(monkeypatch)
     check_problem(client.get(job["result"][result] + place), 404, "unknown_job")
 
 
@@ -196,7 +196,7 @@ def test_near_duplicates_are_listed_a_page_at_a_time(
     codes = ["00", "00", "ff", "01", "fe", "0f"]
     given = [{"id": f"d{at}", "code": code * 2} for at, code in enumerate(codes)]
     path = make_collection(given, n_bits=16)
-    job = finished(client, client.post(f"{path}/duplicates", json={"radius": 2}))
+    job = wait_for_job(client, client.post(f"{path}/duplicates", json={"radius": 2}))
     assert job["result"]["clusters"] == 2
     assert job["result"]["documents_with_an_older_duplicate"] == 3
     address = job["result"]["duplicates"]

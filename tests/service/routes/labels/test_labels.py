@@ -11,7 +11,7 @@ import pytest
 from service.routes.labels import annotation_files
 from service.settings import Settings
 from tests.support.encoders import random_texts
-from tests.support.service import check_problem, make_data_folder, served
+from tests.support.service import check_problem, make_data_folder, running_service
 
 MakeCollection = Callable[..., str]
 TEXTS = random_texts(60, seed=3)
@@ -151,7 +151,7 @@ def test_a_few_documents_that_are_all_alike(
 
 def test_lists_larger_than_an_answer_may_be_are_refused(tmp_path: Path) -> None:
     limits = Settings(max_response_bytes=2000)
-    with served(make_data_folder(tmp_path), limits) as client:
+    with running_service(make_data_folder(tmp_path), limits) as client:
         path = "/v1/collections/c"
         client.put(path, json={"n_bits": 8})
         documents = [{"id": f"d{at}", "code": "00"} for at in range(30)]
@@ -168,7 +168,7 @@ def test_labels_are_imported_a_few_at_a_time(
 ) -> None:
     monkeypatch.setattr(annotation_files, "WRITTEN_AT_ONCE", 2)
     make_data_folder(tmp_path)
-    with served(tmp_path) as client:
+    with running_service(tmp_path) as client:
         path = "/v1/collections/c"
         client.put(path, json={"n_bits": 8}).raise_for_status()
         documents = [{"id": f"d{at}", "code": "00"} for at in range(5)]

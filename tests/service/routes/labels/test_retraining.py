@@ -27,8 +27,8 @@ from service.jobs.training_process import (
 )
 from service.settings import Settings
 from tests.support.encoders import class_encoder, random_texts, text_encoder
-from tests.support.service import check_problem, finished, make_data_folder, served
-from tests.support.trainers import trainer_elsewhere
+from tests.support.service import check_problem, make_data_folder, running_service, wait_for_job
+from tests.support.trainers import external_trainer
 
 WORDS = {
     "food": ("butter", "flour", "sugar", "bread", "jam", "oven"),
@@ -66,7 +66,7 @@ def elsewhere(tmp_path: Path) -> Iterator[httpx.Client]:
     """A service whose encoders are trained elsewhere, in no time."""
     make_data_folder(tmp_path)
     settings = Settings(training="elsewhere")
-    with served(tmp_path, settings) as client, trainer_elsewhere(tmp_path, other_encoder()):
+    with running_service(tmp_path, settings) as client, external_trainer(tmp_path, other_encoder()):
         fill(client)
         yield client
 
@@ -81,12 +81,12 @@ def aliases(client: httpx.Client) -> dict[str, str]:
 
 
 def retrain(client: httpx.Client, name: str = "books", **body: Any) -> dict[str, Any]:
-    return finished(client, client.post(f"/v1/collections/{name}/retrain", json=body))
+    return wait_for_job(client, client.post(f"/v1/collections/{name}/retrain", json=body))
 
 
 def test_labels_become_a_better_encoder_that_a_person_switches_to(tmp_path: Path) -> None:
     make_data_folder(tmp_path)
-    with served(tmp_path) as client:
+    with running_service(tmp_path) as client:
         fill(client)
         job = retrain(client, epochs=3, seed=1)
         assert job["state"] == "done", job
@@ -97,7 +97,7 @@ def test_labels_become_a_better_encoder_that_a_person_switches_to(tmp_path: Path
         assert trial["candidate"]["mAP@100"] > trial["current"]["mAP@100"]
         assert aliases(client) == {"books": "books-1"}
         confirm = client.post(f"/v1/jobs/{job['id']}/confirm")
-        assert finished(client, confirm)["state"] == "done"
+        assert wait_for_job(client, confirm)["state"] == "done"
         assert client.post(f"/v1/jobs/{job['id']}/confirm").json()["id"] == confirm.json()["id"]
         assert aliases(client) == {"books": "books-2"}
         live = client.get("/v1/collections/books").json()
@@ -132,7 +132,7 @@ def test_class_codes_are_trained_again_where_documents_have_one_label(
     encoder = replace(class_encoder(), metadata={"recipe": recipe})
     shutil.rmtree(tmp_path / "encoders" / "words")
     write_artifact(tmp_path / "encoders" / "words", encoder, random_texts(40))
-    with served(tmp_path) as client:
+    with running_service(tmp_path) as client:
         assert recipe_method(client, several) == method
 
 
@@ -149,7 +149,7 @@ def test_it_goes_on_by_itself_and_can_be_taken_back(elsewhere: httpx.Client) -> 
 def test_what_waits_to_be_confirmed_is_not_forgotten_for_room(tmp_path: Path) -> None:
     make_data_folder(tmp_path)
     settings = Settings(training="elsewhere", job_bytes_per_key=2000)
-    with served(tmp_path, settings) as client, trainer_elsewhere(tmp_path, other_encoder()):
+    with running_service(tmp_path, settings) as client, external_trainer(tmp_path, other_encoder()):
         fill(client)
         job = retrain(client, min_gain=-1)
         assert job["result"]["state"] == "waiting for confirmation"
@@ -158,25 +158,25 @@ def test_what_waits_to_be_confirmed_is_not_forgotten_for_room(tmp_path: Path) ->
         bulk = client.post(
             "/v1/collections/books/documents:bulk", content=line.ljust(2000), headers=headers
         )
-        assert finished(client, bulk)["state"] == "done"
+        assert wait_for_job(client, bulk)["state"] == "done"
         confirm = client.post(f"/v1/jobs/{job['id']}/confirm")
-        assert finished(client, confirm)["state"] == "done"
+        assert wait_for_job(client, confirm)["state"] == "done"
 
 
 def test_a_training_that_nobody_does_yet_holds_up_no_other_job(tmp_path: Path) -> None:
     make_data_folder(tmp_path)
-    with served(tmp_path, Settings(training="elsewhere")) as client:
+    with running_service(tmp_path, Settings(training="elsewhere")) as client:
         fill(client)
         waiting = client.post("/v1/collections/books/retrain", json={}).json()["id"]
         copy = client.post("/v1/collections/books/snapshots", headers={"Prefer": "respond-async"})
-        assert finished(client, copy)["state"] == "done"
+        assert wait_for_job(client, copy)["state"] == "done"
         assert client.get(f"/v1/jobs/{waiting}").json()["finished"] is None
         assert client.post(f"/v1/jobs/{waiting}/cancel").status_code == 202
 
 
 def test_an_encoder_is_taken_once_its_trainer_is_done_with_the_folder(tmp_path: Path) -> None:
     make_data_folder(tmp_path)
-    with served(tmp_path, Settings(training="elsewhere")) as client:
+    with running_service(tmp_path, Settings(training="elsewhere")) as client:
         fill(client)
         waiting = client.post("/v1/collections/books/retrain", json={"min_gain": -1})
         folder = tmp_path / "jobs" / waiting.json()["id"]
@@ -187,13 +187,13 @@ def test_an_encoder_is_taken_once_its_trainer_is_done_with_the_folder(tmp_path: 
                 assert (
                     client.get(waiting.headers["Location"]).json()["progress"]["step"] == "training"
                 )
-        assert finished(client, waiting)["result"]["state"] == "waiting for confirmation"
+        assert wait_for_job(client, waiting)["result"]["state"] == "waiting for confirmation"
         wait_until(lambda: not [*folder.iterdir()])
 
 
 def test_a_trainer_leaves_nothing_of_a_job_that_was_cancelled_meanwhile(tmp_path: Path) -> None:
     make_data_folder(tmp_path)
-    with served(tmp_path, Settings(training="elsewhere")) as client:
+    with running_service(tmp_path, Settings(training="elsewhere")) as client:
         fill(client)
         waiting = client.post("/v1/collections/books/retrain", json={"epochs": 1})
         folder = tmp_path / "jobs" / waiting.json()["id"]
@@ -234,7 +234,7 @@ def turn_of_trainer(folder: Path) -> Iterator[int]:
 
 def test_keys_that_nobody_asks_for_bring_no_quota_of_their_own(tmp_path: Path) -> None:
     make_data_folder(tmp_path)
-    with served(tmp_path, Settings(training="elsewhere", jobs_per_key=1)) as client:
+    with running_service(tmp_path, Settings(training="elsewhere", jobs_per_key=1)) as client:
         fill(client)
         waiting = client.post("/v1/collections/books/retrain", json={})
         assert waiting.status_code == 202
@@ -249,10 +249,10 @@ def test_a_confirmation_that_failed_can_be_repeated(elsewhere: httpx.Client) -> 
     path = f"/v1/jobs/{job['id']}/confirm"
     for _ in range(2):
         elsewhere.put("/v1/collections/books-2", json={"n_bits": 8}).raise_for_status()
-        failed = finished(elsewhere, elsewhere.post(path))
+        failed = wait_for_job(elsewhere, elsewhere.post(path))
         assert (failed["state"], failed["error"]["code"]) == ("failed", "collection_exists")
         elsewhere.delete("/v1/collections/books-2").raise_for_status()
-    confirmed = finished(elsewhere, elsewhere.post(path))
+    confirmed = wait_for_job(elsewhere, elsewhere.post(path))
     assert confirmed["state"] == "done"
     assert elsewhere.post(path).json()["id"] == confirmed["id"]
     assert aliases(elsewhere) == {"books": "books-2"}
@@ -269,15 +269,15 @@ def test_no_client_takes_the_key_of_a_confirmation(elsewhere: httpx.Client) -> N
     }
     line = b'{"id": "late", "text": "butter"}\n'
     taken = elsewhere.post("/v1/collections/books/documents:bulk", content=line, headers=headers)
-    assert finished(elsewhere, taken)["state"] == "done"
+    assert wait_for_job(elsewhere, taken)["state"] == "done"
     confirm = elsewhere.post(f"/v1/jobs/{job['id']}/confirm")
-    assert finished(elsewhere, confirm)["state"] == "done"
+    assert wait_for_job(elsewhere, confirm)["state"] == "done"
     assert aliases(elsewhere) == {"books": "books-2"}
 
 
 def test_what_was_written_since_is_not_taken_back(elsewhere: httpx.Client) -> None:
     job = retrain(elsewhere, min_gain=-1)
-    confirmed = finished(elsewhere, elsewhere.post(f"/v1/jobs/{job['id']}/confirm"))
+    confirmed = wait_for_job(elsewhere, elsewhere.post(f"/v1/jobs/{job['id']}/confirm"))
     label = {"labels": [{"id": "d99", "label": "food"}]}
     elsewhere.put("/v1/collections/books/labels", json=label).raise_for_status()
     for id_ in (job["id"], confirmed["id"]):
@@ -315,7 +315,7 @@ def test_labels_of_a_payload_field_count_where_it_is_named(elsewhere: httpx.Clie
 
 def test_training_that_fails_says_why(tmp_path: Path) -> None:
     make_data_folder(tmp_path)
-    with served(tmp_path) as client:
+    with running_service(tmp_path) as client:
         client.put("/v1/collections/odd", json={"encoder": "words"}).raise_for_status()
         given = [{"id": f"d{at}", "text": f"word{at}", "label": "ab"[at % 2]} for at in range(20)]
         client.put("/v1/collections/odd/documents", json={"documents": given}).raise_for_status()
