@@ -217,11 +217,11 @@ def test_the_engine_can_be_forced(way: str) -> None:
             assert made.engine.name == name
     with pytest.raises(ValueError, match="engine is 'fast'; it must be one of auto, scan"):
         build(codes, rows, "fast")
-    with pytest.raises(ValueError, match="codes have 72 bits; lookups take 64 at most"):
+    with pytest.raises(ValueError, match="codes have 72 bits; lookups allow 64 at most"):
         build(np.zeros((3, 9), dtype=np.uint8), rows, "lookup")
-    with pytest.raises(ValueError, match="codes have 8 bits; halves take 16 to 128"):
+    with pytest.raises(ValueError, match="codes have 8 bits; halves need 16 to 128"):
         build(np.zeros((3, 1), dtype=np.uint8), rows, "halves")
-    with pytest.raises(ValueError, match="codes have 32 bits; a table takes 16 at most"):
+    with pytest.raises(ValueError, match="codes have 32 bits; a table allows 16 at most"):
         build(np.zeros((3, 4), dtype=np.uint8), rows, "direct")
 
 

@@ -73,7 +73,7 @@ def test_a_search_that_is_reranked(data: Path, capsys: pytest.CaptureFixture[str
         (["search", "c", "x", "--filter", "{"], "--filter: is not valid JSON: "),
         (["search", "c", "x", "--filter", "3"], "filter: is 3; it must be {"),
         (["search", "c", "x", "--cursor", "abc"], "cursor: is 'abc'; it must be the next_cursor"),
-        (["search", "c", "--id", "d1", "--rerank"], "rerank: needs a query"),
+        (["search", "c", "--id", "d1", "--rerank"], "rerank: needs a text or a vector"),
         (["search", "c", "x", "--offset", "-1"], "offset: is -1; it must be from 0 to"),
         (["index", "delete", "c"], "ID: give ids or --filter, and not both"),
         (["index", "delete", "c", "a", "--filter", "{}"], "filter: is {}; it must be {"),
