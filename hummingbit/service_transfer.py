@@ -126,7 +126,7 @@ def send_annotations(client: Client, name: str, export: Export) -> None:
         client.import_labels(name, content)
 
 
-def make_collection_for(client: Client, name: str, header: Header) -> bool:
+def create_collection_for(client: Client, name: str, header: Header) -> bool:
     """See to it that there is a collection, or an alias of one, that takes the codes of an export.
 
     If there is none, it is made like the one exported, and searched by the same engine and with the

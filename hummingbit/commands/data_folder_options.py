@@ -1,4 +1,4 @@
-"""The data folder that a command works on."""
+"""The options that name a data folder or a service, and how commands open it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from index.filters import Filter, filter_to_json
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
 
-# What add_subparsers returns has no public name.
+# The return type of add_subparsers has no public name.
 Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
 
 
@@ -61,35 +61,35 @@ def add_url(parser: argparse.ArgumentParser) -> None:
 
 
 def add_service(parser: argparse.ArgumentParser) -> None:
-    """Add ``--url`` to what only a service does."""
+    """Add ``--url`` to a command that needs a service."""
     parser.add_argument(
         "--url", metavar="URL", help="the service (default: $HUMMINGBIT_URL, or this machine's)"
     )
 
 
 def service_at(args: argparse.Namespace) -> Client:
-    """Return a client of the service that ``--url`` says.
+    """Return a client of the service that ``--url`` names.
 
     Raises:
-        ServiceError: if that is no address of http or https.
+        ServiceError: if the address does not begin with http:// or https://.
     """
-    from hummingbit.clients.client import Client  # noqa: PLC0415 - who opens a folder needs none
+    from hummingbit.clients.client import Client  # noqa: PLC0415 - only a service needs it
 
     return Client(args.url)
 
 
 def open_folder(args: argparse.Namespace, *, writable: bool) -> DataFolder:
-    """Open the folder that the options of :func:`add_folder` say.
+    """Open the folder that the options of :func:`add_folder` name.
 
-    The index of a collection is built when it is searched.
+    The index of a collection is built when it is first searched.
 
     Raises:
         DataFolderError: if it cannot be opened.
         StoreError: if the collections are on Milvus, and it cannot be reached or refuses.
     """
     token = os.environ.get("HUMMINGBIT_MILVUS_TOKEN")
-    where = DataFolderLocation(args.data_dir, args.engine, args.milvus_uri, token)
-    return where.open(writable=writable, indexed=False)
+    location = DataFolderLocation(args.data_dir, args.engine, args.milvus_uri, token)
+    return location.open(writable=writable, indexed=False)
 
 
 def add_filter(parser: argparse.ArgumentParser) -> None:
@@ -102,11 +102,11 @@ def add_filter(parser: argparse.ArgumentParser) -> None:
 
 
 def read_filter(args: argparse.Namespace) -> Filter | None:
-    """Return what ``--filter`` says.
+    """Return the filter of ``--filter``, or None without one.
 
     Raises:
         OptionError: if it is not JSON.
-        InputError: if it is no filter.
+        InputError: if it is not a filter.
     """
     if args.filter is None:
         return None
@@ -117,17 +117,17 @@ def read_filter(args: argparse.Namespace) -> Filter | None:
 
 
 def read_filter_as_json(args: argparse.Namespace) -> dict[str, Any] | None:
-    """Return what ``--filter`` says as a service takes it; see :func:`read_filter`."""
+    """Return the filter of ``--filter`` as a service takes it; see :func:`read_filter`."""
     filter_ = read_filter(args)
     return None if filter_ is None else json.loads(filter_to_json(filter_))
 
 
 @contextmanager
-def filling(folder: DataFolder, collection: CollectionBackend, *, made: bool) -> Iterator[None]:
-    """Drop a collection that was just `made` if filling it fails before a document is in."""
+def filling(folder: DataFolder, collection: CollectionBackend, *, is_new: bool) -> Iterator[None]:
+    """Drop a collection that was just created if filling it fails before it has a document."""
     try:
         yield
     except BaseException:
-        if made and not len(collection):
+        if is_new and not len(collection):
             folder.drop_collection(collection.name)
         raise

@@ -1,4 +1,4 @@
-"""``--json``: the result of a command as JSON on standard output, and nothing else there."""
+"""``--json``: the result of a command as JSON, and nothing else on standard output."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Any
 from hummingbit.commands.options import write_text
 
 
-def add_json(parser: argparse.ArgumentParser, what: str = "the result as JSON") -> None:
+def add_json(parser: argparse.ArgumentParser, output: str = "the result as JSON") -> None:
     """Add ``--json``."""
     parser.add_argument(
-        "--json", action="store_true", help=f"print {what}, and nothing else on standard output"
+        "--json", action="store_true", help=f"print {output}, and nothing else on standard output"
     )
 
 
 def add_json_or_former_file(parser: argparse.ArgumentParser, *, names: str | None = None) -> None:
-    """Add ``--json``, which in the release before was followed by a FILE to write.
+    """Add ``--json``, which in the previous release took a FILE to write.
 
-    `names` is the argument, if there is one, that may follow ``--json`` as the FILE did.
+    `names` is the positional argument, if there is one, that could be mistaken for the FILE.
     """
     parser.add_argument(
         "--json",
@@ -33,12 +33,12 @@ def add_json_or_former_file(parser: argparse.ArgumentParser, *, names: str | Non
         default=False,
         metavar="FILE",
         help="print the result as JSON, and nothing else on standard output; with FILE, as in the"
-        " release before, write it there",
+        " previous release, write it there",
     )
 
 
 class _JsonOrFormerFile(argparse.Action):
-    """Set True, or the Path of a FILE with a warning."""
+    """Sets True, or the Path of a FILE with a warning."""
 
     def __init__(self, *args: Any, names: str | None, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -51,7 +51,7 @@ class _JsonOrFormerFile(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        """Set the option; refuse what may be meant for a name, which must not be overwritten."""
+        """Set the option; refuse a value that may be a name, so as to overwrite no such file."""
         if values is True:
             namespace.json = True
             return
@@ -82,7 +82,7 @@ def print_or_write_json(args: argparse.Namespace, result: Mapping[str, Any]) -> 
 def print_result(
     args: argparse.Namespace, result: Mapping[str, Any], lines: str | Iterable[str]
 ) -> None:
-    """Print `result` as JSON if ``--json`` is given, and otherwise `lines`, as people read it."""
+    """Print `result` as JSON with ``--json``, and otherwise `lines`, for people to read."""
     if args.json:
         print_json(result)
         return

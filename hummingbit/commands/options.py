@@ -30,11 +30,11 @@ SOURCE_HELP = (
 
 
 FORMER_VALUES: Mapping[str, Mapping[str, str]] = {"likeness": {"predicted": "self-supervised"}}
-"""Values of settings that the release before had, and those that replaced them."""
+"""Values of settings in the previous release, and the values that replaced them."""
 
 
 class OptionError(HummingbitError, ValueError):
-    """An option cannot be followed, or not beside another; the message names it."""
+    """An option is invalid, or cannot be combined with another; the message names it."""
 
 
 def add_data_dir(parser: argparse.ArgumentParser) -> None:
@@ -49,16 +49,16 @@ def add_data_dir(parser: argparse.ArgumentParser) -> None:
 
 
 def add_reading(parser: argparse.ArgumentParser, *, label_field: bool = True) -> None:
-    """Add what says how documents are read.
+    """Add the options for reading documents.
 
-    A command with a ``--label-field`` of its own goes without this one.
+    A command with a ``--label-field`` of its own passes false for `label_field`.
     """
     reading = add_layout(parser, label_field=label_field)
     reading.add_argument(
         "--data-root",
         type=Path,
         metavar="DIR",
-        help="where the named data sets lie (default: $HUMMINGBIT_DATA)",
+        help="the folder of the named data sets (default: $HUMMINGBIT_DATA)",
     )
     reading.add_argument(
         "--on-error",
@@ -69,7 +69,7 @@ def add_reading(parser: argparse.ArgumentParser, *, label_field: bool = True) ->
 
 
 def add_layout(parser: argparse.ArgumentParser, *, label_field: bool = True) -> Any:
-    """Add what says which fields are what, and return the group of these options."""
+    """Add the options for the fields of documents, and return their group."""
     reading = parser.add_argument_group("reading")
     reading.add_argument(
         "--id-field",
@@ -110,7 +110,7 @@ def add_layout(parser: argparse.ArgumentParser, *, label_field: bool = True) -> 
 
 
 def read(args: argparse.Namespace, source: str, *, unique_ids: bool = True) -> Iterator[Document]:
-    """Read the documents of `source` as the options of :func:`add_reading` say."""
+    """Read the documents of `source` according to the options of :func:`add_reading`."""
     return read_documents(
         source,
         on_error=args.on_error,
@@ -135,22 +135,22 @@ def layout_of(args: argparse.Namespace) -> Layout:
 
 
 def add_out(
-    parser: argparse.ArgumentParser, what: str = "encoder", *, required: bool = True
+    parser: argparse.ArgumentParser, owner: str = "encoder", *, required: bool = True
 ) -> None:
-    """Add ``--out`` and ``--overwrite``, where an encoder goes."""
+    """Add ``--out`` and ``--overwrite``, for the folder that an encoder is written to."""
     parser.add_argument(
-        "--out", required=required, type=Path, metavar="FOLDER", help=f"the {what}'s folder"
+        "--out", required=required, type=Path, metavar="FOLDER", help=f"the {owner}'s folder"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an encoder at --out")
 
 
 def check_out(args: argparse.Namespace) -> None:
-    """Check where an encoder is to be written, before the work that it takes.
+    """Check that an encoder can be written to ``--out``, before it is trained.
 
     Raises:
-        OptionError: if a folder of that name in ``encoders/`` could not be found by its name, or
-            no folder can be made there.
-        ArtifactError: if it is there already and is not to be replaced.
+        OptionError: if the folder is in ``encoders/`` and its name is not valid for an encoder, or
+            no folder can be created there.
+        ArtifactError: if it exists already and must not be replaced.
     """
     out: Path = args.out
     if out.parent.name == "encoders" and not NAME.fullmatch(out.name):
@@ -160,54 +160,54 @@ def check_out(args: argparse.Namespace) -> None:
 
 
 def check_folder_above(place: Path, option: str) -> None:
-    """Raise OptionError, naming `option`, unless the folder above `place` can be made."""
+    """Raise OptionError, naming `option`, unless the folder above `place` can be created."""
     above = place.absolute().parent
     while not above.exists():
         above = above.parent
     if not above.is_dir():
-        raise OptionError(f"{option}: {above} is a file; name a folder that can be made")
+        raise OptionError(f"{option}: {above} is a file; name a folder that can be created")
     check_writable(above, option)
 
 
 def check_writable(folder: Path, option: str) -> None:
-    """Raise OptionError, naming `option`, unless something can be made in `folder`."""
+    """Raise OptionError, naming `option`, unless files can be created in `folder`."""
     with naming(f"{option}: {folder}"), TemporaryDirectory(prefix=".writable-", dir=folder):
         pass
 
 
-def add_setting(parser: Any, one: Field[Any]) -> None:
-    """Add the flag of a recipe's setting; the method is the sub-command's name and needs none."""
-    if one.name == "method":
+def add_setting(parser: Any, setting: Field[Any]) -> None:
+    """Add the flag of a recipe's setting; the method has none, because a sub-command names it."""
+    if setting.name == "method":
         return
-    flag = "--bits" if one.name == "n_bits" else "--" + one.name.replace("_", "-")
+    flag = "--bits" if setting.name == "n_bits" else "--" + setting.name.replace("_", "-")
     options: dict[str, Any] = {
-        "dest": one.name,
-        "default": one.default,
-        "help": f"{one.metadata['help']} (default: %(default)s)",
+        "dest": setting.name,
+        "default": setting.default,
+        "help": f"{setting.metadata['help']} (default: %(default)s)",
     }
-    if isinstance(one.default, bool):
+    choices = setting.metadata["choices"]
+    if isinstance(setting.default, bool):
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
-    elif one.metadata["choices"]:
-        former = FORMER_VALUES.get(one.name, {})
+    elif choices:
+        former = FORMER_VALUES.get(setting.name, {})
         parser.add_argument(
-            flag, choices=one.metadata["choices"], type=partial(_value, flag, former), **options
+            flag, choices=choices, type=partial(_current_value, flag, former), **options
         )
     else:
-        shown = "N" if isinstance(one.default, int) else "X"
-        parser.add_argument(flag, type=type(one.default), metavar=shown, **options)
-    if one.name == "soft_labels":
-        choices = one.metadata["choices"]
-        add_former_flag(parser, "--guesses", flag, one.name, choices=choices)
+        metavar = "N" if isinstance(setting.default, int) else "X"
+        parser.add_argument(flag, type=type(setting.default), metavar=metavar, **options)
+    if setting.name == "soft_labels":
+        add_former_flag(parser, "--guesses", flag, setting.name, choices=choices)
 
 
-def _value(flag: str, former: Mapping[str, str], given: str) -> str:
-    if given in former:
-        print(f"{flag} {given} is now {flag} {former[given]}; use that value", file=sys.stderr)
-    return former.get(given, given)
+def _current_value(flag: str, former: Mapping[str, str], value: str) -> str:
+    if value in former:
+        print(f"{flag} {value} is now {flag} {former[value]}; use that value", file=sys.stderr)
+    return former.get(value, value)
 
 
 class FormerFlag(argparse.Action):
-    """A flag under its former name: it does what today's flag does, and says so."""
+    """The former name of a flag: it works as the current flag does, with a warning."""
 
     def __call__(
         self,
@@ -216,13 +216,13 @@ class FormerFlag(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        """Set today's option and print a warning."""
+        """Set the current option and print a warning."""
         print(f"{option_string} is now {self.const}; use that name", file=sys.stderr)
         setattr(namespace, self.dest, True if self.nargs == 0 else values)
 
 
 def add_former_flag(parser: Any, former: str, flag: str, dest: str, **options: Any) -> None:
-    """Accept `former`, the name of the option `flag` in the release before, with a warning."""
+    """Accept `former`, the name of the option `flag` in the previous release, with a warning."""
     parser.add_argument(
         former,
         action=FormerFlag,
@@ -235,12 +235,12 @@ def add_former_flag(parser: Any, former: str, flag: str, dest: str, **options: A
 
 
 @contextmanager
-def naming(what: Path | str) -> Iterator[None]:
-    """Say what it is that cannot be read or written: a file, or an option and its file."""
+def naming(subject: Path | str) -> Iterator[None]:
+    """Turn an OSError into an OptionError that names `subject`: a file, or an option and a file."""
     try:
         yield
     except OSError as error:
-        raise OptionError(f"{what}: {error.strerror or error}") from error
+        raise OptionError(f"{subject}: {error.strerror or error}") from error
 
 
 def write_text(path: Path, text: str) -> None:
@@ -253,8 +253,8 @@ def write_text(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def _print_notice(what: str) -> None:
-    print(what, file=sys.stderr)
+def _print_notice(message: str) -> None:
+    print(message, file=sys.stderr)
 
 
 def _report_bad_line(bad: BadLine) -> None:

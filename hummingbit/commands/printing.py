@@ -1,4 +1,4 @@
-"""Figures as people read them."""
+"""Prints figures for people to read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from training.pipeline import Trained
 
 @contextmanager
 def timed_stage(title: str) -> Iterator[None]:
-    """Print what is being done, and the seconds that it took."""
+    """Print the title of a stage and, at its end, the seconds that it took."""
     print(f"{title} …", flush=True)
     began = time.perf_counter()
     yield
@@ -28,7 +28,7 @@ def timed_stage(title: str) -> Iterator[None]:
 def print_figures(found: Mapping[str, Evaluation]) -> None:
     """Print a line for each method: every metric as served and, after it, tie-averaged.
 
-    Where no two documents are at one distance, as with real-valued scores, the two agree.
+    The two are equal where no two documents have the same distance, as with real-valued scores.
     """
     names = list(next(iter(found.values())).metrics)
     width = max(len("method"), *map(len, found))
@@ -52,18 +52,18 @@ def print_trained(out: Path, trained: Trained) -> None:
         print("no labelled documents were held out to evaluate it")
         return
     print(f"{len(trained.labelled_ids):,} labels shown; {figures['queries']:,} documents held out:")
-    classifier = figures["classifier_baseline"]
-    for title, found in (("codes", figures), ("classifier baseline", classifier)):
-        if found:
-            shown = "  ".join(f"{name} {value:.3f}" for name, value in found["expected"].items())
-            print(f"  {title:<20} {shown}  {found['distinct_codes']:,} distinct codes")
-    theirs = classifier and classifier["expected"]
-    for sentence in classifier_warnings(figures["expected"], theirs, encoder):
+    baseline = figures["classifier_baseline"]
+    for title, part in (("codes", figures), ("classifier baseline", baseline)):
+        if part:
+            metrics = "  ".join(f"{name} {value:.3f}" for name, value in part["expected"].items())
+            print(f"  {title:<20} {metrics}  {part['distinct_codes']:,} distinct codes")
+    of_baseline = baseline and baseline["expected"]
+    for sentence in classifier_warnings(figures["expected"], of_baseline, encoder):
         print(sentence)
 
 
 def print_report(report: Report) -> None:
-    """Print what was evaluated, a line for each metric, what changed and what is odd."""
+    """Print what was evaluated, notes, a line for each metric, and changes from the baseline."""
     subject = report.subject
     print(f"{report.queries:,} queries, {subject.documents:,} documents")
     for note in report.notes:
@@ -80,10 +80,10 @@ def print_report(report: Report) -> None:
     for sentence in dialects(one.name for one in report.metrics):
         print(sentence)
     for change in report.changes or []:
-        moved = f"{change.baseline:.4f} in the baseline, {change.difference:+.4f}"
+        difference = f"{change.baseline:.4f} in the baseline, {change.difference:+.4f}"
         interval = format_interval(change.interval)
         p_value = format_probability(change.adjusted)
-        print(f"{change.metric}: {moved} ({interval}), {p_value} after Holm")
+        print(f"{change.metric}: {difference} ({interval}), {p_value} after Holm")
 
 
 def _print_metric(name: str, one: MetricFigures, width: int) -> None:

@@ -32,7 +32,7 @@ MISTAKES = {
     "index get c zzz": "collection 'c' has no document 'zzz'",
     "index count c --filter {": "--filter: is not valid JSON",
     "index count c --filter []": "filter: is []",
-    "index delete c": "ID: give ids or --filter",
+    "index delete c": "ID: give either ids or --filter",
     "index export c /nope/x.jsonl": "/nope/x.jsonl: No such file or directory",
     "index export c folder": "folder: Is a directory",
     "index import c2 bin.jsonl": "bin.jsonl:1: is not UTF-8",

@@ -95,7 +95,7 @@ def run_build(args: argparse.Namespace) -> int:
         return index_remotely.build(args)
     with open_folder(args, writable=True) as folder:
         if args.collection in folder.collections():
-            message = f"collection {args.collection!a} exists; {index_remotely.GO_ON}"
+            message = f"collection {args.collection!a} exists; {index_remotely.EXTEND_HINT}"
             raise CollectionExists(message)
         collection = folder.create_collection(
             args.collection,
@@ -104,7 +104,7 @@ def run_build(args: argparse.Namespace) -> int:
             engine=args.search_by,
             indexed_fields=args.index_fields,
         )
-        with filling(folder, collection, made=True):
+        with filling(folder, collection, is_new=True):
             report = _ingest(args, collection)
         try:
             _check_recognized(args, collection)
@@ -139,12 +139,12 @@ def run_get(args: argparse.Namespace) -> int:
                 raise UnknownDocument(
                     f"collection {args.collection!a} has no document {id_[:80]!a}"
                 )
-            print(json.dumps(_shown(document), ensure_ascii=False))
+            print(json.dumps(_to_json(document), ensure_ascii=False))
     return 0
 
 
 def run_count(args: argparse.Namespace) -> int:
-    """Print how many documents there are, or for how many the filter holds."""
+    """Print the number of documents, or of those that match the filter."""
     if args.url is not None:
         return index_remotely.count(args, read_filter_as_json(args))
     filter_ = read_filter(args)
@@ -158,7 +158,7 @@ def run_delete(args: argparse.Namespace) -> int:
     """Delete documents; unknown ids are ignored."""
     filter_ = read_filter(args)
     if (filter_ is None) == (not args.ids):
-        raise OptionError("ID: give ids or --filter, and not both")
+        raise OptionError("ID: give either ids or --filter")
     if args.url is not None:
         return index_remotely.delete(args, read_filter_as_json(args))
     with open_folder(args, writable=True) as folder:
@@ -174,7 +174,7 @@ def run_delete(args: argparse.Namespace) -> int:
 def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> IngestReport:
     if args.jobs < 1:
         raise OptionError(f"--jobs is {args.jobs}; it must be at least 1")
-    # Repeated ids pass, for remembering every id would take memory for every document.
+    # Repeated ids are allowed: checking them would take memory for every document.
     documents = itertools.chain.from_iterable(
         read(args, source, unique_ids=False) for source in args.sources
     )
@@ -186,27 +186,27 @@ def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> IngestRe
         except BaseException:
             if len(collection):
                 print(
-                    f"{collection.name}: {len(collection):,} documents are in; the same command as"
-                    " index add goes on from there",
+                    f"{collection.name}: {len(collection):,} documents are stored; to continue, run"
+                    " the same command as index add",
                     file=sys.stderr,
                 )
             raise
 
 
 def _check_recognized(args: argparse.Namespace, collection: CollectionBackend) -> None:
-    """Warn of documents of which the encoder knows no word: no code tells them apart.
+    """Warn about documents with no word that the encoder knows; they all have the same code.
 
     Raises:
-        OptionError: if they are most of the documents, unless ``--allow-unknown`` is given.
+        OptionError: if most documents are like that, unless ``--allow-unknown`` is given.
     """
     encoder = collection.encoder
     if encoder is None or not isinstance(encoder.features, TextFeatures) or not len(collection):
         return
-    # All of them have the code of the empty text; others may have it as well.
-    nothing = Query(code=code_to_hex(encoder.encode([""])[0]))
+    # All of them have the code of the empty text. Other documents may have it too.
+    empty = Query(code=code_to_hex(encoder.encode([""])[0]))
     unknown, cursor = 0, None
     while True:
-        page = collection.search([nothing], MAX_K, 0, cursor=cursor, with_text=True)
+        page = collection.search([empty], MAX_K, 0, cursor=cursor, with_text=True)
         texts = [hit.text or "" for hit in page.hits[0]]
         unknown += int((np.diff(encoder.features.count_terms(texts).indptr) == 0).sum())
         (cursor,) = page.next_cursors
@@ -216,13 +216,13 @@ def _check_recognized(args: argparse.Namespace, collection: CollectionBackend) -
         return
     found = f"{unknown:,} of {len(collection):,} documents hold no word that the encoder knows"
     if 2 * unknown > len(collection) and not args.allow_unknown:
-        cure = "train an encoder on these documents, or pass --allow-unknown to keep them"
-        raise OptionError(f"{collection.name}: {found}; {cure}")
-    print(f"{collection.name}: {found}; only their words find them", file=sys.stderr)
+        hint = "train an encoder on these documents, or pass --allow-unknown to keep them"
+        raise OptionError(f"{collection.name}: {found}; {hint}")
+    print(f"{collection.name}: {found}; only searches by words find them", file=sys.stderr)
 
 
-def _shown(document: StoredDocument) -> dict[str, object]:
+def _to_json(document: StoredDocument) -> dict[str, object]:
     vector = None if document.vector is None else document.vector.tolist()
-    content = {"text": document.text, "vector": vector}
-    given = {name: value for name, value in content.items() if value is not None}
-    return {"id": document.id, **given, "payload": document.payload, "code": document.code}
+    parts = {"text": document.text, "vector": vector}
+    content = {name: value for name, value in parts.items() if value is not None}
+    return {"id": document.id, **content, "payload": document.payload, "code": document.code}

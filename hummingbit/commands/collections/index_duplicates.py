@@ -25,7 +25,7 @@ def configure(actions: Actions) -> None:
         type=int,
         required=True,
         metavar="R",
-        help="in how many bits the codes of two near-duplicates differ at most",
+        help="the largest number of bits in which the codes of near-duplicates differ",
     )
     duplicates.add_argument(
         "--confirm",
@@ -49,7 +49,7 @@ def configure(actions: Actions) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a cluster a line, as JSON, and how many there are; delete what is asked for."""
+    """Print a cluster a line, as JSON; with ``--delete``, keep only the first of each."""
     criteria = DuplicateCriteria(args.radius, args.confirm, args.shingle)
     clusters, later = 0, []
     summary: dict[str, Any] = {"collection": args.collection}

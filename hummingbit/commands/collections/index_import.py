@@ -22,7 +22,7 @@ from index.bulk.other_stores import STORES, PointSelection, code_length, read_po
 from index.errors import UnknownCollection
 
 OPTIONS = ("encoder", "codes", "bits", "vector_field")
-"""Options that an export of hummingbit's own has no use for."""
+"""Options that do not apply to hummingbit's own exports."""
 
 
 def add_stores(parser: argparse.ArgumentParser) -> None:
@@ -43,32 +43,32 @@ def add_stores(parser: argparse.ArgumentParser) -> None:
         " packed into bytes of 0 to 255 (ubinary) or -128 to 127 (binary)",
     )
     group.add_argument(
-        "--bits", type=int, metavar="N", help="take the first N bits of codes (default: all)"
+        "--bits", type=int, metavar="N", help="use the first N bits of codes (default: all)"
     )
     group.add_argument("--vector-field", metavar="NAME", help="the vector, if there are several")
     add_layout(parser)
 
 
 def run_import_points(args: argparse.Namespace) -> int:
-    """Add the points of a file that another store wrote; the collection is made if need be."""
+    """Add the points of a file that another store wrote; create the collection if needed."""
     if args.encoder is not None and args.codes is not None:
-        raise OptionError("--codes: is given beside --encoder; the encoder makes the codes")
+        raise OptionError("--codes: cannot be combined with --encoder, which makes the codes")
     if args.file == "-":
-        raise OptionError("FILE: is missing; --from reads a file or a folder")
+        raise OptionError("FILE: is missing; with --from, name a file or a folder")
     if args.url is not None:
         return _import_remotely(args)
     with open_folder(args, writable=True) as folder:
-        made = False
+        is_new = False
         try:
             collection = folder.collection(args.collection)
         except UnknownCollection:
-            made = True
-            _check_made(args)
+            is_new = True
+            _check_creatable(args)
             n_bits = None if args.encoder is not None else _code_length(args)
             collection = folder.create_collection(
                 args.collection, encoder=args.encoder, n_bits=n_bits
             )
-        with filling(folder, collection, made=made):
+        with filling(folder, collection, is_new=is_new):
             kind = None if collection.encoder is None else collection.encoder.kind
             documents = _documents(args, kind, collection.n_bits)
             with tqdm(desc="importing", unit=" documents", disable=None) as bar:
@@ -82,30 +82,30 @@ def _import_remotely(args: argparse.Namespace) -> int:
     from hummingbit.service_transfer import record_of, summary_of  # noqa: PLC0415
 
     with service_at(args) as client:
-        made = False
+        is_new = False
         try:
-            there = summary_of(client, args.collection)
+            summary = summary_of(client, args.collection)
         except ServiceError as error:
             if error.code != "unknown_collection":
                 raise
-            made = True
-            _check_made(args)
+            is_new = True
+            _check_creatable(args)
             n_bits = None if args.encoder is not None else _code_length(args)
-            there = client.create_collection(args.collection, encoder=args.encoder, n_bits=n_bits)
-        encoder = there["encoder"]
+            summary = client.create_collection(args.collection, encoder=args.encoder, n_bits=n_bits)
+        encoder = summary["encoder"]
         kind = None if encoder is None else client.encoder(encoder["name"])["kind"]
 
         def send_all() -> int:
-            documents = _documents(args, kind, there["n_bits"])
+            documents = _documents(args, kind, summary["n_bits"])
             return send(client, args, map(record_of, documents), None)
 
-        return fill(client, args.collection, send_all) if made else send_all()
+        return fill(client, args.collection, send_all) if is_new else send_all()
 
 
-def _check_made(args: argparse.Namespace) -> None:
+def _check_creatable(args: argparse.Namespace) -> None:
     if args.encoder is None and args.codes is None:
-        message = f"there is no collection {args.collection!a}, and --from does not say how to make"
-        raise OptionError(f"{message} one: give --encoder NAME or --codes {'|'.join(PACKINGS)}")
+        hint = f"to create it, give --encoder NAME or --codes {'|'.join(PACKINGS)}"
+        raise OptionError(f"there is no collection {args.collection!a}; {hint}")
 
 
 def _code_length(args: argparse.Namespace) -> int:
@@ -117,8 +117,9 @@ def _code_length(args: argparse.Namespace) -> int:
 def _documents(args: argparse.Namespace, kind: str | None, n_bits: int) -> Iterator[Document]:
     """Read the documents for a collection of an encoder of `kind`, or of codes."""
     if kind is None and args.codes is None:
-        message = f"collection {args.collection!a} has no encoder; say by --codes"
-        raise OptionError(f"{message} {'|'.join(PACKINGS)} how the vectors hold the codes")
+        packings = "|".join(PACKINGS)
+        message = f"--codes: is missing; collection {args.collection!a} has no encoder, so give"
+        raise OptionError(f"{message} the format of the codes in the vectors: {packings}")
     if kind is not None and args.codes is not None:
         raise OptionError(
             f"--codes: collection {args.collection!a} has an encoder, which makes them"

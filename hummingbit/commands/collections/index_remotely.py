@@ -1,4 +1,4 @@
-"""``hummingbit index … --url``: the same of a service's collections."""
+"""``hummingbit index … --url``: the actions on the collections of a service."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from index.errors import UnknownDocument
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
 
-GO_ON = "index add extends it, and goes on with a build that was interrupted"
+EXTEND_HINT = "index add extends it, and continues an interrupted build"
 
 
 def build(args: argparse.Namespace) -> int:
-    """Make a collection of documents; if nothing can be put into it, it is not left behind."""
+    """Create a collection and fill it; if no document gets in, delete it."""
     name = args.collection
     with service_at(args) as client:
-        if name in [one["name"] for one in client.collections()["collections"]]:
-            raise OptionError(f"collection {name!a} exists; {GO_ON}")
+        if name in [summary["name"] for summary in client.collections()["collections"]]:
+            raise OptionError(f"collection {name!a} exists; {EXTEND_HINT}")
         client.create_collection(
             name,
             encoder=args.encoder,
@@ -38,7 +38,7 @@ def build(args: argparse.Namespace) -> int:
 
 
 def add(args: argparse.Namespace) -> int:
-    """Add documents; those that are there just as they are given stay."""
+    """Add documents; unchanged ones are skipped."""
     with service_at(args) as client:
         return send_sources(client, args)
 
@@ -49,18 +49,19 @@ def get(args: argparse.Namespace) -> int:
     with service_at(args) as client:
         for ids in batches(args.ids, BATCH):
             found = client.get_many(args.collection, ids)
-            held: dict[str, Any] = {one["id"]: one for one in found["documents"]}
+            by_id: dict[str, Any] = {document["id"]: document for document in found["documents"]}
             for id_ in ids:
-                if id_ not in held:
-                    missing = f"collection {args.collection!a} has no document {id_[:80]!a}"
-                    raise UnknownDocument(missing)
-                shown = {name: held[id_][name] for name in names if held[id_][name] is not None}
-                print(json.dumps(shown, ensure_ascii=False))
+                if id_ not in by_id:
+                    message = f"collection {args.collection!a} has no document {id_[:80]!a}"
+                    raise UnknownDocument(message)
+                document = by_id[id_]
+                fields = {name: document[name] for name in names if document[name] is not None}
+                print(json.dumps(fields, ensure_ascii=False))
     return 0
 
 
 def count(args: argparse.Namespace, filter_: dict[str, Any] | None) -> int:
-    """Print how many documents there are, or for how many the filter holds."""
+    """Print the number of documents, or of those that match the filter."""
     with service_at(args) as client:
         documents = client.count(args.collection, filter_)
     print_count(args, documents)
@@ -106,7 +107,7 @@ def list_(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def stats(args: argparse.Namespace) -> int:
-    """Print what a collection holds, as JSON, just as of one in a folder."""
+    """Print the statistics of a collection as JSON, with the fields of a local one."""
     with service_at(args) as client:
         found: dict[str, Any] = {**client.stats(args.collection)}
     encoder = found["encoder"] or {"name": None, "fingerprint": None}
@@ -117,14 +118,14 @@ def stats(args: argparse.Namespace) -> int:
 
 
 def verify(args: argparse.Namespace) -> tuple[int, list[str]]:
-    """Return how many documents were checked, and what is wrong."""
+    """Return how many documents were checked, and the problems."""
     with service_at(args) as client:
         found = client.wait_for(client.verify_job(args.collection))["result"] or {}
     return found["documents"], found["problems"]
 
 
 def compact(args: argparse.Namespace) -> tuple[int, int]:
-    """Return the bytes that the collection took before and takes now."""
+    """Return the size of the collection in bytes before and after."""
     with service_at(args) as client:
         found = client.wait_for(client.compact_job(args.collection))["result"] or {}
     return found["bytes_before"], found["bytes_after"]
@@ -137,7 +138,7 @@ def rank(args: argparse.Namespace) -> None:
 
 
 def fields(args: argparse.Namespace) -> list[str]:
-    """Index fields, if any are given or none are to be; return those that are indexed."""
+    """Index the fields given, or none with ``--none``; return the fields that are indexed."""
     with service_at(args) as client:
         if args.fields or args.none:
             client.wait_for(client.index_fields_job(args.collection, args.fields))
@@ -151,13 +152,13 @@ def drop(args: argparse.Namespace) -> None:
 
 
 def fill(client: Client, name: str, send: Callable[[], int]) -> int:
-    """Have `send` fill a collection that was just made; delete it if nothing comes to be in it."""
-    from hummingbit import ServiceError  # noqa: PLC0415 - who opens a folder needs none
+    """Fill a new collection by `send`; delete it if it stays empty."""
+    from hummingbit import ServiceError  # noqa: PLC0415 - only a service needs it
 
     try:
         status = send()
     except BaseException:
-        with suppress(ServiceError):  # what ended it is what is to be told
+        with suppress(ServiceError):  # the first error is the one to report
             _delete_if_empty(client, name)
         raise
     if status:

@@ -1,4 +1,4 @@
-"""What putting documents into a collection came to, as people read it."""
+"""Prints the result of an ingestion."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from index.bulk.ingest import IngestReport
 def print_ingested(
     args: argparse.Namespace, name: str, total: int, report: IngestReport, refused: int = 0
 ) -> None:
-    """Print what an ingestion or an import did to a collection, which now holds `total`.
+    """Print the result of an ingestion or import into a collection of now `total` documents.
 
-    A service may have `refused` some documents, of which the report does not tell.
+    The report does not count the documents that a service `refused`.
     """
     rate = report.documents / report.seconds if report.seconds else 0.0
     unchanged = f"{report.unchanged:,} of them unchanged, " if report.unchanged else ""

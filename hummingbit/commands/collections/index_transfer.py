@@ -1,4 +1,4 @@
-"""``hummingbit index export|import``: copy a collection from one place to another."""
+"""``hummingbit index export|import``: copy a collection to a file, or fill one from a file."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ def configure(actions: Actions) -> None:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Write the collection as it is at this moment."""
+    """Write one generation of the collection."""
     if args.url is not None:
-        written = _export_remotely(args)
+        exported = _export_remotely(args)
     else:
         with open_folder(args, writable=False) as folder:
             collection = folder.collection(args.collection)
             with _exporting(args.file, len(collection)) as (stream, progress):
-                written = export_collection(collection, stream, progress)
-    print(f"{args.collection}: {written:,} documents exported", file=sys.stderr)
+                exported = export_collection(collection, stream, progress)
+    print(f"{args.collection}: {exported:,} documents exported", file=sys.stderr)
     return 0
 
 
 def run_import(args: argparse.Namespace) -> int:
-    """Add the documents of an export, with their codes; the collection is made if need be."""
+    """Add the documents of an export, with their codes; create the collection if needed."""
     if args.store is not None:
         return run_import_points(args)
     _check_no_store_options(args)
@@ -83,11 +83,11 @@ def run_import(args: argparse.Namespace) -> int:
             return _import_remotely(args, Export(stream, source))
         with open_folder(args, writable=True) as folder:
             export = Export(stream, source)
-            made = args.collection not in {*folder.collections(), *folder.aliases()}
+            is_new = args.collection not in {*folder.collections(), *folder.aliases()}
             collection = collection_for(folder, args.collection, export.header)
             total = export.header.documents
             with (
-                filling(folder, collection, made=made),
+                filling(folder, collection, is_new=is_new),
                 tqdm(desc="importing", unit=" documents", total=total, disable=None) as bar,
             ):
                 report = import_documents(collection, export, bar.update)
@@ -99,7 +99,7 @@ def _check_no_store_options(args: argparse.Namespace) -> None:
     for name in OPTIONS:
         if getattr(args, name) is not None:
             option = "--" + name.replace("_", "-")
-            raise OptionError(f"{option}: is for files of other stores; --from says of which")
+            raise OptionError(f"{option}: is for files of other stores; name the store with --from")
 
 
 def _export_remotely(args: argparse.Namespace) -> int:
@@ -109,28 +109,28 @@ def _export_remotely(args: argparse.Namespace) -> int:
     with service_at(args) as client:
         header = header_of(client, args.collection)
         with _exporting(args.file, header.documents) as (stream, progress):
-            pages, said = pages_of(client, header), annotations_of(client, header.name)
-            return write_export(header, pages, stream, progress, said)
+            pages, annotations = pages_of(client, header), annotations_of(client, header.name)
+            return write_export(header, pages, stream, progress, annotations)
 
 
 def _import_remotely(args: argparse.Namespace, export: Export) -> int:
     from hummingbit.service_transfer import (  # noqa: PLC0415
+        create_collection_for,
         exported_record,
-        make_collection_for,
         send_annotations,
     )
 
     header, name = export.header, args.collection
     with service_at(args) as client:
-        made = make_collection_for(client, name, header)
-        records = (exported_record(*one) for one in export.documents())
+        is_new = create_collection_for(client, name, header)
+        records = (exported_record(document, code) for document, code in export.documents())
 
         def send_all() -> int:
             status = send(client, args, records, header.documents, header.encoder_fingerprint)
             send_annotations(client, name, export)
             return status
 
-        return fill(client, name, send_all) if made else send_all()
+        return fill(client, name, send_all) if is_new else send_all()
 
 
 @contextmanager
@@ -144,7 +144,7 @@ def _exporting(file: str, total: int) -> Iterator[tuple[BinaryIO, Callable[[int]
 
 @contextmanager
 def _writing(file: str) -> Iterator[BinaryIO]:
-    """Lend a stream to a file that appears once it is whole, or to standard output."""
+    """Yield a stream to a file that appears once it is complete, or to standard output."""
     if file == STANDARD:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -168,7 +168,7 @@ def _open_for_writing(path: Path, suffix: str) -> BinaryIO:
 
 @contextmanager
 def _reading(file: str) -> Iterator[tuple[BinaryIO, str]]:
-    """Lend a stream of a file, or of standard input, and its name."""
+    """Yield a stream of a file or of standard input, and its name."""
     if file == STANDARD:
         yield sys.stdin.buffer, "standard input"
         return

@@ -29,7 +29,7 @@ def configure(actions: Actions) -> None:
     verify.add_argument(
         "--accept-loss",
         action="store_true",
-        help="where acknowledged writes are missing, let the collection go on without them",
+        help="if acknowledged writes are missing, continue without them",
     )
     compact = add_action(actions, "compact", run_compact, "free the space of deleted documents")
     rank = add_action(actions, "rank", run_rank, "choose what orders the hits of searches")
@@ -41,9 +41,9 @@ def configure(actions: Actions) -> None:
         "fields",
         nargs="*",
         metavar="FIELD",
-        help="the fields of payloads to index, just these; without one, they are listed",
+        help="the fields of payloads to index, and no others; without any, list the indexed ones",
     )
-    fields.add_argument("--none", action="store_true", help="index no field any more")
+    fields.add_argument("--none", action="store_true", help="index no fields")
     drop = add_action(actions, "drop", run_drop, "delete a collection and all of its documents")
     for action in (list_, stats, verify, compact, rank, fields, drop):
         add_url(action)
@@ -82,7 +82,7 @@ def _list(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_stats(args: argparse.Namespace) -> int:
-    """Print what a collection holds, as JSON."""
+    """Print the statistics of a collection as JSON."""
     if args.url is not None:
         return index_remotely.stats(args)
     with open_folder(args, writable=False) as folder:
@@ -91,10 +91,12 @@ def run_stats(args: argparse.Namespace) -> int:
 
 
 def run_verify(args: argparse.Namespace) -> int:
-    """Print what is wrong with a collection; return 1 if anything is."""
+    """Print the problems of a collection; return 1 if there are any."""
     if args.url is not None:
         if args.accept_loss:
-            raise OptionError("--accept-loss: is for a data folder; stop the service first")
+            raise OptionError(
+                "--accept-loss: cannot be combined with --url; stop the service and name its folder"
+            )
         documents, problems = index_remotely.verify(args)
     else:
         if args.accept_loss:
@@ -105,14 +107,14 @@ def run_verify(args: argparse.Namespace) -> int:
         documents, problems = found.documents, found.problems
     for problem in problems:
         print(f"{args.collection}: {problem}", file=sys.stderr)
-    outcome = f"{len(problems)} problems" if problems else "all is well"
+    outcome = f"{len(problems)} problems" if problems else "no problems"
     result = {"collection": args.collection, "documents": documents, "problems": problems}
     print_result(args, result, f"{args.collection}: {documents:,} documents checked; {outcome}")
     return 1 if problems else 0
 
 
 def run_compact(args: argparse.Namespace) -> int:
-    """Rewrite a collection without what is unused, and print what that gave back."""
+    """Rewrite a collection without deleted documents, and print its size before and after."""
     if args.url is not None:
         before, after = index_remotely.compact(args)
     else:
@@ -141,14 +143,14 @@ def run_rank(args: argparse.Namespace) -> int:
 def run_fields(args: argparse.Namespace) -> int:
     """Index fields of payloads, and print which are indexed."""
     if args.none and args.fields:
-        raise OptionError("--none: goes without fields")
+        raise OptionError("--none: cannot be combined with fields")
     if args.url is not None:
         indexed = index_remotely.fields(args)
     else:
-        chosen = bool(args.fields) or args.none
-        with open_folder(args, writable=chosen) as folder:
+        changes = bool(args.fields) or args.none
+        with open_folder(args, writable=changes) as folder:
             collection = folder.collection(args.collection)
-            if chosen:
+            if changes:
                 collection.set_indexed_fields(args.fields)
             indexed = [*collection.indexed_fields]
     result = {"collection": args.collection, "indexed_fields": indexed}
@@ -157,7 +159,7 @@ def run_fields(args: argparse.Namespace) -> int:
 
 
 def run_drop(args: argparse.Namespace) -> int:
-    """Delete a collection, also one that cannot be opened."""
+    """Delete a collection, even one that cannot be opened."""
     if args.url is not None:
         index_remotely.drop(args)
     else:

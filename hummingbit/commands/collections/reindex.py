@@ -1,4 +1,4 @@
-"""``hummingbit reindex``: a collection's texts in another one, encoded by another encoder."""
+"""``hummingbit reindex``: re-encode a collection's texts into another one by another encoder."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Encode every document again; a collection that cannot be completed is not left behind."""
+    """Re-encode every document; if that fails, no new collection is left behind."""
     if args.url is not None:
         with service_at(args) as client:
             job = client.reindex(
@@ -49,9 +49,9 @@ def run(args: argparse.Namespace) -> int:
     else:
         with open_folder(args, writable=True) as folder:
             documents = _reindex(folder, args)
-    meant = "" if args.alias is None else f", meant by {args.alias} from now on"
+    moved = "" if args.alias is None else f"; the alias {args.alias} points to it"
     result = {"collection": args.into, "documents": documents, "alias": args.alias}
-    print_result(args, result, f"{args.into}: {documents:,} documents{meant}")
+    print_result(args, result, f"{args.into}: {documents:,} documents{moved}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""``hummingbit search``: ask a collection from the command line."""
+"""``hummingbit search``: search a collection from the command line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from index.records import Hit, Hybrid, Query, Rescore, SearchResult
 from index.search.search_options import RESCORERS
 from service.schemas.results import add_codes, search_answer
 
-# Under the id of a hit.
+# Aligns texts with the ids of hits.
 INDENT = " " * 6
 
 
@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rescore",
         choices=RESCORERS,
-        help="take four times as many candidates and order them by another score",
+        help="find four times as many candidates and order them by another score",
     )
     add_filter(parser)
     parser.add_argument(
@@ -87,7 +87,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a hit a line: distance, id, and what was asked for; its text on the next."""
+    """Print a hit a line: distance, id and the requested fields, with its text on the next."""
     if args.with_text is None:
         args.with_text = sys.stdout.isatty() and not args.json
     if args.url is not None:
@@ -120,23 +120,23 @@ def run(args: argparse.Namespace) -> int:
             return 0
     terms = found.queries.terms[0]
     if terms is not None:
-        _tell(terms.recognized_terms, terms.corrected, hits=len(found.hits[0]))
+        _print_terms(terms.recognized_terms, terms.corrected, hits=len(found.hits[0]))
     for hit in found.hits[0]:
         _print_hit(hit, found.rescored_by or found.rankings[0])
     return 0
 
 
-def _tell(recognized_terms: int, corrected: Iterable[Sequence[str]], *, hits: int) -> None:
-    """Say what was not searched for as it was written."""
-    for written, known in corrected:
-        print(f"{written!a} is unknown; searched for {known!a}", file=sys.stderr)
+def _print_terms(recognized_terms: int, corrected: Iterable[Sequence[str]], *, hits: int) -> None:
+    """Print which words of the query were corrected, and whether the encoder knows none."""
+    for unknown, known in corrected:
+        print(f"{unknown!a} is unknown; searched for {known!a}", file=sys.stderr)
     if not recognized_terms:
-        found = "" if hits else ", and finds nothing"
-        print(f"the encoder knows no word of the query{found}", file=sys.stderr)
+        outcome = "" if hits else ", so the search finds nothing"
+        print(f"the encoder knows no word of the query{outcome}", file=sys.stderr)
 
 
 def _search_remotely(args: argparse.Namespace) -> int:
-    """Ask a service instead, and print the same."""
+    """Search a collection of a service, and print the same."""
     with service_at(args) as client:
         found = client.search(
             args.collection,
@@ -161,14 +161,14 @@ def _search_remotely(args: argparse.Namespace) -> int:
         print_json(found)
         return 0
     if (recognized := found.get("recognized_terms")) is not None:
-        _tell(recognized, found["corrected"], hits=len(found["hits"]))
+        _print_terms(recognized, found["corrected"], hits=len(found["hits"]))
     for hit in found["hits"]:
         _print_hit(_as_hit(hit), found.get("rescored_by") or found["ranking"])
     return 0
 
 
 def _as_hit(found: Mapping[str, Any]) -> Hit:
-    """Return a hit that a service answered with."""
+    """Return the hit of a service's response."""
     return Hit(
         id=found["id"],
         distance=found["distance"],
@@ -182,7 +182,7 @@ def _as_hit(found: Mapping[str, Any]) -> Hit:
 
 
 def _print_hit(hit: Hit, ranking: str) -> None:
-    """Print the line of a hit, and on the next the beginning of its text if it was asked for."""
+    """Print the line of a hit and, if it has a text, the beginning of that on the next."""
     print(_line(hit, ranking))
     if hit.text is not None:
         width = shutil.get_terminal_size().columns - len(INDENT)
@@ -201,7 +201,7 @@ def _line(hit: Hit, ranking: str) -> str:
 def _as_object(
     args: argparse.Namespace, collection: CollectionBackend, found: SearchResult, seconds: float
 ) -> dict[str, Any]:
-    """Return what a service answers."""
+    """Return the body of a service's response."""
     answer = search_answer(
         collection,
         found,

@@ -1,4 +1,4 @@
-"""Documents to a service, many at a time."""
+"""Sends documents to a service, many at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from index.encoded_inputs import batches
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
 
-# A request holds so many documents, or about so many bytes if that is less.
+# A request has at most this many documents, and about this many bytes.
 BATCH = 1000
 BATCH_BYTES = 4 << 20
 
@@ -43,32 +43,32 @@ def send(
     total: int | None,
     encoder_fingerprint: str | None = None,
 ) -> int:
-    """Upsert documents, but for those that are there just so; return 1 if some were refused."""
+    """Upsert documents, skipping unchanged ones; return 1 if some were refused."""
     from hummingbit.service_transfer import summary_of  # noqa: PLC0415 - only a service needs it
 
     name = args.collection
     began = time.perf_counter()
-    read_, unchanged, failed = 0, 0, 0
+    sent, unchanged, failed = 0, 0, 0
     with tqdm(desc="sending", unit=" documents", total=total, disable=None) as bar:
         try:
             for part in _parts(records):
                 found = client.bulk(
                     name, part, skip_unchanged=True, encoder_fingerprint=encoder_fingerprint
                 )
-                read_, failed = read_ + len(part), failed + found["failed"]
+                sent, failed = sent + len(part), failed + found["failed"]
                 unchanged += found["unchanged"]
                 for error in found["errors"]:
                     print(f"refused: {error['id']}: {error['detail']}", file=sys.stderr)
                 bar.update(len(part))
         except BaseException:
-            if read_ > failed:
-                hint = "the same again goes on from there"
-                print(f"{name}: {read_ - failed:,} documents are in; {hint}", file=sys.stderr)
+            if sent > failed:
+                hint = "to continue, run the command again"
+                print(f"{name}: {sent - failed:,} documents are stored; {hint}", file=sys.stderr)
             raise
     seconds = time.perf_counter() - began
-    there = summary_of(client, name)
-    report = IngestReport(read_ - failed, unchanged, seconds, there["generation"])
-    print_ingested(args, there["name"], there["documents"], report, failed)
+    summary = summary_of(client, name)
+    report = IngestReport(sent - failed, unchanged, seconds, summary["generation"])
+    print_ingested(args, summary["name"], summary["documents"], report, failed)
     if failed:
         print(f"{name}: {failed:,} documents refused", file=sys.stderr)
     return 1 if failed else 0

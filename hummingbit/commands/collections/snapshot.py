@@ -1,4 +1,4 @@
-"""``hummingbit snapshot ACTION``: copies of collections in one file each."""
+"""``hummingbit snapshot ACTION``: copies of collections, each in a single file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from index.snapshots.snapshot_files import Snapshot
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
 
-SHOWN = ("id", "collection", "documents", "generation", "created", "bytes")
+DESCRIBED = ("id", "collection", "documents", "generation", "created", "bytes")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,12 +32,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     create = _add(actions, "create", run_create, "copy a collection and its encoder")
     create.add_argument("collection", metavar="COLLECTION")
-    create.add_argument("--out", type=Path, metavar="FILE", help="write the snapshot there, too")
+    create.add_argument("--out", type=Path, metavar="FILE", help="also write the snapshot to FILE")
     listing = _add(actions, "list", run_list, "print the snapshots, the oldest first")
     listing.add_argument("collection", nargs="?", metavar="COLLECTION")
     restore = _add(actions, "restore", run_restore, "make a collection from a snapshot")
     restore.add_argument("snapshot", metavar="SNAPSHOT", help="an id, or else a file")
-    restore.add_argument("collection", metavar="COLLECTION", help="the name of the one to make")
+    restore.add_argument("collection", metavar="COLLECTION", help="the name of the new collection")
     download = _add(actions, "download", run_download, "write a snapshot to a file")
     download.add_argument("snapshot", metavar="SNAPSHOT", help="its id")
     download.add_argument("file", type=Path, metavar="FILE")
@@ -48,15 +48,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run_create(args: argparse.Namespace) -> int:
-    """Make a snapshot and print what it holds."""
+    """Create a snapshot and print what it contains."""
     if args.url is not None:
         with service_at(args) as client:
             job = client.wait_for(client.snapshot_job(args.collection))
-            made = client.snapshot((job["result"] or {})["id"])
+            created = client.snapshot((job["result"] or {})["id"])
             if args.out is not None:
                 with naming(f"--out: {args.out}"):
-                    client.download_snapshot(made["id"], args.out)
-        _print(args, made)
+                    client.download_snapshot(created["id"], args.out)
+        _print(args, created)
         return 0
     with open_folder(args, writable=True) as folder:
         snapshot = folder.create_snapshot(args.collection)
@@ -68,7 +68,7 @@ def run_create(args: argparse.Namespace) -> int:
 
 
 def run_download(args: argparse.Namespace) -> int:
-    """Write a snapshot to a file that appears once it is whole, and print what it holds."""
+    """Write a snapshot to a file that appears once it is complete; print what it contains."""
     with naming(f"FILE: {args.file}"):
         if args.url is not None:
             with service_at(args) as client:
@@ -82,7 +82,7 @@ def run_download(args: argparse.Namespace) -> int:
 
 
 def run_upload(args: argparse.Namespace) -> int:
-    """Check a snapshot's file, take it in, and print what it holds."""
+    """Check the file of a snapshot, add it, and print what it contains."""
     with naming(f"FILE: {args.file}"):
         args.file.open("rb").close()
         if args.url is not None:
@@ -96,25 +96,25 @@ def run_upload(args: argparse.Namespace) -> int:
 
 def run_list(args: argparse.Namespace) -> int:
     """Print a snapshot a line."""
-    lost: list[dict[str, str]] = []  # a service tells of none
+    unavailable: list[dict[str, str]] = []  # the client returns none of these
     if args.url is not None:
         with service_at(args) as client:
-            found = [_shown(one) for one in client.snapshots(args.collection)]
+            snapshots = [_described(one) for one in client.snapshots(args.collection)]
     else:
         with open_folder(args, writable=False) as folder:
-            found = [_record(one) for one in folder.snapshots.all(args.collection)]
-            lost = [
+            snapshots = [_record(one) for one in folder.snapshots.all(args.collection)]
+            unavailable = [
                 {"id": id_, "reason": str(reason)}
                 for id_, reason in folder.snapshots.unavailable().items()
             ]
-    lines = [f"{one['id']}\tcannot be read: {one['reason']}" for one in lost]
-    lines += map(_line, found)
-    print_result(args, {"snapshots": found, "unavailable": lost}, lines)
+    lines = [f"{one['id']}\tcannot be read: {one['reason']}" for one in unavailable]
+    lines += map(_line, snapshots)
+    print_result(args, {"snapshots": snapshots, "unavailable": unavailable}, lines)
     return 0
 
 
 def run_restore(args: argparse.Namespace) -> int:
-    """Make a collection of a snapshot; one that fails leaves nothing behind."""
+    """Restore a collection from a snapshot; a failure leaves nothing behind."""
     if args.url is not None:
         with service_at(args) as client:
             documents = _restore_remotely(client, args)
@@ -151,8 +151,8 @@ def _add(
 
 
 def _restore_remotely(client: Client, args: argparse.Namespace) -> int:
-    known = [one["id"] for one in client.snapshots()]
-    if args.snapshot in known:
+    ids = [snapshot["id"] for snapshot in client.snapshots()]
+    if args.snapshot in ids:
         return _restore_from(client, args.snapshot, args.collection)
     _check_file(args.snapshot, "the service")
     with naming(f"SNAPSHOT: {args.snapshot}"):
@@ -160,7 +160,7 @@ def _restore_remotely(client: Client, args: argparse.Namespace) -> int:
     try:
         return _restore_from(client, uploaded, args.collection)
     finally:
-        if uploaded not in known:
+        if uploaded not in ids:
             client.delete_snapshot(uploaded)
 
 
@@ -173,17 +173,18 @@ def _upload(client: Client, file: Path) -> Mapping[str, Any]:
     return client.wait_for(client.upload_snapshot_job(file))["result"] or {}
 
 
-def _file_of(folder: DataFolder, given: str) -> Path:
-    """Return the file of the snapshot with the id that was given, or else the file of that name."""
-    if given in [one.id for one in folder.snapshots.all()]:
-        return folder.snapshots.file(given)
-    _check_file(given, "the folder")
-    return Path(given)
+def _file_of(folder: DataFolder, id_or_file: str) -> Path:
+    """Return the file of the snapshot with this id, or else the file of this name."""
+    if id_or_file in [snapshot.id for snapshot in folder.snapshots.all()]:
+        return folder.snapshots.file(id_or_file)
+    _check_file(id_or_file, "the folder")
+    return Path(id_or_file)
 
 
-def _check_file(given: str, place: str) -> None:
-    if not Path(given).is_file():
-        raise OptionError(f"SNAPSHOT: {given[:200]!a} is no snapshot of {place}, and no file")
+def _check_file(id_or_file: str, place: str) -> None:
+    if not Path(id_or_file).is_file():
+        found = f"{id_or_file[:200]!a} is neither a snapshot of {place} nor a file"
+        raise OptionError(f"SNAPSHOT: {found}; snapshot list prints the ids")
 
 
 def _copy(file: Path, out: Path) -> None:
@@ -203,15 +204,22 @@ def _record(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _shown(one: Mapping[str, Any]) -> dict[str, Any]:
-    """Return of a service's snapshot what is shown of one in a folder, too."""
-    return {name: one[name] for name in SHOWN}
+def _described(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a service's snapshot that a local one has too."""
+    return {name: snapshot[name] for name in DESCRIBED}
 
 
-def _print(args: argparse.Namespace, one: Mapping[str, Any]) -> None:
-    print_result(args, _shown(one), _line(one))
+def _print(args: argparse.Namespace, snapshot: Mapping[str, Any]) -> None:
+    print_result(args, _described(snapshot), _line(snapshot))
 
 
-def _line(one: Mapping[str, Any]) -> str:
-    held = f"{one['documents']:,} documents\tgeneration {one['generation']}"
-    return f"{one['id']}\t{one['collection']}\t{held}\t{one['created']}\t{one['bytes']:,} bytes"
+def _line(snapshot: Mapping[str, Any]) -> str:
+    columns = (
+        snapshot["id"],
+        snapshot["collection"],
+        f"{snapshot['documents']:,} documents",
+        f"generation {snapshot['generation']}",
+        snapshot["created"],
+        f"{snapshot['bytes']:,} bytes",
+    )
+    return "\t".join(columns)

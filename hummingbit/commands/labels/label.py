@@ -198,8 +198,8 @@ def run_confirm(args: argparse.Namespace) -> int:
     """Wait until the new encoder is live."""
     with service_at(args) as client:
         result = client.wait_for(client.confirm(args.job))["result"] or {}
-    meant = "" if result["alias"] is None else f", meant by {result['alias']} from now on"
-    print_result(args, result, f"{result['collection']}: {result['documents']:,} documents{meant}")
+    moved = "" if result["alias"] is None else f"; the alias {result['alias']} points to it"
+    print_result(args, result, f"{result['collection']}: {result['documents']:,} documents{moved}")
     return 0
 
 

@@ -194,7 +194,7 @@ def test_codes_are_imported_and_not_made_again(
 
 def test_upkeep(ask: Ask, corpus: Path) -> None:
     ask("index", "build", "c", str(corpus), "--encoder", "words")
-    assert ask("index", "verify", "c") == f"c: {N} documents checked; all is well\n"
+    assert ask("index", "verify", "c") == f"c: {N} documents checked; no problems\n"
     said = ask("index", "compact", "c")
     assert said.startswith("c: ")
     assert said.endswith(" after\n")
@@ -222,7 +222,7 @@ def test_aliases_and_reindexing(ask: Ask, corpus: Path) -> None:
     assert ask("alias", "set", "mine", "c") == "mine\tc\n"
     assert "there is no collection 'absent'" in ask("alias", "set", "x", "absent", status=2)
     again = ("reindex", "mine", "--encoder", "others", "--into", "c-2", "--alias", "mine")
-    assert ask(*again) == f"c-2: {N} documents, meant by mine from now on\n"
+    assert ask(*again) == f"c-2: {N} documents; the alias mine points to it\n"
     assert ask("alias", "list") == "mine\tc-2\n"
     assert f"c-2\t{N} documents\t16 bits\tothers\n" in ask("index", "list")
     ask(*again, status=2)

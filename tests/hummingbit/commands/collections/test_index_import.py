@@ -102,8 +102,11 @@ def test_vectors_are_encoded(data: Path) -> None:
     ("options", "reason"),
     [
         (["--from", "qdrant"], "give --encoder NAME or --codes sign|ubinary|binary"),
-        (["--codes", "sign"], "--codes: is for files of other stores; --from says of which"),
-        (["--from", "qdrant", "--codes", "sign", "--encoder", "plain"], "--codes: is given beside"),
+        (["--codes", "sign"], "--codes: is for files of other stores; name the store with --from"),
+        (
+            ["--from", "qdrant", "--codes", "sign", "--encoder", "plain"],
+            "--codes: cannot be combined",
+        ),
         (["--from", "qdrant", "--codes", "ubinary"], "ubinary must be whole numbers from 0 to 255"),
         (["--from", "qdrant", "--codes", "sign", "--bits", "72"], "has 64 numbers; 72 are to be"),
         (["--from", "qdrant", "--codes", "sign", "--bits", "7"], "n_bits: is 7"),

@@ -140,7 +140,7 @@ def test_a_service_retrains_and_takes_back(
         assert "mAP@100" in out
         job = out.split()[-1]
         assert main(["label", "confirm", job, *url]) == 0
-        assert capsys.readouterr().out == f"shelf-2: {N} documents, meant by shelf from now on\n"
+        assert capsys.readouterr().out == f"shelf-2: {N} documents; the alias shelf points to it\n"
         assert main(["label", "take-back", job, *url, "--json"]) == 0
         back = json.loads(capsys.readouterr().out)
         assert (back["alias"], back["collection"]) == ("shelf", "books")
