@@ -246,4 +246,4 @@ def test_the_command_compares_rankings(
     found = json.loads(capsys.readouterr().out)
     assert set(found["systems"]) == {"hamming", "asymmetric", "bm25"}
     assert main([*command, "--min-p100", "0.5"]) != 0
-    assert "--rankings: goes without --min-p100" in capsys.readouterr().err
+    assert "--rankings: cannot be combined with --min-p100" in capsys.readouterr().err

@@ -122,7 +122,7 @@ def test_checking_finds_what_would_stop_the_service(
 ) -> None:
     here = ["--data-dir", str(tmp_path)]
     assert main(["config", "check", *here]) == 0
-    assert "in order: 1 settings given" in capsys.readouterr().out
+    assert "the settings are valid: 1 set" in capsys.readouterr().out
     assert main(["config", "check", *here, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["given"] == 1
     assert main(["config", "check", *here, "--host", "0.0.0.0"]) == 2  # noqa: S104

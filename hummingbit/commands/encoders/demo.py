@@ -1,4 +1,4 @@
-"""``hummingbit demo``: the whole loop on the docstrings of the packages installed here."""
+"""``hummingbit demo``: train, index, evaluate and serve the docstrings of installed packages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ EXAMPLES = (
     "which points are nearest neighbours",
 )
 HITS_SHOWN = 4
-# The rank of a right answer below the hundredth is of no use to anybody, and costs time to find.
+# Ranks beyond the hundredth do not matter to anybody, and finding them takes time.
 KNOWN_ITEMS = ("Success@10", "MRR@100")
 METHODS = {
     HAMMING: "codes, Hamming",
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     ):
         trained = train(data, RECIPE, encoder_folder, overwrite=True)
     with DataFolder(args.data_dir, writable=True) as folder:
-        # One from an earlier demo may have been made with the encoder that was just replaced.
+        # An earlier demo's collection may belong to the encoder that was just replaced.
         with suppress(UnknownCollection):
             folder.drop_collection(NAME)
         collection = folder.create_collection(NAME, encoder=ENCODER)
@@ -111,23 +111,23 @@ def _find_topics(
     data: TrainingData,
     query_data: TrainingData,
 ) -> dict[str, Evaluation]:
-    """Search with the documents held out; those of the same label are right."""
+    """Search with the documents held out; documents of the same label are relevant."""
     reference = ClassifierReference(trained.encoder, trained.classifier)
-    shown = data.labelled(data.rows_of(trained.labelled_ids))
+    training_rows = data.labelled(data.rows_of(trained.labelled_ids))
     database, labelled = data.labelled(), query_data.labelled()
     searched = evaluate_rankings(collection, queries, (ASYMMETRIC, HYBRID, BM25), DEFAULT_METRICS)
     return {
         METHODS[HAMMING]: evaluate_collection(collection, queries),
         **{METHODS[ranking]: found for ranking, found in searched.items()},
         "TF-IDF cosine": tfidf_cosine(database, labelled),
-        "classifier baseline": classifier_baseline(reference, shown, database, labelled),
+        "classifier baseline": classifier_baseline(reference, training_rows, database, labelled),
     }
 
 
 def _find_known_items(
     collection: CollectionBackend, documents: list[Document]
 ) -> dict[str, Evaluation]:
-    """Search with everyday questions, of which it is known what answers them."""
+    """Search with everyday questions whose answers are known."""
     questions, qrels = list(read_documents(f"{NAME}:queries")), load_qrels(NAME) or {}
     settings = RelevanceSettings(qrels=qrels)
     searched = evaluate_rankings(collection, questions, METHODS, KNOWN_ITEMS, settings)

@@ -1,4 +1,4 @@
-"""``hummingbit distill``: documents and a teacher in, a small encoder out, without labels."""
+"""``hummingbit distill``: train a small encoder to imitate a teacher, without labels."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @print_stages()
 def run(args: argparse.Namespace) -> int:
-    """Ask the teacher, train its student, print how far the two agree and where the encoder is."""
+    """Train the student of a teacher, and print how far the two agree and where the encoder is."""
     settings = [one.name for one in fields(DistillationRecipe) if one.name != "method"]
     recipe = DistillationRecipe(**{name: getattr(args, name) for name in settings})
     check_out(args)
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from training.distillation.distillation import distill  # noqa: PLC0415 - torch takes a second
     from training.distillation.teachers import check_vectors_place, read_teacher, save_vectors  # noqa: PLC0415
 
-    # A teacher may take minutes: what would stop the run afterwards is found before.
+    # A teacher may take minutes, so errors that would stop the run afterwards are found first.
     if args.save_vectors:
         check_vectors_place(args.save_vectors)
     begin_stage(f"asking the teacher {args.teacher}")

@@ -22,7 +22,7 @@ from hummingbit.commands.json_output import add_json, print_json, print_result
 from hummingbit.commands.options import add_data_dir
 from index.folder.names import check_name
 
-SHOWN = ("name", "fingerprint", "n_bits", "kind", "dimension", "metadata", "figures")
+DETAILS = ("name", "fingerprint", "n_bits", "kind", "dimension", "metadata", "figures")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -48,9 +48,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run_install(args: argparse.Namespace) -> int:
-    """Check the encoder in full, copy it, and load it from its new place.
+    """Check the encoder in full, copy it, and load the copy.
 
-    A service that is running sees it at once; nothing is ever replaced.
+    A running service sees it at once. An existing encoder is never replaced.
     """
     name = args.folder.resolve().name if args.name is None else args.name
     check_name(name, "--name")
@@ -60,46 +60,48 @@ def run_install(args: argparse.Namespace) -> int:
 
 
 def run_list(args: argparse.Namespace) -> int:
-    """Print name, bits, kind and fingerprint, or what is wrong with it; return 1 if anything is."""
-    found, lost = _list_remotely(args) if args.url is not None else _list(args)
-    lines = [_line(one) for one in found]
-    lines += [f"{one['name']:<24} cannot be loaded: {one['reason']}" for one in lost]
-    print_result(args, {"encoders": found, "unavailable": lost}, sorted(lines))
-    return 1 if lost else 0
+    """Print name, bits, kind and fingerprint, or the error; return 1 if one cannot be loaded."""
+    encoders, unavailable = _list_remotely(args) if args.url is not None else _list(args)
+    lines = [_line(encoder) for encoder in encoders]
+    lines += [f"{one['name']:<24} cannot be loaded: {one['reason']}" for one in unavailable]
+    print_result(args, {"encoders": encoders, "unavailable": unavailable}, sorted(lines))
+    return 1 if unavailable else 0
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Print what the artifact says of itself."""
+    """Print the manifest and the figures of an encoder."""
     if args.url is not None:
         with service_at(args) as client:
-            found: Mapping[str, Any] = client.encoder(args.name)
-        print_json({name: found[name] for name in SHOWN})
+            detail: Mapping[str, Any] = client.encoder(args.name)
+        print_json({name: detail[name] for name in DETAILS})
         return 0
     folder = encoder_folder(args.data_dir, args.name)
     encoder = load_encoder(folder)
-    about = {name: getattr(encoder, name) for name in SHOWN[1:-1]}
-    figures = read_metrics(folder, encoder)
-    print_json({"name": args.name, **about, "figures": figures})
+    properties = {name: getattr(encoder, name) for name in DETAILS[1:-1]}
+    print_json({"name": args.name, **properties, "figures": read_metrics(folder, encoder)})
     return 0
 
 
 def _list(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    found, lost = [], []
+    encoders, unavailable = [], []
     for path in encoder_folders(args.data_dir):
         try:
-            found.append(describe(path.name, load_encoder(path)))
+            encoders.append(describe(path.name, load_encoder(path)))
         except ArtifactError as error:
-            lost.append({"name": path.name, "reason": str(error)})
-    return found, lost
+            unavailable.append({"name": path.name, "reason": str(error)})
+    return encoders, unavailable
 
 
 def _list_remotely(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     with service_at(args) as client:
-        there = client.encoders()
-    found: list[Mapping[str, Any]] = [*there["encoders"]]
-    lost = [{"name": one["name"], "reason": one["reason"]} for one in there["unavailable"]]
-    return [{name: one[name] for name in DESCRIBED} for one in found], lost
+        response = client.encoders()
+    encoders: list[Mapping[str, Any]] = [*response["encoders"]]
+    unavailable = [
+        {"name": one["name"], "reason": one["reason"]} for one in response["unavailable"]
+    ]
+    return [{name: encoder[name] for name in DESCRIBED} for encoder in encoders], unavailable
 
 
-def _line(one: Mapping[str, Any]) -> str:
-    return f"{one['name']:<24} {one['n_bits']:>4} {one['kind']:<6} {one['fingerprint']}"
+def _line(encoder: Mapping[str, Any]) -> str:
+    columns = f"{encoder['name']:<24} {encoder['n_bits']:>4} {encoder['kind']:<6}"
+    return f"{columns} {encoder['fingerprint']}"

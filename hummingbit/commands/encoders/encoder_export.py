@@ -35,7 +35,7 @@ def configure_export(parser: argparse.ArgumentParser) -> None:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Write the graph, once the golden inputs give through onnxruntime the codes that they must."""
+    """Write the graph, after checking that onnxruntime gives the codes of the golden inputs."""
     if args.onnx.exists() and not args.overwrite:
         raise OptionError(f"--onnx {args.onnx}: the file exists; --overwrite replaces it")
     folder = encoder_folder(args.data_dir, args.name)
@@ -55,14 +55,14 @@ def run_export(args: argparse.Namespace) -> int:
 
 
 def print_installed(args: argparse.Namespace, name: str, encoder: Encoder) -> None:
-    """Print what was installed."""
+    """Print the name and the properties of an installed encoder."""
     line = f"{name}: {encoder.n_bits} bits, {encoder.kind}, fingerprint {encoder.fingerprint}"
     print_result(args, describe(name, encoder), line)
 
 
 def describe(name: str, encoder: Encoder) -> dict[str, Any]:
-    """Return what tells an encoder from others."""
-    return {"name": name} | {one: getattr(encoder, one) for one in DESCRIBED[1:]}
+    """Return the name and the main properties of an encoder."""
+    return {"name": name} | {field: getattr(encoder, field) for field in DESCRIBED[1:]}
 
 
 def encoder_folder(data_dir: Path, name: str) -> Path:
@@ -71,23 +71,23 @@ def encoder_folder(data_dir: Path, name: str) -> Path:
     Raises:
         OptionError: if there is none of that name.
     """
-    known = {path.name: path for path in encoder_folders(data_dir)}
-    if name not in known:
-        names = ", ".join(known) or "none"
+    folders = {path.name: path for path in encoder_folders(data_dir)}
+    if name not in folders:
+        names = ", ".join(folders) or "none"
         raise OptionError(f"there is no encoder {name!a}; known encoders: {names}")
-    return known[name]
+    return folders[name]
 
 
 def encoder_folders(data_dir: Path) -> list[Path]:
     """Return the folders of the encoders of a data folder, by name."""
     parent = data_dir / "encoders"
-    found = parent.iterdir() if parent.is_dir() else ()
-    return sorted(path for path in found if path.is_dir() and NAME.fullmatch(path.name))
+    paths = parent.iterdir() if parent.is_dir() else ()
+    return sorted(path for path in paths if path.is_dir() and NAME.fullmatch(path.name))
 
 
 def _golden_inputs(folder: Path, encoder: Encoder) -> list[str] | np.ndarray:
     try:
-        given = json.loads((folder / GOLDEN).read_bytes())["inputs"]
+        inputs = json.loads((folder / GOLDEN).read_bytes())["inputs"]
     except (OSError, ValueError, KeyError) as error:
         raise ArtifactError(f"{folder / GOLDEN}: cannot be read: {error}") from error
-    return as_inputs(encoder, given)  # type: ignore[return-value]
+    return as_inputs(encoder, inputs)  # type: ignore[return-value]

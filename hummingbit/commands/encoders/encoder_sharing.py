@@ -47,7 +47,7 @@ def run_push(args: argparse.Namespace) -> int:
     card = model_card(folder, title, license_name=args.license, language=args.language)
     if args.folder is not None:
         if args.folder.exists():
-            raise OptionError(f"--folder {args.folder}: exists already; name a folder to make")
+            raise OptionError(f"--folder {args.folder}: exists already; name a folder to create")
         with naming(f"--folder {args.folder}"):
             push_to_folder(folder, args.folder, card)
         line = f"{args.folder}: the files of a repository, with a model card"
@@ -60,7 +60,7 @@ def run_push(args: argparse.Namespace) -> int:
 
 
 def run_pull(args: argparse.Namespace) -> int:
-    """Check the encoder in full and install it; nothing is ever replaced."""
+    """Check the encoder in full and install it; an existing one is never replaced."""
     name = args.name or Path(args.repository).resolve().name
     check_name(name, "--name")
     with naming(args.repository):

@@ -1,4 +1,4 @@
-"""``hummingbit quickstart FILE``: from a file that nobody has described to a search of it."""
+"""``hummingbit quickstart FILE``: from a file of unknown layout to a search of its documents."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ MAX_BAD_LINES = 3
 
 @dataclass(frozen=True)
 class Corpus:
-    """The documents of a source, those held out for the comparison, and how often labels come."""
+    """The documents of a source, those held out for the comparison, and the counts of labels."""
 
     documents: list[Document]
     held_out: list[Document]
@@ -66,14 +66,14 @@ class Corpus:
     bad_lines: int
 
     @property
-    def learned_from(self) -> list[Document]:
+    def training_documents(self) -> list[Document]:
         """The documents that are not held out."""
-        out = {one.id for one in self.held_out}
-        return [one for one in self.documents if one.id not in out]
+        held_out_ids = {document.id for document in self.held_out}
+        return [document for document in self.documents if document.id not in held_out_ids]
 
     @property
     def has_labels(self) -> bool:
-        """Whether documents of two labels or more are there to learn from."""
+        """Whether there are enough labelled documents, with two labels or more, to learn from."""
         return len(self.labels) > 1 and self.labels.total() >= MIN_LABELLED
 
 
@@ -95,15 +95,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look at the source, train, compare, index and serve."""
+    """Survey the source, train, compare, index and serve."""
     name = args.name or _name_of(args.source)
     if not NAME.fullmatch(name):
         raise OptionError(f"--name {name!a}: a name must be {RULE}")
     data_dir: Path = args.data_dir or Path(f"{name}-data")
     _check_folder(data_dir)
-    corpus, found = _look(args)
+    corpus, found = _read_corpus(args)
     _print_corpus(args.source, found, corpus)
-    data = gather(corpus.learned_from)
+    data = gather(corpus.training_documents)
     recipe = _recipe(corpus, args.bits)
     with timed_stage(f"training {recipe.n_bits}-bit codes ({recipe.method})"):
         from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
     with DataFolder(data_dir, writable=True) as folder:
         collection = folder.create_collection(name, encoder=name)
         with timed_stage("indexing"):
-            ingest(collection, corpus.learned_from)
+            ingest(collection, corpus.training_documents)
         with timed_stage(f"comparing rankings by {len(corpus.held_out):,} held-out documents"):
             figures = _compare(collection, corpus, data, trained)
         _print_figures(figures)
@@ -124,29 +124,29 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _recipe(corpus: Corpus, n_bits: int) -> Recipe:
-    """Choose the method: half of the bits learn the labels, if there are any, half the words."""
+    """Choose the method. If there are labels, half the bits learn them and half the words."""
     if corpus.has_labels:
         return Recipe(method="ssb-vae", n_bits=n_bits, content_share=0.5)
     return Recipe(method="ict", n_bits=n_bits)
 
 
 def _name_of(source: Path) -> str:
-    """Return the name that a file gives what is made of it, letters without their accents."""
+    """Return a name made from that of a file; letters lose their accents."""
     stem = normalize("NFKD", source.resolve().name.partition(".")[0]).lower()
     stem = "".join(character for character in stem if not combining(character))
     return re.sub(r"[^a-z0-9_-]+", "-", stem).strip("-_") or "documents"
 
 
 def _check_folder(folder: Path) -> None:
-    """Raise OptionError unless a data folder can be made at `folder`."""
+    """Raise OptionError unless a data folder can be created at `folder`."""
     if folder.exists():
-        message = "is there already; name another by --data-dir, or search it by hummingbit search"
-        raise OptionError(f"{folder} {message}")
+        hint = "name another with --data-dir, or search it with hummingbit search"
+        raise OptionError(f"{folder} exists already; {hint}")
     check_writable(folder.absolute().parent, f"--data-dir {folder}")
 
 
-def _look(args: argparse.Namespace) -> tuple[Corpus, Survey]:
-    """Read the source by the layout that it suggests, leaving out bad lines."""
+def _read_corpus(args: argparse.Namespace) -> tuple[Corpus, Survey]:
+    """Read the source with the layout that its survey suggests, leaving out bad lines."""
     bad: list[BadLine] = []
     found = survey(args.source, layout_of(args))
     documents = list(
@@ -155,7 +155,7 @@ def _look(args: argparse.Namespace) -> tuple[Corpus, Survey]:
             layout=found.layout,
             on_error="skip",
             report=bad.append,
-            notice=lambda what: print(what, file=sys.stderr),
+            notice=lambda message: print(message, file=sys.stderr),
         )
     )
     for one in bad[:MAX_BAD_LINES]:
@@ -195,9 +195,9 @@ def _print_row(title: str, value: str) -> None:
 
 
 def _id_line(found: Survey) -> str:
-    named = found.layout.id_field or ("id" if "id" in found.names else None)
-    if named is not None:
-        return named
+    field = found.layout.id_field or ("id" if "id" in found.names else None)
+    if field is not None:
+        return field
     if found.repeated_id is not None:
         return f"none, because values of {found.repeated_id} repeat; numbered by line"
     return "none; numbered by line"
@@ -210,14 +210,14 @@ def _label_line(found: Survey, corpus: Corpus) -> str:
         return f"{field}: {len(corpus.labels):,} labels, the rarest of {rarest:,} documents"
     if found.label_candidates:
         names = ", ".join(found.label_candidates)
-        return f"none; it may be one of {names}: --label-field names it"
+        return f"none; it may be one of {names}; name it with --label-field"
     return "none"
 
 
 def _compare(
     collection: CollectionBackend, corpus: Corpus, data: TrainingData, trained: Trained
 ) -> dict[str, Figures]:
-    """Measure every ranking: labels first, then, with the held-out documents in, known items."""
+    """Measure every ranking by labels, then add the held-out documents and measure known items."""
     same_label = {
         ranking: precision_by_label(collection, corpus.held_out, ranking) for ranking in RANKINGS
     }
@@ -263,7 +263,7 @@ def _print_example(
 
 
 def _long_words(text: str) -> str:
-    """Return four of the longest words of a text, in their order."""
+    """Return the four longest words of a text, in the order of the text."""
     words = list(dict.fromkeys(text.split()))
-    chosen = sorted(words, key=len, reverse=True)[:4]
-    return " ".join(word for word in words if word in chosen)[:60]
+    longest = sorted(words, key=len, reverse=True)[:4]
+    return " ".join(word for word in words if word in longest)[:60]

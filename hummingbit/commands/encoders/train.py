@@ -1,4 +1,4 @@
-"""``hummingbit train [METHOD]``: documents in, an encoder out."""
+"""``hummingbit train [METHOD]``: train an encoder on documents."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ LINEAR = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the methods and their options, and those that do for want of a method."""
-    # A method has these two again and needs them; here a method may follow that brings them.
+    """Add the methods and their options, and the options of a run without a method."""
+    # Not required here, because a method that follows requires them itself.
     _add_files(parser, required=False)
     for one in fields(Recipe):
         if one.name in COMMON:
@@ -96,7 +96,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @print_stages()
 def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    """Train ssb-vae where documents carry labels of two classes or more, else ict."""
+    """Train ssb-vae if the documents have labels of two classes or more, otherwise ict."""
     for option in ("data", "out"):
         if getattr(args, option) is None:
             parser.error(f"the following arguments are required: --{option}")
@@ -118,11 +118,11 @@ def run_neural(args: argparse.Namespace) -> int:
     return _train(args, recipe, _documents(args), device=args.device, amp=args.amp)
 
 
-def _train(args: argparse.Namespace, recipe: Recipe, data: TrainingData, **how: Any) -> int:
+def _train(args: argparse.Namespace, recipe: Recipe, data: TrainingData, **options: Any) -> int:
     from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
 
     with _resumable():
-        trained = train(data, recipe, args.out, overwrite=args.overwrite, **how)
+        trained = train(data, recipe, args.out, overwrite=args.overwrite, **options)
     print_trained(args.out, trained)
     return 0
 

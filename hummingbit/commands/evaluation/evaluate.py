@@ -17,7 +17,7 @@ from evaluation.reports.report import MetricFigures, Report, read_report
 from evaluation.significance.systems import compare_systems
 from foundation.stages import print_stages
 from hummingbit.commands.evaluation.evaluate_compare import comparison_to_json, print_comparison
-from hummingbit.commands.evaluation.measuring import Measuring, add_measuring, chosen_metrics
+from hummingbit.commands.evaluation.measuring import Measuring, add_measuring, metrics_of
 from hummingbit.commands.json_output import add_json, print_json
 from hummingbit.commands.options import OptionError, add_former_flag, naming
 from hummingbit.commands.printing import print_figures, print_report
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     if args.rankings is not None:
         return _compare_rankings(args, name)
     rules = _rules(args)
-    metrics = list(dict.fromkeys([*chosen_metrics(args), *(rule.metric for rule in rules)]))
+    metrics = list(dict.fromkeys([*metrics_of(args), *(rule.metric for rule in rules)]))
     baseline = None if args.baseline is None else read_report(args.baseline)
     job = Measuring(args, metrics).measure([name])[name]
     report = compare_reports(
@@ -102,26 +102,27 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _compare_rankings(args: argparse.Namespace, name: str) -> int:
-    """Print the figures of each ranking, and which differences are more than chance."""
+    """Print the figures of each ranking, and the significance of their differences."""
     for option in ("gate", "baseline", "out", "min_p100"):
         if getattr(args, option) is not None:
-            raise OptionError(f"--rankings: goes without --{option.replace('_', '-')}")
-    found = Measuring(args, chosen_metrics(args)).measure_rankings(name, args.rankings)
-    compared = compare_systems(found) if len(found) > 1 else {}
+            flag = "--" + option.replace("_", "-")
+            raise OptionError(f"--rankings: cannot be combined with {flag}")
+    evaluations = Measuring(args, metrics_of(args)).measure_rankings(name, args.rankings)
+    comparisons = compare_systems(evaluations) if len(evaluations) > 1 else {}
     if args.json:
-        print_json(comparison_to_json(found, compared))
+        print_json(comparison_to_json(evaluations, comparisons))
         return 0
-    print_figures(found)
-    for one in compared.values():
-        print_comparison(one)
+    print_figures(evaluations)
+    for comparison in comparisons.values():
+        print_comparison(comparison)
     return 0
 
 
 def _collection(args: argparse.Namespace) -> str:
-    given = [name for name in (args.positional, args.collection) if name is not None]
-    if len(given) != 1:
+    names = [name for name in (args.positional, args.collection) if name is not None]
+    if len(names) != 1:
         raise OptionError("COLLECTION: give one collection, as an argument or by --collection")
-    return str(given[0])
+    return str(names[0])
 
 
 def _rules(args: argparse.Namespace) -> list[Rule]:
@@ -146,7 +147,7 @@ def _write(job: Job, folder: Path, baseline: Report | None) -> None:
 
 
 def _figures(report: Report) -> dict[str, Any]:
-    """Return the figures of a report without those of single queries and what is plotted."""
+    """Return the figures of a report without those of single queries and of plots."""
     return {
         **_means(report.metrics),
         "queries": report.queries,

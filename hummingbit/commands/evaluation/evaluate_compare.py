@@ -16,8 +16,8 @@ from foundation.stages import begin_stage, print_stages
 from hummingbit.commands.evaluation.measuring import (
     Measuring,
     add_measuring,
-    chosen_metrics,
     find_qrels,
+    metrics_of,
 )
 from hummingbit.commands.json_output import add_json_or_former_file, print_or_write_json
 from hummingbit.commands.options import SOURCE_HELP, OptionError, naming, read
@@ -49,19 +49,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @print_stages()
 def run(args: argparse.Namespace) -> int:
-    """Print the figures of each system, and which differences are more than chance."""
+    """Print the figures of each system, and the significance of their differences."""
     names = list(dict.fromkeys(args.names))
     if len(names) < 2:
         raise OptionError(f"NAME: only {names[0]!a} is given; a comparison needs two or more")
     systems = _evaluate(args, names)
     begin_stage("testing the differences")
-    compared = compare_systems(systems)
+    comparisons = compare_systems(systems)
     if args.json is not True:
         print_figures(systems)
-        for one in compared.values():
-            print_comparison(one)
+        for comparison in comparisons.values():
+            print_comparison(comparison)
     if args.json:
-        print_or_write_json(args, comparison_to_json(systems, compared))
+        print_or_write_json(args, comparison_to_json(systems, comparisons))
     return 0
 
 
@@ -69,19 +69,19 @@ def _evaluate(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluatio
     if args.runs:
         return _evaluate_runs(args, names)
     if args.queries is None:
-        raise OptionError("--queries: is missing; only --runs goes without")
+        raise OptionError("--queries: is missing; only a comparison of --runs needs none")
     if args.data is not None:
         return _evaluate_encoders(args, names)
-    jobs = Measuring(args, chosen_metrics(args)).measure(names)
+    jobs = Measuring(args, metrics_of(args)).measure(names)
     return {name: to_evaluation(job.report) for name, job in jobs.items()}
 
 
 def _evaluate_runs(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluation]:
     if args.qrels is None or args.queries is not None or args.data is not None:
-        raise OptionError("--runs: goes with --qrels and without --queries and --data")
+        raise OptionError("--runs: needs --qrels, and cannot be combined with --queries or --data")
     qrels = find_qrels(args) or {}
     return {
-        name: evaluate_run(_read_run(name), qrels, chosen_metrics(args), args.relevant_from)
+        name: evaluate_run(_read_run(name), qrels, metrics_of(args), args.relevant_from)
         for name in names
     }
 
@@ -93,7 +93,7 @@ def _read_run(path: str) -> Run:
 
 def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluation]:
     if args.qrels is not None or args.url is not None or args.exclude_self:
-        raise OptionError("--data: goes with none of --qrels, --url and --exclude-self")
+        raise OptionError("--data: cannot be combined with --qrels, --url or --exclude-self")
     database = gather(read(args, args.data)).labelled()
     queries = gather(read(args, args.queries)).labelled()
     with DataFolder(args.data_dir, writable=False) as folder:
@@ -105,37 +105,37 @@ def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, 
             encoder,
             database,
             queries,
-            chosen_metrics(args),
+            metrics_of(args),
             hierarchy=args.hierarchy,
             relevant_from=args.relevant_from,
         )
     return found
 
 
-def print_comparison(found: SystemComparison) -> None:
-    """Print the differences of one metric, and whether they are more than chance."""
-    print(f"\n{found.metric}, tie-averaged:")
-    for one in found.pairs:
-        chance = f"{format_probability(one.adjusted)} (permutation test, Holm)"
-        print(f"  {one.a} − {one.b}: {one.difference:+.4f}, {chance}")
-    if found.ranks is None:
+def print_comparison(comparison: SystemComparison) -> None:
+    """Print the differences of one metric, and their significance."""
+    print(f"\n{comparison.metric}, tie-averaged:")
+    for pair in comparison.pairs:
+        p_value = f"{format_probability(pair.adjusted)} (permutation test, Holm)"
+        print(f"  {pair.a} − {pair.b}: {pair.difference:+.4f}, {p_value}")
+    if comparison.ranks is None:
         return
-    ranks = found.ranks
+    ranks = comparison.ranks
     print(f"  Friedman: χ² = {ranks.statistic:.2f}, {format_probability(ranks.p_value)}")
     order = sorted(ranks.mean_ranks.items(), key=lambda item: item[1])
-    shown = ", ".join(f"{name} {rank:.2f}" for name, rank in order)
-    apart = f"{ranks.critical_difference:.2f} apart at {ranks.alpha:g}"
-    print(f"  mean ranks: {shown}; Nemenyi: those differ that are {apart}")
-    for (a, b), p_value in ranks.pairs.items():
-        print(f"  {a} and {b}: {format_probability(p_value)} (Nemenyi)")
+    mean_ranks = ", ".join(f"{name} {rank:.2f}" for name, rank in order)
+    difference = f"{ranks.critical_difference:.2f} at {ranks.alpha:g}"
+    print(f"  mean ranks: {mean_ranks}; critical difference (Nemenyi): {difference}")
+    for (a, b), p in ranks.pairs.items():
+        print(f"  {a} and {b}: {format_probability(p)} (Nemenyi)")
 
 
 def comparison_to_json(
-    systems: Mapping[str, Evaluation], compared: Mapping[str, SystemComparison]
+    systems: Mapping[str, Evaluation], comparisons: Mapping[str, SystemComparison]
 ) -> dict[str, object]:
     """Return the figures of all systems and their differences, ready to be written as JSON."""
     return {
         "schema_version": 1,
         "systems": {name: one.to_dict() for name, one in systems.items()},
-        "metrics": {name: one.to_dict() for name, one in compared.items()},
+        "metrics": {name: one.to_dict() for name, one in comparisons.items()},
     }

@@ -22,7 +22,7 @@ SETTINGS = ("method", "n_bits", "seed", "epochs", "batch_size", "hidden")
 
 @dataclass(frozen=True)
 class Point:
-    """One run: how many labels it was shown, and the scores of its codes and of the baseline."""
+    """One run: how many labels it used, and the scores of its codes and of the baseline."""
 
     supervision: float
     labels: int
@@ -65,19 +65,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train at each share of the labels, the smallest first, and print a line for each.
 
-    These lines are progress, and on standard error, where the result is printed as JSON.
+    If the result is printed as JSON, these lines go to standard error.
     """
-    shown = sys.stderr if args.json is True else sys.stdout
+    stream = sys.stderr if args.json is True else sys.stdout
     metric = parse_metric(args.metric).name
-    chosen = {name: getattr(args, name) for name in SETTINGS}
-    recipes = [Recipe(supervision=share, **chosen) for share in sorted(set(args.supervision))]
+    settings = {name: getattr(args, name) for name in SETTINGS}
+    recipes = [Recipe(supervision=share, **settings) for share in sorted(set(args.supervision))]
     data, query_data = gather(read(args, args.data)), gather(read(args, args.queries))
     print(
         f"{len(data):,} documents, {len(query_data):,} queries, {recipes[0].n_bits} bits",
-        file=shown,
+        file=stream,
     )
     heads = f"{metric:>10} {'tie-averaged':>13} {'classifier, tie-averaged':>25}"
-    print(f"{'labels':>8} {'share':>7} {heads}", file=shown)
+    print(f"{'labels':>8} {'share':>7} {heads}", file=stream)
     points = []
     for recipe in recipes:
         point = _measure(data, query_data, recipe, metric)
@@ -85,18 +85,19 @@ def run(args: argparse.Namespace) -> int:
         print(
             f"{point.labels:>8,} {point.supervision:>7.1%} {point.served:>10.3f}"
             f" {point.expected:>13.3f} {point.baseline:>25.3f}",
-            file=shown,
+            file=stream,
             flush=True,
         )
     if args.json:
-        found = {"metric": metric, "recipe": chosen, "points": [asdict(one) for one in points]}
-        print_or_write_json(args, {"schema_version": 1, **found})
+        rows = [asdict(point) for point in points]
+        result = {"schema_version": 1, "metric": metric, "recipe": settings, "points": rows}
+        print_or_write_json(args, result)
     if args.plot is not None:
         lines = {
-            "codes": [one.expected for one in points],
-            "classifier baseline": [one.baseline for one in points],
+            "codes": [point.expected for point in points],
+            "classifier baseline": [point.baseline for point in points],
         }
-        write_text(args.plot, draw_label_curve([one.labels for one in points], lines, metric))
+        write_text(args.plot, draw_label_curve([point.labels for point in points], lines, metric))
     return 0
 
 
@@ -106,13 +107,13 @@ def _measure(data: TrainingData, query_data: TrainingData, recipe: Recipe, metri
     with tempfile.TemporaryDirectory() as folder:
         trained = train(data, recipe, Path(folder) / "encoder", progress=False)
     database, queries = data.labelled(), query_data.labelled()
-    shown = data.labelled(data.rows_of(trained.labelled_ids))
+    labelled = data.labelled(data.rows_of(trained.labelled_ids))
     reference = ClassifierReference(trained.encoder, trained.classifier)
     codes = evaluate_encoder(trained.encoder, database, queries, [metric])
-    baseline = classifier_baseline(reference, shown, database, queries, [metric])
+    baseline = classifier_baseline(reference, labelled, database, queries, [metric])
     return Point(
         supervision=recipe.supervision,
-        labels=len(shown),
+        labels=len(labelled),
         served=codes.metrics[metric],
         expected=codes.expected[metric],
         baseline=baseline.expected[metric],

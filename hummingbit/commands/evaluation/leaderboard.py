@@ -13,7 +13,7 @@ from hummingbit.commands.options import OptionError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the experiment of this name, which says when it is run if it cannot."""
+    """Add the experiment's options; if it is not installed, running it gives an error."""
     try:
         experiment = load_experiment("leaderboard")
     except OptionError as error:

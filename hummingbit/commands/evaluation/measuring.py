@@ -1,4 +1,4 @@
-"""What the evaluating commands share: which collection, which queries, here or at a service."""
+"""What the evaluation commands share: their options, and measuring here or at a service."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hummingbit.remote import evaluate_rankings_remotely, evaluate_remotely
 
 
 def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = True) -> None:
-    """Add what says where collections are, which queries they get and what is measured."""
+    """Add the options for collections, queries, judgements and metrics."""
     parser.add_argument("--queries", required=queries_required, metavar="SOURCE", help=SOURCE_HELP)
     parser.add_argument(
         "--qrels",
@@ -70,10 +70,10 @@ class Measuring:
     """Measures collections by name, with the queries and judgements that the options name."""
 
     def __init__(self, args: argparse.Namespace, metrics: Sequence[str]) -> None:
-        """Read the queries and judgements; `metrics` may be more than the options have.
+        """Read the queries and judgements; `metrics` may include more than ``--metrics``.
 
         Raises:
-            ReadError, TrecError: if a file is not as it must be.
+            ReadError, TrecError: if a file is malformed.
             OptionError: if the judgements cannot be read.
         """
         self._args = args
@@ -83,7 +83,7 @@ class Measuring:
         self._qrels = find_qrels(args)
 
     def measure(self, names: Sequence[str]) -> dict[str, Job]:
-        """Evaluate collections and return what was found by name."""
+        """Evaluate collections, and return the result of each by name."""
         if self._args.url is not None:
             body = self._body()
             return {name: evaluate_remotely(self._args.url, name, body) for name in names}
@@ -101,7 +101,7 @@ class Measuring:
             }
 
     def measure_rankings(self, name: str, rankings: Sequence[str]) -> dict[str, Evaluation]:
-        """Evaluate rankings of one collection and return what was found by ranking."""
+        """Evaluate rankings of one collection, and return the result of each by ranking."""
         settings = RelevanceSettings(qrels=self._qrels, **self._choices())
         if self._args.url is not None:
             return evaluate_rankings_remotely(
@@ -130,47 +130,47 @@ class Measuring:
 
 
 def find_qrels(args: argparse.Namespace) -> Qrels | None:
-    """Return the judgements of ``--qrels``, or else those that the queries' data set brings.
+    """Return the judgements of ``--qrels``, or else those of the queries' data set, if any.
 
     Raises:
-        TrecError, ReadError: if they are not as they must be.
+        TrecError, ReadError: if they are malformed.
         OptionError: if they cannot be read.
     """
     if args.qrels is None:
-        return None if args.queries is None else _named_qrels(args, args.queries)
-    named = _named_qrels(args, args.qrels)
-    if named is not None:
-        return named
+        return None if args.queries is None else _dataset_qrels(args, args.queries)
+    qrels = _dataset_qrels(args, args.qrels)
+    if qrels is not None:
+        return qrels
     with naming(args.qrels):
         return read_qrels(args.qrels)
 
 
-def chosen_metrics(args: argparse.Namespace) -> list[str]:
-    """Return the metrics of ``--metrics``, or else what suits the queries."""
+def metrics_of(args: argparse.Namespace) -> list[str]:
+    """Return the metrics of ``--metrics``, or else the defaults for such queries."""
     if args.metrics is not None:
         return list(args.metrics)
     source = args.qrels or args.queries
-    judged = source is not None and is_judged(*_named(source))
-    return list(KNOWN_ITEM_METRICS if judged else DEFAULT_METRICS)
+    has_judgements = source is not None and is_judged(*_name_and_split(source))
+    return list(KNOWN_ITEM_METRICS if has_judgements else DEFAULT_METRICS)
 
 
-def _named(source: str) -> tuple[str, str]:
+def _name_and_split(source: str) -> tuple[str, str]:
     name, _, split = source.partition(":")
     return name, split
 
 
-def _named_qrels(args: argparse.Namespace, source: str) -> Qrels | None:
-    name, split = _named(source)
+def _dataset_qrels(args: argparse.Namespace, source: str) -> Qrels | None:
+    name, split = _name_and_split(source)
     return load_qrels(name, split, args.data_root) if is_judged(name, split) else None
 
 
 def _query(document: Document, label_field: str) -> dict[str, Any]:
-    """Return a query as the service takes it."""
+    """Return a query in the form that the service takes."""
     (labels,) = query_labels([document], label_field)
-    given = {
+    fields = {
         "text": document.text,
         "vector": None if document.vector is None else document.vector.tolist(),
         "code": document.code,
         "labels": list(labels) or None,
     }
-    return {"id": document.id} | {key: value for key, value in given.items() if value is not None}
+    return {"id": document.id} | {key: value for key, value in fields.items() if value is not None}

@@ -18,20 +18,21 @@ EXTRA = "pip install 'hummingbit[experiments,train]'"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the experiments that are installed; each has options of its own.
+    """Add the installed experiments, each with its own options.
 
-    One whose packages are not all installed is listed, and says which when it is run.
+    An experiment that lacks a package is listed too; running it gives an error that names the
+    package.
     """
     experiments = parser.add_subparsers(dest="experiment", required=True, metavar="NAME")
     for name in sorted(entry.name for entry in entry_points(group=GROUP)):
         try:
             module = load_experiment(name)
         except OptionError as error:
-            # No argument begins with NUL, so whatever options are given are taken as they stand.
-            lacking = experiments.add_parser(
+            # No argument begins with NUL, so this parser accepts any options.
+            unavailable = experiments.add_parser(
                 name, help=str(error), prefix_chars="\0", add_help=False
             )
-            refuse_to_run(lacking, f"reproduce {error}")
+            refuse_to_run(unavailable, f"reproduce {error}")
             continue
         sub_parser = experiments.add_parser(
             name, help=module.SUMMARY, description=f"{module.SUMMARY}."
@@ -49,8 +50,8 @@ def load_experiment(name: str) -> Any:
         try:
             return entry.load()
         except ModuleNotFoundError as error:
-            raise OptionError(f"{name} needs {error.name}: {EXTRA}") from None
-    raise OptionError(f"{name} is not among the experiments installed: {EXTRA}")
+            raise OptionError(f"{name} needs {error.name}; install it with: {EXTRA}") from None
+    raise OptionError(f"{name} is not an installed experiment; install them with: {EXTRA}")
 
 
 def configure_experiment(experiment: Any, parser: argparse.ArgumentParser) -> None:
@@ -71,7 +72,7 @@ def _run(experiment: Callable[[argparse.Namespace], int], args: argparse.Namespa
 
 
 def refuse_to_run(parser: argparse.ArgumentParser, message: str) -> None:
-    """Let a command take whatever it is given, and end with `message` when it is run."""
+    """Let a command accept any arguments, and fail with `message` when it is run."""
     parser.add_argument("options", nargs="*")
     parser.set_defaults(run=partial(_refuse, message))
 

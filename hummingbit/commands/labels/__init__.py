@@ -1,1 +1,1 @@
-"""Commands about labels and judgements."""
+"""Commands for labels and judgements."""

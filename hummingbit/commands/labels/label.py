@@ -118,34 +118,38 @@ def _configure_files(actions: Actions) -> None:
 
 @print_stages()
 def run_suggest(args: argparse.Namespace) -> int:
-    """Print a document a line: its id, what it is taken for, and the beginning of its text."""
+    """Print a document a line: its id, its guessed labels, and the beginning of its text."""
     with label_source(args) as source:
-        found = source.suggest(args.n, args.method, label_field=args.label_field, who=args.who)
-    for document in found["documents"]:
+        suggestions = source.suggest(
+            args.n, args.method, label_field=args.label_field, who=args.who
+        )
+    for document in suggestions["documents"]:
         if args.json:
             print(json.dumps(document, ensure_ascii=False))
             continue
-        taken = " ".join(f"{one['label']} {one['probability']:.2f}" for one in document["guesses"])
+        guesses = " ".join(
+            f"{guess['label']} {guess['probability']:.2f}" for guess in document["guesses"]
+        )
         text = " ".join((document["text"] or document["code"]).split())
-        print(f"{document['id']}\t{taken or '-'}\t{text[:SHOWN_CHARACTERS]}")
+        print(f"{document['id']}\t{guesses or '-'}\t{text[:SHOWN_CHARACTERS]}")
     return 0
 
 
 def run_set(args: argparse.Namespace) -> int:
-    """Set or take back a person's label of a document."""
+    """Set or remove a person's labels of a document."""
     if args.remove and args.labels:
-        raise OptionError("--remove: takes the label back, so no LABEL can be given beside it")
+        raise OptionError("--remove: cannot be combined with LABEL; it removes all your labels")
     labels = None if args.remove else args.labels
-    one = {"id": args.id, "labels": labels, "grade": args.grade, "who": args.who}
+    record = {"id": args.id, "labels": labels, "grade": args.grade, "who": args.who}
     with label_source(args, writable=True) as source:
-        changed = source.set(one)
+        changed = source.set(record)
     line = f"{args.id}: {'changed' if changed else 'unchanged'}"
     print_result(args, {"id": args.id, "changed": changed}, line)
     return 0
 
 
 def run_stats(args: argparse.Namespace) -> int:
-    """Print counts, agreement and what a next label is expected to gain."""
+    """Print counts, agreement, and the expected gain of further labels."""
     with label_source(args) as source:
         found = source.stats(args.label_field)
     if args.json:
@@ -164,14 +168,14 @@ def run_stats(args: argparse.Namespace) -> int:
         print(f"agreement of {who}: {shared}, kappa {kappa}")
     gain = found["expected_gain"]
     if gain is not None:
-        wanted = gain["labels_to_one_percent"]
-        more = "" if wanted is None else f"; about {wanted:,} more labels for one point more"
+        count = gain["labels_to_one_percent"]
+        more = "" if count is None else f"; about {count:,} more labels for one point more"
         print(f"a classifier of the labels is right on {gain['accuracy']:.1%}{more}")
     return 0
 
 
 def run_retrain(args: argparse.Namespace) -> int:
-    """Wait for a retraining, and print what the gate said."""
+    """Wait for a retraining, and print whether the gate passed."""
     names = ("into", "alias", "label_field", "min_gain", "epochs", "n_bits")
     options = {name: getattr(args, name) for name in names}
     with service_at(args) as client:
@@ -204,16 +208,16 @@ def run_confirm(args: argparse.Namespace) -> int:
 
 
 def run_take_back(args: argparse.Namespace) -> int:
-    """Let the alias mean the old collection again."""
+    """Move the alias back to the old collection."""
     with service_at(args) as client:
-        found = client.take_back(args.job)
-    print_result(args, found, f"{found['alias']}\t{found['collection']}")
+        alias = client.take_back(args.job)
+    print_result(args, alias, f"{alias['alias']}\t{alias['collection']}")
     return 0
 
 
 def run_train(args: argparse.Namespace) -> int:
-    """Train what retraining jobs of a service on the same data folder wait for."""
-    # No other action needs it, and it takes long to import.
+    """Train for the retraining jobs of a service on the same data folder."""
+    # Imported here, because only this action needs it and it takes long.
     from service.jobs.training_process import (  # noqa: PLC0415
         TRAINING_FILE,
         can_train,
@@ -223,8 +227,8 @@ def run_train(args: argparse.Namespace) -> int:
     )
 
     if not can_train():
-        needs = "torch (pip install 'hummingbit[train]') and a system other than Windows"
-        raise OptionError(f"training needs {needs}")
+        requirements = "torch (pip install 'hummingbit[train]') and a system other than Windows"
+        raise OptionError(f"training needs {requirements}")
     jobs: Path = args.data_dir / "jobs"
     while True:
         for request in sorted(jobs.glob(f"*/{TRAINING_FILE}")):

@@ -31,27 +31,27 @@ def run_export(args: argparse.Namespace) -> int:
     else:
         with naming(args.file):
             replace_file(Path(args.file), text)
-    counted = f"{len(labels):,} labels and {len(judgements):,} judgements"
+    counts = f"{len(labels):,} labels and {len(judgements):,} judgements"
     if args.format != JSONL:
-        counted = f"{len(judgements):,} judgements"
-    print(f"{args.collection}: {counted} exported", file=sys.stderr)
+        counts = f"{len(judgements):,} judgements"
+    print(f"{args.collection}: {counts} exported", file=sys.stderr)
     return 0
 
 
 def run_import(args: argparse.Namespace) -> int:
-    """Read records, each in place of what the person said before."""
-    standard = args.file == STANDARD
+    """Import records; each replaces the person's earlier one."""
+    is_standard = args.file == STANDARD
     with naming(args.file):
-        content = sys.stdin.buffer.read() if standard else Path(args.file).read_bytes()
-    named = "standard input" if standard else args.file
+        content = sys.stdin.buffer.read() if is_standard else Path(args.file).read_bytes()
+    name = "standard input" if is_standard else args.file
     try:
         content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise OptionError(f"{named}: is not UTF-8 text ({error.reason})") from None
+        raise OptionError(f"{name}: is not UTF-8 text ({error.reason})") from None
     with label_source(args, writable=True) as source:
-        found = source.read(content, args.format, named, args.who)
-    unknown = found["unknown"]
-    left_out = f"; {unknown:,} records are of documents that are not there" if unknown else ""
-    result = {"collection": args.collection, **found}
-    print_result(args, result, f"{args.collection}: {found['changed']:,} records changed{left_out}")
+        report = source.read(content, args.format, name, args.who)
+    unknown = report["unknown"]
+    skipped = f"; {unknown:,} records are of documents that are not there" if unknown else ""
+    result = {"collection": args.collection, **report}
+    print_result(args, result, f"{args.collection}: {report['changed']:,} records changed{skipped}")
     return 0

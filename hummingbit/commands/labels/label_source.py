@@ -1,4 +1,4 @@
-"""Labels of a collection in a data folder or behind a service, as commands need them."""
+"""The labels of a collection, in a data folder or at a service, with one interface for both."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
 
 
 class LabelSource(Protocol):
-    """What can be done with the labels of one collection."""
+    """The labels and judgements of one collection."""
 
     def suggest(
         self, n: int, method: str, *, label_field: str | None, who: str | None
     ) -> dict[str, Any]:
-        """Return what the service's ``labels/suggest`` does."""
+        """Return suggestions as the service's ``labels/suggest`` does."""
 
-    def set(self, one: dict[str, Any]) -> bool:
-        """Set a label, or take it back where its labels are None; tell whether that changed it."""
+    def set(self, record: dict[str, Any]) -> bool:
+        """Set a label, or remove it if its labels are None; return whether that changed it."""
 
     def stats(self, label_field: str | None) -> dict[str, Any]:
-        """Return what the service's ``labels/stats`` does."""
+        """Return statistics as the service's ``labels/stats`` does."""
 
     def records(self) -> tuple[list[DocumentLabel], list[Judgement]]:
         """Return all labels and judgements."""
 
     def read(self, content: bytes, form: str, source: str, who: str | None) -> dict[str, Any]:
-        """Import records and return what the service's ``labels/import`` does."""
+        """Import records, and return a report as the service's ``labels/import`` does."""
 
 
 @contextmanager
 def label_source(args: argparse.Namespace, *, writable: bool = False) -> Iterator[LabelSource]:
-    """Lend the labels of the collection that the options name."""
+    """Yield the labels of the collection that the options name."""
     if args.url is not None:
         with service_at(args) as client:
             yield _Remote(client, args.collection)
@@ -56,7 +56,7 @@ def label_source(args: argparse.Namespace, *, writable: bool = False) -> Iterato
     with open_folder(args, writable=writable) as folder:
         collection = folder.collection(args.collection)
         if not isinstance(collection, Collection):
-            message = f"{collection.name!a} is on Milvus, which keeps no labels"
+            message = f"{collection.name!a} is on Milvus; only local collections have labels"
             raise InputError("collection", message)
         yield _Local(collection)
 
@@ -78,19 +78,19 @@ class _Local:
         )
         return suggestions_to_json(method, *found)
 
-    def set(self, one: dict[str, Any]) -> bool:
-        who = one["who"] or ANONYMOUS
-        if one["labels"] is None:
-            return bool(self._collection.annotations.set_labels([], [(one["id"], who)]).changed)
-        label = DocumentLabel(one["id"], tuple(one["labels"]), who, one["grade"], now())
-        return bool(self._collection.annotations.set_labels([label]).changed)
+    def set(self, record: dict[str, Any]) -> bool:
+        annotations, who = self._collection.annotations, record["who"] or ANONYMOUS
+        if record["labels"] is None:
+            return bool(annotations.set_labels([], [(record["id"], who)]).changed)
+        label = DocumentLabel(record["id"], tuple(record["labels"]), who, record["grade"], now())
+        return bool(annotations.set_labels([label]).changed)
 
     def stats(self, label_field: str | None) -> dict[str, Any]:
         return label_statistics(self._collection, VectorCache(), label_field)
 
     def records(self) -> tuple[list[DocumentLabel], list[Judgement]]:
-        notes = self._collection.annotations
-        return notes.labels(), notes.judgements()
+        annotations = self._collection.annotations
+        return annotations.labels(), annotations.judgements()
 
     def read(self, content: bytes, form: str, source: str, who: str | None) -> dict[str, Any]:
         lines = content.decode("utf-8-sig").split("\n")
@@ -112,9 +112,11 @@ class _Remote:
             )
         )
 
-    def set(self, one: dict[str, Any]) -> bool:
-        given = {name: value for name, value in one.items() if name != "who" or value is not None}
-        return bool(self._client.set_labels(self._name, [given])["changed"])
+    def set(self, record: dict[str, Any]) -> bool:
+        fields = {
+            name: value for name, value in record.items() if name != "who" or value is not None
+        }
+        return bool(self._client.set_labels(self._name, [fields])["changed"])
 
     def stats(self, label_field: str | None) -> dict[str, Any]:
         return dict(self._client.label_stats(self._name, label_field))

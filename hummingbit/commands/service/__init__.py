@@ -1,1 +1,1 @@
-"""Commands that run the service, and that ask about one."""
+"""Commands that run a service, or inspect one."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import shtab
 
 SHELLS = ("bash", "fish", "zsh")
-PLACES = ("FILE", "FOLDER", "DIR", "SOURCE")
-"""What options that take a file or a folder call their value."""
+PATH_METAVARS = ("FILE", "FOLDER", "DIR", "SOURCE")
+"""The metavars of options that take a file or a folder."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,20 +19,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the script, made of the options that every command has."""
+    """Print the script, generated from the options of every command."""
     from hummingbit.cli import whole_parser  # noqa: PLC0415 - it imports the commands
 
     parser = whole_parser()
-    _mark_places(parser)
+    _complete_paths(parser)
     print(shtab.complete(parser, args.shell))
     return 0
 
 
-def _mark_places(parser: argparse.ArgumentParser) -> None:
-    """Have the shell complete paths where a path is asked for."""
+def _complete_paths(parser: argparse.ArgumentParser) -> None:
+    """Make the shell complete paths for arguments that are paths."""
     for action in parser._actions:  # noqa: SLF001 - argparse has no public way to them
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            for one in action.choices.values():
-                _mark_places(one)
-        elif action.type is Path or action.metavar in PLACES:
+            for sub_parser in action.choices.values():
+                _complete_paths(sub_parser)
+        elif action.type is Path or action.metavar in PATH_METAVARS:
             action.complete = shtab.FILE  # type: ignore[attr-defined]

@@ -34,8 +34,8 @@ def run_check(args: argparse.Namespace) -> int:
     from service.server import check_address  # noqa: PLC0415 - keeps --help quick
 
     check_address(configuration.settings)
-    given = sum(origin != "default" for origin in configuration.origins.values())
-    default = len(configuration.origins) - given
-    line = f"in order: {given} settings given, {default} by default"
-    print_result(args, {"in_order": True, "given": given, "default": default}, line)
+    n_set = sum(origin != "default" for origin in configuration.origins.values())
+    n_default = len(configuration.origins) - n_set
+    line = f"the settings are valid: {n_set} set, {n_default} by default"
+    print_result(args, {"in_order": True, "given": n_set, "default": n_default}, line)
     return 0

@@ -44,16 +44,16 @@ def run_create(args: argparse.Namespace) -> int:
 
 
 def run_list(args: argparse.Namespace) -> int:
-    """Print a key a line: name, role, when it was made."""
+    """Print a key a line: its name, its role and when it was created."""
     keys = read_keys(read_settings(args).settings.keys_path)
-    shown = [{"name": key.name, "role": key.role, "created": key.created} for key in keys]
+    records = [{"name": key.name, "role": key.role, "created": key.created} for key in keys]
     lines = [f"{key.name:<24} {key.role:<6} {key.created}" for key in keys]
-    print_result(args, {"keys": shown}, lines)
+    print_result(args, {"keys": records}, lines)
     return 0
 
 
 def run_revoke(args: argparse.Namespace) -> int:
-    """Take the key from the file."""
+    """Remove the key from the file."""
     path = read_settings(args).settings.keys_path
     revoke_key(path, args.name)
     print_result(args, {"name": args.name, "revoked": True}, f"revoked {args.name}")

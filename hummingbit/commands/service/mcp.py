@@ -32,9 +32,9 @@ def run(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if error.name != "mcp":
             raise
-        cure = "it needs the package mcp: pip install 'hummingbit[integrations]'"
-        raise OptionError(f"mcp: {cure}") from None
-    from hummingbit.embedded import Collection  # noqa: PLC0415 - what takes long comes last
+        hint = "install it with: pip install 'hummingbit[integrations]'"
+        raise OptionError(f"mcp: needs the package mcp; {hint}") from None
+    from hummingbit.embedded import Collection  # noqa: PLC0415 - it takes long to import
 
     with Collection.open(args.data_dir, args.collection, read_only=args.read_only) as collection:
         server = make_server(collection, read_only=args.read_only)

@@ -1,4 +1,4 @@
-"""``hummingbit ready``: is the service on this machine ready? For probes."""
+"""``hummingbit ready``: check whether the service on this machine is ready, for probes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what is served; what is not ready is an error.
+    """Print what is served; a service that is not ready is an error.
 
-    The key is ``HUMMINGBIT_KEY``, or one of those that the service was given in its settings.
+    The key is ``HUMMINGBIT_KEY``, or else one of the keys in the settings.
     """
     settings = read_settings(args).settings
     url = args.url or f"http://127.0.0.1:{settings.port}"

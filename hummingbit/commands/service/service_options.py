@@ -1,4 +1,4 @@
-"""Flags of the service's settings, made from the settings themselves."""
+"""The flags of the service's settings, generated from the settings."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from service.configuration import Configuration, flag_of, load_settings
 from service.settings import Settings
 
-# Whoever lists the processes of a machine reads their flags.
+# These have no flags, because anybody who lists the machine's processes can read flags.
 SECRETS = ("admin_key", "write_key", "read_key", "milvus_token")
 
 
 def add_settings(parser: argparse.ArgumentParser, names: Sequence[str] | None = None) -> None:
     """Add ``--config`` and a flag for every setting, or for those of `names`.
 
-    What is not given is left to the environment, the file and the defaults; values are checked
+    Other settings come from the environment, the file and the defaults. Values are checked together
     with those.
     """
     parser.add_argument(
@@ -40,15 +40,17 @@ def add_settings(parser: argparse.ArgumentParser, names: Sequence[str] | None = 
                 help=text,
             )
         else:
-            shown = name.rpartition("_")[2].upper()
-            parser.add_argument(flag_of(name), default=argparse.SUPPRESS, metavar=shown, help=text)
+            metavar = name.rpartition("_")[2].upper()
+            parser.add_argument(
+                flag_of(name), default=argparse.SUPPRESS, metavar=metavar, help=text
+            )
 
 
 def read_settings(args: argparse.Namespace) -> Configuration:
-    """Return the settings that flags, environment, file and defaults make together.
+    """Return the settings from flags, the environment, the file and the defaults.
 
     Raises:
-        SettingsError: if a name is unknown, a value cannot be, or the file cannot be read.
+        SettingsError: if a name is unknown, a value is invalid, or the file cannot be read.
     """
-    given = {name: value for name, value in vars(args).items() if name in Settings.model_fields}
-    return load_settings(given, args.config)
+    flags = {name: value for name, value in vars(args).items() if name in Settings.model_fields}
+    return load_settings(flags, args.config)

@@ -192,7 +192,7 @@ def test_comparing_runs_of_any_system(
     report = read_report(tmp_path / "report.json")
     assert found[str(tmp_path / "run.trec")]["metrics"]["P@100"] == report.metrics[0].served
     assert hummingbit(*runs) == 2
-    assert "--runs: goes with --qrels" in capsys.readouterr().err
+    assert "--runs: needs --qrels" in capsys.readouterr().err
     assert hummingbit("evaluate", "compare", "a", "b") == 2
     assert "--queries: is missing" in capsys.readouterr().err
 
@@ -232,7 +232,7 @@ def test_comparing_encoders_on_a_corpus(topics: Path, capsys: pytest.CaptureFixt
     assert hummingbit(*compare) == 0
     assert "seed0 − seed1: " in capsys.readouterr().out
     assert hummingbit(*compare, "--qrels", "x") == 2
-    assert "--data: goes with none of --qrels" in capsys.readouterr().err
+    assert "--data: cannot be combined with --qrels" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

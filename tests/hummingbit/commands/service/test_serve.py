@@ -9,7 +9,9 @@ from hummingbit.cli import main
 from tests.support.service import serving_process
 
 
-@pytest.mark.parametrize(("made", "found"), [(False, "is not there"), (True, "holds no encoders/")])
+@pytest.mark.parametrize(
+    ("made", "found"), [(False, "does not exist"), (True, "holds no encoders/")]
+)
 def test_an_empty_folder_is_served_only_if_it_is_to_be_made(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], made: bool, found: str
 ) -> None:
@@ -19,7 +21,7 @@ def test_an_empty_folder_is_served_only_if_it_is_to_be_made(
     assert main(["serve", "--data-dir", str(folder), "--port", "0"]) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"hummingbit: --data-dir {folder}: {found}")
-    assert "--create begins an empty one" in said
+    assert "create an empty one with --create" in said
     assert folder.exists() == made
     with serving_process(folder) as (_, address):
         assert httpx.get(f"{address}/livez").status_code == 200
