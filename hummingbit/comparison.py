@@ -1,8 +1,8 @@
-"""What each ranking of a collection finds, measured on documents that its encoder never saw.
+"""Compares the rankings of a collection on documents that its encoder was not trained on.
 
-Two jobs are told apart. *The same label*: a whole document is the query, and what shares a label
-with it is right. *The document itself*: a few words of one of its sentences are the query, and the
-document they were taken from is right, as when a person looks for what they once read.
+There are two tasks. *Same label*: the query is a whole document, and the documents that share a
+label with it are relevant. *Known item*: the query is a few words of one sentence of a document,
+and that document is relevant, as when a person looks for something read before.
 """
 
 from __future__ import annotations
@@ -28,40 +28,40 @@ CLASSIFIER = "classifier baseline"
 
 @dataclass(frozen=True)
 class Figures:
-    """How well one method does; each is a mean over queries, from 0 to 1, or None."""
+    """The figures of one method: means over queries from 0 to 1, or None where not measured."""
 
     same_label: float | None = None
-    """P@10: of the ten first documents, the share with a label of the query's."""
+    """P@10: the share of the first ten documents with a label of the query."""
     found: float | None = None
-    """Success@10: how often the document itself is among the ten first."""
+    """Success@10: how often the known item is among the first ten."""
     reciprocal_rank: float | None = None
-    """MRR@10: one over its rank, 0 beyond the tenth."""
+    """MRR@10: the mean of one over the known item's rank, 0 beyond the tenth."""
 
 
 def precision_by_label(
     collection: CollectionBackend, queries: Sequence[Document], ranking: str
 ) -> float | None:
-    """Return P@10 of `queries`, whole documents that `collection` does not hold.
+    """Return P@10 of `queries`, whole documents that are not in `collection`.
 
-    Returns None where none of them has a label.
+    Returns None if none of them has a label.
     """
-    labelled = [one for one in queries if one.labels]
+    labelled = [query for query in queries if query.labels]
     if not labelled:
         return None
-    searches = [Query(text=one.text) for one in labelled]
-    hits = collection.search(searches, DEPTH, ranking=ranking, with_payload=True).hits
-    right = [
-        sum(not {*labels_of(hit.payload or {})}.isdisjoint(one.labels) for hit in found)
-        for one, found in zip(labelled, hits, strict=True)
+    searches = [Query(text=query.text) for query in labelled]
+    lists = collection.search(searches, DEPTH, ranking=ranking, with_payload=True).hits
+    relevant = [
+        sum(not {*labels_of(hit.payload or {})}.isdisjoint(query.labels) for hit in hits)
+        for query, hits in zip(labelled, lists, strict=True)
     ]
-    return float(np.mean(right)) / DEPTH
+    return float(np.mean(relevant)) / DEPTH
 
 
 def words_of_sentences(documents: Sequence[Document], seed: int = 0) -> list[str]:
-    """Return a query for each document: two to six words of one of its sentences, in their order.
+    """Return a query for each document: two to six words of one of its sentences, in order.
 
-    Text without spaces between words gives a run of twice as many characters, and a document
-    without two words its whole text.
+    If the text has no spaces between words, the query is a run of twice as many characters. If no
+    sentence has two words, it is the whole text.
     """
     from training.queries import split_sentences  # noqa: PLC0415 - torch takes a second
 
@@ -76,10 +76,10 @@ def _words_of(text: str, sentences: list[str], rng: np.random.Generator) -> str:
         count = int(rng.integers(2 * LEAST_WORDS, 2 * MOST_WORDS + 1))
         start = int(rng.integers(max(1, len(sentence) - count + 1)))
         return sentence[start : start + count]
-    longer = [words for one in sentences if len(words := one.split()) >= LEAST_WORDS]
-    if not longer:
+    candidates = [words for one in sentences if len(words := one.split()) >= LEAST_WORDS]
+    if not candidates:
         return text
-    words = longer[rng.integers(len(longer))]
+    words = candidates[rng.integers(len(candidates))]
     count = min(len(words), int(rng.integers(LEAST_WORDS, MOST_WORDS + 1)))
     places = np.sort(rng.permutation(len(words))[:count])
     return " ".join(words[place] for place in places)
@@ -88,7 +88,7 @@ def _words_of(text: str, sentences: list[str], rng: np.random.Generator) -> str:
 def known_items(
     collection: CollectionBackend, queries: Mapping[str, str], rankings: Iterable[str]
 ) -> dict[str, tuple[float, float]]:
-    """Return Success@10 and MRR@10 by ranking; `queries` are texts by the id of the answer."""
+    """Return Success@10 and MRR@10 by ranking; `queries` are texts by the id of the known item."""
     searches = [Document(id=id_, text=text) for id_, text in queries.items()]
     settings = RelevanceSettings(qrels={id_: {id_: 1} for id_ in queries})
     found = evaluate_rankings(collection, searches, rankings, KNOWN_ITEMS, settings)
@@ -99,25 +99,25 @@ def known_items(
 
 
 def verdict(figures: Mapping[str, Figures]) -> str:
-    """Say in plain words which ranking to use, and whether codes pay on this corpus."""
+    """Return sentences that say which ranking to use, and whether codes pay off on this corpus."""
     rankings = {name: one for name, one in figures.items() if one.reciprocal_rank is not None}
     best = max(rankings, key=lambda name: rankings[name].reciprocal_rank or 0.0)
-    said = [f"Words from a document find it best by {best}."]
+    sentences = [f"Words from a document find it best by {best}."]
     codes = max(
         rankings[n].reciprocal_rank or 0 for n in ("hamming", "asymmetric") if n in rankings
     )
     words = rankings["bm25"].reciprocal_rank if "bm25" in rankings else None
     if words is not None and codes >= words:
-        said.append("The codes alone find documents as well as a word index does.")
+        sentences.append("The codes alone find documents as well as a word index does.")
     elif words is not None:
-        said.append(
+        sentences.append(
             "The codes alone find fewer documents than a word index does, so keep the texts stored:"
             " hybrid ranks by both."
         )
-    return " ".join([*said, *_by_label(figures)])
+    return " ".join([*sentences, *_label_sentences(figures)])
 
 
-def _by_label(figures: Mapping[str, Figures]) -> list[str]:
+def _label_sentences(figures: Mapping[str, Figures]) -> list[str]:
     labelled = {name: one.same_label for name, one in figures.items() if one.same_label is not None}
     classifier = labelled.pop(CLASSIFIER, None)
     if not labelled or classifier is None:

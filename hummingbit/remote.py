@@ -32,11 +32,11 @@ WAIT_SECONDS = 3600.0
 def evaluate_remotely(url: str, collection: str, body: Mapping[str, Any]) -> Job:
     """Have the service at `url` evaluate one of its collections, and wait for the report.
 
-    `body` is what ``POST /v1/collections/{name}/evaluate`` takes.
+    `body` is that of ``POST /v1/collections/{name}/evaluate``.
 
     Raises:
-        ServiceError: if `url` is not http or https, nothing answers there, or the service refuses
-            or fails; what it says is in the message.
+        ServiceError: if `url` does not begin with http:// or https://, or the service cannot be
+            reached, refuses or fails; the message includes what it says.
     """
     with Client(url) as client:
         id_ = client.evaluate(collection, body)["id"]
@@ -66,14 +66,14 @@ def evaluate_rankings_remotely(
     metrics: Sequence[str],
     settings: RelevanceSettings,
 ) -> dict[str, Evaluation]:
-    """Measure rankings as :func:`evaluation.rankings.evaluate_rankings` does, at a service.
+    """Measure rankings at a service, as :func:`evaluation.rankings.evaluate_rankings` does here.
 
-    Of every ranking the first :data:`DEPTH` hits are looked at. So a group of ties that goes on
-    behind them is averaged in part only.
+    This reads the first :data:`DEPTH` hits of every ranking. If a group of ties continues beyond
+    them, only the part within them is averaged.
 
     Raises:
-        ServiceError: as :func:`evaluate_remotely`.
-        MetricError, EvaluationError: as :func:`evaluation.rankings.evaluate_rankings`.
+        ServiceError: as for :func:`evaluate_remotely`.
+        MetricError, EvaluationError: as for :func:`evaluation.rankings.evaluate_rankings`.
     """
     with Client(url) as client:
         pages = all_pages(partial(client.scroll, collection, limit=DEPTH))
@@ -104,7 +104,7 @@ def _scores(
     ranking: str,
     place: Mapping[str, int],
 ) -> Iterator[npt.NDArray[np.float64]]:
-    """Yield the scores of all documents, ``float64[q, N]``, −∞ behind the hits of a search."""
+    """Yield the scores of all documents, ``float64[q, N]``; −∞ for those that are not hits."""
     for start in range(0, len(queries), QUERIES_AT_ONCE):
         block = queries[start : start + QUERIES_AT_ONCE]
         searches = [{**_input(one), "limit": DEPTH} for one in block]
@@ -114,12 +114,12 @@ def _scores(
             for hit in answer["hits"]:
                 if hit["id"] not in place:
                     message = f"collection {collection!a} was written to while it was evaluated"
-                    raise EvaluationError(f"{message}; try again")
+                    raise EvaluationError(f"{message}; run the evaluation again")
                 line[place[hit["id"]]] = hit["score"]
         yield table
 
 
 def _input(query: Document) -> dict[str, Any]:
     vector = None if query.vector is None else query.vector.tolist()
-    given = {"text": query.text, "vector": vector, "code": query.code}
-    return {name: value for name, value in given.items() if value is not None}
+    content = {"text": query.text, "vector": vector, "code": query.code}
+    return {name: value for name, value in content.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Exports of a service's collections, and imports into them, as in a data folder.
+"""Exports collections of a service, and imports into them.
 
 :mod:`index.bulk.collection_transfer` does the same for collections in this process.
 """
@@ -37,59 +37,60 @@ if TYPE_CHECKING:
 
 Page = TypeVar("Page", DocumentPage, LabelPage, JudgementPage)
 
-# Documents may be large, and a page of them is one answer.
+# A page is a single response, and documents may be large.
 PAGE = 200
 # Labels are small.
 RECORDS = 1000
 
 
 def header_of(client: Client, name: str) -> Header:
-    """Return the head of an export of a service's collection, or of what an alias means.
+    """Return the header of an export of a service's collection; `name` may be an alias.
 
     Raises:
         ServiceError: if there is none of that name, or the service refuses.
     """
-    found = summary_of(client, name)
-    encoder = found["encoder"]
+    summary = summary_of(client, name)
+    encoder = summary["encoder"]
     return Header(
-        name=found["name"],
-        n_bits=found["n_bits"],
+        name=summary["name"],
+        n_bits=summary["n_bits"],
         encoder=None if encoder is None else encoder["name"],
         encoder_fingerprint=None if encoder is None else encoder["fingerprint"],
-        engine=found["engine_setting"],
-        documents=found["documents"],
-        ranking=found["ranking"],
-        indexed_fields=tuple(found["indexed_fields"]),
+        engine=summary["engine_setting"],
+        documents=summary["documents"],
+        ranking=summary["ranking"],
+        indexed_fields=tuple(summary["indexed_fields"]),
     )
 
 
 def summary_of(client: Client, name: str) -> responses.CollectionSummary:
-    """Return what a service says of a collection, or of what an alias means, without statistics.
+    """Return a service's summary of a collection, without statistics; `name` may be an alias.
 
     Raises:
         ServiceError: if there is none of that name, or the service refuses.
     """
-    meant = client.aliases().get(name, name)
-    for one in client.collections()["collections"]:
-        if one["name"] == meant:
-            return one
-    return client.collection(name)  # which says why there is none
+    collection = client.aliases().get(name, name)
+    for summary in client.collections()["collections"]:
+        if summary["name"] == collection:
+            return summary
+    return client.collection(name)  # raises an error that says why there is none
 
 
 def pages_of(client: Client, header: Header) -> Iterator[list[StoredDocument]]:
-    """Yield the documents of a collection in their order.
+    """Yield the documents of a collection in pages, in order.
 
-    What is added meanwhile is left out, and so is what is deleted before its page is read.
+    Documents that are added meanwhile are left out, and so are those deleted before their page is
+    read.
     """
     for page in all_pages(partial(client.scroll, header.name, limit=PAGE)):
         yield [*map(_stored, page["documents"])]
 
 
-def all_pages(ask: Callable[..., Page]) -> Iterator[Page]:
-    """Yield every page of a list that `ask`, a method of a client, gives from a `cursor` on."""
+def all_pages(get_page: Callable[..., Page]) -> Iterator[Page]:
+    """Yield every page of a list; `get_page` is a client's method that takes a `cursor`."""
     cursor: str | None = None
     while True:
-        page = ask(cursor=cursor)
+        page = get_page(cursor=cursor)
         yield page
         cursor = page["next_cursor"]
         if cursor is None:
@@ -97,7 +98,7 @@ def all_pages(ask: Callable[..., Page]) -> Iterator[Page]:
 
 
 def annotations_of(client: Client, name: str) -> Iterator[DocumentLabel | Judgement]:
-    """Yield what people said of the documents of a collection; a service on Milvus has none."""
+    """Yield the labels and judgements of a collection; a service on Milvus has none."""
     labels = all_pages(partial(client.labels, name, limit=RECORDS))
     try:
         first = next(labels)
@@ -107,19 +108,19 @@ def annotations_of(client: Client, name: str) -> Iterator[DocumentLabel | Judgem
         raise
     for page in itertools.chain([first], labels):
         yield from map(parse_label, page["labels"])
-    for judged in all_pages(partial(client.judgements, name, limit=RECORDS)):
-        yield from map(parse_judgement, judged["judgements"])
+    for judgement_page in all_pages(partial(client.judgements, name, limit=RECORDS)):
+        yield from map(parse_judgement, judgement_page["judgements"])
 
 
 def send_annotations(client: Client, name: str, export: Export) -> None:
-    """Write the labels and judgements of an export whose documents were all read.
+    """Send the labels and judgements of an export, after all of its documents have been read.
 
     Raises:
         ServiceError: if the service refuses.
     """
     lines = [
-        *(json.dumps(label_to_json(one)) for one in export.labels),
-        *(json.dumps(judgement_to_json(one)) for one in export.judgements),
+        *(json.dumps(label_to_json(label)) for label in export.labels),
+        *(json.dumps(judgement_to_json(judgement)) for judgement in export.judgements),
     ]
     for start in range(0, len(lines), RECORDS):
         content = "\n".join(lines[start : start + RECORDS]).encode()
@@ -127,52 +128,52 @@ def send_annotations(client: Client, name: str, export: Export) -> None:
 
 
 def create_collection_for(client: Client, name: str, header: Header) -> bool:
-    """See to it that there is a collection, or an alias of one, that takes the codes of an export.
+    """Check that a collection or alias takes the codes of an export, or create the collection.
 
-    If there is none, it is made like the one exported, and searched by the same engine and with the
-    same indexed fields where collections of the service can be. Return whether it was made.
+    A new collection is like the exported one. It has the same search engine and indexed fields if
+    the service supports them. Return whether it was created.
 
     Raises:
-        EncoderMismatch: if the service has not the encoder that made the codes, or the collection
-            is of another.
+        EncoderMismatch: if the service does not have the encoder that made the codes, or the
+            collection has another.
         ServiceError: if the service refuses.
     """
     try:
-        there = header_of(client, name)
+        existing = header_of(client, name)
     except ServiceError as error:
         if error.code != "unknown_collection":
             raise
     else:
-        check_same_encoder(header, name, there.n_bits, there.encoder_fingerprint)
+        check_same_encoder(header, name, existing.n_bits, existing.encoder_fingerprint)
         return False
-    known = [(one["name"], one["fingerprint"]) for one in client.encoders()["encoders"]]
-    known.sort(key=lambda one: one[0] != header.encoder)
-    encoder = encoder_of_export(header, known)
+    encoders = [(one["name"], one["fingerprint"]) for one in client.encoders()["encoders"]]
+    encoders.sort(key=lambda encoder: encoder[0] != header.encoder)
+    encoder = encoder_of_export(header, encoders)
     n_bits = header.n_bits if encoder is None else None
-    likeness: dict[str, Any] = {"engine": header.engine, "indexed_fields": header.indexed_fields}
+    settings: dict[str, Any] = {"engine": header.engine, "indexed_fields": header.indexed_fields}
     while True:
         try:
-            client.create_collection(name, encoder=encoder, n_bits=n_bits, **likeness)
+            client.create_collection(name, encoder=encoder, n_bits=n_bits, **settings)
             break
         except ServiceError as error:
             refused = {one["pointer"].removeprefix("/") for one in error.errors}
-            if not refused or not refused <= likeness.keys():
+            if not refused or not refused <= settings.keys():
                 raise
-            likeness = {field: likeness[field] for field in likeness.keys() - refused}
+            settings = {field: settings[field] for field in settings.keys() - refused}
     if header.ranking != HAMMING:
         client.update_collection(name, ranking=cast(Ranking, header.ranking))
     return True
 
 
 def record_of(document: Document) -> dict[str, Any]:
-    """Return a document as the service takes it."""
-    content = {"text": document.text, "vector": document.vector, "code": document.code}
-    given = {name: value for name, value in content.items() if value is not None}
-    return {"id": document.id, **given, "payload": document.payload_with_labels}
+    """Return a document in the form that the service takes."""
+    parts = {"text": document.text, "vector": document.vector, "code": document.code}
+    content = {name: value for name, value in parts.items() if value is not None}
+    return {"id": document.id, **content, "payload": document.payload_with_labels}
 
 
 def exported_record(document: Document, code: Codes) -> dict[str, Any]:
-    """Return a document of an export as a bulk request takes it, beside its code."""
+    """Return a document of an export, with its code, in the form that a bulk request takes."""
     return {**record_of(document), "code": code_to_hex(code)}
 
 

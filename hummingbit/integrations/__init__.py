@@ -1,4 +1,4 @@
-"""hummingbit inside frameworks that people already use, one module each.
+"""hummingbit in other frameworks, one module for each.
 
-Each needs its framework, which the extra ``hummingbit[integrations]`` installs.
+A module needs its framework, which the extra ``hummingbit[integrations]`` installs.
 """

@@ -21,13 +21,13 @@ from hummingbit.integrations.retrieval_run import scores_of_run
 class HummingbitModel:
     """An encoder of texts as a model of BEIR's ``DenseRetrievalExactSearch``.
 
-    Documents are their bits, ±1, and queries what each bit weighs for them: with
-    ``score_function="dot"`` that is the asymmetric ranking. With `weigh_queries` false queries are
-    their bits, which is the Hamming ranking.
+    A document's embedding is its bits, ±1. A query's embedding is the weight of each bit; with
+    ``score_function="dot"`` this gives the asymmetric ranking. If `weigh_queries` is false it is
+    the query's bits, which gives the Hamming ranking.
     """
 
     def __init__(self, folder: str | Path, *, weigh_queries: bool = True) -> None:
-        """Take the folder of an encoder of texts."""
+        """`folder` is the folder of a text encoder."""
         self._encoder = load_encoder(folder)
         self._weigh_queries = weigh_queries
 
@@ -49,7 +49,7 @@ class HummingbitRetriever(BaseSearch):
     """A collection as a retriever of BEIR's ``EvaluateRetrieval``, by any of its rankings."""
 
     def __init__(self, folder: str | Path, *, ranking: str = "hybrid") -> None:
-        """Take the folder of an encoder of texts."""
+        """`folder` is the folder of a text encoder."""
         self._folder = Path(folder)
         self._ranking = ranking
 
@@ -64,7 +64,7 @@ class HummingbitRetriever(BaseSearch):
         """Return the scores of the best `top_k` documents for each query, by id.
 
         Raises:
-            InputError: if the encoder does not take texts, or the ranking cannot be.
+            InputError: if the encoder does not take texts, or the ranking is invalid.
         """
         texts = {id_: title_and_text(row) for id_, row in corpus.items()}
         return scores_of_run(self._folder, texts, queries, self._ranking, top_k)

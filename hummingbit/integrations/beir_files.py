@@ -11,7 +11,7 @@ from corpus.rows import BadLine, ReadError
 
 
 class BeirFiles(NamedTuple):
-    """What a folder in BEIR's format holds, as ``beir.GenericDataLoader`` returns it."""
+    """The contents of a folder in BEIR's format, as ``beir.GenericDataLoader`` returns them."""
 
     corpus: dict[str, dict[str, str]]
     queries: dict[str, str]
@@ -19,10 +19,10 @@ class BeirFiles(NamedTuple):
 
 
 def read_beir(folder: Path, split: str) -> BeirFiles:
-    """Read a folder; of the queries, those that the judgements of `split` name.
+    """Read a folder, with the judgements of `split` and the queries that they name.
 
     Raises:
-        ReadError: if a file is missing, or a line is not in the format.
+        ReadError: if a file is missing, or a line is malformed.
     """
     qrels: dict[str, dict[str, int]] = {}
     place = folder / "qrels" / f"{split}.tsv"
@@ -33,7 +33,7 @@ def read_beir(folder: Path, split: str) -> BeirFiles:
         except ValueError:
             if line == 1:  # the header
                 continue
-            reason = "must be a query's id, a document's id and a whole number, between tabs"
+            reason = "must be a query's id, a document's id and a whole number, separated by tabs"
             raise ReadError(str(BadLine(str(place), line, reason))) from None
     queries = {id_: row["text"] for id_, row in _records(folder / "queries.jsonl") if id_ in qrels}
     corpus = {

@@ -22,11 +22,11 @@ def embed_documents(encoder: Encoder, texts: Sequence[str]) -> Floats:
 
 
 def embed_queries(encoder: Encoder, texts: Sequence[str], *, weigh: bool) -> Floats:
-    """Return what queries are searched by, float32 of shape ``(N, n_bits)``.
+    """Return the embeddings of queries, float32 of shape ``(N, n_bits)``.
 
-    That is what each bit weighs for them, as in the asymmetric ranking, or, unless they `weigh`,
-    their bits, ±1, as in the Hamming ranking: the inner product with those of a document is
-    n_bits less twice the distance.
+    If `weigh` is true they are the weights of the bits, as in the asymmetric ranking. Otherwise
+    they are the queries' bits, ±1, as in the Hamming ranking: the inner product with a document's
+    bits is n_bits less twice the distance.
 
     Raises:
         InputError: if the encoder does not take texts.
@@ -37,8 +37,8 @@ def embed_queries(encoder: Encoder, texts: Sequence[str], *, weigh: bool) -> Flo
 
 
 def as_tensor(embeddings: Any) -> Any:
-    """Return embeddings as a tensor of torch."""
-    import torch  # noqa: PLC0415 - the benchmarks bring it
+    """Return embeddings as a torch tensor."""
+    import torch  # noqa: PLC0415 - the benchmarks install it
 
     return torch.as_tensor(embeddings)
 

@@ -1,8 +1,8 @@
 """Encoders as repositories of the Hugging Face Hub.
 
-A repository holds the files of the encoder's folder as they are, and a model card, ``README.md``,
-which is made of what the encoder says of itself. What is pulled is checked as every encoder is
-before it is installed: hashes, shapes and golden inputs.
+A repository holds the files of the encoder's folder and a model card, ``README.md``, which is
+generated from the encoder's metadata. A pulled encoder is checked like any other before it is
+installed: hashes, shapes and golden inputs.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _TRANSPORTS = {"httpx", "httpx2", "requests"}
 
 
 class HubError(HummingbitError, RuntimeError):
-    """The Hub refuses, cannot be reached, or the library for it is missing."""
+    """The Hub refuses a request or cannot be reached, or huggingface_hub is not installed."""
 
 
 def push(folder: Path, repository: str, *, private: bool, card: str) -> str:
     """Upload the encoder in `folder` with its `card`; return the address of the commit.
 
-    The repository ``NAMESPACE/NAME`` is made if it is missing. The token is the one that
-    huggingface_hub knows (``hf auth login`` or ``HF_TOKEN``).
+    The repository ``NAMESPACE/NAME`` is created if it is missing. The token is that of
+    huggingface_hub (``hf auth login`` or ``HF_TOKEN``).
 
     Raises:
         HubError: if the Hub refuses or cannot be reached.
@@ -50,7 +50,7 @@ def push(folder: Path, repository: str, *, private: bool, card: str) -> str:
         OSError: if a file of this machine cannot be read or written.
     """
     hub = _library()
-    with TemporaryDirectory(prefix="hummingbit-push-") as parent, _reported():
+    with TemporaryDirectory(prefix="hummingbit-push-") as parent, _hub_errors():
         place = Path(parent) / "encoder"
         fingerprint = install_artifact(folder, place).fingerprint
         (place / CARD).write_text(card, encoding="utf-8")
@@ -62,11 +62,11 @@ def push(folder: Path, repository: str, *, private: bool, card: str) -> str:
 
 
 def push_to_folder(folder: Path, target: Path, card: str) -> None:
-    """Write the files of the repository of the encoder in `folder` to `target`, which is made.
+    """Write the files of a repository for the encoder in `folder` to `target`, which is created.
 
     Raises:
         ArtifactError: if `folder` is not an intact encoder, or `target` exists.
-        OSError: if it cannot be written.
+        OSError: if `target` cannot be written.
     """
     with TemporaryDirectory(prefix="hummingbit-push-") as parent:
         place = Path(parent) / "encoder"
@@ -76,19 +76,19 @@ def push_to_folder(folder: Path, target: Path, card: str) -> None:
 
 
 def pull(repository: str, target: Path, *, revision: str | None = None) -> Encoder:
-    """Install the encoder of a repository, or of a local folder, to `target`, which is made.
+    """Install the encoder of a repository, or of a local folder, in `target`, which is created.
 
-    Of a repository the manifest is downloaded first, and then only the files that it lists.
+    The manifest of a repository is downloaded first, and then only the files that it lists.
 
     Raises:
         HubError: if the Hub refuses or cannot be reached.
-        ArtifactError: if it is no intact encoder, or `target` exists.
+        ArtifactError: if it is not an intact encoder, or `target` exists.
         OSError: if a file of this machine cannot be read or written.
     """
     if Path(repository).is_dir():
         return install_artifact(Path(repository), target)
     hub = _library()
-    with TemporaryDirectory(prefix="hummingbit-pull-") as place, _reported():
+    with TemporaryDirectory(prefix="hummingbit-pull-") as place, _hub_errors():
         where = {"revision": revision, "local_dir": place}
         hub.snapshot_download(repository, allow_patterns=[MANIFEST], **where)
         listed = [escape(name) for name in read_listed_names(Path(place))]
@@ -100,8 +100,8 @@ def model_card(folder: Path, name: str, *, license_name: str | None, language: s
     """Return the model card of the encoder in `folder`: YAML for the Hub, and a page for people.
 
     Raises:
-        ArtifactError: if `folder` is not an intact encoder, or its figures cannot be understood.
-        HubError: if the library huggingface_hub is missing.
+        ArtifactError: if `folder` is not an intact encoder, or its metrics are malformed.
+        HubError: if huggingface_hub is not installed.
     """
     hub = _library()
     encoder = load_encoder(folder)
@@ -177,8 +177,8 @@ def _table(figures: Mapping[str, Any]) -> Iterator[str]:
 
 
 @contextmanager
-def _reported() -> Iterator[None]:
-    """Say in one sentence what the Hub, or the way to it, refuses; let errors of files through."""
+def _hub_errors() -> Iterator[None]:
+    """Turn errors of the Hub and of the network into HubError; let errors of files through."""
     errors = importlib.import_module("huggingface_hub.errors")
     refusals = (errors.HfHubHTTPError, errors.HFValidationError, errors.LocalTokenNotFoundError)
     try:
@@ -186,7 +186,7 @@ def _reported() -> Iterator[None]:
     except refusals as error:
         raise HubError(f"the Hugging Face Hub: {_first_line(error)}") from error
     except Exception as error:
-        # The library lets errors of its own HTTP client through, whose name depends on its version.
+        # The library does not wrap errors of its HTTP client, which depends on its version.
         is_transport = type(error).__module__.partition(".")[0] in _TRANSPORTS
         if not is_transport and (not isinstance(error, OSError) or _is_of_a_file(error)):
             raise
@@ -194,7 +194,7 @@ def _reported() -> Iterator[None]:
 
 
 def _is_of_a_file(error: OSError) -> bool:
-    """Tell whether the system refused a file; what the library raises itself has no number."""
+    """Return whether an error is about a local file. The library's own errors have no errno."""
     is_of_network = isinstance(error, ConnectionError | TimeoutError | socket.gaierror)
     return error.errno is not None and not is_of_network
 
@@ -207,5 +207,5 @@ def _library() -> Any:
     try:
         return importlib.import_module("huggingface_hub")
     except ImportError:
-        cure = "install it with: pip install 'hummingbit[hub]'"
-        raise HubError(f"repositories need huggingface_hub; {cure}") from None
+        hint = "install it with: pip install 'hummingbit[hub]'"
+        raise HubError(f"repositories need huggingface_hub; {hint}") from None

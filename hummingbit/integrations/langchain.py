@@ -30,7 +30,7 @@ from index.document_pages import pages_of
 from index.records import Hit
 
 PAGE_CONTENT = "page_content"
-"""Where the payload has the text in a collection of vectors, which keeps none."""
+"""The field of the payload for the text, in a collection of vectors, which stores no texts."""
 
 Filter = Mapping[str, Any]
 """A condition on metadata, as ``POST /v1/collections/{name}/search`` takes it."""
@@ -70,17 +70,15 @@ class HummingbitVectorStore(VectorStore):
         """
         takes_texts = collection.encoder is not None and collection.encoder.kind == "text"
         if takes_texts == (embedding is not None):
-            given = "takes texts" if takes_texts else "takes no texts"
-            needed = "none must" if takes_texts else "one must"
-            raise ValueError(
-                f"collection {collection.name!r} {given}; {needed} be given: embedding"
-            )
+            kind = "takes texts" if takes_texts else "takes no texts"
+            rule = "embedding must be None" if takes_texts else "pass an embedding"
+            raise ValueError(f"collection {collection.name!r} {kind}; {rule}")
         self._collection = collection
         self._embedding = embedding
 
     @property
     def embeddings(self) -> Embeddings | None:
-        """What makes vectors of texts; None where the collection's encoder takes texts."""
+        """The model that embeds texts; None if the collection's encoder takes texts."""
         return self._embedding
 
     @property
@@ -96,7 +94,7 @@ class HummingbitVectorStore(VectorStore):
         ids: list[str] | None = None,
         **_: Any,
     ) -> list[str]:
-        """Add texts, and replace those whose id is there; return the ids.
+        """Add texts, and replace those with the same ids; return the ids.
 
         Raises:
             DocumentError: if a text or its metadata cannot be stored.
@@ -143,7 +141,7 @@ class HummingbitVectorStore(VectorStore):
         **how: Any,
     ) -> list[Document]:
         """Return the `k` best documents; `how` is what :meth:`Collection.search` takes besides."""
-        return [_found(hit) for hit in self._search(query, k, filter, **how)]
+        return [_hit_document(hit) for hit in self._search(query, k, filter, **how)]
 
     def similarity_search_with_score(
         self,
@@ -153,7 +151,7 @@ class HummingbitVectorStore(VectorStore):
         **how: Any,
     ) -> list[tuple[Document, float]]:
         """Return the `k` best documents and the score of the ranking, the higher the better."""
-        return [(_found(hit), hit.score) for hit in self._search(query, k, filter, **how)]
+        return [(_hit_document(hit), hit.score) for hit in self._search(query, k, filter, **how)]
 
     def similarity_search_by_vector(
         self,
@@ -165,7 +163,8 @@ class HummingbitVectorStore(VectorStore):
         """Return the `k` best documents for a vector."""
         vector = np.array(embedding, dtype=np.float32)
         return [
-            _found(hit) for hit in self._collection.search(vector, limit=k, filter=filter, **how)
+            _hit_document(hit)
+            for hit in self._collection.search(vector, limit=k, filter=filter, **how)
         ]
 
     def max_marginal_relevance_search(
@@ -192,7 +191,7 @@ class HummingbitVectorStore(VectorStore):
         bits = [unpack_codes(code_from_hex(code, n_bits)[None])[0] for _, code in found]
         signs = (np.array(bits, dtype=np.float64) * 2 - 1).tolist()
         chosen = maximal_marginal_relevance(self._query_weights(query), signs, lambda_mult, k)
-        return [_found(found[place][0]) for place in chosen]
+        return [_hit_document(found[place][0]) for place in chosen]
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         """Return how a Hamming distance becomes a relevance: the share of equal bits."""
@@ -204,7 +203,7 @@ class HummingbitVectorStore(VectorStore):
         relevance = self._select_relevance_score_fn()
         filter_ = how.pop("filter", None)
         hits = self._search(query, k, filter_, **how)
-        return [(_found(hit), relevance(hit.distance)) for hit in hits]
+        return [(_hit_document(hit), relevance(hit.distance)) for hit in hits]
 
     def _search(self, query: str, k: int, filter_: Filter | None, **how: Any) -> Hits:
         search_by: Any = query
@@ -268,7 +267,7 @@ class HummingbitRetriever(BaseRetriever):
         return self.store.similarity_search(query, **given)
 
 
-def _found(hit: Hit) -> Document:
+def _hit_document(hit: Hit) -> Document:
     return _document(hit.id, hit.text, hit.payload or {})
 
 

@@ -30,7 +30,7 @@ from index.filter_parser import parse_filter
 from index.records import StoredDocument
 
 NODE = "node"
-"""Where the payload has the node, with its metadata as the fields that filters see."""
+"""The field of the payload that holds the node; filters see its metadata as fields."""
 
 RANKINGS = {
     VectorStoreQueryMode.DEFAULT: "asymmetric",
@@ -118,7 +118,7 @@ class HummingbitVectorStore(BasePydanticVectorStore):
         both (hybrid), where `alpha` is the weight of the codes against the words.
 
         Raises:
-            ValueError: if the mode is another, or the query has not what the collection needs.
+            ValueError: if the mode is unknown, or the query lacks the text or embedding it needs.
         """
         ranking = RANKINGS.get(query.mode)
         if ranking is None:
@@ -138,7 +138,9 @@ class HummingbitVectorStore(BasePydanticVectorStore):
             given,
             limit=query.similarity_top_k,
             ranking=ranking,
-            filter=_joined([_any_of(query.doc_ids, query.node_ids), _condition(query.filters)]),
+            filter=_conjunction(
+                [_any_of(query.doc_ids, query.node_ids), _condition(query.filters)]
+            ),
             codes_weight=weight,
         )
         return VectorStoreQueryResult(
@@ -160,7 +162,7 @@ class HummingbitVectorStore(BasePydanticVectorStore):
     ) -> Iterator[StoredDocument]:
         if node_ids is not None and not node_ids:
             return
-        condition = _joined([_any_of(None, node_ids), _condition(filters)])
+        condition = _conjunction([_any_of(None, node_ids), _condition(filters)])
         parsed = None if condition is None else parse_filter(condition)
         for page in pages_of(self._collection.backend, parsed):
             yield from page
@@ -183,31 +185,32 @@ def _any_of(doc_ids: list[str] | None, node_ids: list[str] | None) -> dict[str, 
     return {"or": parts} if parts else None
 
 
-def _joined(parts: list[dict[str, Any] | None]) -> dict[str, Any] | None:
-    given = [one for one in parts if one is not None]
-    return {"and": given} if given else None
+def _conjunction(parts: list[dict[str, Any] | None]) -> dict[str, Any] | None:
+    """Return the condition that all parts hold, or None if all parts are None."""
+    conditions = [part for part in parts if part is not None]
+    return {"and": conditions} if conditions else None
 
 
 def _condition(filters: MetadataFilters | None) -> dict[str, Any] | None:
     """Return LlamaIndex's filters as a condition on payloads.
 
     Raises:
-        ValueError: if a comparison is one that payloads have not.
+        ValueError: if payloads do not support a comparison.
     """
     if filters is None or not filters.filters:
         return None
     parts = [
-        _condition(one) if isinstance(one, MetadataFilters) else _comparison(one)
-        for one in filters.filters
+        _condition(part) if isinstance(part, MetadataFilters) else _comparison(part)
+        for part in filters.filters
     ]
-    given = [one for one in parts if one is not None]
+    conditions = [part for part in parts if part is not None]
     if filters.condition == FilterCondition.NOT:
-        return {"not": {"or": given}}
-    return {"or" if filters.condition == FilterCondition.OR else "and": given}
+        return {"not": {"or": conditions}}
+    return {"or" if filters.condition == FilterCondition.OR else "and": conditions}
 
 
-def _comparison(one: MetadataFilter) -> dict[str, Any]:
-    field, operator, value = f"{NODE}.{one.key}", one.operator, one.value
+def _comparison(filter_: MetadataFilter) -> dict[str, Any]:
+    field, operator, value = f"{NODE}.{filter_.key}", filter_.operator, filter_.value
     if operator in RANGES:
         return {"field": field, RANGES[operator]: value}
     every = value if isinstance(value, list) else [value]

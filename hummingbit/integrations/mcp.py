@@ -18,7 +18,7 @@ from foundation.errors import HummingbitError
 from hummingbit.embedded import Collection
 
 MAX_HITS = 50
-"""Hits of a search at most: agents read all of them."""
+"""The largest number of hits of a search. Agents read all of them."""
 
 
 class Found(BaseModel):
@@ -66,13 +66,13 @@ class Figures(BaseModel):
 
 def make_server(collection: Collection, *, read_only: bool = False) -> MCPServer:
     """Return a server with the tools ``find``, ``evaluate`` and, unless `read_only`, ``store``."""
-    about = (
+    instructions = (
         f"The collection {collection.name!r} holds texts that are searched by meaning and words."
     )
-    server = MCPServer("hummingbit", instructions=about)
-    reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    server = MCPServer("hummingbit", instructions=instructions)
+    read_only_hints = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
-    @server.tool(annotations=reads)
+    @server.tool(annotations=read_only_hints)
     def find(
         query: str,
         limit: int = 10,
@@ -85,9 +85,9 @@ def make_server(collection: Collection, *, read_only: bool = False) -> MCPServer
         joined by {"and": [...]}, {"or": [...]} and {"not": {...}}. `ranking` is hybrid, bm25,
         asymmetric or hamming; leave it out for the collection's own.
         """
-        most = min(limit, MAX_HITS)
-        with _explained():
-            hits = collection.search(query, limit=most, filter=filter, ranking=ranking)
+        capped = min(limit, MAX_HITS)
+        with _tool_errors():
+            hits = collection.search(query, limit=capped, filter=filter, ranking=ranking)
         return Answer(
             hits=[
                 Found(id=hit.id, score=hit.score, text=hit.text, metadata=dict(hit.payload or {}))
@@ -97,10 +97,10 @@ def make_server(collection: Collection, *, read_only: bool = False) -> MCPServer
             recognized_terms=hits.recognized_terms,
         )
 
-    @server.tool(annotations=reads)
+    @server.tool(annotations=read_only_hints)
     def evaluate(queries: list[LabelledText]) -> Figures:
         """Measure how well the collection retrieves documents with the label of each query."""
-        with _explained():
+        with _tool_errors():
             report = collection.evaluate(
                 [query.text for query in queries], [query.label for query in queries]
             )
@@ -115,7 +115,7 @@ def make_server(collection: Collection, *, read_only: bool = False) -> MCPServer
         @server.tool(annotations=ToolAnnotations(idempotent_hint=True, open_world_hint=False))
         def store(text: str, id: str, metadata: dict[str, Any] | None = None) -> Stored:  # noqa: A002
             """Store a document, and replace the one that has its id."""
-            with _explained():
+            with _tool_errors():
                 collection.add([text], ids=[id], payloads=[metadata or {}])
             return Stored(id=id, documents=len(collection))
 
@@ -123,8 +123,8 @@ def make_server(collection: Collection, *, read_only: bool = False) -> MCPServer
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
-    """Tell the agent what is wrong with its request; any other error is a defect of ours."""
+def _tool_errors() -> Iterator[None]:
+    """Turn errors that the agent can correct into tool errors; any other error is a defect."""
     try:
         yield
     except HummingbitError as error:

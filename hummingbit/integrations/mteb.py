@@ -29,9 +29,9 @@ _NAMESPACE = "hummingbit"
 class HummingbitEncoder:
     """An encoder of texts as a model of MTEB (``EncoderProtocol``).
 
-    Documents, and texts of tasks without queries, are embedded as their bits, ±1. Queries are
-    embedded as what each bit weighs for them, so that the inner product is the score of the
-    asymmetric ranking; with `weigh_queries` false as their bits: then it is n_bits less twice the
+    The embedding of a document, or of a text in a task without queries, is its bits, ±1. That of a
+    query is the weight of each bit, so the inner product is the score of the asymmetric ranking. If
+    `weigh_queries` is false it is the query's bits, and the inner product is n_bits less twice the
     Hamming distance.
     """
 
@@ -95,8 +95,8 @@ class HummingbitSearch:
 
         With `top_ranked`, as in tasks of reranking, only those documents are ranked.
         """
-        asked = {row["id"]: row["text"] for row in queries}
-        return scores_of_run(self._encoder, self._corpus, asked, self._ranking, top_k, top_ranked)
+        texts = {row["id"]: row["text"] for row in queries}
+        return scores_of_run(self._encoder, self._corpus, texts, self._ranking, top_k, top_ranked)
 
 
 class LocalRetrieval(AbsTaskRetrieval):
@@ -128,10 +128,10 @@ class LocalRetrieval(AbsTaskRetrieval):
     )
 
     def __init__(self, folder: str | Path, *, split: str = "test", name: str | None = None) -> None:
-        """Read nothing yet; `name` is the task's in results (default: the folder's)."""
-        given = name or Path(folder).resolve().name
-        own = {"name": f"Local-{given}", "eval_splits": [split]}
-        self.metadata = type(self).metadata.model_copy(update=own)
+        """`name` is the name of the task in results (default: the folder's)."""
+        task_name = name or Path(folder).resolve().name
+        update = {"name": f"Local-{task_name}", "eval_splits": [split]}
+        self.metadata = type(self).metadata.model_copy(update=update)
         super().__init__()
         self._folder, self._split = Path(folder), split
 
@@ -143,16 +143,16 @@ class LocalRetrieval(AbsTaskRetrieval):
         """
         if self.data_loaded:
             return
-        found = read_beir(self._folder, self._split)
-        corpus = [{"id": id_, **row} for id_, row in found.corpus.items()]
-        queries = [{"id": id_, "text": text} for id_, text in found.queries.items()]
-        held = {
+        files = read_beir(self._folder, self._split)
+        corpus = [{"id": id_, **row} for id_, row in files.corpus.items()]
+        queries = [{"id": id_, "text": text} for id_, text in files.queries.items()]
+        split = {
             "corpus": Dataset.from_list(corpus),
             "queries": Dataset.from_list(queries),
-            "relevant_docs": found.qrels,
+            "relevant_docs": files.qrels,
             "top_ranked": None,
         }
-        self.dataset = {"default": {self._split: held}}
+        self.dataset = {"default": {self._split: split}}
         self.data_loaded = True
 
 

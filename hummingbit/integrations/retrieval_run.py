@@ -1,4 +1,4 @@
-"""A run of queries over a corpus, in a collection of its own, for benchmarks' interfaces."""
+"""Runs queries over a corpus in a temporary collection, for the interfaces of benchmarks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from index.encoded_inputs import batches
 _AT_ONCE = 100
 
 
-def scores_of_run(  # noqa: PLR0917 - what the interfaces give
+def scores_of_run(  # noqa: PLR0917 - the arguments of the interfaces
     encoder: Path,
     corpus: Mapping[str, str],
     queries: Mapping[str, str],
@@ -24,15 +24,15 @@ def scores_of_run(  # noqa: PLR0917 - what the interfaces give
 ) -> dict[str, dict[str, float]]:
     """Return the scores of the best `top_k` texts of `corpus` for each query, by id.
 
-    `encoder` is the folder of an encoder of texts. With `top_ranked`, only the documents that it
-    lists for a query count, as far as they are among the first :data:`index.backend.MAX_K`.
+    `encoder` is the folder of a text encoder. With `top_ranked`, the scores are those of the
+    documents that it lists for the query, if they are among the first :data:`index.backend.MAX_K`.
 
     Raises:
         ArtifactError: if `encoder` is not an intact encoder.
-        InputError: if the encoder does not take texts, or the ranking cannot be.
+        InputError: if the encoder does not take texts, or the ranking is invalid.
     """
     limit = min(top_k if top_ranked is None else MAX_K, MAX_K)
-    found: dict[str, dict[str, float]] = {}
+    scores: dict[str, dict[str, float]] = {}
     with (
         TemporaryDirectory(prefix="hummingbit-run-") as folder,
         Collection.create(folder, "run", encoder=encoder) as collection,
@@ -43,7 +43,7 @@ def scores_of_run(  # noqa: PLR0917 - what the interfaces give
             texts = [queries[id_] for id_ in ids]
             pages = collection.search_many(texts, limit=limit, ranking=ranking)
             for id_, hits in zip(ids, pages, strict=True):
-                given = None if top_ranked is None else set(top_ranked.get(id_, ()))
-                kept = (hit for hit in hits if given is None or hit.id in given)
-                found[id_] = {hit.id: float(hit.score) for hit in itertools.islice(kept, top_k)}
-    return found
+                allowed = None if top_ranked is None else set(top_ranked.get(id_, ()))
+                ranked = (hit for hit in hits if allowed is None or hit.id in allowed)
+                scores[id_] = {hit.id: float(hit.score) for hit in itertools.islice(ranked, top_k)}
+    return scores

@@ -136,5 +136,5 @@ def test_a_store_is_made_of_texts_alone(tmp_path: Path) -> None:
 def test_an_embedding_and_a_collection_of_texts_do_not_go_together(
     store: HummingbitVectorStore,
 ) -> None:
-    with pytest.raises(ValueError, match="takes texts; none must be given: embedding"):
+    with pytest.raises(ValueError, match="takes texts; embedding must be None"):
         HummingbitVectorStore(store.collection, DeterministicFakeEmbedding(size=8))
