@@ -1,4 +1,4 @@
-# The service: loads encoders, holds collections, answers over REST. No torch.
+# The service: it loads encoders, stores collections and serves them over REST. It has no torch.
 FROM python:3.11 AS build
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
@@ -11,9 +11,9 @@ COPY hummingbit hummingbit
 COPY index index
 COPY service service
 COPY training training
-# EXTRAS=milvus adds the client of Milvus.
+# EXTRAS=milvus installs the client of Milvus, too.
 ARG EXTRAS=""
-# Neither the libraries' own tests nor uvloop's debugging symbols are of use here.
+# The libraries' tests and uvloop's debugging symbols would only make the image larger.
 RUN python -m venv /opt/hummingbit \
     && /opt/hummingbit/bin/pip install --no-cache-dir --no-compile --constraint constraints.txt ".${EXTRAS:+[$EXTRAS]}" \
     && find /opt/hummingbit/lib -type d -name tests -prune -exec rm -r {} + \
@@ -36,7 +36,7 @@ COPY --from=build /opt/hummingbit /opt/hummingbit
 USER 10001:10001
 VOLUME /data
 EXPOSE 8000
-# Alive is all that can be asked without a key; hummingbit ready asks for more.
+# /livez needs no key; with one, hummingbit ready checks more.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/livez', timeout=2)"]
 ENTRYPOINT ["hummingbit"]

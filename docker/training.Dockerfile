@@ -1,4 +1,4 @@
-# Training: everything the service has, and torch. Run it as a job over a mounted data folder.
+# Training: the service's image, with torch. Run it as a job with the data folder mounted.
 FROM python:3.11 AS build
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
@@ -11,8 +11,8 @@ COPY hummingbit hummingbit
 COPY index index
 COPY service service
 COPY training training
-# Give an index of CPU wheels as the build argument PIP_EXTRA_INDEX_URL where no GPU is there: the
-# default torch wheel for Linux brings CUDA and weighs gigabytes.
+# Without a GPU, set the build argument PIP_EXTRA_INDEX_URL to an index of CPU wheels: the default
+# torch wheel for Linux includes CUDA and takes gigabytes.
 ARG PIP_EXTRA_INDEX_URL=""
 RUN python -m venv /opt/hummingbit \
     && /opt/hummingbit/bin/pip install --no-cache-dir --no-compile --constraint constraints.txt \

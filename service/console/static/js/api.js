@@ -16,14 +16,16 @@ let askForKey = () => {};
 
 export const hasKey = () => key !== null;
 
-export function setKey(given) {
-  key = given;
-  if (given === null) sessionStorage.removeItem(STORED);
-  else sessionStorage.setItem(STORED, given);
+/** Use a key from now on, or none if it is null. */
+export function setKey(value) {
+  key = value;
+  if (value === null) sessionStorage.removeItem(STORED);
+  else sessionStorage.setItem(STORED, value);
 }
 
-export function onKeyNeeded(ask) {
-  askForKey = ask;
+/** Call `handler` with the reason whenever the service requires another key. */
+export function onKeyNeeded(handler) {
+  askForKey = handler;
 }
 
 async function send(method, path, { body, prefer, accept, signal, type } = {}) {
@@ -45,11 +47,11 @@ async function send(method, path, { body, prefer, accept, signal, type } = {}) {
   throw problem;
 }
 
-const parsed = async (response) => (response.status === 204 ? null : response.json());
+const readJson = async (response) => (response.status === 204 ? null : response.json());
 
-export const get = async (path, options) => parsed(await send("GET", path, options));
-export const post = async (path, body, options) => parsed(await send("POST", path, { body, ...options }));
-export const put = async (path, body, options) => parsed(await send("PUT", path, { body, ...options }));
+export const get = async (path, options) => readJson(await send("GET", path, options));
+export const post = async (path, body, options) => readJson(await send("POST", path, { body, ...options }));
+export const put = async (path, body, options) => readJson(await send("PUT", path, { body, ...options }));
 export const bytes = async (path) => (await send("GET", path, { accept: "*/*" })).arrayBuffer();
 export const text = async (path) => (await send("GET", path, { accept: "*/*" })).text();
 
@@ -62,11 +64,11 @@ export async function jobsOf(kind, collection, limit = 20) {
   return (await get(`v1/jobs?${query}`)).jobs;
 }
 
-/** Wait until a job is finished, telling `tell` how far it is. */
-export async function follow(id, tell, signal) {
+/** Wait until a job is finished, and return it; call `onProgress` with its record meanwhile. */
+export async function follow(id, onProgress, signal) {
   for (let wait = 150; ; wait = Math.min(1500, wait * 1.4)) {
     const job = await get(`v1/jobs/${encodeURIComponent(id)}`, { signal });
-    tell(job);
+    onProgress(job);
     if (job.finished) {
       if (job.state === "done") return job;
       throw new Problem(409, { detail: job.error ? job.error.detail : `The job was ${job.state}.` });
@@ -75,7 +77,7 @@ export async function follow(id, tell, signal) {
   }
 }
 
-/** Save data as a file: links cannot carry the key. */
+/** Save data as a file. A link to the service would not send the key. */
 export function save(name, data, type) {
   const url = URL.createObjectURL(new Blob([data], { type }));
   const link = document.createElement("a");

@@ -1,4 +1,4 @@
-// The frame of the page: the key, the navigation, and which page is shown.
+// The frame of the console: the key, the navigation and the current page.
 import { chooseTheme, chosenTheme, html, render, useCallback, useEffect, useState } from "./lib.js";
 import { get, hasKey, onKeyNeeded, setKey } from "./api.js";
 import { Button, Failure, Field, Segments, Waiting } from "./parts.js";
@@ -27,26 +27,26 @@ function readRoute() {
 }
 
 const link = (page, params = {}) => {
-  const given = Object.entries(params).filter(([, value]) => value !== undefined && value !== "");
-  const query = new URLSearchParams(given).toString();
+  const pairs = Object.entries(params).filter(([, value]) => value !== undefined && value !== "");
+  const query = new URLSearchParams(pairs).toString();
   return `#/${page}${query ? `?${query}` : ""}`;
 };
 
 function useRoute() {
   const [route, setRoute] = useState(readRoute);
   useEffect(() => {
-    const changed = () => setRoute(readRoute());
-    addEventListener("hashchange", changed);
-    return () => removeEventListener("hashchange", changed);
+    const update = () => setRoute(readRoute());
+    addEventListener("hashchange", update);
+    return () => removeEventListener("hashchange", update);
   }, []);
   return route;
 }
 
 function KeyDialog({ reason, onKey }) {
-  const [given, setGiven] = useState("");
+  const [typed, setTyped] = useState("");
   const submit = (event) => {
     event.preventDefault();
-    if (given.trim()) onKey(given.trim());
+    if (typed.trim()) onKey(typed.trim());
   };
   return html`<main class="gate">
     <form onSubmit=${submit} class="panel">
@@ -54,7 +54,7 @@ function KeyDialog({ reason, onKey }) {
       <p>This service asks for a key. It stays in this tab and is forgotten when the tab closes.</p>
       ${reason && html`<p class="note bad" role="alert">${reason}</p>`}
       <${Field} label="Key">
-        <input type="password" autocomplete="off" autofocus value=${given} onInput=${(event) => setGiven(event.currentTarget.value)} />
+        <input type="password" autocomplete="off" autofocus value=${typed} onInput=${(event) => setTyped(event.currentTarget.value)} />
       <//>
       <button class="button primary" type="submit">Continue</button>
     </form>
@@ -134,15 +134,15 @@ function App() {
   if (!access) return html`<main class="gate"><${Waiting} /></main>`;
   const rank = ROLES.indexOf(access.role);
   const can = (role) => rank >= ROLES.indexOf(role) && (role === "read" || !access.read_only);
-  const named = collections.some((one) => one.name === route.params.collection);
-  const collection = named ? route.params.collection : collections[0]?.name;
-  const setParams = (changed) => {
-    location.hash = link(page, { ...route.params, ...changed });
+  const exists = collections.some((one) => one.name === route.params.collection);
+  const collection = exists ? route.params.collection : collections[0]?.name;
+  const setParams = (changes) => {
+    location.hash = link(page, { ...route.params, ...changes });
   };
   const leave = () => { setKey(null); setAccess(null); setKeyReason(""); };
   return html`
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to content</a>
-    <${Navigation} current=${page} access=${access} collection=${named ? collection : ""} onLeave=${leave} />
+    <${Navigation} current=${page} access=${access} collection=${exists ? collection : ""} onLeave=${leave} />
     <main id="main" tabindex="-1">
       <${Page} key=${page} access=${access} can=${can} collections=${collections} collection=${collection}
         params=${route.params} setParams=${setParams} reload=${reload} link=${link} />

@@ -1,7 +1,7 @@
 // Codes as grids of bits.
 import { html } from "./lib.js";
 
-/** The bits of a code in hexadecimal: bit 0 is the first, the most significant of its byte. */
+/** The bits of a code in hexadecimal; bit 0 is the most significant bit of the first byte. */
 export function bitsOf(code) {
   const bits = [];
   for (let at = 0; at < code.length; at += 2) {
@@ -11,7 +11,7 @@ export function bitsOf(code) {
   return bits;
 }
 
-/** A code as squares, those that differ from the query's in a colour of their own. */
+/** A code as squares; bits that differ from the query's have a colour of their own. */
 export function BitGrid({ code, differing, cell = 6 }) {
   const bits = bitsOf(code);
   const width = Math.max(8, 2 ** Math.ceil(Math.log2(Math.sqrt(bits.length * 2))));

@@ -1,4 +1,4 @@
-// Small plots as SVG. Each has a sentence for those who do not see it.
+// Small plots as SVG. Each has a label for people who cannot see it.
 import { html, useEffect, useRef } from "./lib.js";
 import { figure } from "./format.js";
 
@@ -6,9 +6,9 @@ const WIDTH = 560;
 const LEFT = 40;
 const BOTTOM = 24;
 
-/** Round steps from 0 to at least `most`. */
-function ticks(most, wanted = 4) {
-  const rough = (most || 1) / wanted;
+/** Round steps from 0 to at least `most`, about `count` of them. */
+function ticks(most, count = 4) {
+  const rough = (most || 1) / count;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].find((by) => by * power >= rough) * power;
   return Array.from({ length: Math.ceil((most || 1) / step - 1e-9) + 1 }, (_, at) => at * step);
@@ -25,7 +25,7 @@ function Frame({ label, height, rows, y, children, xLabel }) {
   </svg>`;
 }
 
-/** Bars of values from 0; `names` stand below some of them, `line` is where good ones would end. */
+/** Bars of values from 0, with `names` below some of them; `line` is the height of a good value. */
 export function Bars({ values, names, label, line, most, height = 170, xLabel, kind = "one", tip }) {
   const top = most ?? Math.max(...values, 0);
   const rows = ticks(top);
@@ -56,8 +56,8 @@ export function Lines({ series, label, xLabel, height = 220, log = false, most, 
   const y = (value) => low - ((low - 8) * (value - rows[0])) / span;
   const x = (value) => LEFT + 8 + ((WIDTH - LEFT - 24) * (scale(value) - first)) / (last - first || 1);
   const path = (list, at) => list.map((point, place) => `${place ? "L" : "M"}${x(point[0]).toFixed(1)} ${y(point[at]).toFixed(1)}`).join("");
-  const shown = [...new Set(points.map(([value]) => value))].sort((a, b) => a - b);
-  const every = Math.ceil(shown.length / 8);
+  const labels = [...new Set(points.map(([value]) => value))].sort((a, b) => a - b);
+  const every = Math.ceil(labels.length / 8);
   const kinds = ["one", "two", "three"];
   return html`<${Frame} label=${label} height=${height} rows=${rows} y=${y} xLabel=${xLabel}>
     ${series.map((one, at) => {
@@ -67,7 +67,7 @@ export function Lines({ series, label, xLabel, height = 220, log = false, most, 
         ${one.points.map((point) => html`<circle class=${kinds[at % 3]} cx=${x(point[0])} cy=${y(point[1])} r="3"><title>${one.name}: ${figure(point[1])} at ${nice(point[0])}</title></circle>`)}`;
     })}
     <line class="axis" x1=${LEFT} x2=${WIDTH} y1=${low} y2=${low} />
-    ${shown.map((value, at) => at % every === 0 && html`<text x=${x(value)} y=${low + 14} text-anchor="middle">${nice(value)}</text>`)}
+    ${labels.map((value, at) => at % every === 0 && html`<text x=${x(value)} y=${low + 14} text-anchor="middle">${nice(value)}</text>`)}
   <//>`;
 }
 

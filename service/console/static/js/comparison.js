@@ -7,7 +7,7 @@ import { Button, Failure, Field, Note, Panel, Select, Table, Tag, Waiting, useLo
 const PAGE = 25;
 
 function Changes({ one, other, gate, onGate }) {
-  const [given, setGiven] = useState(gate);
+  const [typed, setTyped] = useState(gate);
   const { data, error } = useLoaded(
     () => post(`v1/evaluations/${one.job.id}/compare`, { baseline: other.job.id, gate: gate.trim() || null }),
     [one.job.id, other.job.id, gate],
@@ -29,9 +29,9 @@ function Changes({ one, other, gate, onGate }) {
       ${data?.notes.map((note) => html`<${Note} kind="warn">${note}<//>`)}
       ${data?.gate.map((result) => html`<${Note} kind=${result.status === "passed" ? "good" : result.status === "warned" ? "warn" : "bad"}><b>${result.status}</b> ${result.sentence}<//>`)}
       <details open=${gate !== ""}><summary>Hold it to a gate</summary>
-        <form class="stack" onSubmit=${(event) => { event.preventDefault(); onGate(given); }}>
+        <form class="stack" onSubmit=${(event) => { event.preventDefault(); onGate(typed); }}>
           <${Field} label="Gate" hint="in TOML, as hummingbit evaluate reads it">
-            <textarea class="mono" rows="4" spellcheck=${false} value=${given} placeholder=${`[metrics."${one.report.metrics[0].name}"]\nmin = 0.6\nmax_drop = 0.01`} onInput=${(event) => setGiven(event.currentTarget.value)}></textarea><//>
+            <textarea class="mono" rows="4" spellcheck=${false} value=${typed} placeholder=${`[metrics."${one.report.metrics[0].name}"]\nmin = 0.6\nmax_drop = 0.01`} onInput=${(event) => setTyped(event.currentTarget.value)}></textarea><//>
           <div><button class="button small" type="submit">Apply the gate</button></div>
         </form></details>
     </div>
@@ -61,14 +61,14 @@ function Balance({ rows }) {
 /** The documents of one query in a run in TREC's format: query, Q0, document, rank, score, tag. */
 const answersOf = (run, id) => run.split("\n").map((line) => line.split(" ")).filter(([query]) => query === id).slice(0, 10).map(([, , document]) => document);
 
-/** The first answers to a query: those of the report's run, or where it has none, those of today. */
-async function drill(run, id, query) {
+/** The first answers to a query: those of the report's run, or of a search now if it has no run. */
+async function firstAnswers(run, id, query) {
   const { collection } = run.job;
   if (!run.report.has_run) {
     if (!query) return [];
     const { text: words, vector, code } = query;
-    const asked = words != null ? { text: words } : vector != null ? { vector } : { code };
-    const { hits } = await post(`${of(collection)}/search`, { ...asked, limit: 10, ranking: "hamming", with_text: true, with_payload: true });
+    const content = words != null ? { text: words } : vector != null ? { vector } : { code };
+    const { hits } = await post(`${of(collection)}/search`, { ...content, limit: 10, ranking: "hamming", with_text: true, with_payload: true });
     return hits;
   }
   const ids = answersOf(await text(`v1/evaluations/${run.job.id}?format=trec`), id);
@@ -85,9 +85,9 @@ function Answers({ title, documents }) {
 
 function Drill({ one, other, id, nameOf }) {
   const { data, error } = useLoaded(async () => {
-    const asked = await get(`v1/evaluations/${one.job.id}/queries`).catch(() => ({ queries: [] }));
-    const query = asked.queries.find((each) => each.id === id);
-    const [left, right] = await Promise.all([drill(one, id, query), drill(other, id, query)]);
+    const { queries } = await get(`v1/evaluations/${one.job.id}/queries`).catch(() => ({ queries: [] }));
+    const query = queries.find((each) => each.id === id);
+    const [left, right] = await Promise.all([firstAnswers(one, id, query), firstAnswers(other, id, query)]);
     return { left, right, query };
   }, [id]);
   if (error) return html`<${Failure} error=${error} />`;

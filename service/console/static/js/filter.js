@@ -1,4 +1,4 @@
-// A filter of payloads, built row by row.
+// A form that builds a filter on payloads, one row for each condition.
 import { html } from "./lib.js";
 import { Button, Select, useId } from "./parts.js";
 
@@ -8,7 +8,7 @@ const CONDITIONS = [
 ];
 export const NEW_ROW = { field: "", condition: "eq", value: "" };
 
-/** What was typed: a number, true or false, or else a string; quotes make anything a string. */
+/** The value of a typed text: a number, true, false or a string; quotes make anything a string. */
 function scalar(text) {
   const trimmed = text.trim();
   if (trimmed === "true" || trimmed === "false") return trimmed === "true";

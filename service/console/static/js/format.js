@@ -27,10 +27,10 @@ export function ago(time) {
 }
 
 /** A value of a payload as one line of text. */
-export function shown(value) {
-  if (Array.isArray(value)) return value.map(shown).join(", ");
+export function displayValue(value) {
+  if (Array.isArray(value)) return value.map(displayValue).join(", ");
   if (value && typeof value === "object")
-    return Object.entries(value).map(([name, inner]) => `${name}: ${shown(inner)}`).join(", ");
+    return Object.entries(value).map(([name, inner]) => `${name}: ${displayValue(inner)}`).join(", ");
   return String(value);
 }
 

@@ -1,7 +1,7 @@
-// The hits of a search, and what was understood of its text.
+// The hits of a search, and how its text was understood.
 import { html } from "./lib.js";
 import { BitGrid } from "./bits.js";
-import { count, figure, plural, short, shown } from "./format.js";
+import { count, displayValue, figure, plural, short } from "./format.js";
 import { Note, Panel, Tag } from "./parts.js";
 
 /** A passage with the query's terms marked; positions count code points. */
@@ -21,7 +21,7 @@ export function Passage({ highlight, text }) {
 export function Payload({ payload, most = 5 }) {
   const entries = Object.entries(payload ?? {});
   return entries.slice(0, most).map(
-    ([name, value]) => html`<${Tag} title=${`${name}: ${short(shown(value), 400)}`}>${short(name, 24)} ${short(shown(value), 40)}<//>`,
+    ([name, value]) => html`<${Tag} title=${`${name}: ${short(displayValue(value), 400)}`}>${short(name, 24)} ${short(displayValue(value), 40)}<//>`,
   );
 }
 
@@ -34,7 +34,7 @@ function Moved({ before, at }) {
 }
 
 export function Hits({ answer, other, onSimilar }) {
-  const there = other && new Map(other.hits.map((hit, at) => [hit.id, at]));
+  const otherRanks = other && new Map(other.hits.map((hit, at) => [hit.id, at]));
   return html`<ol class="hits">
     ${answer.hits.map(
       (hit, at) => html`<li class="hit" key=${hit.id}>
@@ -42,7 +42,7 @@ export function Hits({ answer, other, onSimilar }) {
         <div class="id">${hit.id}</div>
         <${Passage} highlight=${hit.highlight} text=${hit.text} />
         <div class="more">
-          ${there && html`<${Moved} at=${at} before=${there.has(hit.id) ? there.get(hit.id) : null} />`}
+          ${otherRanks && html`<${Moved} at=${at} before=${otherRanks.has(hit.id) ? otherRanks.get(hit.id) : null} />`}
           <${Payload} payload=${hit.payload} />
           ${onSimilar && html`<button type="button" class="button plain small" onClick=${() => onSimilar(hit.id)}>More like this</button>`}
         </div>
@@ -58,16 +58,16 @@ export function Hits({ answer, other, onSimilar }) {
 
 /** How two lists differ, in a sentence. */
 export function moves(one, other) {
-  const there = new Map(other.hits.map((hit, at) => [hit.id, at]));
-  const both = one.hits.filter((hit) => there.has(hit.id));
-  const shifts = one.hits.flatMap((hit, at) => (there.has(hit.id) ? [Math.abs(there.get(hit.id) - at)] : []));
+  const otherRanks = new Map(other.hits.map((hit, at) => [hit.id, at]));
+  const both = one.hits.filter((hit) => otherRanks.has(hit.id));
+  const shifts = one.hits.flatMap((hit, at) => (otherRanks.has(hit.id) ? [Math.abs(otherRanks.get(hit.id) - at)] : []));
   const moved = shifts.filter(Boolean).length;
   const mean = shifts.length ? shifts.reduce((sum, by) => sum + by, 0) / shifts.length : 0;
   const common = `${both.length} of ${one.hits.length} hits on the left are on the right too`;
   return moved ? `${common}; ${plural(moved, "of them moved", "of them moved")}, by ${mean.toFixed(1)} places on average.` : `${common}, in the same places.`;
 }
 
-export function Understood({ answer }) {
+export function QueryDetails({ answer }) {
   const terms = answer.query_terms ?? [];
   const most = Math.max(1e-9, ...terms.map((one) => one.influence));
   return html`<${Panel} title="What the query became" what=${

@@ -1,8 +1,8 @@
-// A job that a page began, or found running.
+// A job that a page has started, or found running.
 import { useEffect, useRef, useState } from "./lib.js";
 import { follow } from "./api.js";
 
-/** How far the job is, once it is known, and what went wrong. Who left the page is not called back. */
+/** The job's progress, and its error if it fails. `onDone` is not called after the page is left. */
 export function useJob(onDone) {
   const [busy, setBusy] = useState(false);
   const [job, setJob] = useState(null);

@@ -1,4 +1,4 @@
-// Judgements of answers: the pooled hits of all rankings, those first that tell most.
+// Judgements of answers: the pooled hits of all rankings, the most informative first.
 import { html, useState } from "./lib.js";
 import { get, of, put } from "./api.js";
 import { plural } from "./format.js";
@@ -15,7 +15,7 @@ export function AnswerJudge({ collection, who, can, onChanged }) {
   const [method, setMethod] = useState("ap-prior");
   const [pool, setPool] = useState(null);
   const [at, setAt] = useState(0);
-  const [said, setSaid] = useState([]);
+  const [judged, setJudged] = useState([]);
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
   const writes = can("write");
@@ -23,12 +23,12 @@ export function AnswerJudge({ collection, who, can, onChanged }) {
     event.preventDefault();
     setError(null);
     setBusy(true);
-    const asked = new URLSearchParams({ query: query.trim(), n: "50", method });
-    if (who) asked.set("who", who);
+    const parameters = new URLSearchParams({ query: query.trim(), n: "50", method });
+    if (who) parameters.set("who", who);
     try {
-      setPool(await get(`${of(collection)}/judgements/pool?${asked}`));
+      setPool(await get(`${of(collection)}/judgements/pool?${parameters}`));
       setAt(0);
-      setSaid([]);
+      setJudged([]);
     } catch (problem) {
       setError(problem);
     }
@@ -36,34 +36,34 @@ export function AnswerJudge({ collection, who, can, onChanged }) {
   };
   const current = pool?.documents[at];
   const write = (id, grade) => put(`${of(collection)}/judgements`, { judgements: [{ query: pool.query, id, grade, ...(who && { who }) }] });
-  const say = async (grade) => {
+  const judge = async (grade) => {
     if (!current || busy || !writes) return;
     setBusy(true);
     setError(null);
     try {
       await write(current.id, grade);
-      setSaid((before) => [{ at, id: current.id, grade }, ...before]);
+      setJudged((before) => [{ at, id: current.id, grade }, ...before]);
       setAt(at + 1);
-      if (!said.length || (said.length + 1) % 5 === 0 || at + 1 === pool.documents.length) onChanged();
+      if (!judged.length || (judged.length + 1) % 5 === 0 || at + 1 === pool.documents.length) onChanged();
     } catch (problem) {
       setError(problem);
     }
     setBusy(false);
   };
   const undo = async () => {
-    const [last, ...rest] = said;
+    const [last, ...rest] = judged;
     if (!last || busy) return;
     setBusy(true);
     try {
       await write(last.id, null);
-      setSaid(rest);
+      setJudged(rest);
       setAt(last.at);
     } catch (problem) {
       setError(problem);
     }
     setBusy(false);
   };
-  useKeys({ ...Object.fromEntries(GRADES.map(([grade], place) => [String(place + 1), () => say(grade)])), s: () => current && setAt(at + 1), u: undo });
+  useKeys({ ...Object.fromEntries(GRADES.map(([grade], place) => [String(place + 1), () => judge(grade)])), s: () => current && setAt(at + 1), u: undo });
   return html`
     <${Panel} title="Does it answer the query?" what="The first hits of all rankings are pooled, so no ranking judges itself.">
       <div class="inside stack">
@@ -81,9 +81,9 @@ export function AnswerJudge({ collection, who, can, onChanged }) {
           <div class="row"><b class="break">${current.id}</b> <${Payload} payload=${unlabelled(current.payload)} />
             <span class="what">${Object.entries(current.ranks).map(([ranking, rank]) => `${ranking} ${rank}`).join(", ")}</span></div>
           <div class="subject" tabindex="0" role="group" aria-label="Text of the answer">${current.text ? tidy(current.text) : "This document has no text."}</div>
-          ${writes && html`<div class="row">${GRADES.map(([grade, name], place) => html`<${Button} disabled=${busy} onClick=${() => say(grade)}><kbd>${place + 1}</kbd> ${name}<//>`)}
-            <${Button} onClick=${() => setAt(at + 1)}><kbd>s</kbd> Skip<//><${Button} disabled=${!said.length || busy} onClick=${undo}><kbd>u</kbd> Undo<//></div>`}`}
-        <p class="visually-hidden" role="status">${said[0] ? `${said[0].id} is judged ${said[0].grade}` : ""}</p>
+          ${writes && html`<div class="row">${GRADES.map(([grade, name], place) => html`<${Button} disabled=${busy} onClick=${() => judge(grade)}><kbd>${place + 1}</kbd> ${name}<//>`)}
+            <${Button} onClick=${() => setAt(at + 1)}><kbd>s</kbd> Skip<//><${Button} disabled=${!judged.length || busy} onClick=${undo}><kbd>u</kbd> Undo<//></div>`}`}
+        <p class="visually-hidden" role="status">${judged[0] ? `${judged[0].id} is judged ${judged[0].grade}` : ""}</p>
       </div>
     <//>`;
 }

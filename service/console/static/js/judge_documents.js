@@ -14,13 +14,13 @@ const METHODS = [
   ["core-set", "farthest from labels"], ["random", "at random"], ["second-opinion", "second opinion"],
 ];
 
-/** A text without the empty lines around it and most of those in it. */
+/** A text without empty lines around it, and at most one at a time within it. */
 export const tidy = (text) => text.trim().replace(/\n\s*\n\s*\n/g, "\n\n");
 
-/** A payload without the labels that somebody gave before: a judge must not be led by them. */
+/** A payload without its labels, which must not influence a judge. */
 export const unlabelled = ({ label, labels, ...rest }) => rest;
 
-/** The classes to choose from: what the document is taken for first, then all others by name. */
+/** The classes to choose from: the document's most likely ones first, then all others by name. */
 function choicesOf(document, classes, added) {
   const guessed = document.guesses.map((guess) => guess.label);
   return [...new Set([...guessed, ...added, ...classes])];
@@ -37,16 +37,16 @@ export function DocumentJudge({ collection, who, field, can, onChanged }) {
   const [queue, setQueue] = useState(null);
   const [classes, setClasses] = useState([]);
   const [added, setAdded] = useState([]);
-  const [given, setGiven] = useState("");
+  const [newLabel, setNewLabel] = useState("");
   const [past, setPast] = useState([]);
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
   const seen = useRef(new Set());
-  const asking = useRef(false);
+  const isFetching = useRef(false);
 
   const fetchMore = async (kept) => {
-    if (asking.current) return;
-    asking.current = true;
+    if (isFetching.current) return;
+    isFetching.current = true;
     const query = new URLSearchParams({ n: String(AHEAD), method });
     if (who) query.set("who", who);
     if (field) query.set("label_field", field);
@@ -61,13 +61,13 @@ export function DocumentJudge({ collection, who, field, can, onChanged }) {
       setError(problem);
       setQueue((before) => before ?? []);
     }
-    asking.current = false;
+    isFetching.current = false;
   };
   useEffect(() => { seen.current = new Set(); setQueue(null); fetchMore(false); }, [method]);
   const current = queue?.[0];
   const writes = can("write");
 
-  const say = async (labels) => {
+  const saveLabels = async (labels) => {
     if (!current || busy || !writes) return;
     setBusy(true);
     setError(null);
@@ -99,15 +99,15 @@ export function DocumentJudge({ collection, who, field, can, onChanged }) {
     setBusy(false);
   };
   const choices = current ? choicesOf(current, classes, added) : [];
-  const digits = Object.fromEntries(choices.slice(0, 9).map((name, at) => [String(at + 1), () => say([name])]));
-  useKeys({ ...digits, 0: () => say([]), s: () => current && next(), u: undo });
+  const digits = Object.fromEntries(choices.slice(0, 9).map((name, at) => [String(at + 1), () => saveLabels([name])]));
+  useKeys({ ...digits, 0: () => saveLabels([]), s: () => current && next(), u: undo });
   const add = (event) => {
     event.preventDefault();
-    const name = given.trim();
+    const name = newLabel.trim();
     if (!name) return;
     setAdded((before) => [...new Set([...before, name])]);
-    setGiven("");
-    say([name]);
+    setNewLabel("");
+    saveLabels([name]);
   };
   return html`
     <${Panel} title=${past.length ? `${plural(past.length, "document")} labelled in this sitting` : "What is this document?"}
@@ -121,10 +121,10 @@ export function DocumentJudge({ collection, who, field, can, onChanged }) {
           <div class="row"><b class="break">${current.id}</b> <${Payload} payload=${unlabelled(current.payload)} />
             <span class="what">${current.bucket > 1 ? `${plural(current.bucket, "document")} have its code` : "its code is its own"}</span></div>
           <div class="subject" tabindex="0" aria-label="Text of the document" role="group" data-document=${current.id}>${current.text ? tidy(current.text) : "This document has no text."}</div>
-          ${writes && html`<${Choices} document=${current} choices=${choices} onChoose=${(name) => say([name])} disabled=${busy} />
-            <form class="row" onSubmit=${add}><input aria-label="Another label" placeholder="Another label" maxlength="200" value=${given} onInput=${(event) => setGiven(event.currentTarget.value)} />
-              <button class="button" type="submit" disabled=${!given.trim() || busy}>Label it so</button>
-              <${Button} onClick=${() => say([])} disabled=${busy}><kbd>0</kbd> None fits<//>
+          ${writes && html`<${Choices} document=${current} choices=${choices} onChoose=${(name) => saveLabels([name])} disabled=${busy} />
+            <form class="row" onSubmit=${add}><input aria-label="Another label" placeholder="Another label" maxlength="200" value=${newLabel} onInput=${(event) => setNewLabel(event.currentTarget.value)} />
+              <button class="button" type="submit" disabled=${!newLabel.trim() || busy}>Label it so</button>
+              <${Button} onClick=${() => saveLabels([])} disabled=${busy}><kbd>0</kbd> None fits<//>
               <${Button} onClick=${next}><kbd>s</kbd> Skip<//>
               <${Button} onClick=${undo} disabled=${!past.length || busy}><kbd>u</kbd> Undo<//></form>`}`}
         <p class="visually-hidden" role="status">${past[0] ? `${past[0].document.id} is labelled ${past[0].labels.join(", ") || "none"}` : ""}</p>

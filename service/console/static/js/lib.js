@@ -1,4 +1,4 @@
-// The libraries and the theme, loaded before this module by plain script elements.
+// Re-exports the libraries and the theme, which script elements load before this module.
 const { h, render, Fragment } = globalThis.preact;
 const { useState, useEffect, useRef, useMemo, useCallback } = globalThis.preactHooks;
 const { chosen: chosenTheme, choose: chooseTheme } = globalThis.hummingbitTheme;

@@ -1,4 +1,4 @@
-// The parts that pages are made of. Whatever they show is text: nothing is read as markup.
+// The components of the pages. They show values as text, never as markup.
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { count } from "./format.js";
 
@@ -11,7 +11,7 @@ export function useId(prefix) {
   return id.current;
 }
 
-/** What `load` returns, again whenever `inputs` change; the answer to an older call is dropped. */
+/** Calls `load`, again whenever `inputs` change; the result of an older call is dropped. */
 export function useLoaded(load, inputs) {
   const [state, setState] = useState({ data: null, error: null, loading: true });
   const [again, setAgain] = useState(0);
@@ -125,7 +125,7 @@ export function Progress({ job }) {
   </div>`;
 }
 
-/** A dialog of the browser's own: it keeps the focus inside and closes with Escape. */
+/** The browser's own dialog, which keeps the focus inside and closes with Escape. */
 export function Dialog({ title, onClose, children, class: name }) {
   const element = useRef(null);
   const id = useId("dialog");

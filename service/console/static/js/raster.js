@@ -1,5 +1,5 @@
-// A hundred thousand points on a canvas: each is a stamp of pixels, written into one image. No part
-// of it asks for WebGL, so it draws the same on every machine.
+// Draws a hundred thousand points on a canvas: each is a stamp of pixels, written into one image. It
+// does not use WebGL, so it draws the same on every machine.
 const MAX_PIXELS = 4_200_000;
 const SIZES = 14;
 
@@ -28,7 +28,7 @@ export class Raster {
     this.points = points;
     this.view = { x: 0, y: 0, scale: 1 };
     this.sizes = Uint8Array.from(points.documents, sizeOf);
-    // Small points are drawn last: what is rare must not be hidden by what is frequent.
+    // Small points are drawn last, so that frequent codes do not hide rare ones.
     this.order = Uint32Array.from({ length: points.count }, (_, at) => at).sort((a, b) => this.sizes[b] - this.sizes[a]);
     this.colours = new Uint32Array(points.count).fill(0xff888888);
     this.ground = 0xffffffff;
@@ -140,7 +140,7 @@ export class Raster {
   }
 }
 
-/** Which points lie within a polygon of places: those that a ray leaves an odd number of times. */
+/** The points within a polygon: a ray from each crosses the outline an odd number of times. */
 export function within(points, polygon) {
   const found = [];
   const xs = polygon.map(([x]) => x);

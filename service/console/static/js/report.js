@@ -83,7 +83,7 @@ export function Report({ run }) {
     <div class="plots"><${Curve} precision=${report.shape.precision} /><${Distances} shape=${report.shape} /><${Classes} report=${report} /><${Worst} report=${report} /></div>`;
 }
 
-/** How figures grow with the labels that training was shown: encoders by their supervision. */
+/** The figures of evaluations by the number of labels that their encoders were trained on. */
 export function Supervision({ runs }) {
   const { data } = useLoaded(async (signal) => {
     const { encoders } = await get("v1/encoders", { signal });

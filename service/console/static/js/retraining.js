@@ -1,4 +1,4 @@
-// Retraining: a job makes an encoder of the labels, a gate judges it, a person confirms.
+// Retraining: a job trains an encoder from the labels, a gate checks it, and a person confirms.
 import { html, useEffect, useState } from "./lib.js";
 import { get, jobsOf, of, post } from "./api.js";
 import { ago, count, figure, plural, signed } from "./format.js";

@@ -1,4 +1,4 @@
-// Beginning an evaluation: with queries from a file, or with documents of the collection itself.
+// Starts an evaluation with queries from a file, or with documents of the collection.
 import { html, useState } from "./lib.js";
 import { of, post } from "./api.js";
 import { plural } from "./format.js";
@@ -14,9 +14,9 @@ function labelsOf(payload, field) {
   return (Array.isArray(value) ? value : [value]).filter((one) => typeof one === "string");
 }
 
-/** Some labelled documents, drawn at random (algorithm R) from the first fifty thousand. */
-async function sample(collection, field, wanted, tell) {
-  const chosen = [];
+/** At most `size` labelled documents, drawn at random (algorithm R) from the first fifty thousand. */
+async function sample(collection, field, size, onProgress) {
+  const queries = [];
   let seen = 0;
   let read = 0;
   let cursor;
@@ -26,19 +26,19 @@ async function sample(collection, field, wanted, tell) {
       const labels = labelsOf(document.payload, field);
       if (!labels.length) continue;
       const query = { id: document.id, code: document.code, labels };
-      const at = seen < wanted ? seen : Math.floor(Math.random() * (seen + 1));
-      if (at < wanted) chosen[at] = document.text ? { id: document.id, text: document.text, labels } : query;
+      const at = seen < size ? seen : Math.floor(Math.random() * (seen + 1));
+      if (at < size) queries[at] = document.text ? { id: document.id, text: document.text, labels } : query;
       seen += 1;
     }
     read += page.documents.length;
     cursor = page.next_cursor;
-    tell(read);
+    onProgress(read);
   } while (cursor && read < READ);
-  if (!chosen.length) throw new Error(`No document has a label in the field “${field}”.`);
-  return chosen;
+  if (!queries.length) throw new Error(`No document has a label in the field “${field}”.`);
+  return queries;
 }
 
-/** Queries of JSON lines; a line that is none is named. */
+/** Queries of JSON lines; the error names a line that is not JSON. */
 function parseLines(text) {
   return text.split("\n").flatMap((line, at) => {
     if (!line.trim()) return [];
@@ -54,7 +54,7 @@ function parseLines(text) {
 export function Runner({ collection, limits, onDone }) {
   const [source, setSource] = useState("sample");
   const [field, setField] = useState("label");
-  const [wanted, setWanted] = useState("200");
+  const [size, setSize] = useState("200");
   const [metrics, setMetrics] = useState("P@100, mAP@100");
   const [lines, setLines] = useState("");
   const [choosing, setChoosing] = useState(null);
@@ -62,9 +62,9 @@ export function Runner({ collection, limits, onDone }) {
   const begin = async () => {
     try {
       setChoosing("Choosing queries");
-      const most = Math.min(Number(wanted) || 200, limits.max_queries);
+      const limit = Math.min(Number(size) || 200, limits.max_queries);
       const queries = source === "sample"
-        ? await sample(collection, field, most, (read) => setChoosing(`${plural(read, "document")} read`))
+        ? await sample(collection, field, limit, (read) => setChoosing(`${plural(read, "document")} read`))
         : parseLines(lines);
       const body = { queries, metrics: metrics.split(",").map((one) => one.trim()).filter(Boolean), label_field: field, exclude_self: source === "sample" };
       return await post(`${of(collection)}/evaluate`, body, { prefer: "respond-async" });
@@ -85,7 +85,7 @@ export function Runner({ collection, limits, onDone }) {
         <${Field} label="Or a file of them"><input type="file" accept=".jsonl,.json,.txt" onChange=${read} /><//>`}
       <div class="row">
         <${Field} label="Label field"><input size="10" value=${field} onInput=${(event) => setField(event.currentTarget.value)} /><//>
-        ${source === "sample" && html`<${Field} label="Queries"><input type="number" min="1" max=${limits.max_queries} value=${wanted} onInput=${(event) => setWanted(event.currentTarget.value)} /><//>`}
+        ${source === "sample" && html`<${Field} label="Queries"><input type="number" min="1" max=${limits.max_queries} value=${size} onInput=${(event) => setSize(event.currentTarget.value)} /><//>`}
         <${Field} label="Metrics"><input size="24" value=${metrics} onInput=${(event) => setMetrics(event.currentTarget.value)} /><//>
         <button class="button primary" type="submit" disabled=${busy || (source === "file" && !lines.trim())}>Run</button>
         ${choosing && html`<span class="what" role="status">${choosing} …</span>`}

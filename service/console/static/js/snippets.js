@@ -1,15 +1,15 @@
-// A search as something to paste elsewhere.
+// A search as a curl command or Python code.
 import { html, useState } from "./lib.js";
 import { address, hasKey } from "./api.js";
 import { Copy, Panel, Segments } from "./parts.js";
 
-const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 export function asCurl(collection, body) {
-  const lines = [`curl -s ${quoted(`${address}/v1/collections/${encodeURIComponent(collection)}/search`)}`];
+  const lines = [`curl -s ${quote(`${address}/v1/collections/${encodeURIComponent(collection)}/search`)}`];
   lines.push("-H 'content-type: application/json'");
   if (hasKey()) lines.push('-H "authorization: Bearer $HUMMINGBIT_KEY"');
-  lines.push(`-d ${quoted(JSON.stringify(body))}`);
+  lines.push(`-d ${quote(JSON.stringify(body))}`);
   return lines.join(" \\\n  ");
 }
 
@@ -25,15 +25,15 @@ function literal(value) {
 
 export function asPython(collection, body) {
   const { text, ...options } = body;
-  const given = [literal(collection), ...(text === undefined ? [] : [literal(text)])];
-  for (const [name, value] of Object.entries(options)) given.push(`${name}=${literal(value)}`);
+  const args = [literal(collection), ...(text === undefined ? [] : [literal(text)])];
+  for (const [name, value] of Object.entries(options)) args.push(`${name}=${literal(value)}`);
   const key = hasKey() ? ', key=os.environ["HUMMINGBIT_KEY"]' : "";
   return [
     ...(hasKey() ? ["import os", ""] : []),
     "from hummingbit import Client",
     "",
     `with Client(${literal(address)}${key}) as client:`,
-    `    found = client.search(\n        ${given.join(",\n        ")},\n    )`,
+    `    found = client.search(\n        ${args.join(",\n        ")},\n    )`,
     '    for hit in found["hits"]:',
     '        print(hit["distance"], hit["id"])',
   ].join("\n");

@@ -1,5 +1,5 @@
-// Runs before the first paint: the page must not flash in the other colours. What is shown, light or
-// dark, is the root's data-theme; what was chosen may also be neither, which is the system's.
+// Sets the theme before the first paint, so that the page does not flash in other colours. The root's
+// data-theme is light or dark; the user's choice may also be "", which follows the system.
 (() => {
   const STORED = "hummingbit.theme";
   const system = matchMedia("(prefers-color-scheme: dark)");
@@ -7,7 +7,7 @@
   try {
     chosen = localStorage.getItem(STORED) ?? "";
   } catch {
-    // Storage is off: the choice is that of this page only.
+    // Storage is disabled, so the choice lasts as long as the page.
   }
   if (chosen !== "light" && chosen !== "dark") chosen = "";
   const show = () => {
@@ -19,7 +19,7 @@
     try {
       localStorage.setItem(STORED, theme);
     } catch {
-      // As above.
+      // Storage is disabled, as above.
     }
     show();
   };

@@ -1,4 +1,4 @@
-// What the codes of a collection look like, and what would be good.
+// The bits and buckets of a collection's codes, and whether they are good.
 import { html, useState } from "../lib.js";
 import { get, of } from "../api.js";
 import { Bars, Heat } from "../charts.js";
@@ -105,13 +105,13 @@ function Plots({ collection, field, link }) {
 
 export function Codes({ collections, collection, params, setParams, link }) {
   const [field, setField] = useState(params.field ?? "label");
-  const [given, setGiven] = useState(field);
+  const [typed, setTyped] = useState(field);
   return html`
     <div class="head"><h1>Codes</h1>
       ${collection && html`<${CollectionPicker} collections=${collections} value=${collection} onChange=${(name) => setParams({ collection: name })} />
-        <form class="row" onSubmit=${(event) => { event.preventDefault(); setField(given); }}>
-          <${Field} label="Label field" class="inline"><input value=${given} size="10" onInput=${(event) => setGiven(event.currentTarget.value)} /><//>
-          ${given !== field && html`<button class="button small" type="submit">Use this label field</button>`}
+        <form class="row" onSubmit=${(event) => { event.preventDefault(); setField(typed); }}>
+          <${Field} label="Label field" class="inline"><input value=${typed} size="10" onInput=${(event) => setTyped(event.currentTarget.value)} /><//>
+          ${typed !== field && html`<button class="button small" type="submit">Use this label field</button>`}
         </form>`}
     </div>
     ${collection ? html`<${Plots} collection=${collection} field=${field} link=${link} />` : html`<${Empty} title="There are no codes">No collection has been made yet.<//>`}`;

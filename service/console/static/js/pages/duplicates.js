@@ -1,4 +1,4 @@
-// Near-duplicates: clusters to look through, one after the other.
+// Near-duplicates: clusters to review, one after another.
 import { html, useState } from "../lib.js";
 import { get, jobsOf, of, post } from "../api.js";
 import { ago, count, plural, short } from "../format.js";
@@ -30,7 +30,7 @@ function Finder({ collection, onDone }) {
   </form>`;
 }
 
-/** A cluster: of its documents those that are to stay are checked. */
+/** A cluster; the documents to keep are checked. */
 function Cluster({ cluster, documents, done, can, onDelete, onKeep }) {
   const listed = cluster.ids.slice(0, SHOWN);
   const [kept, setKept] = useState(() => new Set(listed.slice(0, 1)));

@@ -7,7 +7,7 @@ import { Comparison } from "../comparison.js";
 import { Report, Supervision } from "../report.js";
 import { Runner } from "../runner.js";
 
-/** The finished evaluations with their reports, the latest first; those that run come without. */
+/** The evaluations, latest first; finished ones with their reports. */
 async function load() {
   const jobs = await jobsOf("evaluation", "", 60);
   return Promise.all(jobs.map(async (job) => {

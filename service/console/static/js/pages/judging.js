@@ -1,4 +1,4 @@
-// Judging: one document or one answer at a time, and what comes of it.
+// Judging: one document or one answer at a time, with statistics beside it.
 import { html, useState } from "../lib.js";
 import { get, of } from "../api.js";
 import { Lines } from "../charts.js";

@@ -1,7 +1,7 @@
-// All that the data folder holds, and what is being done in it.
+// The contents of the data folder, and its jobs.
 import { html, useEffect, useState } from "../lib.js";
 import { get, of, post } from "../api.js";
-import { ago, count, figure, plural, short, shown, size } from "../format.js";
+import { ago, count, displayValue, figure, plural, short, size } from "../format.js";
 import { Button, Empty, Failure, Note, Panel, Progress, Table, Tag, Waiting, useLoaded } from "../parts.js";
 
 const KINDS = {
@@ -27,7 +27,7 @@ async function load(seesSnapshots, reload) {
   return { collections, ready, aliases: aliases.aliases, snapshots, encoders };
 }
 
-/** Details come one by one: statistics of a large collection take a while. */
+/** The statistics of each collection, one after another: those of a large one take a while. */
 function useDetails(collections) {
   const [details, setDetails] = useState({});
   const names = collections.map((one) => `${one.name}:${one.generation}`).join();
@@ -47,7 +47,7 @@ function useDetails(collections) {
 
 function useJobs() {
   const [jobs, setJobs] = useState(null);
-  const [asked, setAsked] = useState(0);
+  const [refreshes, setRefreshes] = useState(0);
   useEffect(() => {
     let timer = 0;
     let stopped = false;
@@ -60,8 +60,8 @@ function useJobs() {
     };
     ask();
     return () => { stopped = true; clearTimeout(timer); };
-  }, [asked]);
-  return [jobs, () => setAsked((value) => value + 1)];
+  }, [refreshes]);
+  return [jobs, () => setRefreshes((value) => value + 1)];
 }
 
 function Health({ name, detail, unwritable }) {
@@ -117,7 +117,7 @@ function Jobs({ can }) {
   <//>`;
 }
 
-/** The figures of an encoder, whose form is that of the method that trained it: the numbers in it. */
+/** The numbers among an encoder's figures, whose structure depends on the training method. */
 export function flatFigures(figures, prefix = "") {
   return Object.entries(figures ?? {}).flatMap(([name, value]) => {
     if (typeof value === "number") return [[prefix + name, value]];
@@ -136,9 +136,9 @@ function Figures({ name }) {
     ${figures.slice(2, 60).map(([key, value]) => html`<span class="sub break">${key} <b>${figure(value)}</b></span>`)}</details>`;
 }
 
-/** What an encoder was trained on, as far as its record has the usual fields. */
+/** A summary of what an encoder was trained on, if its record has the usual fields. */
 function origin(record) {
-  if (!record || typeof record !== "object") return record ? short(shown(record), 300) : "–";
+  if (!record || typeof record !== "object") return record ? short(displayValue(record), 300) : "–";
   const { documents, labelled, classes } = record;
   const parts = [
     typeof documents === "number" && plural(documents, "document"),

@@ -1,9 +1,9 @@
-// Search: one query, its hits, and on request the hits of another ranking or collection beside them.
+// Search: a query and its hits, and on request the hits of another ranking or collection beside them.
 import { html, useEffect, useState } from "../lib.js";
 import { of, post } from "../api.js";
 import { count, plural } from "../format.js";
 import { FilterBuilder, fieldsOf, filterOf } from "../filter.js";
-import { Hits, Understood, moves } from "../hits.js";
+import { Hits, QueryDetails, moves } from "../hits.js";
 import { Empty, Failure, Field, Note, Panel, Segments, Select, Waiting, useLoaded } from "../parts.js";
 import { Snippets } from "../snippets.js";
 
@@ -17,12 +17,12 @@ const PLACEHOLDERS = {
   vector: "Numbers, separated by commas",
 };
 
-function queryOf(kind, given) {
-  if (kind !== "vector") return { [kind]: kind === "text" ? given : given.trim() };
-  return { vector: given.replace(/[[\]]/g, "").split(/[\s,]+/).filter(Boolean).map(Number) };
+function queryOf(kind, typed) {
+  if (kind !== "vector") return { [kind]: kind === "text" ? typed : typed.trim() };
+  return { vector: typed.replace(/[[\]]/g, "").split(/[\s,]+/).filter(Boolean).map(Number) };
 }
 
-/** The body of a search; what has its default is left out. */
+/** The body of a search; fields with default values are left out. */
 function bodyOf(form, side) {
   const ranking = side.ranking || undefined;
   const takesRadius = ranking === "hamming";
@@ -41,7 +41,7 @@ function bodyOf(form, side) {
   };
 }
 
-/** The query as it stands in the page's address; a vector would make that too long. */
+/** The query's parameters in the page's address; a vector would make it too long. */
 const inAddress = ({ kind, query }) => ({ q: kind === "text" ? query : "", id: kind === "id" ? query : "", code: kind === "code" ? query : "" });
 
 const clean = (body) => JSON.parse(JSON.stringify(body));
@@ -85,12 +85,12 @@ export function SearchPage({ collections, collection, params, setParams }) {
   const change = (changed) => setForm((before) => ({ ...before, ...changed }));
   const fields = useFields(left.collection);
 
-  const search = async (asked) => {
-    if (!asked.query.trim()) return;
+  const search = async (request) => {
+    if (!request.query.trim()) return;
     setBusy(true);
     setError(null);
     const sides = right ? [left, right] : [left];
-    const bodies = sides.map((side) => clean(bodyOf(asked, side)));
+    const bodies = sides.map((side) => clean(bodyOf(request, side)));
     try {
       const answers = await Promise.all(sides.map((side, at) => post(`${of(side.collection)}/search`, bodies[at])));
       setFound({ sides, bodies, answers });
@@ -104,18 +104,18 @@ export function SearchPage({ collections, collection, params, setParams }) {
     if (form.query) search(form);
   }, []);
   if (!collections.length) return html`<div class="head"><h1>Search</h1></div><${Empty} title="There is nothing to search">No collection has been made yet.<//>`;
-  const begin = (asked) => {
-    setParams({ collection: left.collection, ...inAddress(asked) });
-    search(asked);
+  const begin = (request) => {
+    setParams({ collection: left.collection, ...inAddress(request) });
+    search(request);
   };
   const submit = (event) => {
     event.preventDefault();
     begin(form);
   };
   const similar = (id) => {
-    const asked = { ...form, kind: "id", query: id };
-    setForm(asked);
-    begin(asked);
+    const request = { ...form, kind: "id", query: id };
+    setForm(request);
+    begin(request);
     scrollTo({ top: 0 });
   };
   const compare = (on) => setRight(on ? { ...left, ranking: left.ranking === "hamming" ? "hybrid" : "hamming" } : null);
@@ -149,10 +149,10 @@ export function SearchPage({ collections, collection, params, setParams }) {
         <${Answer} answer=${one} other=${other} title=${name(found.sides[0])} onSimilar=${similar} />
         ${other
           ? html`<${Answer} answer=${other} other=${one} title=${name(found.sides[1])} onSimilar=${similar} />`
-          : html`<div class="stack"><${Understood} answer=${one} /><${Snippets} collection=${found.sides[0].collection} body=${found.bodies[0]} /></div>`}
+          : html`<div class="stack"><${QueryDetails} answer=${one} /><${Snippets} collection=${found.sides[0].collection} body=${found.bodies[0]} /></div>`}
       </div>`}
       ${found && other &&
-      html`<div class="columns"><${Understood} answer=${one} /><${Snippets} collection=${found.sides[0].collection} body=${found.bodies[0]} /></div>`}
+      html`<div class="columns"><${QueryDetails} answer=${one} /><${Snippets} collection=${found.sides[0].collection} body=${found.bodies[0]} /></div>`}
       ${!found && !error && !busy && html`<${Empty} title="Nothing searched yet">Enter sends the query, Shift and Enter begins a line.<//>`}
     </div>`;
 }
