@@ -259,7 +259,7 @@ def _print_example(
     print(f"\n{query!r} finds, of {len(collection):,} documents of {collection.n_bits // 8} bytes:")
     for hit in collection.search([Query(text=query)], 3, with_text=True).hits[0]:
         print(f"  {hit.id:<20.20} {' '.join((hit.text or '').split()):.56}")
-    print(f"\nTo search: hummingbit search {name} WORDS --data-dir {data_dir}\n", flush=True)
+    print(f"\nTo search: hummingbit search {name} 'WORDS' --data-dir {data_dir}\n", flush=True)
 
 
 def _long_words(text: str) -> str:

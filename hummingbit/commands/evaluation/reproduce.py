@@ -48,9 +48,13 @@ def load_experiment(name: str) -> Any:
     """
     for entry in entry_points(group=GROUP, name=name):
         try:
-            return entry.load()
+            experiment = entry.load()
+            # Parts of an experiment are imported when their options are added.
+            experiment.configure(argparse.ArgumentParser(add_help=False))
         except ModuleNotFoundError as error:
-            raise OptionError(f"{name} needs {error.name}; install it with: {EXTRA}") from None
+            package = str(error.name).partition(".")[0]
+            raise OptionError(f"{name} needs {package}; install it with: {EXTRA}") from None
+        return experiment
     raise OptionError(f"{name} is not an installed experiment; install them with: {EXTRA}")
 
 

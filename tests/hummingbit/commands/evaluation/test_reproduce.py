@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HIDING = """
+import sys
+sys.modules["pytorch_metric_learning"] = None
+from hummingbit.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def run_without_package(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process that cannot import ``pytorch_metric_learning``."""
+    command = [sys.executable, "-c", HIDING, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_experiments_are_listed_though_a_package_of_their_parts_is_missing() -> None:
+    found = run_without_package("reproduce", "--help")
+    assert found.returncode == 0, found.stderr
+    assert "ssb-vae" in found.stdout
+    assert "pytorch_metric_learning" in found.stdout.replace("\n", "").replace(" ", "")
+
+
+def test_running_an_experiment_names_the_package_that_its_parts_lack() -> None:
+    found = run_without_package("reproduce", "generative-similarity")
+    assert found.returncode == 2
+    assert "needs pytorch_metric_learning; install it with" in found.stderr
+    assert "Traceback" not in found.stderr
