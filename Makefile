@@ -45,7 +45,7 @@ clients: $(VENV)/.dev ## Write the asynchronous client from the synchronous one
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the whole test suite
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadscope
 
 # The frameworks' suites bring plugins of pytest that would change ours, so they have an environment.
 FRAMEWORKS := .venv-integrations
@@ -126,7 +126,7 @@ processors: $(VENV)/.dev ## Run the numerical tests as torch and OpenBLAS comput
 	@set -e; for one in $(PROCESSORS); do set -- $$(echo $$one | tr : ' '); \
 	  echo "torch as on $$1, OpenBLAS as on $$2, seed $$3"; \
 	  ATEN_CPU_CAPABILITY=$$1 OPENBLAS_CORETYPE=$$2 $(BIN)/python -m pytest --quiet \
-	    --numprocesses $(JOBS) --dist loadgroup --hypothesis-seed $$3 \
+	    --numprocesses $(JOBS) --dist loadscope --hypothesis-seed $$3 \
 	    tests/encoder tests/evaluation tests/index tests/training; done
 
 # The kernel with the sanitizers of addresses and of undefined behaviour, in a copy of what it needs.

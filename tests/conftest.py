@@ -4,10 +4,11 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.milvus import milvus_server, reason_unavailable
 
@@ -22,11 +23,21 @@ settings.register_profile(
 settings.load_profile("any-machine")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests that need Milvus in one process, so that one server is started."""
-    for item in items:
-        if "milvus_uri" in getattr(item, "fixturenames", ()) or "milvus" in item.nodeid:
-            item.add_marker(pytest.mark.xdist_group("milvus"))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Give one worker all tests that need Milvus, so that one server is started.
+
+    Marks of ``xdist_group`` do not do it: what pytest-xdist appends to the id of a test by them is
+    lost with pytest 9.2.
+    """
+    return MilvusTogether(config, log)
+
+
+class MilvusTogether(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+    """Tests run on any worker, but those with ``milvus`` in their ids on the same."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "milvus" if "milvus" in nodeid else nodeid
 
 
 @pytest.fixture(scope="session")

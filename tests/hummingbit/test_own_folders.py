@@ -41,7 +41,7 @@ def test_commands_use_their_own_folders(
     (project / "encoders").mkdir()
     path = project if named_by_path else None
     assert run(project, *start, "index", "list", python_path=path) == ""
-    assert "learn, search and judge" in run(project, *start, "--help", python_path=path)
+    assert "learn, search and evaluate" in run(project, *start, "--help", python_path=path)
 
 
 def test_the_client_leaves_the_projects_folders_to_it(project: Path) -> None:

@@ -46,7 +46,11 @@ def other(milvus_uri: str, tmp_path: Path) -> Iterator[MilvusFolder]:
     """A second folder on the same Milvus, as another process would have it."""
     folder = MilvusFolder(tmp_path, milvus_uri, writable=True)
     with closing(folder):
+        before = set(folder.collections())
         yield folder
+        # Folders of other tests lack their encoders, and would not be ready.
+        for name in set(folder.collections()) - before:
+            folder.drop_collection(name)
 
 
 @pytest.fixture

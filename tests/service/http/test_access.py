@@ -206,7 +206,7 @@ def test_a_key_to_read_evaluates_as_a_job_within_its_quota_and_verifies_at_once_
         )
         problem = check_problem(refused, 429, "too_many_jobs")
         assert "retry-after" in refused.headers
-        assert "40,000 is the limit" in problem["detail"]
+        assert "together they may have 40,000" in problem["detail"]
         # The quota of one key is not another's.
         assert client.post(f"{path}/evaluate", json=body, headers=writer).status_code == 202
         held = sum(one.stat().st_size for one in tmp_path.glob("jobs/*/*"))
