@@ -52,8 +52,7 @@ def load_experiment(name: str) -> Any:
             # Parts of an experiment are imported when their options are added.
             experiment.configure(argparse.ArgumentParser(add_help=False))
         except ModuleNotFoundError as error:
-            package = str(error.name).partition(".")[0]
-            raise OptionError(f"{name} needs {package}; install it with: {EXTRA}") from None
+            raise OptionError(f"{name} needs {error.name}; install it with: {EXTRA}") from None
         return experiment
     raise OptionError(f"{name} is not an installed experiment; install them with: {EXTRA}")
 

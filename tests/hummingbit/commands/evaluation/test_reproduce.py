@@ -27,5 +27,5 @@ def test_experiments_are_listed_though_a_package_of_their_parts_is_missing() -> 
 def test_running_an_experiment_names_the_package_that_its_parts_lack() -> None:
     found = run_without_package("reproduce", "generative-similarity")
     assert found.returncode == 2
-    assert "needs pytorch_metric_learning; install it with" in found.stderr
+    assert "reproduce generative-similarity needs pytorch_metric_learning" in found.stderr
     assert "Traceback" not in found.stderr
