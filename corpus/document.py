@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpus.matrices import upper_triangle
-from foundation.errors import InputError
+from foundation.errors import InputError, abbreviate
 
 Vector = npt.NDArray[np.float32]
 
@@ -67,7 +67,7 @@ def parse_document(record: object) -> Document:
         DocumentError: if `record` is not an object or a field of it is invalid.
     """
     if not isinstance(record, Mapping):
-        raise DocumentError("document", f"is {_show(record)}; it must be an object")
+        raise DocumentError("document", f"is {abbreviate(record)}; it must be an object")
     if not record.keys() <= _FIELDS:
         unknown = sorted(set(map(str, record)) - _FIELDS)
         raise DocumentError(unknown[0], f"is not a field; the fields are {', '.join(FIELDS)}")
@@ -97,12 +97,12 @@ def parse_text(value: object, field: str = "text") -> str:
         DocumentError: if it is not a string, is too long or holds a lone surrogate.
     """
     if not isinstance(value, str):
-        raise DocumentError(field, f"is {_show(value)}; it must be a string")
+        raise DocumentError(field, f"is {abbreviate(value)}; it must be a string")
     if len(value) > MAX_TEXT_LENGTH:
         limit = f"at most {MAX_TEXT_LENGTH:,} are allowed"
         raise DocumentError(field, f"has {len(value):,} characters; {limit}")
     if not _is_unicode(value):
-        raise DocumentError(field, f"is {_show(value)}, which holds a lone surrogate")
+        raise DocumentError(field, f"is {abbreviate(value)}, which holds a lone surrogate")
     return value
 
 
@@ -120,7 +120,7 @@ def parse_vector(value: object, field: str = "vector") -> Vector:
         except OverflowError:
             raise DocumentError(field, "holds a number beyond the range of float32") from None
     else:
-        raise DocumentError(field, f"is {_show(value)}; it must be a list of numbers")
+        raise DocumentError(field, f"is {abbreviate(value)}; it must be a list of numbers")
     if numbers.ndim != 1 or numbers.size == 0:
         raise DocumentError(field, f"has shape {numbers.shape}; it must be a flat, non-empty list")
     if not np.issubdtype(numbers.dtype, np.number) or np.iscomplexobj(numbers):
@@ -165,15 +165,15 @@ def _parse_matrix(value: Any) -> Vector:
 def _parse_id(value: object) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= MAX_ID_LENGTH:
         limit = f"it must be a string of 1 to {MAX_ID_LENGTH} characters"
-        raise DocumentError("id", f"is {_show(value)}; {limit}")
+        raise DocumentError("id", f"is {abbreviate(value)}; {limit}")
     if not _is_unicode(value) or "\0" in value:
-        raise DocumentError("id", f"is {_show(value)}, which holds a lone surrogate or a NUL")
+        raise DocumentError("id", f"is {abbreviate(value)}, which holds a lone surrogate or a NUL")
     return value
 
 
 def _parse_code(value: object) -> str:
     if not isinstance(value, str):
-        raise DocumentError("code", f"is {_show(value)}; it must be hexadecimal digits")
+        raise DocumentError("code", f"is {abbreviate(value)}; it must be hexadecimal digits")
     return value
 
 
@@ -186,13 +186,13 @@ def _parse_labels(record: Mapping[str, Any]) -> tuple[str, ...]:
     if labels is None:
         return ()
     if not isinstance(labels, list | tuple):
-        raise DocumentError("labels", f"is {_show(labels)}; it must be a list of strings")
+        raise DocumentError("labels", f"is {abbreviate(labels)}; it must be a list of strings")
     return tuple(dict.fromkeys(_parse_label(item, "labels") for item in labels))
 
 
 def _parse_label(value: object, field: str) -> str:
     if not isinstance(value, str) or not value or not _is_unicode(value):
-        raise DocumentError(field, f"is {_show(value)}; it must be a non-empty string")
+        raise DocumentError(field, f"is {abbreviate(value)}; it must be a non-empty string")
     return value
 
 
@@ -200,7 +200,7 @@ def _parse_payload(value: object) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise DocumentError("payload", f"is {_show(value)}; it must be an object")
+        raise DocumentError("payload", f"is {abbreviate(value)}; it must be an object")
     if _is_flat(value):
         return value
     if _is_deeper(value, MAX_PAYLOAD_DEPTH):
@@ -258,8 +258,3 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _show(value: object) -> str:
-    text = ascii(value)
-    return text if len(text) <= 60 else text[:57] + "..."

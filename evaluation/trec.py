@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from evaluation.result import EvaluationError
+from foundation.errors import abbreviate
 
 Qrels = dict[str, dict[str, int]]
 """Grades by query id and document id. A document of grade 0 or below is judged not relevant."""
@@ -60,12 +61,12 @@ def parse_qrels(lines: Iterable[str], source: str = "qrels") -> Qrels:
         query, _, document, grade = _split(line, 4, "query iteration document grade", location)
         if not _INTEGER.fullmatch(grade) or int(grade) > MAX_GRADE:
             limit = f"it must be an integer of at most {MAX_GRADE:,}"
-            message = f"{location}: the grade is {_abbreviate(grade)}; {limit}"
+            message = f"{location}: the grade is {abbreviate(grade)}; {limit}"
             raise TrecError(message)
         graded = qrels.setdefault(query, {})
         if document in graded:
-            message = f"{location}: document {_abbreviate(document)} is judged twice for query"
-            raise TrecError(f"{message} {_abbreviate(query)}")
+            message = f"{location}: document {abbreviate(document)} is judged twice for query"
+            raise TrecError(f"{message} {abbreviate(query)}")
         graded[document] = int(grade)
     if not qrels:
         message = f"{source}: there are no judgements; at least one is needed"
@@ -87,12 +88,12 @@ def parse_run(lines: Iterable[str], source: str = "run") -> Run:
         fields = _split(line, 6, "query Q0 document rank score tag", location)
         query, document, rank, score = fields[0], fields[2], fields[3], fields[4]
         if not _INTEGER.fullmatch(rank):
-            message = f"{location}: the rank is {_abbreviate(rank)}; it must be an integer"
+            message = f"{location}: the rank is {abbreviate(rank)}; it must be an integer"
             raise TrecError(message)
         scores = run.setdefault(query, {})
         if document in scores:
-            message = f"{location}: document {_abbreviate(document)} occurs twice for query"
-            raise TrecError(f"{message} {_abbreviate(query)}")
+            message = f"{location}: document {abbreviate(document)} occurs twice for query"
+            raise TrecError(f"{message} {abbreviate(query)}")
         scores[document] = _parse_score(score, location)
     if not run:
         message = f"{source}: there are no lines; at least one is needed"
@@ -117,8 +118,8 @@ def format_run(
         _check_id(query, "query")
         for rank, (document, score) in enumerate(hits, start=1):
             if not math.isfinite(score):
-                message = f"the score of document {_abbreviate(document)} for query"
-                raise TrecError(f"{message} {_abbreviate(query)} is {score}; it must be finite")
+                message = f"the score of document {abbreviate(document)} for query"
+                raise TrecError(f"{message} {abbreviate(query)} is {score}; it must be finite")
             _check_id(document, "document")
             yield f"{query} Q0 {document} {rank} {score!r} {tag}"
 
@@ -152,17 +153,12 @@ def _parse_score(text: str, location: str) -> float:
     except ValueError:
         score = math.nan
     if not math.isfinite(score):
-        message = f"{location}: the score is {_abbreviate(text)}; it must be a finite number"
+        message = f"{location}: the score is {abbreviate(text)}; it must be a finite number"
         raise TrecError(message)
     return score
 
 
 def _check_id(value: str, kind: str) -> None:
     if value.split() != [value]:
-        message = f"the {kind} {_abbreviate(value)} is not valid in TREC's format: it must not be"
+        message = f"the {kind} {abbreviate(value)} is not valid in TREC's format: it must not be"
         raise TrecError(f"{message} empty or contain white space")
-
-
-def _abbreviate(value: str) -> str:
-    text = ascii(value)
-    return text if len(text) <= 60 else text[:57] + "..."

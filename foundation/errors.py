@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+MAX_SHOWN = 60
+
+
+def abbreviate(value: object) -> str:
+    """Return ``ascii(value)`` for a message, cut to 60 characters."""
+    text = ascii(value)
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
+
 
 class HummingbitError(Exception):
     """An error that a user or an operator can correct.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from foundation.errors import InputError
+from foundation.errors import InputError, abbreviate
 from index.filters import BOUNDS, And, AnyOf, Exists, Filter, InRange, Not, Or, Scalar, kind_of
 
 MAX_DEPTH = 8
@@ -60,16 +60,18 @@ class _Parser:
         if depth > MAX_DEPTH:
             raise _wrong(place, f"is nested deeper than {MAX_DEPTH} levels; use fewer")
         if not isinstance(value, Mapping):
-            raise _wrong(place, f"is {_show(value)}; {FORMS}")
+            raise _wrong(place, f"is {abbreviate(value)}; {FORMS}")
         if "field" in value:
             return self._condition(value, place)
         if len(value) != 1 or next(iter(value)) not in ("and", "or", "not"):
-            raise _wrong(place, f"is {_show(dict(value))}; {FORMS}")
+            raise _wrong(place, f"is {abbreviate(dict(value))}; {FORMS}")
         ((name, inner),) = value.items()
         if name == "not":
             return Not(self.parse(inner, _inside(place, "not"), depth + 1))
         if not isinstance(inner, list) or not inner:
-            raise _wrong(_inside(place, name), f"is {_show(inner)}; it must be a list of filters")
+            raise _wrong(
+                _inside(place, name), f"is {abbreviate(inner)}; it must be a list of filters"
+            )
         parts = tuple(
             self.parse(part, _inside(place, f"{name}[{at}]"), depth + 1)
             for at, part in enumerate(inner)
@@ -93,12 +95,15 @@ class _Parser:
         if name == "exists":
             if not isinstance(value[name], bool):
                 raise _wrong(
-                    _inside(place, "exists"), f"is {_show(value[name])}; it must be true or false"
+                    _inside(place, "exists"),
+                    f"is {abbreviate(value[name])}; it must be true or false",
                 )
             return Exists(field, value[name])
         values = [value[name]] if name == "eq" else value[name]
         if not isinstance(values, list) or not values:
-            raise _wrong(_inside(place, "in"), f"is {_show(values)}; it must be a list of values")
+            raise _wrong(
+                _inside(place, "in"), f"is {abbreviate(values)}; it must be a list of values"
+            )
         self._values += len(values)
         if self._values > MAX_VALUES:
             raise InputError("filter", f"has more than {MAX_VALUES} values; use fewer")
@@ -110,7 +115,7 @@ class _Parser:
         parsed = {name: _parse_scalar(one, _inside(place, name)) for name, one in bounds.items()}
         kinds = {kind_of(one) for one in parsed.values()}
         if len(kinds) > 1 or bool in kinds:
-            values = _show(list(bounds.values()))
+            values = abbreviate(list(bounds.values()))
             raise _wrong(place, f"has the bounds {values}; they must be all numbers or all strings")
         return InRange(field, **parsed)
 
@@ -118,12 +123,12 @@ class _Parser:
 def _parse_field(value: object, place: str) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= MAX_FIELD_LENGTH:
         raise _wrong(
-            place, f"is {_show(value)}; it must be 1 to {MAX_FIELD_LENGTH} characters long"
+            place, f"is {abbreviate(value)}; it must be 1 to {MAX_FIELD_LENGTH} characters long"
         )
     # JSON escapes these characters; without them a name reads the same in a stored payload.
     if not all(value.split(".")) or any(c in '"\\' or c < " " for c in value):
         rule = 'names separated by dots, without ", \\ or control characters'
-        raise _wrong(place, f"is {_show(value)}; it must be {rule}")
+        raise _wrong(place, f"is {abbreviate(value)}; it must be {rule}")
     _check_unicode(value, place)
     return value
 
@@ -133,13 +138,13 @@ def _parse_scalar(value: object, place: str) -> Scalar:
         return value
     if isinstance(value, int | float):
         if not (math.isfinite(value) if isinstance(value, float) else -(2**63) <= value < 2**63):
-            raise _wrong(place, f"is {_show(value)}; numbers must be finite and fit 64 bits")
+            raise _wrong(place, f"is {abbreviate(value)}; numbers must be finite and fit 64 bits")
         return value
     if not isinstance(value, str):
-        raise _wrong(place, f"is {_show(value)}; it must be a string, a number, true or false")
+        raise _wrong(place, f"is {abbreviate(value)}; it must be a string, a number, true or false")
     if len(value) > MAX_STRING_LENGTH or "\0" in value:
         rule = f"at most {MAX_STRING_LENGTH} characters, none of them NUL"
-        raise _wrong(place, f"is {_show(value)}; a string must have {rule}")
+        raise _wrong(place, f"is {abbreviate(value)}; a string must have {rule}")
     _check_unicode(value, place)
     return value
 
@@ -148,7 +153,9 @@ def _check_unicode(value: str, place: str) -> None:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise _wrong(place, f"is {_show(value)}; it must not contain a lone surrogate") from None
+        raise _wrong(
+            place, f"is {abbreviate(value)}; it must not contain a lone surrogate"
+        ) from None
 
 
 def _inside(place: str, name: str) -> str:
@@ -157,8 +164,3 @@ def _inside(place: str, name: str) -> str:
 
 def _wrong(place: str, message: str) -> InputError:
     return InputError("filter", f"{place} {message}" if place else message)
-
-
-def _show(value: object) -> str:
-    shown = ascii(value)
-    return shown if len(shown) <= 60 else shown[:57] + "..."

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from foundation.errors import InputError
+from foundation.errors import InputError, abbreviate
 
 
 def labels_of(payload: Mapping[str, Any], field: str = "label") -> tuple[str, ...]:
@@ -25,7 +25,5 @@ def labels_of(payload: Mapping[str, Any], field: str = "label") -> tuple[str, ..
         return ()
     values = value if isinstance(value, list) else [value]
     if not all(isinstance(one, str | int) for one in values):
-        text = ascii(value)
-        text = text if len(text) <= 60 else text[:57] + "..."
-        raise InputError("label_field", f"{field!a} is {text}; it must hold strings")
+        raise InputError("label_field", f"{field!a} is {abbreviate(value)}; it must hold strings")
     return tuple(one if isinstance(one, str) else json.dumps(one) for one in values)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from foundation.errors import HummingbitError
+from foundation.errors import HummingbitError, abbreviate
 
 MAX_K = 10_000
 MAX_RADIUS = 1024
@@ -88,7 +88,7 @@ def parse_metric(name: str) -> Metric:
     metric = _parse(name.lower()) if isinstance(name, str) else None
     if metric is None:
         message = (
-            f"{_abbreviate(name)} is not a metric; use P@k (precision), Recall@k, Success@k (a"
+            f"{abbreviate(name)} is not a metric; use P@k (precision), Recall@k, Success@k (a"
             " relevant document among the first k; R@1 and R@3 mean this), MRR and MRR@k, nDCG@k,"
             " mAP@k (mean average precision of the hashing papers), mAP-trec and mAP-trec@k (over"
             " all relevant documents), mAP-11pt, with k from 1 to"
@@ -106,7 +106,7 @@ def parse_metrics(names: Iterable[str]) -> list[Metric]:
         MetricError: if `names` is a single string, is empty or holds a name of no metric.
     """
     if isinstance(names, str):
-        message = f"metrics is {_abbreviate(names)}; it must be a list of names, such as ['P@100']"
+        message = f"metrics is {abbreviate(names)}; it must be a list of names, such as ['P@100']"
         raise MetricError(message)
     metrics = list(dict.fromkeys(parse_metric(name) for name in names))
     if not metrics:
@@ -140,8 +140,3 @@ def _parse(name: str) -> Metric | None:
     if match is None or match[1] not in _WITH_CUT or int(match[2]) > MAX_K:
         return None
     return Metric(_WITH_CUT[match[1]], int(match[2]))
-
-
-def _abbreviate(value: object) -> str:
-    text = ascii(value)
-    return text if len(text) <= 60 else text[:57] + "..."

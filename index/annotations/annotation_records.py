@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from foundation.errors import InputError
+from foundation.errors import InputError, abbreviate
 from foundation.times import now
 
 MAX_LABELS = 100
@@ -104,7 +104,7 @@ def parse_label(record: object) -> DocumentLabel:
         raise InputError("label", "exactly one of label and labels must be given")
     labels = [label] if labels is None else labels
     if not isinstance(labels, list):
-        raise InputError("labels", f"is {_show(labels)}; it must be a list of strings")
+        raise InputError("labels", f"is {abbreviate(labels)}; it must be a list of strings")
     return DocumentLabel(
         fields.get("id", ""),
         tuple(labels),
@@ -178,7 +178,7 @@ def is_storable(text: str) -> bool:
 
 def _fields(record: object, known: tuple[str, ...]) -> Mapping[str, Any]:
     if not isinstance(record, Mapping):
-        raise InputError("record", f"is {_show(record)}; it must be an object")
+        raise InputError("record", f"is {abbreviate(record)}; it must be an object")
     unknown = sorted(set(map(str, record)) - set(known))
     if unknown:
         raise InputError(unknown[0], f"is not a field; the fields are {', '.join(known)}")
@@ -188,16 +188,16 @@ def _fields(record: object, known: tuple[str, ...]) -> Mapping[str, Any]:
 def _check_text(field: str, value: object, longest: int) -> None:
     if not isinstance(value, str) or not 0 < len(value) <= longest:
         rule = f"it must be a string of 1 to {longest:,} characters"
-        raise InputError(field, f"is {_show(value)}; {rule}")
+        raise InputError(field, f"is {abbreviate(value)}; {rule}")
     if not is_storable(value):
         rule = "it must not contain a lone surrogate or a NUL"
-        raise InputError(field, f"is {_show(value)}; {rule}")
+        raise InputError(field, f"is {abbreviate(value)}; {rule}")
 
 
 def _check_grade(grade: object, least: int) -> None:
     if type(grade) is not int or not least <= grade <= MAX_GRADE:
         rule = f"it must be a whole number from {least} to {MAX_GRADE:,}"
-        raise InputError("grade", f"is {_show(grade)}; {rule}")
+        raise InputError("grade", f"is {abbreviate(grade)}; {rule}")
 
 
 def _check_who_and_when(who: object, when: object) -> None:
@@ -208,9 +208,4 @@ def _check_who_and_when(who: object, when: object) -> None:
         moment = None
     if when != "" and (moment is None or moment.tzinfo is None):
         rule = "it must be a time with a time zone, such as 2026-01-31T12:00:00+00:00"
-        raise InputError("when", f"is {_show(when)}; {rule}")
-
-
-def _show(value: object) -> str:
-    shown = ascii(value)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+        raise InputError("when", f"is {abbreviate(when)}; {rule}")

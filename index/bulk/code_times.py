@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes, whole_codes
-from foundation.errors import InputError
+from foundation.errors import InputError, abbreviate
 from foundation.slices import checkpoint
 from index.filters import json_number, read_field
 
@@ -101,10 +101,8 @@ def _read(value: object, field: str) -> tuple[Kind, float]:
             return DATE, _seconds(value)
         except (ValueError, OverflowError):
             pass  # reported below, as every other value that is neither
-    shown = ascii(value)
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
     rule = "it must hold numbers, or dates such as 1999, 1999-12-31 or 1999-12-31T12:00:00Z"
-    raise InputError("time_field", f"{field!a} is {shown} in some document; {rule}")
+    raise InputError("time_field", f"{field!a} is {abbreviate(value)} in some document; {rule}")
 
 
 def _seconds(text: str) -> float:
