@@ -192,7 +192,8 @@ class StoredDocument:
 class CodedPayloads:
     """The codes of all documents, ``uint8[N, n_bits / 8]``, and what each stands for, by row.
 
-    `given` has the labels that people agree on for a document, ``()`` where nobody gave one.
+    `given` has the labels that people agree on for a document, ``()`` where nobody gave one. It is
+    empty unless they were asked for.
     """
 
     codes: Codes

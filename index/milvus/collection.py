@@ -204,12 +204,13 @@ class MilvusCollection(SearchableCollection):
         """Return all documents in the order of rows."""
         return [*map(schema.to_document, self._store.documents(1, self._progress.now().last_row))]
 
-    def coded_payloads(self) -> CodedPayloads:
+    def coded_payloads(self, *, given_labels: bool) -> CodedPayloads:
         """See :meth:`index.backend.CollectionBackend.coded_payloads`."""
         fields = ["row", "code", "payload", "original"]
         found = list(self._store.by_row(fields, 1, self._progress.now().last_row))
         payloads = [schema.to_payload(entity) for entity in found]
-        return CodedPayloads(schema.to_codes(found, self.n_bits), payloads, [()] * len(found))
+        given: list[tuple[str, ...]] = [()] * len(found) if given_labels else []
+        return CodedPayloads(schema.to_codes(found, self.n_bits), payloads, given)
 
     def _codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
         return self._store.codes_of(ids)

@@ -39,14 +39,16 @@ class DocumentReader(RowReader):
         self.description = database.description
         self._database = database
 
-    def read_payloads(self) -> CodedPayloads:
-        """Return the code, payload and labels of every document of one generation, by row.
+    def read_payloads(self, *, given_labels: bool) -> CodedPayloads:
+        """Return the code and payload of every document of one generation, by row.
+
+        With `given_labels`, also return the labels that people agree on.
 
         Raises:
             StoreError: if a label is damaged.
         """
         with self._database.reading() as connection:
-            agreed = agreed_labels(read_records(connection, LABELS))
+            agreed = agreed_labels(read_records(connection, LABELS)) if given_labels else {}
             query = "SELECT row, id FROM documents WHERE id IN "
             labels = {row: agreed[id_] for row, id_ in in_chunks(connection, query, list(agreed))}
             cursor = connection.execute("SELECT row, code, payload FROM documents ORDER BY row")
@@ -57,7 +59,8 @@ class DocumentReader(RowReader):
                 checkpoint()
                 codes += [code for _, code, _ in some]
                 payloads += [json.loads(payload) for _, _, payload in some]
-                given += [labels.get(row, ()) for row, _, _ in some]
+                if given_labels:
+                    given += [labels.get(row, ()) for row, _, _ in some]
         return CodedPayloads(self._pack_codes(codes), payloads, given)
 
     def read_contents(self) -> list[StoredDocument]:

@@ -96,7 +96,7 @@ def read_colours(collection: CollectionBackend, options: MapOptions) -> MapColou
         InputError: as :func:`draw_map`.
     """
     generation = collection.generation
-    stored = collection.coded_payloads()
+    stored = collection.coded_payloads(given_labels=True)
     if not len(stored.codes):
         raise InputError("collection", f"{collection.name!a} has no documents to lay out")
     labels = [labels_of(payload, options.label_field) for payload in stored.payloads]

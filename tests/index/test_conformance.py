@@ -233,7 +233,7 @@ def test_labels_and_contents_come_by_row(make: Make) -> None:
     codes, labels = collection.labelled_codes()
     assert codes[:, 1].tolist() == [0, 2, 7]
     assert labels == [(), (), ("red", "blue")]
-    coded = collection.coded_payloads()
+    coded = collection.coded_payloads(given_labels=True)
     assert coded.codes.tolist() == codes.tolist()
     assert coded.payloads == [{}, {}, {"labels": ["red", "blue"]}]
     assert coded.given == [(), (), ()]
