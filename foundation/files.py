@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
 def write_file(path: Path, content: str | bytes) -> None:
@@ -34,6 +35,24 @@ def replace_file(path: Path, content: str | bytes) -> None:
         partial.write_bytes(_as_bytes(content))
 
 
+def open_regular_file(path: Path, *, follow_links: bool) -> BinaryIO:
+    """Open a file to read it, without waiting for a pipe.
+
+    Raises:
+        OSError: if it cannot be opened, or is a link and `follow_links` is false.
+        ValueError: if it is not a regular file.
+    """
+    names = ["O_NONBLOCK", "O_BINARY"] if follow_links else ["O_NONBLOCK", "O_BINARY", "O_NOFOLLOW"]
+    flags = os.O_RDONLY
+    for name in names:  # Windows has O_BINARY alone, and other systems have the others
+        flags |= getattr(os, name, 0)
+    file = open(os.open(path, flags), "rb")  # noqa: SIM115 - the caller closes it
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise ValueError("is not a regular file")
+    return file
+
+
 def read_regular_file(path: Path, max_bytes: int) -> bytes:
     """Return the content of a file, without following a link or waiting for a pipe.
 
@@ -41,15 +60,10 @@ def read_regular_file(path: Path, max_bytes: int) -> bytes:
         OSError: if it cannot be read, or is a link.
         ValueError: if it is not a regular file, or larger than `max_bytes`.
     """
-    flags = os.O_RDONLY
-    for name in ("O_NOFOLLOW", "O_NONBLOCK"):  # Windows has neither
-        flags |= getattr(os, name, 0)
-    with open(os.open(path, flags), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError("is not a regular file")
-        if status.st_size > max_bytes:
-            raise ValueError(f"has {status.st_size:,} bytes; at most {max_bytes:,} are read")
+    with open_regular_file(path, follow_links=False) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > max_bytes:
+            raise ValueError(f"has {size:,} bytes; at most {max_bytes:,} are read")
         return file.read()
 
 

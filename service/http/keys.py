@@ -19,7 +19,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from foundation.errors import HummingbitError
-from foundation.files import sync_folder
+from foundation.files import open_regular_file, sync_folder
 from foundation.times import now
 
 PREFIX = "hb"
@@ -56,17 +56,15 @@ def read_keys(path: Path) -> list[StoredKey]:
         KeysError: if it cannot be read, or users other than its owner may write to it.
     """
     try:
-        # Opening a FIFO must not block; Windows has none.
-        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
-        with open(os.open(path, flags), "rb") as file:
+        with open_regular_file(path, follow_links=True) as file:
             mode = os.fstat(file.fileno()).st_mode
-            if not stat.S_ISREG(mode):
-                raise KeysError(f"{path}: is not a file")
             raw = file.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         return []
     except OSError as error:
         raise KeysError(f"{path}: {error.strerror or error}") from None
+    except ValueError:
+        raise KeysError(f"{path}: is not a file") from None
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
         message = "users other than its owner can write to it, and so create keys"
         raise KeysError(f"{path}: {message}; run chmod 600 on it")
