@@ -34,6 +34,11 @@ def _write_table(
     return path
 
 
+def _write_json(path: Path, records: object) -> Path:
+    path.write_text(json.dumps(records))
+    return path
+
+
 def _labelled(documents: Iterable[Document]) -> list[tuple[str, str]]:
     return [(one.text or "", one.labels[0]) for one in documents]
 
@@ -67,11 +72,9 @@ def _lines(documents: Documents, folder: Path) -> Path:
 
 
 def _topics(documents: Documents, folder: Path) -> Path:
-    path = folder / "reuters.json"
     found = enumerate(documents("reuters"))
     records = [{"n": n, "body": one.text, "topics": one.labels} for n, one in found]
-    path.write_text(json.dumps(records))
-    return path
+    return _write_json(folder / "reuters.json", records)
 
 
 def _parquet(documents: Documents, folder: Path) -> Path:
@@ -133,23 +136,19 @@ def _utf16(documents: Documents, folder: Path) -> Path:
 
 
 def _nested(documents: Documents, folder: Path) -> Path:
-    path = folder / "tickets.json"
     records = [
         {"meta": {"id": n, "tags": {"intent": label}}, "content": {"body": text}}
         for n, (text, label) in enumerate(_labelled(documents("hwu64")))
     ]
-    path.write_text(json.dumps(records))
-    return path
+    return _write_json(folder / "tickets.json", records)
 
 
 def _nested_beside(documents: Documents, folder: Path) -> Path:
-    path = folder / "tickets.json"
     records = [
         {"text": text, "meta": {"n": n, "intent": label}, "seen": [1, {"by": "me"}]}
         for n, (text, label) in enumerate(_labelled(documents("hwu64")))
     ]
-    path.write_text(json.dumps(records))
-    return path
+    return _write_json(folder / "tickets.json", records)
 
 
 def _null_texts(documents: Documents, folder: Path) -> Path:

@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def budgets(args: argparse.Namespace, dataset: str) -> list[int]:
-    """Return the two numbers of random labels whose p@100 fewer suggested labels should reach."""
+    """Return the numbers of random labels whose p@100 fewer suggested labels should reach."""
     data, _ = read_split(dataset, args.data_root)
     sizes = dict(zip(BUDGETS, (FEW_LABELS, round(SHARE * len(data))), strict=True))
     return [sizes[name] for name in BUDGETS if name in args.budgets]
@@ -136,7 +136,7 @@ def _runs(args: argparse.Namespace) -> Iterator[Run]:
 
 
 def _measure(args: argparse.Namespace, planned: Run) -> Record:
-    """Return the figures of a run, from its file of results if there is planned."""
+    """Return the figures of a run, from its file of results if there is one."""
     settings = {"epochs": args.epochs, "hidden": args.hidden, "max_terms": args.max_terms}
     if args.learner != SSB_VAE:
         settings = {}
