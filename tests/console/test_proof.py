@@ -143,13 +143,15 @@ def test_from_judgements_to_a_new_encoder_behind_the_alias(
         print(f"\n{LABELLED} documents labelled in {time.monotonic() - began:.0f} s")
         page.get_by_role("button", name="Retrain", exact=True).click()
         page.get_by_label("Alias to move").fill("docs")
-        page.get_by_label("Least gain").fill("-1")
+        page.get_by_label("Minimum gain").fill("-1")
         page.get_by_label("Epochs").fill("2")
         page.locator("form").get_by_role("button", name="Retrain").click()
-        confirm = page.get_by_role("button", name="Reindex with it and move docs")
+        confirm = page.get_by_role("button", name="Reindex with this encoder and move docs")
         expect(confirm).to_be_visible(timeout=400_000)
         confirm.click()
-        expect(page.get_by_text("and the alias docs means it now")).to_be_visible(timeout=200_000)
+        expect(page.get_by_text("and the alias docs now points to it")).to_be_visible(
+            timeout=200_000
+        )
         aliases = demo.get("/v1/aliases").json()["aliases"]
         live = next(one["collection"] for one in aliases if one["alias"] == "docs")
         assert live != "docstrings"
@@ -157,8 +159,8 @@ def test_from_judgements_to_a_new_encoder_behind_the_alias(
         shown.open(f"search?collection={live}&q=nearest+neighbours+of+points")
         expect(page.locator(".hit").first).to_be_visible()
         shown.open("judging?collection=docstrings&mode=retrain")
-        page.get_by_role("button", name="Take it back").click()
-        expect(page.get_by_text("The alias docs means docstrings again")).to_be_visible()
+        page.get_by_role("button", name="Move the alias back").click()
+        expect(page.get_by_text("The alias docs points to docstrings again")).to_be_visible()
         shown.check()
 
 
@@ -176,7 +178,7 @@ def label_one(page: Page, client: httpx.Client) -> None:
         known.first.click()
     else:
         page.get_by_label("Another label").fill(label)
-        page.get_by_role("button", name="Label it so").click()
+        page.get_by_role("button", name="Use this label").click()
     expect(subject).not_to_have_attribute("data-document", id_, timeout=120_000)
 
 

@@ -51,7 +51,7 @@ function KeyDialog({ reason, onKey }) {
   return html`<main class="gate">
     <form onSubmit=${submit} class="panel">
       <h1>hummingbit</h1>
-      <p>This service asks for a key. It stays in this tab and is forgotten when the tab closes.</p>
+      <p>This service requires a key. The key stays in this tab and is forgotten when the tab closes.</p>
       ${reason && html`<p class="note bad" role="alert">${reason}</p>`}
       <${Field} label="Key">
         <input type="password" autocomplete="off" autofocus value=${typed} onInput=${(event) => setTyped(event.currentTarget.value)} />

@@ -25,7 +25,7 @@ export function BitGrid({ code, differing, cell = 6 }) {
   const listed = differing.slice(0, 24).join(", ") + (differing.length > 24 ? ", …" : "");
   const title = differing.length
     ? `${differing.length} of ${bits.length} bits differ: ${listed}`
-    : `No bit of ${bits.length} differs`;
+    : `None of the ${bits.length} bits differs`;
   return html`<svg class="bits" role="img" aria-label=${title} width=${width * cell} height=${rows * cell} viewBox=${`0 0 ${width * cell} ${rows * cell}`}>
     <title>${title}</title>
     ${Object.entries(paths).map(([kind, path]) => path && html`<path class=${kind} d=${path} />`)}

@@ -19,18 +19,18 @@ function Changes({ one, other, gate, onGate }) {
     { title: "Difference", number: true, show: (change) => html`<b>${signed(change.difference)}</b>` },
     { title: "95 % interval", number: true, show: (change) => `${signed(change.interval[0])} to ${signed(change.interval[1])}` },
     { title: "p, after Holm", number: true, show: (change) => figure(change.adjusted, 4) },
-    { title: "", show: (change) => html`<${Tag} kind=${change.adjusted > 0.05 ? "" : change.difference > 0 ? "good" : "bad"}>${change.adjusted > 0.05 ? "no difference shown" : change.difference > 0 ? "better" : "worse"}<//>` },
+    { title: "", show: (change) => html`<${Tag} kind=${change.adjusted > 0.05 ? "" : change.difference > 0 ? "good" : "bad"}>${change.adjusted > 0.05 ? "not significant" : change.difference > 0 ? "better" : "worse"}<//>` },
   ];
-  return html`<${Panel} title="What changed" what="As served, over the queries that both have; intervals by the bootstrap, p by a paired permutation test.">
+  return html`<${Panel} title="What changed" what="As served, over the queries that both reports have. Intervals are bootstrapped; p-values are from a paired permutation test.">
     ${data && html`<${Table} label="Changes" columns=${columns} rows=${data.changes} keyOf=${(change) => change.metric} />`}
     <div class="inside stack">
       ${!data && !error && html`<${Waiting} what="Comparing" />`}
       <${Failure} error=${error} />
       ${data?.notes.map((note) => html`<${Note} kind="warn">${note}<//>`)}
       ${data?.gate.map((result) => html`<${Note} kind=${result.status === "passed" ? "good" : result.status === "warned" ? "warn" : "bad"}><b>${result.status}</b> ${result.sentence}<//>`)}
-      <details open=${gate !== ""}><summary>Hold it to a gate</summary>
+      <details open=${gate !== ""}><summary>Check against a gate</summary>
         <form class="stack" onSubmit=${(event) => { event.preventDefault(); onGate(typed); }}>
-          <${Field} label="Gate" hint="in TOML, as hummingbit evaluate reads it">
+          <${Field} label="Gate" hint="TOML, as for hummingbit evaluate --gate">
             <textarea class="mono" rows="4" spellcheck=${false} value=${typed} placeholder=${`[metrics."${one.report.metrics[0].name}"]\nmin = 0.6\nmax_drop = 0.01`} onInput=${(event) => setTyped(event.currentTarget.value)}></textarea><//>
           <div><button class="button small" type="submit">Apply the gate</button></div>
         </form></details>
@@ -80,7 +80,7 @@ async function firstAnswers(run, id, query) {
 function Answers({ title, documents }) {
   return html`<${Panel} title=${title}>
     <ul class="documents" tabindex="0" aria-label=${`Answers of ${title}`}>${documents.map((one) => html`<li key=${one.id}><span class="id">${one.id}</span> <span class="what">${short(String(one.payload.label ?? one.payload.labels ?? ""), 60)}</span><div>${one.text ? short(one.text, 160) : ""}</div></li>`)}</ul>
-    ${!documents.length && html`<p class="nothing">The report keeps no answers to this query.</p>`}<//>`;
+    ${!documents.length && html`<p class="nothing">The report has no answers to this query.</p>`}<//>`;
 }
 
 function Drill({ one, other, id, nameOf }) {
@@ -118,10 +118,10 @@ function Queries({ one, other, nameOf }) {
   return html`<${Panel} title="Query by query" what="Tie-averaged.">
       <div class="inside stack">
         <div class="row"><${Field} label="Metric"><${Select} value=${metric} options=${shared} onChange=${setMetric} /><//>
-          <${Field} label="First"><${Select} value=${from} options=${[["losses", "the largest losses"], ["wins", "the largest wins"]]} onChange=${setFrom} /><//></div>
+          <${Field} label="Order"><${Select} value=${from} options=${[["losses", "largest losses first"], ["wins", "largest wins first"]]} onChange=${setFrom} /><//></div>
         <${Balance} rows=${rows} />
       </div>
-      <${Table} label="Queries" columns=${columns} rows=${listed} keyOf=${(row) => row.id} marked=${(row) => row.id === id} empty="The two have no query in common." />
+      <${Table} label="Queries" columns=${columns} rows=${listed} keyOf=${(row) => row.id} marked=${(row) => row.id === id} empty="The reports have no query in common." />
       ${shown < rows.length && html`<div class="inside"><${Button} kind="small" onClick=${() => setShown(shown + PAGE)}>Show more of ${count(rows.length)}<//></div>`}
     <//>
     ${id !== null && html`<${Drill} key=${id} one=${one} other=${other} id=${id} nameOf=${nameOf} />`}`;

@@ -4,7 +4,7 @@ import { Button, Select, useId } from "./parts.js";
 
 const CONDITIONS = [
   ["eq", "is"], ["ne", "is not"], ["in", "is one of"], ["gt", ">"], ["gte", "≥"], ["lt", "<"], ["lte", "≤"],
-  ["exists", "exists"], ["missing", "is absent"],
+  ["exists", "exists"], ["missing", "does not exist"],
 ];
 export const NEW_ROW = { field: "", condition: "eq", value: "" };
 
@@ -61,7 +61,7 @@ export function FilterBuilder({ rows, all, fields, onRows, onAll }) {
     )}
     <div class="row">
       <${Button} kind="small" onClick=${() => onRows([...rows, { ...NEW_ROW }])}>Add a condition<//>
-      ${rows.length > 1 && html`<label class="check"><input type="checkbox" checked=${all} onChange=${(event) => onAll(event.currentTarget.checked)} /> all must hold</label>`}
+      ${rows.length > 1 && html`<label class="check"><input type="checkbox" checked=${all} onChange=${(event) => onAll(event.currentTarget.checked)} /> match all conditions</label>`}
     </div>
   </fieldset>`;
 }

@@ -27,10 +27,10 @@ export function Payload({ payload, most = 5 }) {
 
 function Moved({ before, at }) {
   if (before === undefined) return null;
-  if (before === null) return html`<span class="moved new">only here</span>`;
+  if (before === null) return html`<span class="moved new">not in the other list</span>`;
   const by = before - at;
-  if (!by) return html`<span class="moved">same place</span>`;
-  return html`<span class=${`moved ${by > 0 ? "up" : "down"}`}>${by > 0 ? "▲" : "▼"} ${Math.abs(by)}, there ${before + 1}</span>`;
+  if (!by) return html`<span class="moved">same rank</span>`;
+  return html`<span class=${`moved ${by > 0 ? "up" : "down"}`}>${by > 0 ? "▲" : "▼"} ${Math.abs(by)}, rank ${before + 1} in the other list</span>`;
 }
 
 export function Hits({ answer, other, onSimilar }) {
@@ -56,40 +56,40 @@ export function Hits({ answer, other, onSimilar }) {
   </ol>`;
 }
 
-/** How two lists differ, in a sentence. */
+/** A sentence on how two lists of hits differ. */
 export function moves(one, other) {
   const otherRanks = new Map(other.hits.map((hit, at) => [hit.id, at]));
   const both = one.hits.filter((hit) => otherRanks.has(hit.id));
   const shifts = one.hits.flatMap((hit, at) => (otherRanks.has(hit.id) ? [Math.abs(otherRanks.get(hit.id) - at)] : []));
   const moved = shifts.filter(Boolean).length;
   const mean = shifts.length ? shifts.reduce((sum, by) => sum + by, 0) / shifts.length : 0;
-  const common = `${both.length} of ${one.hits.length} hits on the left are on the right too`;
-  return moved ? `${common}; ${plural(moved, "of them moved", "of them moved")}, by ${mean.toFixed(1)} places on average.` : `${common}, in the same places.`;
+  const common = `${both.length} of ${one.hits.length} hits on the left are also on the right`;
+  return moved ? `${common}; ${count(moved)} of them have another rank, ${mean.toFixed(1)} higher or lower on average.` : `${common}, at the same ranks.`;
 }
 
 export function QueryDetails({ answer }) {
   const terms = answer.query_terms ?? [];
   const most = Math.max(1e-9, ...terms.map((one) => one.influence));
-  return html`<${Panel} title="What the query became" what=${
-    terms.length ? "Terms by influence: how far the probabilities of the bits move without the term." : null
+  return html`<${Panel} title="How the query was encoded" what=${
+    terms.length ? "Terms by influence: how much the probabilities of the bits change without the term." : null
   }>
     <div class="inside stack">
       ${answer.recognized_terms === 0 &&
-      html`<${Note} kind="warn">The encoder knows none of these words, so codes find nothing. Words that the collection's texts hold can still be found with the ranking bm25.<//>`}
+      html`<${Note} kind="warn">The encoder knows none of these words, so codes find nothing. The ranking bm25 can still find documents that contain them.<//>`}
       ${answer.corrected?.length > 0 &&
-      html`<${Note}>Searched for ${answer.corrected.map(([from, to], at) => html`${at > 0 && ", "}<b>${to}</b> in place of <b>${from}</b>`)}.<//>`}
+      html`<${Note}>Searched for ${answer.corrected.map(([from, to], at) => html`${at > 0 && ", "}<b>${to}</b> instead of <b>${from}</b>`)}.<//>`}
       ${terms.length > 0 &&
       html`<div class="terms">${terms.slice(0, 14).map(
         (one) => html`<div class="term">
           <span class="break">${one.term}</span>
           <span class="bar"><svg viewBox="0 0 100 7" preserveAspectRatio="none" aria-hidden="true"><rect width=${(100 * one.influence) / most} height="7" /></svg></span>
-          <span title=${one.flipped_bits.length ? `Bits ${one.flipped_bits.join(", ")}` : "No bit would flip"}>${plural(one.flipped_bits.length, "bit")}</span>
+          <span title=${one.flipped_bits.length ? `Without this term, these bits change: ${one.flipped_bits.join(", ")}` : "Without this term, no bit changes"}>${plural(one.flipped_bits.length, "bit")}</span>
         </div>`,
       )}</div>`}
-      ${answer.query_code && html`<div><p class="what">Its code</p><${BitGrid} code=${answer.query_code} differing=${[]} cell=${8} /></div>`}
+      ${answer.query_code && html`<div><p class="what">Code of the query</p><${BitGrid} code=${answer.query_code} differing=${[]} cell=${8} /></div>`}
       <dl class="facts">
-        ${answer.recognized_terms != null && html`<div><dt>Known terms</dt><dd>${count(answer.recognized_terms)}</dd></div>`}
-        <div><dt>Took</dt><dd>${answer.took_ms.toFixed(1)} <small>ms</small></dd></div>
+        ${answer.recognized_terms != null && html`<div><dt>Recognised terms</dt><dd>${count(answer.recognized_terms)}</dd></div>`}
+        <div><dt>Time</dt><dd>${answer.took_ms.toFixed(1)} <small>ms</small></dd></div>
         <div><dt>Generation</dt><dd>${count(answer.generation)}</dd></div>
         <div><dt>Ranking</dt><dd>${answer.ranking}</dd></div>
         ${answer.rescored_by && html`<div><dt>Rescored by</dt><dd>${answer.rescored_by}</dd></div>`}

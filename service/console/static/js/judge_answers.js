@@ -1,14 +1,14 @@
 // Judgements of answers: the pooled hits of all rankings, the most informative first.
 import { html, useState } from "./lib.js";
 import { get, of, put } from "./api.js";
-import { plural } from "./format.js";
+import { count, plural } from "./format.js";
 import { Payload } from "./hits.js";
-import { tidy, unlabelled } from "./judge_documents.js";
+import { statsAreDue, tidy, unlabelled } from "./judge_documents.js";
 import { useKeys } from "./keys.js";
 import { Button, Failure, Field, Note, Panel, Select } from "./parts.js";
 
-const GRADES = [[0, "Not relevant"], [1, "Related"], [2, "Relevant"], [3, "Just what was asked"]];
-const METHODS = [["ap-prior", "weighs most in average precision"], ["difference", "the rankings disagree most"], ["depth-k", "best rank of any"]];
+const GRADES = [[0, "Not relevant"], [1, "Related"], [2, "Relevant"], [3, "Exact answer"]];
+const METHODS = [["ap-prior", "largest weight in average precision"], ["difference", "largest disagreement of rankings"], ["depth-k", "best rank in any ranking"]];
 
 export function AnswerJudge({ collection, who, can, onChanged }) {
   const [query, setQuery] = useState("");
@@ -44,7 +44,7 @@ export function AnswerJudge({ collection, who, can, onChanged }) {
       await write(current.id, grade);
       setJudged((before) => [{ at, id: current.id, grade }, ...before]);
       setAt(at + 1);
-      if (!judged.length || (judged.length + 1) % 5 === 0 || at + 1 === pool.documents.length) onChanged();
+      if (statsAreDue(judged.length) || at + 1 === pool.documents.length) onChanged();
     } catch (problem) {
       setError(problem);
     }
@@ -65,17 +65,17 @@ export function AnswerJudge({ collection, who, can, onChanged }) {
   };
   useKeys({ ...Object.fromEntries(GRADES.map(([grade], place) => [String(place + 1), () => judge(grade)])), s: () => current && setAt(at + 1), u: undo });
   return html`
-    <${Panel} title="Does it answer the query?" what="The first hits of all rankings are pooled, so no ranking judges itself.">
+    <${Panel} title="Does it answer the query?" what="The first hits of all rankings are pooled, so that no ranking is favoured.">
       <div class="inside stack">
         <form class="row" onSubmit=${fetchPool}>
           <${Field} label="Query"><input type="search" size="36" value=${query} onInput=${(event) => setQuery(event.currentTarget.value)} /><//>
-          <${Field} label="What comes first"><${Select} value=${method} options=${METHODS} onChange=${setMethod} /><//>
+          <${Field} label="Order"><${Select} value=${method} options=${METHODS} onChange=${setMethod} /><//>
           <button class="button primary" type="submit" disabled=${!query.trim() || busy}>Pool the answers</button>
         </form>
         <${Failure} error=${error} />
-        ${!writes && html`<${Note}>The key may look and not judge.<//>`}
-        ${pool && html`<p class="what">${plural(pool.documents.length, "answer")} to judge; ${plural(pool.judged, "answer")} judged before. ${at} of them done in this sitting.</p>`}
-        ${pool && !current && html`<${Note} kind="good">All pooled answers of this query are judged.<//>`}
+        ${!writes && html`<${Note}>This key may read but not judge.<//>`}
+        ${pool && html`<p class="what">${count(at)} of ${plural(pool.documents.length, "answer")} done; ${count(pool.judged)} were judged earlier.</p>`}
+        ${pool && !current && html`<${Note} kind="good">No answers to this query are left to judge.<//>`}
         ${current && html`
           <progress max=${pool.documents.length} value=${at} aria-label="Judged answers"></progress>
           <div class="row"><b class="break">${current.id}</b> <${Payload} payload=${unlabelled(current.payload)} />
@@ -83,7 +83,7 @@ export function AnswerJudge({ collection, who, can, onChanged }) {
           <div class="subject" tabindex="0" role="group" aria-label="Text of the answer">${current.text ? tidy(current.text) : "This document has no text."}</div>
           ${writes && html`<div class="row">${GRADES.map(([grade, name], place) => html`<${Button} disabled=${busy} onClick=${() => judge(grade)}><kbd>${place + 1}</kbd> ${name}<//>`)}
             <${Button} onClick=${() => setAt(at + 1)}><kbd>s</kbd> Skip<//><${Button} disabled=${!judged.length || busy} onClick=${undo}><kbd>u</kbd> Undo<//></div>`}`}
-        <p class="visually-hidden" role="status">${judged[0] ? `${judged[0].id} is judged ${judged[0].grade}` : ""}</p>
+        <p class="visually-hidden" role="status">${judged[0] ? `${judged[0].id} has the grade ${judged[0].grade}` : ""}</p>
       </div>
     <//>`;
 }

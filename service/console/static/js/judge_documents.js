@@ -1,7 +1,7 @@
 // Labels of documents, one at a time, the most useful first.
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { get, of, put } from "./api.js";
-import { percent, plural } from "./format.js";
+import { count, percent, plural } from "./format.js";
 import { Payload } from "./hits.js";
 import { useKeys } from "./keys.js";
 import { Button, Failure, Field, Note, Panel, Select, Waiting } from "./parts.js";
@@ -9,13 +9,16 @@ import { Button, Failure, Field, Note, Panel, Select, Waiting } from "./parts.js
 const AHEAD = 12;
 const LOW = 4;
 const METHODS = [
-  ["tcm", "typical first, then unsure"], ["margin", "smallest margin"], ["cluster-margin", "smallest margin, by clusters"],
-  ["entropy", "least certain"], ["badge", "uncertain and unlike"], ["typiclust", "typical of clusters"], ["herding", "near many that are unsure"],
-  ["core-set", "farthest from labels"], ["random", "at random"], ["second-opinion", "second opinion"],
+  ["tcm", "typical first, then uncertain"], ["margin", "smallest margin"], ["cluster-margin", "smallest margin, spread over clusters"],
+  ["entropy", "least certain"], ["badge", "uncertain and diverse"], ["typiclust", "typical of clusters"], ["herding", "close to many uncertain ones"],
+  ["core-set", "farthest from labelled ones"], ["random", "random"], ["second-opinion", "second opinion"],
 ];
 
 /** A text without empty lines around it, and at most one at a time within it. */
 export const tidy = (text) => text.trim().replace(/\n\s*\n\s*\n/g, "\n\n");
+
+/** Whether the statistics are read again after one more record: after the first and every fifth one. */
+export const statsAreDue = (written) => written === 0 || (written + 1) % 5 === 0;
 
 /** A payload without its labels, which must not influence a judge. */
 export const unlabelled = ({ label, labels, ...rest }) => rest;
@@ -75,7 +78,7 @@ export function DocumentJudge({ collection, who, field, can, onChanged }) {
       await put(`${of(collection)}/labels`, { labels: [{ id: current.id, labels, ...(who && { who }) }] });
       setPast((before) => [{ document: current, labels }, ...before]);
       next();
-      if (!past.length || (past.length + 1) % 5 === 0) onChanged();
+      if (statsAreDue(past.length)) onChanged();
     } catch (problem) {
       setError(problem);
     }
@@ -110,25 +113,25 @@ export function DocumentJudge({ collection, who, field, can, onChanged }) {
     saveLabels([name]);
   };
   return html`
-    <${Panel} title=${past.length ? `${plural(past.length, "document")} labelled in this sitting` : "What is this document?"}
-      actions=${html`<${Field} label="What comes next" class="inline"><${Select} value=${method} options=${METHODS} onChange=${setMethod} /><//>`}>
+    <${Panel} title=${past.length ? `${plural(past.length, "document")} labelled in this session` : "Which label fits this document?"}
+      actions=${html`<${Field} label="Order" class="inline"><${Select} value=${method} options=${METHODS} onChange=${setMethod} /><//>`}>
       <div class="inside stack">
         <${Failure} error=${error} />
-        ${!writes && html`<${Note}>The key may look and not label.<//>`}
-        ${!queue && html`<${Waiting} what="Choosing what to label" />`}
-        ${queue && !current && !error && html`<${Note}>Nothing is left to suggest by this method.<//>`}
+        ${!writes && html`<${Note}>This key may read but not label.<//>`}
+        ${!queue && html`<${Waiting} what="Choosing documents to label" />`}
+        ${queue && !current && !error && html`<${Note}>This method suggests no more documents.<//>`}
         ${current && html`
           <div class="row"><b class="break">${current.id}</b> <${Payload} payload=${unlabelled(current.payload)} />
-            <span class="what">${current.bucket > 1 ? `${plural(current.bucket, "document")} have its code` : "its code is its own"}</span></div>
+            <span class="what">${current.bucket > 1 ? `${count(current.bucket)} documents have this code` : "no other document has this code"}</span></div>
           <div class="subject" tabindex="0" aria-label="Text of the document" role="group" data-document=${current.id}>${current.text ? tidy(current.text) : "This document has no text."}</div>
           ${writes && html`<${Choices} document=${current} choices=${choices} onChoose=${(name) => saveLabels([name])} disabled=${busy} />
             <form class="row" onSubmit=${add}><input aria-label="Another label" placeholder="Another label" maxlength="200" value=${newLabel} onInput=${(event) => setNewLabel(event.currentTarget.value)} />
-              <button class="button" type="submit" disabled=${!newLabel.trim() || busy}>Label it so</button>
+              <button class="button" type="submit" disabled=${!newLabel.trim() || busy}>Use this label</button>
               <${Button} onClick=${() => saveLabels([])} disabled=${busy}><kbd>0</kbd> None fits<//>
               <${Button} onClick=${next}><kbd>s</kbd> Skip<//>
               <${Button} onClick=${undo} disabled=${!past.length || busy}><kbd>u</kbd> Undo<//></form>`}`}
         <p class="visually-hidden" role="status">${past[0] ? `${past[0].document.id} is labelled ${past[0].labels.join(", ") || "none"}` : ""}</p>
       </div>
     <//>
-    ${past.length > 0 && html`<${Panel} title="Just said"><ul class="documents" tabindex="0" aria-label="Just said">${past.slice(0, 20).map((one) => html`<li key=${one.document.id}><span class="id">${one.document.id}</span> ${one.labels.join(", ") || "none fits"}</li>`)}</ul><//>`}`;
+    ${past.length > 0 && html`<${Panel} title="Latest labels"><ul class="documents" tabindex="0" aria-label="Latest labels">${past.slice(0, 20).map((one) => html`<li key=${one.document.id}><span class="id">${one.document.id}</span> ${one.labels.join(", ") || "none fits"}</li>`)}</ul><//>`}`;
 }

@@ -173,17 +173,17 @@ export function MapView({ points, labels, by, only, selected, rings, cross, onSe
   };
   return html`<div class="panel canvas">
     <canvas ref=${canvas} tabindex="0" role="img" style=${{ cursor: mode === "lasso" ? "crosshair" : "grab" }}
-      aria-label=${`${count(points.count)} distinct codes in the plane. Arrow keys move, plus and minus zoom, 0 shows all.`}
+      aria-label=${`Map of ${count(points.count)} distinct codes. The arrow keys move it, plus and minus zoom, 0 shows all codes.`}
       onPointerDown=${down} onPointerMove=${move} onPointerUp=${up} onPointerLeave=${() => setTip(null)} onKeyDown=${key}></canvas>
     <div class="tools">
-      <div class="segments" role="group" aria-label="What dragging does">
+      <div class="segments" role="group" aria-label="Effect of dragging">
         <button type="button" aria-pressed=${String(mode === "move")} onClick=${() => setMode("move")}>Move</button>
         <button type="button" aria-pressed=${String(mode === "lasso")} onClick=${() => setMode("lasso")}>Lasso</button>
       </div>
       <${Button} kind="small" aria-label="Zoom in" onClick=${() => zoom(1.5)}>+<//>
       <${Button} kind="small" aria-label="Zoom out" onClick=${() => zoom(1 / 1.5)}>−<//>
       <${Button} kind="small" onClick=${fit}>Show all<//>
-      <${Button} kind="small" onClick=${inView}>Select what is in view<//>
+      <${Button} kind="small" onClick=${inView}>Select all in view<//>
     </div>
     ${tip &&
     html`<div class="tip" style=${{ left: `${Math.max(0, Math.min(tip.left + 14, canvas.current.clientWidth - 220))}px`, top: `${Math.min(tip.top + 14, canvas.current.clientHeight - 60)}px` }}>

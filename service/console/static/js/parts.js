@@ -44,6 +44,9 @@ export const Waiting = ({ what = "Loading" }) =>
 export const Empty = ({ title, children }) =>
   html`<div class="empty"><h3>${title}</h3><p>${children}</p></div>`;
 
+export const NoCollection = () =>
+  html`<${Empty} title="No collection yet"><code>hummingbit index build</code> creates one from your documents.<//>`;
+
 export function Field({ label, hint, children, class: name }) {
   return html`<label class=${classes("field", name)}>
     <span class="label">${label}${hint && html`<span class="hint"> ${hint}</span>`}</span>
@@ -94,7 +97,7 @@ export function Panel({ title, what, actions, children, class: name }) {
 }
 
 /** A table that scrolls within itself. A column is {name, title, number, show(row)}. */
-export function Table({ label, columns, rows, keyOf, empty = "Nothing here yet.", onRow, marked }) {
+export function Table({ label, columns, rows, keyOf, empty = "Nothing yet.", onRow, marked }) {
   if (!rows.length) return html`<p class="nothing">${empty}</p>`;
   return html`<div class="scroll" tabindex="0" role="group" aria-label=${label}>
     <table>

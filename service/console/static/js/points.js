@@ -101,8 +101,8 @@ export function labelLegend(labels, colours) {
 export function scaleOf(points, described, by) {
   if (by === "purity")
     return { what: "Share of a code's labelled documents that have its label", ticks: ["0 %", "50 %", "100 %"], grey: "no document has a label" };
-  if (by === "age") return { what: "When a code's documents were inserted", ticks: ["first", "half way", "last"] };
-  if (by === "documents") return { what: "Documents of a code", ticks: ["1", "32", "1,024 or more"] };
+  if (by === "age") return { what: "When a code's documents were inserted", ticks: ["first", "middle", "last"] };
+  if (by === "documents") return { what: "Documents per code", ticks: ["1", "32", "1,024 or more"] };
   const { field, kind, start, end, least, most, documents } = described.time;
   const [from, to] = [start, end].map((value) => (kind === "date" ? Date.parse(value) : value));
   const half = from / 2 + to / 2;

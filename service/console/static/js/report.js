@@ -17,7 +17,8 @@ function Figures({ report }) {
     { title: "Best and worst order of ties", number: true, show: (one) => one.worst == null ? "–" : `${figure(one.worst)} – ${figure(one.best)}` },
     { title: "Classifier baseline", number: true, show: (one) => figure(report.classifier_baseline?.find((other) => other.name === one.name)?.expected) },
   ];
-  return html`<${Table} label="Figures" columns=${columns} rows=${report.metrics} keyOf=${(one) => one.name} />`;
+  return html`<${Table} label="Figures" columns=${columns} rows=${report.metrics} keyOf=${(one) => one.name} />
+    ${report.metrics.some((one) => one.name.startsWith("mAP")) && html`<p class="nothing">mAP@k averages P@i over the relevant documents found in the list; mAP-trec divides by all relevant documents; mAP-11pt averages the precision at eleven recalls.</p>`}`;
 }
 
 function Save({ run }) {
@@ -37,7 +38,7 @@ function Save({ run }) {
 
 function Curve({ precision }) {
   const points = precision.k.map((k, at) => [k, precision.expected[at], precision.worst[at], precision.best[at]]);
-  return html`<${Panel} title="Precision over the length of the list" what="Tie-averaged; the band is what the order of ties could make of it. Good codes fall late.">
+  return html`<${Panel} title="Precision by length of the list" what="Tie-averaged. The band lies between the worst and the best order of ties. With good codes, precision stays high as k grows.">
     <div class="inside"><${Lines} label="Mean precision at k" log=${true} most=${1} xLabel="k" series=${[{ name: "P@k", points }]} /></div><//>`;
 }
 
@@ -45,13 +46,13 @@ function Distances({ shape }) {
   const sum = (values) => values.reduce((total, one) => total + one, 0) || 1;
   const last = Math.max(1, shape.others.findLastIndex((value) => value > 0), shape.relevant.findLastIndex((value) => value > 0));
   const share = (values) => values.slice(0, last + 1).map((value, at) => [at, value / sum(values)]);
-  return html`<${Panel} title="Pairs by distance" what="Relevant pairs should lie to the left of the others: the less the two overlap, the better the codes part them.">
+  return html`<${Panel} title="Pairs by distance" what="Relevant pairs should lie to the left of the others. The less the two overlap, the better the codes separate them.">
     <div class="inside stack"><${Lines} label="Share of relevant and other pairs at each Hamming distance" xLabel="Hamming distance" series=${[{ name: "relevant", points: share(shape.relevant) }, { name: "others", points: share(shape.others) }]} />
       <${Legend} names=${["relevant", "others"]} /></div><//>`;
 }
 
 function Worst({ report }) {
-  return html`<${Panel} title="Worst queries" what=${`The lowest ${report.metrics[0].name}, and what each found first.`}>
+  return html`<${Panel} title="Worst queries" what=${`The queries with the lowest ${report.metrics[0].name}, and their first hits.`}>
     ${report.worst_queries.map((query) => html`<details class="cluster" key=${query.id}>
       <summary><b class="break">${query.id}</b> ${query.labels.join(", ")} · ${figure(query.value)} · ${short(query.text, 110)}</summary>
       <ol>${query.hits.map((hit) => html`<li key=${hit.id}><span>${hit.relevant ? "✓" : "✗"}</span><div><b class="break">${hit.id}</b> <span class="what">${hit.labels.join(", ")} · ${plural(hit.distance, "bit")}</span></div><p>${short(hit.text, 160)}</p></li>`)}</ol>
@@ -68,14 +69,14 @@ function Classes({ report }) {
     { title: name, number: true, show: (one) => figure(one.expected[name]) },
   ];
   const rows = [...report.classes].sort((a, b) => (a.expected[name] ?? 0) - (b.expected[name] ?? 0)).slice(0, 100);
-  return html`<${Panel} title="Classes" what="The worst first."><${Table} label="Classes" columns=${columns} rows=${rows} keyOf=${(one) => one.label} /><//>`;
+  return html`<${Panel} title="Classes" what="Worst first."><${Table} label="Classes" columns=${columns} rows=${rows} keyOf=${(one) => one.label} /><//>`;
 }
 
 export function Report({ run }) {
   const { report } = run;
   const gate = report.gate ?? [];
   return html`
-    <${Panel} title=${report.subject.name} what=${`${plural(report.queries, "query", "queries")} against ${plural(report.subject.documents, "document")}, generation ${count(report.subject.generation)}. Relevant by ${report.relevance}.`} actions=${html`<${Save} run=${run} />`}>
+    <${Panel} title=${report.subject.name} what=${`${plural(report.queries, "query", "queries")} against ${plural(report.subject.documents, "document")}, generation ${count(report.subject.generation)}. Relevance: ${report.relevance}.`} actions=${html`<${Save} run=${run} />`}>
       <${Figures} report=${report} />
       ${gate.length > 0 && html`<div class="inside">${gate.map((one) => html`<${Note} kind=${one.status === "passed" ? "good" : "bad"}>${one.sentence}<//>`)}</div>`}
       ${report.notes.length > 0 && html`<div class="inside stack">${report.notes.map((note) => html`<${Note} kind="warn">${note}<//>`)}</div>`}
@@ -103,14 +104,14 @@ export function Supervision({ runs }) {
   }
   const series = [...groups].map(([name, points]) => ({ name, points: points.sort((a, b) => a[0] - b[0]) })).slice(0, 3);
   const columns = [
-    { title: "Labels shown", number: true, show: (one) => count(one.n) },
+    { title: "Labels trained on", number: true, show: (one) => count(one.n) },
     { title: "Collection", class: "wide", show: (one) => one.collection },
     { title: "Figure, tie-averaged", number: true, show: (one) => `${one.metric} ${figure(one.point[1])}` },
   ];
-  return html`<${Panel} title="The curve over supervision" what="Evaluations by how many labels the encoder was shown. Where the curve flattens, more labels no longer pay off.">
+  return html`<${Panel} title="Quality by number of labels" what="Each point is an evaluation, at the number of labels that its encoder was trained on. Where the curve is flat, more labels do not help.">
     ${series.length
-      ? html`<div class="inside stack"><${Lines} label="The first metric of each evaluation over the labels that its encoder was shown" series=${series} xLabel="labels shown" log=${true} /><${Legend} names=${series.map((one) => one.name)} /></div>
+      ? html`<div class="inside stack"><${Lines} label="The first metric of each evaluation, by the number of labels that its encoder was trained on" series=${series} xLabel="labels trained on" log=${true} /><${Legend} names=${series.map((one) => one.name)} /></div>
         <${Table} label="Evaluations by labels" columns=${columns} rows=${[...measured].sort((a, b) => a.n - b.n)} />`
-      : html`<p class="nothing">No report is of an encoder that records how many labels it was shown.</p>`}
+      : html`<p class="nothing">No encoder in these reports records how many labels it was trained on.</p>`}
   <//>`;
 }

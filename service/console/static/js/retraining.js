@@ -9,13 +9,13 @@ const KINDS = { "waiting for confirmation": "warn", refused: "bad", live: "good"
 
 function Trial({ trial }) {
   const columns = [
-    { title: "On held-out labels", class: "name", show: ([name]) => name },
+    { title: "Metric", class: "name", show: ([name]) => name },
     { title: "In use", number: true, show: ([name]) => figure(trial.current[name]) },
     { title: "New", number: true, show: ([name]) => html`<b>${figure(trial.candidate[name])}</b>` },
     { title: "Difference", number: true, show: ([name]) => signed(trial.candidate[name] - trial.current[name]) },
   ];
   return html`<${Table} label="Figures of the trial" columns=${columns} rows=${Object.entries(trial.candidate)} keyOf=${([name]) => name} />
-    <p class="nothing">${plural(trial.queries, "query", "queries")} with labels held out, tie-averaged, p ${figure(trial.p_value, 3)}. The gate asks for ${signed(trial.min_gain)} and ${trial.passed ? "passes" : "fails"}.</p>`;
+    <p class="nothing">Tie-averaged over ${plural(trial.queries, "query", "queries")} whose labels were held out; p = ${figure(trial.p_value, 3)}. The gate requires a gain of ${signed(trial.min_gain)} in mAP@100: ${trial.passed ? "passed" : "failed"}.</p>`;
 }
 
 function Outcome({ job, onDone, reload }) {
@@ -23,7 +23,7 @@ function Outcome({ job, onDone, reload }) {
   const [done, setDone] = useState(null);
   const { result } = job;
   const { busy, job: now, error, run } = useJob(() => {
-    setDone(`Collection ${result.into} is complete${result.alias ? `, and the alias ${result.alias} means it now` : ""}.`);
+    setDone(`Collection ${result.into} is complete${result.alias ? `, and the alias ${result.alias} now points to it` : ""}.`);
     onDone();
     reload();
   });
@@ -35,7 +35,7 @@ function Outcome({ job, onDone, reload }) {
     setProblem(null);
     try {
       const { alias, collection } = await post(`v1/jobs/${job.id}/take-back`);
-      setDone(`The alias ${alias} means ${collection} again.`);
+      setDone(`The alias ${alias} points to ${collection} again.`);
       onDone();
     } catch (found) {
       setProblem(found);
@@ -49,8 +49,8 @@ function Outcome({ job, onDone, reload }) {
       ${done && html`<${Note} kind="good">${done}<//>`}
       ${now && html`<${Progress} job=${now} />`}
       <div class="actions">
-        ${result.state === "waiting for confirmation" && !busy && html`<${Button} kind="primary" onClick=${confirm}>Reindex with it${result.alias ? ` and move ${result.alias}` : ""}<//>`}
-        ${result.alias && result.state !== "refused" && html`<${Button} onClick=${takeBack}>Take it back<//>`}
+        ${result.state === "waiting for confirmation" && !busy && html`<${Button} kind="primary" onClick=${confirm}>Reindex with this encoder${result.alias ? ` and move ${result.alias}` : ""}<//>`}
+        ${result.alias && result.state !== "refused" && html`<${Button} onClick=${takeBack}>Move the alias back<//>`}
       </div>
     </div><//>`;
 }
@@ -75,12 +75,12 @@ export function Retraining({ collection, field, onChanged, stats }) {
   };
   const finished = (runs.data ?? []).filter((one) => one.state === "done");
   return html`
-    <${Panel} title="A better encoder from these labels" what="A process of its own trains on the labels; some are held out. If the new encoder finds better by them than the one in use, it waits for you. Searches go on throughout.">
+    <${Panel} title="Retrain on these labels" what="A separate process trains an encoder on the labels, of which it holds out some. If the new encoder scores better on these than the one in use, it waits for your confirmation. Searches continue throughout.">
       <form class="inside stack" onSubmit=${start}>
-        <p class="what">${stats ? `${count(stats.labelled)} documents are labelled by hand${field ? `, and the field ${field} counts for the others` : ""}.` : ""}</p>
+        <p class="what">${stats ? `${count(stats.labelled)} documents are labelled by hand.${field ? ` For the others, the field ${field} counts.` : ""}` : ""}</p>
         <div class="row">
           <${Field} label="Alias to move" hint="optional"><input size="14" disabled=${aliases.loading} value=${alias ?? known} onInput=${(event) => setAlias(event.currentTarget.value)} /><//>
-          <${Field} label="Least gain" hint="in mAP@100"><input type="number" step="any" min="-1" max="1" value=${gain} onInput=${(event) => setGain(event.currentTarget.value)} /><//>
+          <${Field} label="Minimum gain" hint="in mAP@100"><input type="number" step="any" min="-1" max="1" value=${gain} onInput=${(event) => setGain(event.currentTarget.value)} /><//>
           <${Field} label="Epochs" hint="optional"><input type="number" min="1" max="1000" value=${epochs} onInput=${(event) => setEpochs(event.currentTarget.value)} /><//>
           <button class="button primary" type="submit" disabled=${busy || aliases.loading}>Retrain</button>
           ${job && html`<${Progress} job=${job} />`}

@@ -77,12 +77,12 @@ export function Runner({ collection, limits, onDone }) {
     run(begin);
   };
   const read = async (event) => setLines((await event.currentTarget.files[0]?.text()) ?? "");
-  return html`<${Panel} title=${`Evaluate ${collection}`} what="Relevant is what shares a label with the query.">
+  return html`<${Panel} title=${`Evaluate ${collection}`} what="A document is relevant if it shares a label with the query.">
     <form class="inside stack" onSubmit=${start}>
-      <${Segments} label="Where the queries come from" value=${source} onChange=${setSource} options=${[["sample", "Documents of the collection"], ["file", "Queries of my own"]]} />
+      <${Segments} label="Source of the queries" value=${source} onChange=${setSource} options=${[["sample", "Documents of the collection"], ["file", "Your own queries"]]} />
       ${source === "file" && html`<${Field} label="JSON lines" hint="each with a text, vector or code, and a label or labels">
           <textarea rows="4" spellcheck=${false} value=${lines} onInput=${(event) => setLines(event.currentTarget.value)} placeholder='{"id": "q1", "text": "…", "label": "…"}'></textarea><//>
-        <${Field} label="Or a file of them"><input type="file" accept=".jsonl,.json,.txt" onChange=${read} /><//>`}
+        <${Field} label="Or a file"><input type="file" accept=".jsonl,.json,.txt" onChange=${read} /><//>`}
       <div class="row">
         <${Field} label="Label field"><input size="10" value=${field} onInput=${(event) => setField(event.currentTarget.value)} /><//>
         ${source === "sample" && html`<${Field} label="Queries"><input type="number" min="1" max=${limits.max_queries} value=${size} onInput=${(event) => setSize(event.currentTarget.value)} /><//>`}

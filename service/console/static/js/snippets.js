@@ -45,7 +45,7 @@ export function Snippets({ collection, body }) {
   return html`<${Panel} title="This search as code" actions=${html`<${Copy} text=${text} />`}>
     <div class="inside stack">
       <${Segments} label="Language" value=${language} options=${[["curl", "curl"], ["python", "Python"]]} onChange=${setLanguage} />
-      <pre class="code" tabindex="0" aria-label="The request">${text}</pre>
+      <pre class="code" tabindex="0" aria-label="Code of the request">${text}</pre>
     </div>
   <//>`;
 }

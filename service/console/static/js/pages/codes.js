@@ -3,35 +3,35 @@ import { html, useState } from "../lib.js";
 import { get, of } from "../api.js";
 import { Bars, Heat } from "../charts.js";
 import { count, figure, percent, plural } from "../format.js";
-import { CollectionPicker, Empty, Failure, Field, Panel, Table, Tag, Waiting, useLoaded } from "../parts.js";
+import { CollectionPicker, Empty, Failure, Field, NoCollection, Panel, Table, Tag, Waiting, useLoaded } from "../parts.js";
 
 const entropyOf = (share) =>
   share <= 0 || share >= 1 ? 0 : -share * Math.log2(share) - (1 - share) * Math.log2(1 - share);
 const range = (values) => [Math.min(...values), Math.max(...values)];
 
 function Verdict({ good, children }) {
-  return html`<p><${Tag} kind=${good ? "good" : "warn"}>${good ? "good" : "look closer"}<//> ${children}</p>`;
+  return html`<p><${Tag} kind=${good ? "good" : "warn"}>${good ? "good" : "check"}<//> ${children}</p>`;
 }
 
 function Balance({ codes }) {
   const dead = codes.ones.flatMap((share, at) => (share === 0 || share === 1 ? [at] : []));
   const [least, most] = range(codes.ones);
   const even = codes.ones.filter((share) => share >= 0.3 && share <= 0.7).length;
-  return html`<${Panel} title="Balance of bits" what="A bit tells most when it is 1 in half of the documents. A dead bit, always 0 or always 1, tells nothing.">
+  return html`<${Panel} title="Balance of bits" what="A bit carries most information if it is 1 in half of the documents. A dead bit is always 0 or always 1 and carries none.">
     <div class="inside stack">
       <${Bars} label=${`The share of documents in which each of ${codes.n_bits} bits is 1: from ${figure(least, 2)} to ${figure(most, 2)}`} values=${codes.ones} most=${1} line=${0.5}
         names=${codes.ones.map((_, at) => at)} xLabel="bit" kind=${(share) => (share === 0 || share === 1 ? "two" : "one")} tip=${(share, at) => `bit ${at}: 1 in ${percent(share)}`} />
-      <${Verdict} good=${!dead.length && even >= 0.7 * codes.n_bits}>${even} of ${codes.n_bits} bits are 1 in 30 to 70 % of the documents; ${dead.length ? `dead: ${dead.slice(0, 20).join(", ")}` : "none is dead"}.<//>
+      <${Verdict} good=${!dead.length && even >= 0.7 * codes.n_bits}>${even} of ${codes.n_bits} bits are 1 in 30 to 70 % of the documents; ${dead.length ? `dead bits: ${dead.slice(0, 20).join(", ")}` : "no bit is dead"}.<//>
     </div><//>`;
 }
 
 function Entropy({ codes }) {
   const bits = codes.ones.map(entropyOf);
   const sum = bits.reduce((total, one) => total + one, 0);
-  return html`<${Panel} title="Entropy of bits" what="1 for a bit that is even, 0 for a dead one. Their sum bounds what a code can say.">
+  return html`<${Panel} title="Entropy of bits" what="1 for a balanced bit, 0 for a dead one. The sum limits how much information a code can carry.">
     <div class="inside stack">
       <${Bars} label=${`The entropy of each bit; their sum is ${figure(sum, 1)} of ${codes.n_bits}`} values=${bits} most=${1} names=${bits.map((_, at) => at)} xLabel="bit" tip=${(one, at) => `bit ${at}: ${figure(one)} bits`} />
-      <${Verdict} good=${sum > 0.8 * codes.n_bits}>The bits alone carry ${figure(sum, 1)} of ${codes.n_bits}; whole codes carry ${figure(codes.entropy, 2)} of at most ${figure(Math.min(codes.n_bits, Math.log2(codes.documents)), 2)} for so many documents.<//>
+      <${Verdict} good=${sum > 0.8 * codes.n_bits}>The entropies of the bits add up to ${figure(sum, 1)} of ${codes.n_bits}. Whole codes have an entropy of ${figure(codes.entropy, 2)} of at most ${figure(Math.min(codes.n_bits, Math.log2(codes.documents)), 2)} for this number of documents.<//>
     </div><//>`;
 }
 
@@ -39,10 +39,10 @@ function Correlation({ codes }) {
   const values = codes.correlation;
   const pairs = values.flatMap((row, at) => row.slice(0, at).map((value, other) => [Math.abs(value), at * codes.step, other * codes.step])).sort((a, b) => b[0] - a[0]);
   const mean = pairs.reduce((sum, [value]) => sum + value, 0) / (pairs.length || 1);
-  return html`<${Panel} title="Correlation of bits" what="Pearson's r of every two bits: red above 0, blue below. Bits that rise and fall together say the same twice.">
+  return html`<${Panel} title="Correlation of bits" what="Pearson's r of each pair of bits: red above 0, blue below. Correlated bits repeat the same information.">
     <div class="inside stack">
-      <${Heat} values=${values} label=${`Correlations of ${values.length} bits, ${figure(mean, 2)} on average without their sign`} />
-      <${Verdict} good=${mean < 0.15 && (pairs[0]?.[0] ?? 0) < 0.7}>|r| is ${figure(mean)} on average, below .15 is good${pairs.length ? `; highest ${pairs.slice(0, 3).map(([value, one, other]) => `${figure(value, 2)} (bits ${other} and ${one})`).join(", ")}` : ""}.<//>
+      <${Heat} values=${values} label=${`Correlations of ${values.length} bits; the mean of |r| is ${figure(mean, 2)}`} />
+      <${Verdict} good=${mean < 0.15 && (pairs[0]?.[0] ?? 0) < 0.7}>The mean of |r| is ${figure(mean)}; below .15 is good${pairs.length ? `. The largest |r|: ${pairs.slice(0, 3).map(([value, one, other]) => `${figure(value, 2)} (bits ${other} and ${one})`).join(", ")}` : ""}.<//>
     </div><//>`;
 }
 
@@ -51,10 +51,10 @@ function Occupancy({ codes, stats }) {
   const largest = codes.largest[0]?.documents ?? 0;
   const share = largest / (codes.documents || 1);
   const names = steps.map(([least]) => (least === "1" ? "1" : `${least}–${2 * least - 1}`));
-  return html`<${Panel} title="Occupancy and collapse" what="How many codes are held by 1, by 2–3, by 4–7, … documents. A collapsed encoder has few codes, each with a crowd.">
+  return html`<${Panel} title="Documents per code" what="How many codes belong to 1, to 2–3, to 4–7, … documents. Codes have collapsed if there are few of them, each with many documents.">
     <div class="inside stack">
-      <${Bars} label="Codes by the number of documents that hold them" values=${steps.map(([, codes_]) => codes_)} names=${names} xLabel="documents of a code" tip=${(value, at) => `${plural(value, "code")} with ${names[at]} ${names[at] === "1" ? "document" : "documents"}`} />
-      <${Verdict} good=${share < 0.05}>${count(codes.distinct_codes)} distinct codes for ${count(codes.documents)} documents; ${count(codes.alone)} stand alone; the fullest code holds ${percent(share)}.<//>
+      <${Bars} label="Codes by their number of documents" values=${steps.map(([, held]) => held)} names=${names} xLabel="documents per code" tip=${(value, at) => `${plural(value, "code")} with ${names[at]} ${names[at] === "1" ? "document" : "documents"}`} />
+      <${Verdict} good=${share < 0.05}>${count(codes.distinct_codes)} distinct codes for ${count(codes.documents)} documents. ${count(codes.alone)} codes belong to one document each; the most frequent code belongs to ${percent(share)} of the documents.<//>
     </div><//>`;
 }
 
@@ -65,10 +65,10 @@ function Purity({ codes, field }) {
   if (purity.mean == null)
     return html`<${Panel} title="Purity of buckets"><p class="nothing">No two labelled documents share a code.</p><//>`;
   const good = purity.mean > (1 + purity.by_chance) / 2;
-  return html`<${Panel} title="Purity of buckets" what="Of the labelled documents that share a code, how many have its most frequent label. One code for everything would reach the share of the commonest label.">
+  return html`<${Panel} title="Purity of buckets" what="A bucket is all documents with the same code. Its purity is the share of its labelled documents that have its most frequent label. If all documents were in one bucket, that would be the share of the most frequent label.">
     <div class="inside stack">
-      <${Bars} label=${`Labelled documents by the purity of their code; ${figure(purity.mean, 2)} on average`} values=${purity.histogram} names=${purity.histogram.map((_, at) => `${10 * at}–${10 * (at + 1)}`)} xLabel="documents of the code that have its label, in %" tip=${(value, at) => `${plural(value, "document")} in codes of ${10 * at}–${10 * (at + 1)} %`} />
-      <${Verdict} good=${good}>Mean ${percent(purity.mean)}; ${percent(purity.by_chance)} would be chance. ${count(purity.in_shared_codes)} of ${count(purity.labelled)} labelled documents share their code with another.<//>
+      <${Bars} label=${`Labelled documents by the purity of their bucket; ${figure(purity.mean, 2)} on average`} values=${purity.histogram} names=${purity.histogram.map((_, at) => `${10 * at}–${10 * (at + 1)}`)} xLabel="purity of the bucket, in %" tip=${(value, at) => `${plural(value, "document")} in buckets of ${10 * at}–${10 * (at + 1)} %`} />
+      <${Verdict} good=${good}>The mean is ${percent(purity.mean)}; chance would give ${percent(purity.by_chance)}. ${count(purity.in_shared_codes)} of ${count(purity.labelled)} labelled documents share their code with another.<//>
     </div><//>`;
 }
 
@@ -76,11 +76,11 @@ function Largest({ codes, link, collection }) {
   const columns = [
     { title: "Code", show: (one) => html`<a class="mono" href=${link("search", { collection, code: one.code })}>${one.code.length > 20 ? `${one.code.slice(0, 20)}…` : one.code}</a>` },
     { title: "Documents", number: true, show: (one) => count(one.documents) },
-    { title: "Most are", class: "wide", show: (one) => one.label ?? "–" },
+    { title: "Most frequent label", class: "wide", show: (one) => one.label ?? "–" },
     { title: "Purity", number: true, show: (one) => percent(one.purity, 0) },
   ];
-  return html`<${Panel} title="Fullest codes" what="Documents of one code come back together for every query near it.">
-    <${Table} label="Fullest codes" columns=${columns} rows=${codes.largest} keyOf=${(one) => one.code} /><//>`;
+  return html`<${Panel} title="Most frequent codes" what="Documents with the same code have the same distance from every query.">
+    <${Table} label="Most frequent codes" columns=${columns} rows=${codes.largest} keyOf=${(one) => one.code} /><//>`;
 }
 
 function Plots({ collection, field, link }) {
@@ -114,5 +114,5 @@ export function Codes({ collections, collection, params, setParams, link }) {
           ${typed !== field && html`<button class="button small" type="submit">Use this label field</button>`}
         </form>`}
     </div>
-    ${collection ? html`<${Plots} collection=${collection} field=${field} link=${link} />` : html`<${Empty} title="There are no codes">No collection has been made yet.<//>`}`;
+    ${collection ? html`<${Plots} collection=${collection} field=${field} link=${link} />` : html`<${NoCollection} />`}`;
 }

@@ -4,7 +4,7 @@ import { get, jobsOf, of, post } from "../api.js";
 import { ago, count, plural, short } from "../format.js";
 import { Payload } from "../hits.js";
 import { useJob } from "../jobs.js";
-import { Button, CollectionPicker, Empty, Failure, Field, Panel, Progress, Table, Tag, Waiting, useLoaded } from "../parts.js";
+import { Button, CollectionPicker, Failure, Field, NoCollection, Panel, Progress, Table, Tag, Waiting, useLoaded } from "../parts.js";
 
 const PAGE = 10;
 const SHOWN = 20;
@@ -22,7 +22,7 @@ function Finder({ collection, onDone }) {
     <div class="row">
       <${Field} label="Bits that may differ"><input type="number" min="0" value=${radius} onInput=${(event) => setRadius(event.currentTarget.value)} /><//>
       <label class="check"><input type="checkbox" checked=${byText} onChange=${(event) => setByText(event.currentTarget.checked)} /> compare texts too</label>
-      ${byText && html`<${Field} label="Least similarity of texts"><input type="number" min="0.01" max="1" step="any" value=${confirm} onInput=${(event) => setConfirm(event.currentTarget.value)} /><//>`}
+      ${byText && html`<${Field} label="Minimum similarity of texts"><input type="number" min="0.01" max="1" step="any" value=${confirm} onInput=${(event) => setConfirm(event.currentTarget.value)} /><//>`}
       <button class="button primary" type="submit" disabled=${busy || radius === ""}>Find near-duplicates</button>
       ${job && html`<${Progress} job=${job} />`}
     </div>
@@ -56,7 +56,7 @@ function Cluster({ cluster, documents, done, can, onDelete, onKeep }) {
     })}</ol>
     ${can && !done && html`<div class="actions">
       <${Button} kind="small" onClick=${onKeep}>Keep all<//>
-      <${Button} kind="small danger" disabled=${!leaving.length || !kept.size} onClick=${() => onDelete(leaving)}>Delete ${plural(leaving.length, "document")} that ${leaving.length === 1 ? "is" : "are"} not checked<//>
+      <${Button} kind="small danger" disabled=${!leaving.length || !kept.size} onClick=${() => onDelete(leaving)}>Delete ${plural(leaving.length, "unchecked document")}<//>
     </div>`}
   </div>`;
 }
@@ -85,12 +85,12 @@ function Clusters({ collection, id, can, onChanged }) {
     }
   };
   const last = Math.min(offset + PAGE, data.clusters);
-  return html`<${Panel} title=${plural(data.clusters, "cluster")} what="The oldest document of a cluster is checked. What is not checked can be deleted."
+  return html`<${Panel} title=${plural(data.clusters, "cluster")} what="Checked documents are kept. At first, only the oldest document of each cluster is checked."
     actions=${data.clusters > PAGE && html`<span class="what">${count(offset + 1)}–${count(last)}</span>
-      <${Button} kind="small" disabled=${!offset} onClick=${() => setOffset(offset - PAGE)}>Before<//>
+      <${Button} kind="small" disabled=${!offset} onClick=${() => setOffset(offset - PAGE)}>Previous<//>
       <${Button} kind="small" disabled=${last >= data.clusters} onClick=${() => setOffset(offset + PAGE)}>Next<//>`}>
     <${Failure} error=${error} />
-    ${!data.clusters && html`<p class="nothing">No two documents are so near.</p>`}
+    ${!data.clusters && html`<p class="nothing">No near-duplicates were found.</p>`}
     ${data.page.map((cluster, at) => html`<${Cluster} key=${offset + at} cluster=${cluster} documents=${data.documents} can=${can}
       done=${done[offset + at]} onKeep=${() => mark(offset + at, "kept")} onDelete=${(ids) => remove(offset + at, ids)} />`)}
   <//>`;
@@ -101,21 +101,21 @@ export function Duplicates({ collections, collection, params, setParams, can, re
   const finished = (runs.data ?? []).filter((job) => job.state === "done");
   const chosen = finished.find((job) => job.id === params.run) ?? finished[0];
   const columns = [
-    { title: "Search", class: "name", show: (job) => ago(job.finished) },
+    { title: "Finished", class: "name", show: (job) => ago(job.finished) },
     { title: "Clusters", number: true, show: (job) => count(job.result.clusters) },
-    { title: "With an older duplicate", number: true, show: (job) => count(job.result.documents_with_an_older_duplicate) },
+    { title: "Documents with an older duplicate", number: true, show: (job) => count(job.result.documents_with_an_older_duplicate) },
     { title: "", number: true, show: (job) => html`<${Button} kind="small" onClick=${() => setParams({ run: job.id })}>Show<//>` },
   ];
   const done = (run) => { runs.reload(); setParams({ run }); };
   return html`
     <div class="head"><h1>Duplicates</h1>
       ${collection && html`<${CollectionPicker} collections=${collections} value=${collection} onChange=${(name) => setParams({ collection: name, run: "" })} />`}
-      <p class="what">Two documents are near-duplicates if their codes differ in few bits and, where texts are compared, share enough runs of five words. A cluster is what near-duplicates connect.</p>
+      <p class="what">Two documents are near-duplicates if their codes differ in few bits. If texts are compared, they must also share enough runs of five words. A cluster is a group of documents that near-duplicates connect.</p>
     </div>
     ${!collection
-      ? html`<${Empty} title="There is nothing to compare">No collection has been made yet.<//>`
+      ? html`<${NoCollection} />`
       : html`<div class="stack">
-          <${Panel} title="Look for near-duplicates"><${Finder} key=${collection} collection=${collection} onDone=${done} /><//>
+          <${Panel} title="Find near-duplicates"><${Finder} key=${collection} collection=${collection} onDone=${done} /><//>
           <${Failure} error=${runs.error} />
           ${chosen && html`<${Clusters} key=${chosen.id} collection=${collection} id=${chosen.id} can=${can("write")} onChanged=${reload} />`}
           ${finished.length > 1 && html`<${Panel} title="Earlier searches"><${Table} label="Earlier searches" columns=${columns} rows=${finished} keyOf=${(job) => job.id} marked=${(job) => job.id === chosen.id} /><//>`}

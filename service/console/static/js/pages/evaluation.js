@@ -30,11 +30,11 @@ function Runs({ runs, shown, setParams }) {
     { title: "State", show: ({ job }) => job.finished ? html`<${Tag} kind=${job.state === "done" ? "good" : "bad"} title=${job.error?.detail}>${job.state}<//>` : html`<${Progress} job=${job} />` },
     { title: "Queries", number: true, show: ({ report }) => count(report?.queries) },
     { title: "Figures, tie-averaged", class: "wide", show: ({ job, report }) => report ? report.metrics.slice(0, 3).map((one) => `${one.name} ${figure(one.expected)}`).join(", ") : job.error?.detail ?? "" },
-    { title: "Made", number: true, show: ({ job }) => ago(job.finished ?? job.created) },
+    { title: "Finished", number: true, show: ({ job }) => ago(job.finished ?? job.created) },
     { title: "", number: true, show: ({ job, report }) => report && html`<button type="button" class="button small" onClick=${() => setParams({ run: job.id, against: "" })}>Open</button>` },
   ];
   return html`<${Panel} title="Reports"><${Table} label="Reports" columns=${columns} rows=${runs} keyOf=${({ job }) => job.id}
-    marked=${({ job }) => job.id === shown?.job.id} empty="No evaluation has run here yet." /><//>`;
+    marked=${({ job }) => job.id === shown?.job.id} empty="No evaluation has run yet." /><//>`;
 }
 
 export function Evaluation({ access, collections, collection, params, setParams }) {
@@ -53,12 +53,12 @@ export function Evaluation({ access, collections, collection, params, setParams 
       ${running && html`<${Runner} key=${collection} collection=${collection} limits=${access.limits} onDone=${(id) => { reload(); setRunning(false); setParams({ run: id, against: "" }); }} />`}
       <${Failure} error=${error} />
       ${!data && !error && html`<${Waiting} />`}
-      ${data && !data.length && !running && html`<${Empty} title="No evaluation has run here yet">An evaluation searches with queries whose answers are known, and measures how many of the hits are right.<//>`}
+      ${data && !data.length && !running && html`<${Empty} title="No evaluation yet">An evaluation searches with queries whose relevant documents are known, and measures how many of the hits are relevant.<//>`}
       ${data?.length > 0 && html`<${Runs} runs=${data} shown=${shown} setParams=${setParams} />`}
       ${shown && html`
         <div class="row">
           <${Field} label="Report"><${Select} value=${shown.job.id} onChange=${(run) => setParams({ run, against: "" })} options=${done.map((one) => [one.job.id, nameOf(one)])} /><//>
-          ${others.length > 0 && html`<${Field} label="Compared with"><${Select} value=${against?.job.id ?? ""} onChange=${(id) => setParams({ against: id })} options=${[["", "nothing"], ...others.map((one) => [one.job.id, nameOf(one)])]} /><//>`}
+          ${others.length > 0 && html`<${Field} label="Compare with"><${Select} value=${against?.job.id ?? ""} onChange=${(id) => setParams({ against: id })} options=${[["", "none"], ...others.map((one) => [one.job.id, nameOf(one)])]} /><//>`}
         </div>
         ${against
           ? html`<${Comparison} key=${`${shown.job.id} ${against.job.id}`} one=${shown} other=${against} nameOf=${nameOf} />`

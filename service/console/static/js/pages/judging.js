@@ -5,14 +5,14 @@ import { Lines } from "../charts.js";
 import { count, figure, percent, plural } from "../format.js";
 import { AnswerJudge } from "../judge_answers.js";
 import { DocumentJudge } from "../judge_documents.js";
-import { CollectionPicker, Empty, Failure, Field, Panel, Segments, Table, useLoaded } from "../parts.js";
+import { CollectionPicker, Failure, Field, NoCollection, Panel, Segments, Table, useLoaded } from "../parts.js";
 import { Retraining } from "../retraining.js";
 
 const STORED = "hummingbit.judge";
 
 /** How to read Cohen's kappa, by Landis and Koch (1977). */
 function strength(kappa) {
-  if (kappa == null) return "cannot be told";
+  if (kappa == null) return "not defined";
   const steps = [[0.8, "almost perfect"], [0.6, "substantial"], [0.4, "moderate"], [0.2, "fair"], [0, "slight"]];
   return steps.find(([least]) => kappa > least)?.[1] ?? "no better than chance";
 }
@@ -24,23 +24,23 @@ function Stats({ stats }) {
     { title: "Judgements", number: true, show: (one) => count(one.judgements) },
   ];
   const pairs = [
-    { title: "Two judges", class: "break", show: (one) => one.who.join(" and ") },
-    { title: "Both", number: true, show: (one) => count(one.items) },
-    { title: "Agree", number: true, show: (one) => percent(one.observed, 0) },
+    { title: "Judges", class: "break", show: (one) => one.who.join(" and ") },
+    { title: "Labelled by both", number: true, show: (one) => count(one.items) },
+    { title: "Agreement", number: true, show: (one) => percent(one.observed, 0) },
     { title: "κ", number: true, show: (one) => html`${figure(one.kappa, 2)} <span class="sub">${strength(one.kappa)}</span>` },
   ];
   const gain = stats.expected_gain;
   return html`
-    <${Panel} title="So far"><div class="inside"><dl class="facts">
+    <${Panel} title="Progress"><div class="inside"><dl class="facts">
       <div><dt>Labelled</dt><dd>${count(stats.labelled)} <small>of ${count(stats.documents)}</small></dd></div>
       <div><dt>Judgements</dt><dd>${count(stats.judgements)} <small>of ${plural(stats.queries, "query", "queries")}</small></dd></div>
     </dl></div><//>
-    <${Panel} title="A next label" what="Accuracy of a quick classifier of the codes, in cross-validation, over the number of labels.">
+    <${Panel} title="Expected gain" what="Cross-validated accuracy of a quick classifier, by the number of labels it learns from.">
       <div class="inside stack">${gain
-        ? html`<p>Another label should add <b>${(100 * gain.per_label).toFixed(3)}</b> percentage points to an accuracy of ${percent(gain.accuracy)}.
-            ${gain.labels_to_one_percent != null ? ` A whole point takes about ${plural(gain.labels_to_one_percent, "label")}.` : " More labels of the same kind are not expected to help."}</p>
-            <${Lines} label="Accuracy over labels" xLabel="labels" series=${[{ name: "accuracy", points: gain.curve }]} height=${170} />`
-        : html`<p class="what">With a few labels of two classes or more it can be told what another one is worth.</p>`}</div><//>
+        ? html`<p>The accuracy is ${percent(gain.accuracy)}. One more label is expected to add <b>${(100 * gain.per_label).toFixed(3)}</b> percentage points.
+            ${gain.labels_to_one_percent != null ? ` A full point takes about ${plural(gain.labels_to_one_percent, "label")}.` : " More labels of the same kind are not expected to help."}</p>
+            <${Lines} label="Accuracy by number of labels" xLabel="labels" series=${[{ name: "accuracy", points: gain.curve }]} height=${170} />`
+        : html`<p class="what">The estimate needs a few labels of at least two classes.</p>`}</div><//>
     ${stats.agreement.length > 0 && html`<${Panel} title="Agreement"><${Table} label="Agreement" columns=${pairs} rows=${stats.agreement} /><//>`}
     ${stats.people.length > 0 && html`<${Panel} title="People"><${Table} label="People" columns=${people} rows=${stats.people} /><//>`}
     ${stats.labels.length > 0 && html`<${Panel} title="Labels"><ul class="swatches inside">${stats.labels.slice(0, 30).map((one) => html`<li><span></span><span class="text">${one.label}</span><span class="what">${count(one.documents)}</span></li>`)}</ul><//>`}`;
@@ -69,10 +69,10 @@ export function Judging({ access, collections, collection, params, setParams, ca
       ${collection && html`<${CollectionPicker} collections=${collections} value=${collection} onChange=${(name) => setParams({ collection: name })} />
         <${Segments} label="What to judge" value=${mode} options=${modes} onChange=${(name) => setParams({ mode: name })} />
         <span class="spacer"></span>
-        <${Field} label="Judge" class="inline"><input size="12" maxlength="64" placeholder="the key's name" value=${who} onInput=${named} /><//>
-        <${Field} label="Known labels in" class="inline"><input size="10" placeholder="payload field" value=${params.field ?? ""} onChange=${(event) => setParams({ field: event.currentTarget.value })} /><//>`}
+        <${Field} label="Your name" class="inline"><input size="12" maxlength="64" placeholder="the key's name" value=${who} onInput=${named} /><//>
+        <${Field} label="Label field" class="inline"><input size="10" placeholder="payload field" value=${params.field ?? ""} onChange=${(event) => setParams({ field: event.currentTarget.value })} /><//>`}
     </div>
     ${collection
       ? html`<${Workplace} key=${`${collection} ${mode} ${who} ${params.field}`} collection=${collection} mode=${mode} who=${who.trim()} field=${params.field ?? ""} can=${can} link=${link} />`
-      : html`<${Empty} title="There is nothing to judge">No collection has been made yet.<//>`}`;
+      : html`<${NoCollection} />`}`;
 }

@@ -5,11 +5,11 @@ import { ago, count, percent, plural, short } from "../format.js";
 import { Passage } from "../hits.js";
 import { useJob } from "../jobs.js";
 import { MapView, useTheme } from "../mapview.js";
-import { Button, CollectionPicker, Empty, Failure, Field, Note, Panel, Progress, Segments, Select, Waiting, useLoaded } from "../parts.js";
+import { Button, CollectionPicker, Failure, Field, NoCollection, Note, Panel, Progress, Segments, Select, Waiting, useLoaded } from "../parts.js";
 import { labelLegend, labelOf, labelSets, palette, purityOf, readPoints, scaleOf } from "../points.js";
 
 const TIME = ["time", "Time"];
-const COLOURS = [["label", "Label"], ["purity", "Purity"], ["age", "Insertion"], ["documents", "Documents"]];
+const COLOURS = [["label", "Label"], ["purity", "Purity"], ["age", "Order of insertion"], ["documents", "Documents"]];
 const BUCKETS = 30;
 const OF_BUCKET = 8;
 
@@ -46,13 +46,13 @@ function Start({ collection, running, onDone, drawn }) {
       : html`<div class="row">
           <${Field} label="Label field"><input value=${field} size="12" onInput=${(event) => setField(event.currentTarget.value)} /><//>
           <${Field} label="Time field" hint="numbers or dates"><input value=${time} size="12" placeholder="none" onInput=${(event) => setTime(event.currentTarget.value)} /><//>
-          <${Field} label="Layout"><${Select} value=${method} onChange=${setMethod} options=${[["", "the best installed"], ["tsne", "neighbourhoods (t-SNE)"], ["pca", "principal plane"]]} /><//>
+          <${Field} label="Layout"><${Select} value=${method} onChange=${setMethod} options=${[["", "best available"], ["tsne", "t-SNE (neighbourhoods)"], ["pca", "principal components (coarse)"]]} /><//>
           <${Button} kind=${drawn ? "" : "primary"} onClick=${start} disabled=${!field}>${drawn ? "Draw again" : "Draw the map"}<//>
         </div>`}
   </div>`;
 }
 
-/** The colours of labels. A label that is pressed stands alone; pressed again, or with another, it does not. */
+/** The colours of labels. Pressing a label fades all others; pressing it again shows them. */
 function LabelLegend({ labels, only, onOnly }) {
   const entries = labelLegend(labels, palette(useTheme()));
   if (!entries.length) return html`<p class="what">No document has a label.</p>`;
@@ -84,7 +84,7 @@ function Scale({ points, described, by }) {
 
 function Selection({ collection, points, described, labels, selected }) {
   const { data, error, loading } = useLoaded(() => (selected.length ? documentsOf(collection, points, selected) : Promise.resolve([])), [selected]);
-  if (!selected.length) return html`<p class="nothing">Click a point for the documents of its code, or draw around a region with the lasso (or with Shift held).</p>`;
+  if (!selected.length) return html`<p class="nothing">Click a point to list the documents with its code. To select a region, use the lasso, or hold Shift and drag.</p>`;
   const documents = selected.reduce((sum, at) => sum + points.documents[at], 0);
   const held = new Map();
   for (const at of selected) {
@@ -95,7 +95,7 @@ function Selection({ collection, points, described, labels, selected }) {
   const purity = selected.length === 1 ? purityOf(labels, selected[0]) : null;
   return html`
     <div class="inside stack">
-      <p><b>${plural(documents, "document")}</b> of ${plural(selected.length, "code")}${purity != null ? html`, ${percent(purity, 0)} of those with a label ${labelOf(labels, selected[0])}` : ""}</p>
+      <p><b>${plural(documents, "document")}</b> of ${plural(selected.length, "code")}${purity != null ? html`, ${percent(purity, 0)} of the labelled ones have the label ${labelOf(labels, selected[0])}` : ""}</p>
       ${selected.length === 1
         ? html`<code class="break">${points.code(selected[0])}</code>`
         : html`<ul class="swatches">${most.slice(0, 8).map(([name, n]) => html`<li><span></span><span class="text">${name}</span><span class="what">${percent(n / documents, 0)}</span></li>`)}</ul>`}
@@ -105,7 +105,7 @@ function Selection({ collection, points, described, labels, selected }) {
     ${data && html`<ul class="documents" tabindex="0" aria-label="Documents">${data.map((hit) => html`<li key=${hit.id}>
       <span class="id">${hit.id}</span> <span class="what">${short(String(hit.payload?.[described.label_field] ?? ""), 60)}</span>
       <div>${hit.text ? short(hit.text, 180) : ""}</div></li>`)}</ul>`}
-    ${data && data.length < documents && html`<p class="nothing">${count(data.length)} of ${count(documents)} are listed, the fullest codes first.</p>`}`;
+    ${data && data.length < documents && html`<p class="nothing">${count(data.length)} of ${count(documents)} are listed, those of the most frequent codes first.</p>`}`;
 }
 
 function Neighbours({ collection, points, onFound }) {
@@ -128,17 +128,17 @@ function Neighbours({ collection, points, onFound }) {
     }
   };
   return html`<form onSubmit=${search} class="inside stack">
-    <div class="row"><input type="search" aria-label="Query to draw in the map" placeholder="Words of a query" value=${text} onInput=${(event) => setText(event.currentTarget.value)} />
+    <div class="row"><input type="search" aria-label="Query to show on the map" placeholder="Words of a query" value=${text} onInput=${(event) => setText(event.currentTarget.value)} />
       <button class="button" type="submit">Show</button></div>
     <${Failure} error=${error} />
-    ${found && html`<p class="what">${plural(found.hits.length, "hit")} ringed; the cross lies among the first five.</p>
+    ${found && html`<p class="what">${plural(found.hits.length, "hit")} ringed. The cross is at the centre of the first five.</p>
       <ol>${found.hits.slice(0, 5).map((hit) => html`<li key=${hit.id}><b class="break">${hit.id}</b><${Passage} highlight=${hit.highlight} /></li>`)}</ol>`}
   </form>`;
 }
 
 function Largest({ points, labels, onSelect }) {
   const most = useMemo(() => Array.from({ length: points.count }, (_, at) => at).sort((a, b) => points.documents[b] - points.documents[a]).slice(0, 12), [points]);
-  return html`<ul class="documents" tabindex="0" aria-label="Largest codes">${most.map((at) => html`<li key=${at}>
+  return html`<ul class="documents" tabindex="0" aria-label="Most frequent codes">${most.map((at) => html`<li key=${at}>
     <button type="button" class="button plain small" onClick=${() => onSelect([at])}>${plural(points.documents[at], "document")}</button> ${labelOf(labels, at)}</li>`)}</ul>`;
 }
 
@@ -156,19 +156,19 @@ function Drawn({ collection, found, onDone }) {
   return html`
     <div class="row"><${Segments} label="Colour by" value=${by} options=${options} onChange=${setBy} />
       ${sets.given && html`<${Segments} label="Labels" value=${set} options=${[["field", `Field ${short(map.label_field, 24)}`], ["given", "Set by hand"]]} onChange=${chooseSet} />`}
-      <span class="what">${count(map.points)} of ${count(map.distinct_codes)} distinct codes of ${count(map.documents)} documents, ${map.method === "tsne" ? "by t-SNE: near codes lie near each other, and distances between groups mean little" : "on their principal plane"}; drawn ${ago(found.done[0].finished)}.</span></div>
-    ${generation !== map.generation && html`<${Note} kind="warn">The collection was written to since: the map shows generation ${count(map.generation)}, it is at ${count(generation)} now.<//>`}
+      <span class="what">${count(map.points)} of ${count(map.distinct_codes)} distinct codes of ${count(map.documents)} documents, drawn ${ago(found.done[0].finished)} ${map.method === "tsne" ? "by t-SNE. Similar codes lie close together; distances between groups mean little" : "by the first two principal components"}.</span></div>
+    ${generation !== map.generation && html`<${Note} kind="warn">The collection has changed since: the map shows generation ${count(map.generation)}, and the collection is at generation ${count(generation)}.<//>`}
     <div class="map">
       <${MapView} points=${points} labels=${labels} by=${by} only=${only} selected=${selected} rings=${query.rings} cross=${query.cross} onSelect=${setSelected} />
       <div class="stack">
         <${Panel} title=${selected.length ? "Selected" : "Nothing selected"} actions=${selected.length > 0 && html`<${Button} kind="small" onClick=${() => setSelected([])}>Clear<//>`}>
           <${Selection} collection=${collection} points=${points} described=${map} labels=${labels} selected=${selected} /><//>
-        <${Panel} title="A query's neighbours"><${Neighbours} collection=${collection} points=${points} onFound=${(rings, cross) => setQuery({ rings, cross })} /><//>
+        <${Panel} title="Neighbours of a query"><${Neighbours} collection=${collection} points=${points} onFound=${(rings, cross) => setQuery({ rings, cross })} /><//>
         <${Panel} title="Colours"><div class="inside">${by === "label"
           ? html`<${LabelLegend} labels=${labels} only=${only} onOnly=${setOnly} />`
           : html`<${Scale} points=${points} described=${map} by=${by} />`}</div><//>
-        <${Panel} title="Fullest codes"><${Largest} points=${points} labels=${labels} onSelect=${setSelected} /><//>
-        <${Panel} title="Another map"><div class="inside"><${Start} collection=${collection} running=${found.running} onDone=${onDone} drawn=${map} /></div><//>
+        <${Panel} title="Most frequent codes"><${Largest} points=${points} labels=${labels} onSelect=${setSelected} /><//>
+        <${Panel} title="Draw another map"><div class="inside"><${Start} collection=${collection} running=${found.running} onDone=${onDone} drawn=${map} /></div><//>
       </div>
     </div>`;
 }
@@ -181,11 +181,11 @@ export function MapPage({ collections, collection, setParams }) {
     </div>
     <div class="stack">
       <${Failure} error=${error} />
-      ${!collection && html`<${Empty} title="There is nothing to draw">No collection has been made yet.<//>`}
+      ${!collection && html`<${NoCollection} />`}
       ${!data && !error && html`<${Waiting} />`}
       ${data && collection && (data.map
         ? html`<${Drawn} key=${data.done[0].id} collection=${collection} found=${data} onDone=${reload} />`
-        : html`<${Panel} title="No map yet" what="A job lays out the distinct codes in the plane, near codes near each other. Requests go on meanwhile; 100,000 codes take a minute or two.">
+        : html`<${Panel} title="No map yet" what="A job lays out the distinct codes in the plane, with similar codes close together. The service answers requests meanwhile. 100,000 codes take a minute or two.">
             <div class="inside"><${Start} key=${collection} collection=${collection} running=${data.running} onDone=${reload} /></div><//>`)}
     </div>`;
 }

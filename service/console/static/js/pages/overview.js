@@ -71,7 +71,7 @@ function Health({ name, detail, unwritable }) {
   if (detail.problems.length) return html`<${Tag} kind="bad" title=${detail.problems.join(" ")}>${plural(detail.problems.length, "problem")}<//>`;
   if (!detail.documents) return html`<${Tag}>empty<//>`;
   if (detail.largest_share > 0.2 && detail.documents > 100)
-    return html`<${Tag} kind="warn" title="One code holds a fifth of the documents or more">collapsing<//>`;
+    return html`<${Tag} kind="warn" title="More than a fifth of the documents have the same code">collapsed<//>`;
   if (detail.dead_bits.length)
     return html`<${Tag} kind="warn">${plural(detail.dead_bits.length, "dead bit")}<//>`;
   return html`<${Tag} kind="good">good<//>`;
@@ -84,7 +84,7 @@ function Collections({ found, ready, link }) {
     { title: "Documents", number: true, show: (one) => count(one.documents) },
     { title: "Bits", number: true, show: (one) => one.n_bits },
     { title: "Distinct codes", number: true, show: (one) => count(details[one.name]?.distinct_codes) },
-    { title: "Encoder", show: (one) => one.encoder?.name ?? "codes are sent" },
+    { title: "Encoder", show: (one) => one.encoder?.name ?? "none; documents bring codes" },
     { title: "Ranking", show: (one) => one.ranking },
     { title: "Engine", show: (one) => html`<span title=${details[one.name]?.engine_reason}>${details[one.name]?.engine ?? one.engine_setting}</span>` },
     { title: "Generation", number: true, show: (one) => count(one.generation) },
@@ -94,7 +94,7 @@ function Collections({ found, ready, link }) {
   return html`<${Panel} title="Collections">
     ${found.unavailable.map((one) => html`<div class="inside"><${Note} kind="bad"><b>${one.name}</b> cannot be opened: ${one.reason}<//></div>`)}
     <${Table} label="Collections" columns=${columns} rows=${found.collections} keyOf=${(one) => one.name}
-      empty="There is no collection yet. hummingbit index build makes one from your texts." />
+      empty="No collection yet. hummingbit index build creates one from your documents." />
   <//>`;
 }
 
@@ -108,10 +108,10 @@ function Jobs({ can }) {
     { title: "Collection", class: "break", show: (job) => job.collection || "–" },
     { title: "State", show: (job) => html`<${Tag} kind=${STATES[job.state]}>${job.state}<//>` },
     { title: "Progress", show: (job) => job.state === "running" ? html`<${Progress} job=${job} />` : job.error ? html`<span class="sub">${job.error.detail}</span>` : "" },
-    { title: "Begun", number: true, show: (job) => ago(job.started ?? job.created) },
+    { title: "Started", number: true, show: (job) => ago(job.started ?? job.created) },
     { title: "", number: true, show: (job) => !job.finished && can("write") && html`<${Button} kind="small" onClick=${() => cancel(job.id)}>Cancel<//>` },
   ];
-  return html`<${Panel} title="Jobs" what="Work in the background. It goes on after a restart.">
+  return html`<${Panel} title="Jobs" what="Work in the background. Unfinished jobs continue after a restart.">
     <${Failure} error=${error} />
     <${Table} label="Jobs" columns=${columns} rows=${jobs} keyOf=${(job) => job.id} empty="No job has run yet." />
   <//>`;
@@ -159,20 +159,20 @@ function Encoders({ found }) {
   ];
   return html`<${Panel} title="Encoders">
     ${found.unavailable.map((one) => html`<div class="inside"><${Note} kind="bad"><b>${one.name}</b> cannot be loaded: ${one.reason}<//></div>`)}
-    <${Table} label="Encoders" columns=${columns} rows=${found.encoders} keyOf=${(one) => one.name} empty="There is no encoder." />
+    <${Table} label="Encoders" columns=${columns} rows=${found.encoders} keyOf=${(one) => one.name} empty="No encoder yet. hummingbit train creates one." />
   <//>`;
 }
 
 function Snapshots({ found }) {
   const columns = [
     { title: "Collection", class: "name", show: (one) => one.collection },
-    { title: "Made", show: (one) => ago(one.created) },
+    { title: "Created", show: (one) => ago(one.created) },
     { title: "Documents", number: true, show: (one) => count(one.documents) },
     { title: "Generation", number: true, show: (one) => count(one.generation) },
     { title: "Size", number: true, show: (one) => size(one.bytes) },
   ];
   return html`<${Panel} title="Snapshots">
-    <${Table} label="Snapshots" columns=${columns} rows=${found.snapshots} keyOf=${(one) => one.id} empty="No snapshot has been made." />
+    <${Table} label="Snapshots" columns=${columns} rows=${found.snapshots} keyOf=${(one) => one.id} empty="No snapshots." />
   <//>`;
 }
 
@@ -182,7 +182,7 @@ function Aliases({ aliases }) {
     { title: "Collection", show: (one) => one.collection },
   ];
   return html`<${Panel} title="Aliases">
-    <${Table} label="Aliases" columns=${columns} rows=${aliases} keyOf=${(one) => one.alias} empty="No alias is set." />
+    <${Table} label="Aliases" columns=${columns} rows=${aliases} keyOf=${(one) => one.alias} empty="No aliases." />
   <//>`;
 }
 
@@ -198,7 +198,7 @@ export function Overview({ access, can, link, reload }) {
       <span class="spacer"></span><${Button} kind="small" onClick=${refresh}>Refresh<//>
     </div>
     <div class="stack">
-      ${empty && html`<${Empty} title="The data folder is empty"><code>hummingbit train</code> makes an encoder of your texts, <code>hummingbit index build</code> a collection.<//>`}
+      ${empty && html`<${Empty} title="The data folder is empty"><code>hummingbit train</code> creates an encoder from your documents, and <code>hummingbit index build</code> a collection.<//>`}
       <${Collections} found=${data.collections} ready=${data.ready} link=${link} />
       <${Jobs} can=${can} />
       <${Encoders} found=${data.encoders} />

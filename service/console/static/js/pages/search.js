@@ -4,12 +4,12 @@ import { of, post } from "../api.js";
 import { count, plural } from "../format.js";
 import { FilterBuilder, fieldsOf, filterOf } from "../filter.js";
 import { Hits, QueryDetails, moves } from "../hits.js";
-import { Empty, Failure, Field, Note, Panel, Segments, Select, Waiting, useLoaded } from "../parts.js";
+import { Empty, Failure, Field, NoCollection, Note, Panel, Segments, Select, Waiting, useLoaded } from "../parts.js";
 import { Snippets } from "../snippets.js";
 
 const KINDS = [["text", "Text"], ["id", "Document"], ["code", "Code"], ["vector", "Vector"]];
-const RANKINGS = [["", "collection's own"], "hamming", "asymmetric", "bm25", "hybrid"];
-const RESCORERS = [["", "not at all"], ["bm25", "words"], ["logits", "real values"]];
+const RANKINGS = [["", "default of the collection"], "hamming", "asymmetric", "bm25", "hybrid"];
+const RESCORERS = [["", "nothing"], ["bm25", "words (bm25)"], ["logits", "real values (logits)"]];
 const PLACEHOLDERS = {
   text: "Words, a sentence, a page",
   id: "The id of a stored document",
@@ -51,7 +51,7 @@ function Side({ side, collections, onChange, label }) {
     <${Field} label="Collection"><${Select} value=${side.collection} onChange=${(collection) => onChange({ ...side, collection })}
       options=${collections.map((one) => [one.name, `${one.name} · ${count(one.documents)}`])} /><//>
     <${Field} label="Ranking"><${Select} value=${side.ranking} options=${RANKINGS} onChange=${(ranking) => onChange({ ...side, ranking })} /><//>
-    <${Field} label="Rescored by"><${Select} value=${side.rescore} options=${RESCORERS} onChange=${(rescore) => onChange({ ...side, rescore })} /><//>
+    <${Field} label="Rescore by"><${Select} value=${side.rescore} options=${RESCORERS} onChange=${(rescore) => onChange({ ...side, rescore })} /><//>
   </div>`;
 }
 
@@ -67,7 +67,7 @@ function Answer({ answer, other, title, onSimilar }) {
   return html`<${Panel} title=${title} what=${`${plural(answer.hits.length, "hit")} in ${answer.took_ms.toFixed(1)} ms`}>
     ${answer.hits.length
       ? html`<${Hits} answer=${answer} other=${other} onSimilar=${onSimilar} />`
-      : html`<p class="nothing">Nothing was found. ${answer.recognized_terms === 0 ? "The encoder knows none of the words." : "A larger radius or fewer conditions find more."}</p>`}
+      : html`<p class="nothing">No hits. ${answer.recognized_terms === 0 ? "The encoder knows none of the words." : "Remove conditions, or allow a larger radius."}</p>`}
   <//>`;
 }
 
@@ -103,7 +103,7 @@ export function SearchPage({ collections, collection, params, setParams }) {
   useEffect(() => {
     if (form.query) search(form);
   }, []);
-  if (!collections.length) return html`<div class="head"><h1>Search</h1></div><${Empty} title="There is nothing to search">No collection has been made yet.<//>`;
+  if (!collections.length) return html`<div class="head"><h1>Search</h1></div><${NoCollection} />`;
   const begin = (request) => {
     setParams({ collection: left.collection, ...inAddress(request) });
     search(request);
@@ -126,7 +126,7 @@ export function SearchPage({ collections, collection, params, setParams }) {
     <div class="head"><h1>Search</h1></div>
     <div class="stack">
       <form class="panel composer" onSubmit=${submit} role="search">
-        <${Segments} label="What to search with" value=${form.kind} options=${KINDS} onChange=${(kind) => change({ kind })} />
+        <${Segments} label="Search by" value=${form.kind} options=${KINDS} onChange=${(kind) => change({ kind })} />
         <textarea aria-label="Query" rows="2" placeholder=${PLACEHOLDERS[form.kind]} value=${form.query} spellcheck=${false}
           onInput=${(event) => change({ query: event.currentTarget.value })}
           onKeyDown=${(event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && submit(event)}></textarea>
@@ -134,10 +134,10 @@ export function SearchPage({ collections, collection, params, setParams }) {
           <${Side} side=${left} collections=${collections} onChange=${setLeft} label="Search in" />
           <${Field} label="Limit"><input type="number" min="1" max="200" value=${form.limit} onInput=${(event) => change({ limit: event.currentTarget.value })} /><//>
           ${byHamming && html`<${Field} label="Radius"><input type="number" min="0" placeholder="any" value=${form.radius} onInput=${(event) => change({ radius: event.currentTarget.value })} /><//>`}
-          <label class="check"><input type="checkbox" checked=${right !== null} onChange=${(event) => compare(event.currentTarget.checked)} /> beside another</label>
+          <label class="check"><input type="checkbox" checked=${right !== null} onChange=${(event) => compare(event.currentTarget.checked)} /> compare with another</label>
           <button class="button primary" type="submit" disabled=${busy}>Search</button>
         </div>
-        ${right && html`<${Side} side=${right} collections=${collections} onChange=${setRight} label="Beside it" />`}
+        ${right && html`<${Side} side=${right} collections=${collections} onChange=${setRight} label="Compare with" />`}
         <${FilterBuilder} rows=${form.rows} all=${form.all} fields=${fields} onRows=${(rows) => change({ rows })} onAll=${(all) => change({ all })} />
       </form>
       <${Failure} error=${error} />
@@ -153,6 +153,6 @@ export function SearchPage({ collections, collection, params, setParams }) {
       </div>`}
       ${found && other &&
       html`<div class="columns"><${QueryDetails} answer=${one} /><${Snippets} collection=${found.sides[0].collection} body=${found.bodies[0]} /></div>`}
-      ${!found && !error && !busy && html`<${Empty} title="Nothing searched yet">Enter sends the query, Shift and Enter begins a line.<//>`}
+      ${!found && !error && !busy && html`<${Empty} title="No search yet">Press Enter to search, and Shift+Enter for a new line.<//>`}
     </div>`;
 }
