@@ -23,6 +23,8 @@ def labels_of(payload: Mapping[str, Any], field: str = "label") -> tuple[str, ..
         value = payload.get("labels")
     if value is None:
         return ()
+    if isinstance(value, str):  # as most are
+        return (value,)
     values = value if isinstance(value, list) else [value]
     if not all(isinstance(one, str | int) for one in values):
         raise InputError("label_field", f"{field!a} is {abbreviate(value)}; it must hold strings")
