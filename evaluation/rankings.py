@@ -13,6 +13,7 @@ from evaluation.evaluation_input import EvaluationInput, RelevanceSettings
 from evaluation.metrics.metric_names import DEFAULT_METRICS
 from evaluation.result import Evaluation, EvaluationError
 from evaluation.scores import evaluate_by_score
+from foundation.stages import begin_stage
 from index.backend import CollectionBackend
 from index.engines.portable.weighted import weighted_distances
 from index.rankings.asymmetric import whole_weights
@@ -77,6 +78,7 @@ def _scores(
     collection: CollectionBackend, data: EvaluationInput, ranking: str, generation: int
 ) -> Iterator[Floats]:
     """Yield the scores of all documents, ``float64[q, N]``, a few queries at a time."""
+    begin_stage(f"searching {collection.name} by {ranking}")
     rows = np.array([document.row for document in data.documents])
     depth = DEPTH + (data.self_rows is not None)
     for start in range(0, len(data.encoded), QUERIES_AT_ONCE):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from threading import Timer
-
-from tqdm import tqdm
+from typing import TextIO
 
 SECONDS = 1.0
 
@@ -22,6 +21,31 @@ def begin_stage(name: str) -> None:
     _log.info("%s", name)
 
 
+def end_stage() -> None:
+    """Note that the current stage ends; the work that follows belongs to none."""
+    _log.info("")
+
+
+@contextmanager
+def count_in_stage(
+    name: str, total: int | None = None, unit: str = "documents"
+) -> Iterator[Callable[[int], object]]:
+    """Begin a stage that counts what is done; the block calls the function with how much more is.
+
+    On a terminal this is a bar, which stays as one line; `total` is None if it is unknown.
+    """
+    from tqdm import tqdm  # noqa: PLC0415 - short commands draw no bar
+
+    if sys.stderr is not None and sys.stderr.isatty():
+        end_stage()
+    else:
+        begin_stage(name)
+    # With None, tqdm prints nothing unless standard error is a terminal.
+    with tqdm(desc=name, unit=f" {unit}", total=total, disable=None) as bar:
+        yield bar.update
+    end_stage()
+
+
 @contextmanager
 def print_stages() -> Iterator[None]:
     """Print a line on standard error for each stage of the block that takes over a second."""
@@ -31,9 +55,15 @@ def print_stages() -> Iterator[None]:
     try:
         yield
     finally:
-        _log.setLevel(logging.WARNING)
+        stop_printing()
         _log.removeHandler(printer)
         printer.close()
+
+
+def stop_printing() -> None:
+    """End :func:`print_stages` for the rest of its block, because a service begins."""
+    end_stage()
+    _log.setLevel(logging.WARNING)
 
 
 class _Printer(logging.Handler):
@@ -45,11 +75,11 @@ class _Printer(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._end_stage()
-        # Where a progress bar is drawn, the line goes above it.
-        line = f"{record.getMessage()} …"
-        self._timer = Timer(SECONDS, tqdm.write, [line], {"file": sys.stderr})
-        self._timer.daemon = True
-        self._timer.start()
+        stage = record.getMessage()
+        if stage:
+            self._timer = Timer(SECONDS, _print_line, [f"{stage} …", sys.stderr])
+            self._timer.daemon = True
+            self._timer.start()
 
     def close(self) -> None:
         self._end_stage()
@@ -58,3 +88,13 @@ class _Printer(logging.Handler):
     def _end_stage(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+
+
+def _print_line(line: str, stream: TextIO | None) -> None:
+    """Print a line above the progress bar, if one is drawn."""
+    if stream is None:
+        return
+    from tqdm import tqdm  # noqa: PLC0415 - most commands end before a line is printed
+
+    with suppress(OSError, ValueError):  # its reader closed it, or the command has ended
+        tqdm.write(line, file=stream)

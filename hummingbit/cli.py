@@ -11,14 +11,15 @@ import importlib
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from importlib.metadata import version
+from io import TextIOWrapper
 from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
 
 import hummingbit
 from hummingbit import PACKAGES
+from hummingbit.suggestions import SuggestingParser, did_you_mean
 
 
 class Command(NamedTuple):
@@ -83,32 +84,66 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (by default the process's own) and return the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     put_own_folders_first()
+    _accept_all_characters()
     try:
-        args = _parse(arguments)
-        status: int = args.run(args)
+        status = _run(_parse(arguments))
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         print("\nhummingbit: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader of the output closed it, so the rest must not be flushed there.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
-    except ModuleNotFoundError as error:
-        if error.name not in {"torch", "geoopt", "pyriemann"}:
-            raise
-        hint = "install it with: pip install 'hummingbit[train]'"
-        print(f"hummingbit: training needs {error.name}; {hint}", file=sys.stderr)
-        return 2
     except Exception as error:
-        # Imported here, because our folders are first on the path only now.
-        from foundation.errors import HummingbitError  # noqa: PLC0415
-        from hummingbit.clients.transport import ServiceError  # noqa: PLC0415
-
-        if not isinstance(error, HummingbitError | ServiceError):
+        explanation = _explain(error)
+        if explanation is None:
             raise
-        print(f"hummingbit: {error}", file=sys.stderr)
+        print(f"hummingbit: {explanation}", file=sys.stderr)
+        if isinstance(error, OSError):
+            _drop_output()  # it may be what cannot be written
         return 2
     return status
+
+
+def _explain(error: Exception) -> str | None:
+    """Return the sentence for an error that a user can put right, or None for a defect."""
+    # Imported here, because our folders are first on the path only now.
+    from foundation.errors import HummingbitError  # noqa: PLC0415
+    from hummingbit.clients.transport import ServiceError  # noqa: PLC0415
+
+    if isinstance(error, HummingbitError | ServiceError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name in {"torch", "geoopt", "pyriemann"}:
+        hint = "install it with: pip install 'hummingbit[train]'"
+        return f"training needs {error.name}; {hint}"
+    if isinstance(error, OSError) and error.strerror is not None:
+        place = "standard output" if error.filename is None else error.filename
+        return f"{place}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this"
+    return None
+
+
+def _run(args: argparse.Namespace) -> int:
+    from foundation.stages import print_stages  # noqa: PLC0415 - as in main
+
+    with print_stages():
+        status: int = args.run(args)
+    return status
+
+
+def _accept_all_characters() -> None:
+    """Let output in an encoding without a character show its number instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """Send what standard output still holds to nowhere, so that the exit does not fail on it."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def put_own_folders_first() -> None:
@@ -139,9 +174,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     command = next((argument for argument in arguments if not argument.startswith("-")), None)
     parser = _parser(COMMANDS, [command] if command in COMMANDS else [])
     if command is not None and command not in COMMANDS:
-        similar = get_close_matches(command, COMMANDS, n=1)
-        hint = f"did you mean {similar[0]!r}?" if similar else "hummingbit --help lists them"
-        parser.error(f"there is no command {command!r}; {hint}")
+        hint = did_you_mean(command, COMMANDS) or "; hummingbit --help lists them"
+        parser.error(f"there is no command {command!r}{hint}")
     return parser.parse_args(arguments)
 
 
@@ -152,7 +186,7 @@ def _parser(
 
     Unless `in_help`, argparse's list leaves the commands out: the groups below it name them.
     """
-    parser = argparse.ArgumentParser(
+    parser = SuggestingParser(
         prog="hummingbit",
         description=hummingbit.__doc__,
         epilog=_grouped_help(),

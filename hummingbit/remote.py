@@ -19,6 +19,7 @@ from evaluation.reports.report import ReportError, parse_report
 from evaluation.result import Evaluation, EvaluationError
 from evaluation.retrieval import StoredDocuments
 from evaluation.scores import evaluate_by_score
+from foundation.stages import begin_stage
 from hummingbit.clients.client import Client
 from hummingbit.clients.responses import Ranking
 from hummingbit.clients.transport import ServiceError
@@ -40,6 +41,7 @@ def evaluate_remotely(url: str, collection: str, body: Mapping[str, Any]) -> Job
     """
     with Client(url) as client:
         id_ = client.evaluate(collection, body)["id"]
+        begin_stage(f"waiting for the service: evaluation {id_}")
         deadline = time.monotonic() + WAIT_SECONDS
         while (found := client.evaluation(id_))["status"] == "running":
             if time.monotonic() > deadline:
@@ -76,6 +78,7 @@ def evaluate_rankings_remotely(
         MetricError, EvaluationError: as for :func:`evaluation.rankings.evaluate_rankings`.
     """
     with Client(url) as client:
+        begin_stage(f"reading the documents of {collection}")
         pages = all_pages(partial(client.scroll, collection, limit=DEPTH))
         documents = [one for page in pages for one in page["documents"]]
         labels = [labels_of(one["payload"], settings.label_field) for one in documents]
@@ -105,6 +108,7 @@ def _scores(
     place: Mapping[str, int],
 ) -> Iterator[npt.NDArray[np.float64]]:
     """Yield the scores of all documents, ``float64[q, N]``; −∞ for those that are not hits."""
+    begin_stage(f"searching {collection} by {ranking}")
     for start in range(0, len(queries), QUERIES_AT_ONCE):
         block = queries[start : start + QUERIES_AT_ONCE]
         searches = [{**_input(one), "limit": DEPTH} for one in block]

@@ -16,6 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from foundation.errors import HummingbitError
+from foundation.stages import begin_stage, stop_printing
 from service.app import create_app
 from service.http.admission import Keyring, is_loopback
 from service.http.connections import Connections, accept_waiting
@@ -52,12 +53,14 @@ def serve(settings: Settings) -> None:
         KeysError: if the keys file cannot be read.
     """
     check_address(settings)
+    begin_stage(f"opening {settings.data_dir}")
     with (
         bind_listener(settings.host, settings.port) as listener,
         settings.location.open(
             writable=not settings.read_only, follow=settings.read_only
         ) as folder,
     ):
+        stop_printing()
         configure_logs(settings)
         listener.listen(BACKLOG)
         run_server(create_app(folder, settings), settings, [listener], announce(settings, listener))

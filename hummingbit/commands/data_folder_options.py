@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from foundation.stages import begin_stage
 from hummingbit.commands.options import OptionError, add_data_dir
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
@@ -18,6 +19,7 @@ from index.filters import Filter, filter_to_json
 
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
+    from hummingbit.clients.operations.operation_responses import Job
 
 # The return type of add_subparsers has no public name.
 Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
@@ -78,6 +80,16 @@ def service_at(args: argparse.Namespace) -> Client:
     return Client(args.url)
 
 
+def wait_for(client: Client, job: Job) -> Job:
+    """Wait until a job of the service is done and return it; the stage names the job.
+
+    Raises:
+        ServiceError: if it failed or was cancelled.
+    """
+    begin_stage(f"waiting for the service: {job['kind']}, job {job['id']}")
+    return client.wait_for(job)
+
+
 def open_folder(args: argparse.Namespace, *, writable: bool) -> DataFolder:
     """Open the folder that the options of :func:`add_folder` name.
 
@@ -88,6 +100,7 @@ def open_folder(args: argparse.Namespace, *, writable: bool) -> DataFolder:
         StoreError: if the collections are on Milvus, and it cannot be reached or refuses.
     """
     token = os.environ.get("HUMMINGBIT_MILVUS_TOKEN")
+    begin_stage(f"opening {args.data_dir}")
     location = DataFolderLocation(args.data_dir, args.engine, args.milvus_uri, token)
     return location.open(writable=writable, indexed=False)
 

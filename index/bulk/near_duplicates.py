@@ -21,6 +21,7 @@ from encoder.analyzers import UNICODE
 from encoder.codes import Codes, hamming_distance
 from foundation.errors import InputError
 from foundation.slices import checkpoint
+from foundation.stages import begin_stage
 from index.backend import CollectionBackend
 from index.engines.portable.postings import distinct_codes
 from index.engines.self_join import Integers, pairs_within
@@ -66,8 +67,12 @@ def find_duplicates(
         InputError: if `criteria` are not valid for the collection.
     """
     criteria.check(collection.n_bits)
+    begin_stage(f"reading {len(collection):,} codes")
     ids, codes = _read(collection)
-    for cluster in near_codes(codes, criteria.radius):
+    begin_stage(f"comparing {len(codes):,} codes")
+    clusters = near_codes(codes, criteria.radius)
+    begin_stage(f"comparing the texts of {len(clusters):,} clusters of codes")
+    for cluster in clusters:
         checkpoint()
         for members in _confirm(collection, cluster, codes, ids, criteria):
             yield [ids[place] for place in members.tolist()]

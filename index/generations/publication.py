@@ -23,6 +23,7 @@ import numpy as np
 
 from encoder.codes import Codes
 from foundation.slices import unbroken
+from foundation.stages import begin_stage
 from index.engines.protocol import Rows
 from index.engines.segments import Generation
 from index.filters import Filter
@@ -234,6 +235,7 @@ class Publication:
 
     def _rebuild(self) -> PublishedGeneration:
         """Return the store's generation, made from all codes."""
+        begin_stage("indexing the codes")
         number, codes, rows, last_row = self._store.read_codes()
         # Running compactions rebuild an index that is now obsolete; their results are dropped.
         self._compaction = Compaction(self._finish_compaction)
@@ -273,6 +275,7 @@ class Publication:
 
         It may hold a text that a writer deletes in the meantime.
         """
+        begin_stage("indexing the words of the texts")
         last_row = self._store.last_row()
         documents = self._store.texts(up_to=last_row)
         return LexicalIndex.build(0, ANALYZERS[DEFAULT_ANALYZER], documents), last_row

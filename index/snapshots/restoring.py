@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from encoder.artifact import ArtifactError, load_encoder
 from foundation.errors import InputError
+from foundation.stages import begin_stage
 from index.engines.setting import check_engine
 from index.errors import EncoderMismatch, InvalidSnapshot, SnapshotError, StoreError, StoreFull
 from index.filter_parser import check_indexed_fields
@@ -115,6 +116,7 @@ def _check_store(path: Path, contents: Contents) -> Description:
 def _check_encoder(artifact: Path, contents: Contents) -> None:
     if contents.encoder_fingerprint is None:
         return
+    begin_stage("checking the encoder")
     try:
         fingerprint = load_encoder(artifact).fingerprint
     except ArtifactError as error:

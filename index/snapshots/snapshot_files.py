@@ -26,6 +26,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from foundation.files import write_file
+from foundation.stages import begin_stage
 from foundation.times import now
 from index.errors import SnapshotError, UnknownSnapshot
 from index.folder.partial import (
@@ -205,8 +206,11 @@ def _write_snapshot(
     tar = partial / TAR
     with TemporaryDirectory(dir=partial) as scratch:
         store = Path(scratch) / STORE
+        begin_stage("copying the store")
         copy_store(store)
+        begin_stage("writing the snapshot")
         contents = _write_tar(tar, store, encoder)
+    begin_stage("computing the checksum of the snapshot")
     return _record(partial, contents, _sha256(tar))
 
 

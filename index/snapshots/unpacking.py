@@ -16,6 +16,7 @@ import tarfile
 from pathlib import Path
 from typing import IO
 
+from foundation.stages import begin_stage
 from index.errors import InvalidSnapshot, SnapshotError
 from index.snapshots.contents import ENCODER, RECORD, STORE, Contents, parse_contents
 
@@ -36,6 +37,7 @@ def unpack(tar: Path, store: Path, encoder: Path) -> Contents:
         SnapshotError: if `tar` cannot be read or its files cannot be written.
         OSError: if the disk is full.
     """
+    begin_stage("unpacking the snapshot")
     digest, record = None, None
     try:
         _check_headers(tar)

@@ -11,6 +11,7 @@ import numpy as np
 
 from encoder.codes import Codes
 from foundation.slices import checkpoint
+from foundation.stages import begin_stage
 from index.records import Verification
 from index.schema import checksum, last_row, number_in_meta
 from index.sqlite.annotation_tables import damaged_records
@@ -47,6 +48,7 @@ def verify_store(
 
 
 def _pages(connection: sqlite3.Connection) -> Iterator[str]:
+    begin_stage("checking the pages of the store")
     for (message,) in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})"):
         if message != "ok":
             yield f"SQLite: {message}"
@@ -56,6 +58,7 @@ def _documents(
     connection: sqlite3.Connection, code_size: int, rows: array[int], codes: bytearray
 ) -> Iterator[str]:
     """Check every document and append its row and code."""
+    begin_stage("checking documents")
     damaged = 0
     query = "SELECT row, id, code, payload, text, vector, checksum FROM documents ORDER BY row"
     for row, id_, code, payload, text, vector, mark in connection.execute(query):
@@ -85,6 +88,7 @@ def _counts(connection: sqlite3.Connection, stored: Block) -> Iterator[str]:
 
 
 def _blocks(connection: sqlite3.Connection, code_size: int, stored: Block) -> Iterator[str]:
+    begin_stage("checking blocks of codes")
     damaged = damaged_blocks(connection, code_size)
     yield from damaged[:MAX_PROBLEMS]
     if damaged:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import sys
 import time
 from contextlib import suppress
 
 import pytest
 
 from foundation import stages
-from foundation.stages import begin_stage, print_stages
+from foundation.stages import begin_stage, count_in_stage, end_stage, print_stages, stop_printing
 
 
 def test_only_a_stage_that_takes_a_while_is_printed(
@@ -40,3 +41,39 @@ def test_a_command_that_fails_prints_no_more_stages(
     monkeypatch.setattr(stages, "SECONDS", 0.0)
     begin_stage("another")
     assert capsys.readouterr() == ("", "")
+
+
+def test_work_that_follows_a_stage_is_not_printed_as_the_stage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with print_stages():
+        monkeypatch.setattr(stages, "SECONDS", 3600.0)
+        begin_stage("a short one")
+        monkeypatch.setattr(stages, "SECONDS", 0.0)
+        end_stage()
+        stop_printing()
+        begin_stage("work of a service")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_without_a_terminal_a_bar_is_a_stage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stages, "SECONDS", 0.0)
+    printed = ""
+    deadline = time.monotonic() + 60
+    with print_stages(), count_in_stage("indexing", 2) as advance:
+        while not printed:
+            assert time.monotonic() < deadline
+            printed = capsys.readouterr().err
+        advance(2)
+    assert printed == "indexing …\n"
+
+
+def test_on_a_terminal_a_bar_counts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with print_stages(), count_in_stage("indexing", 2000) as advance:
+        advance(2000)
+    assert "indexing: 100%" in capsys.readouterr().err

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,6 +74,24 @@ MISTAKES = {
 }
 
 
+MISSPELT = {
+    "serch c x": "there is no command 'serch'; did you mean 'search'?",
+    "query c x": "did you mean 'search'?",
+    "zzzz": "there is no command 'zzzz'; hummingbit --help lists them",
+    "--vresion": "there is no option --vresion; did you mean '--version'?",
+    "index creat c c.jsonl": "ACTION: there is no 'creat'; did you mean 'build'?; known: build",
+    "index build c c.jsonl --paylod-fields a": (
+        "there is no option --paylod-fields; did you mean '--payload-fields'?"
+    ),
+    "reindex c --encodr=plain --into d": "--encodr; did you mean '--encoder'?",
+    "search c x --ranking hybird": "--ranking: there is no 'hybird'; did you mean 'hybrid'?",
+    "search c x y": "unexpected argument: y",
+    "train --dta c.jsonl": "there is no option --dta; did you mean '--data'?",
+    "train lsh --data c.jsonl --bitz 8": "there is no option --bitz; did you mean '--bits'?",
+    "train lhs": "METHOD: there is no 'lhs'; did you mean 'lsh'?",
+}
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mistakes")
@@ -108,3 +129,51 @@ def test_a_mistake_is_said_in_one_sentence(
     assert MISTAKES[command] in said[-1]
     assert not [line for line in said if "Traceback" in line]
     assert sorted(one.relative_to(place) for one in place.glob("[c-e]*/*")) == before
+
+
+@pytest.mark.parametrize("command", MISSPELT)
+def test_a_misspelt_word_is_answered_with_the_nearest(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(command.split())
+    assert MISSPELT[command] in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_value_after_two_dashes_is_no_option(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(place)
+    assert main(["search", "c", "--", "--jam"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
+def test_output_that_cannot_be_written_is_said_in_one_sentence(place: Path) -> None:
+    for arguments in (["--json"], []):
+        with Path("/dev/full").open("w") as full:
+            command = [sys.executable, "-m", "hummingbit", "index", "list", *arguments]
+            done = subprocess.run(
+                [*command, "--data-dir", str(place)],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        expected = "hummingbit: standard output: No space left on device\n"
+        assert (done.returncode, done.stderr) == (2, expected)
+
+
+def test_characters_that_the_encoding_lacks_are_shown_as_numbers(place: Path) -> None:
+    command = [sys.executable, "-m", "hummingbit", "search", "c", "jam", "--with-text"]
+    (place / "u.jsonl").write_text(json.dumps({"id": "u", "text": "jam→"}), encoding="utf-8")
+    assert main(["index", "add", "c", str(place / "u.jsonl"), "--data-dir", str(place)]) == 0
+    done = subprocess.run(
+        [*command, "--data-dir", str(place)],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "jam\\u2192" in done.stdout

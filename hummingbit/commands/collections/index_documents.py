@@ -8,11 +8,11 @@ import json
 import sys
 
 import numpy as np
-from tqdm import tqdm
 
 from corpus.readers import count_documents
 from encoder.codes import code_to_hex
 from encoder.features import TextFeatures
+from foundation.stages import begin_stage, count_in_stage
 from hummingbit.commands.collections import index_remotely
 from hummingbit.commands.collections.index_report import print_ingested
 from hummingbit.commands.data_folder_options import (
@@ -149,6 +149,7 @@ def run_count(args: argparse.Namespace) -> int:
         return index_remotely.count(args, read_filter_as_json(args))
     filter_ = read_filter(args)
     with open_folder(args, writable=False) as folder:
+        begin_stage("filtering documents")
         documents = folder.collection(args.collection).count(filter_)
     index_remotely.print_count(args, documents)
     return 0
@@ -163,6 +164,7 @@ def run_delete(args: argparse.Namespace) -> int:
         return index_remotely.delete(args, read_filter_as_json(args))
     with open_folder(args, writable=True) as folder:
         collection = folder.collection(args.collection)
+        begin_stage("deleting documents")
         if filter_ is None:
             deleted = collection.delete(args.ids).deleted
         else:
@@ -180,9 +182,9 @@ def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> IngestRe
     )
     counts = [count_documents(source) for source in args.sources]
     total = None if None in counts else sum(count or 0 for count in counts)
-    with tqdm(desc="indexing", unit=" documents", total=total, disable=None) as bar:
+    with count_in_stage("indexing", total) as advance:
         try:
-            return ingest(collection, documents, jobs=args.jobs, progress=bar.update)
+            return ingest(collection, documents, jobs=args.jobs, progress=advance)
         except BaseException:
             if len(collection):
                 print(
@@ -204,6 +206,7 @@ def _check_recognized(args: argparse.Namespace, collection: CollectionBackend) -
         return
     # All of them have the code of the empty text. Other documents may have it too.
     empty = Query(code=code_to_hex(encoder.encode([""])[0]))
+    begin_stage("looking for documents without known words")
     unknown, cursor = 0, None
     while True:
         page = collection.search([empty], MAX_K, 0, cursor=cursor, with_text=True)

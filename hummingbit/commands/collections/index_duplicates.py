@@ -7,6 +7,7 @@ import json
 import sys
 from typing import Any
 
+from foundation.stages import begin_stage
 from hummingbit.commands.data_folder_options import Actions, add_action, open_folder
 from hummingbit.commands.json_output import add_json
 from index.bulk.near_duplicates import DuplicateCriteria, find_duplicates
@@ -62,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
         found = f"{clusters:,} clusters; {len(later):,} documents have an older near-duplicate"
         summary |= {"clusters": clusters, "with_an_older": len(later)}
         if args.delete:
+            begin_stage(f"deleting {len(later):,} documents")
             deleted = collection.delete(later).deleted if later else 0
             found += f"; {deleted:,} deleted, {len(collection):,} left"
             summary |= {"deleted": deleted, "documents": len(collection)}

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, cast
 
-from tqdm import tqdm
-
 from corpus.document import Document
 from encoder.codes import PACKINGS, Packing
+from foundation.stages import count_in_stage
 from hummingbit.commands.collections.index_remotely import fill
 from hummingbit.commands.collections.index_report import print_ingested
 from hummingbit.commands.collections.sending import send
@@ -71,8 +70,8 @@ def run_import_points(args: argparse.Namespace) -> int:
         with filling(folder, collection, is_new=is_new):
             kind = None if collection.encoder is None else collection.encoder.kind
             documents = _documents(args, kind, collection.n_bits)
-            with tqdm(desc="importing", unit=" documents", disable=None) as bar:
-                report = ingest(collection, documents, progress=bar.update)
+            with count_in_stage("importing") as advance:
+                report = ingest(collection, documents, progress=advance)
         print_ingested(args, collection.name, len(collection), report)
     return 0
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from hummingbit.commands.collections.sending import BATCH, send_sources
-from hummingbit.commands.data_folder_options import service_at
+from hummingbit.commands.data_folder_options import service_at, wait_for
 from hummingbit.commands.json_output import print_json, print_result
 from hummingbit.commands.options import OptionError
 from index.encoded_inputs import batches
@@ -120,14 +120,14 @@ def stats(args: argparse.Namespace) -> int:
 def verify(args: argparse.Namespace) -> tuple[int, list[str]]:
     """Return how many documents were checked, and the problems."""
     with service_at(args) as client:
-        found = client.wait_for(client.verify_job(args.collection))["result"] or {}
+        found = wait_for(client, client.verify_job(args.collection))["result"] or {}
     return found["documents"], found["problems"]
 
 
 def compact(args: argparse.Namespace) -> tuple[int, int]:
     """Return the size of the collection in bytes before and after."""
     with service_at(args) as client:
-        found = client.wait_for(client.compact_job(args.collection))["result"] or {}
+        found = wait_for(client, client.compact_job(args.collection))["result"] or {}
     return found["bytes_before"], found["bytes_after"]
 
 
@@ -141,7 +141,7 @@ def fields(args: argparse.Namespace) -> list[str]:
     """Index the fields given, or none with ``--none``; return the fields that are indexed."""
     with service_at(args) as client:
         if args.fields or args.none:
-            client.wait_for(client.index_fields_job(args.collection, args.fields))
+            wait_for(client, client.index_fields_job(args.collection, args.fields))
         return client.collection(args.collection)["indexed_fields"]
 
 

@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from tqdm import tqdm
-
 from corpus.lines import open_bytes
 from foundation.files import replacing
+from foundation.stages import count_in_stage
 from hummingbit.commands.collections.index_import import OPTIONS, add_stores, run_import_points
 from hummingbit.commands.collections.index_remotely import fill
 from hummingbit.commands.collections.index_report import print_ingested
@@ -88,9 +87,9 @@ def run_import(args: argparse.Namespace) -> int:
             total = export.header.documents
             with (
                 filling(folder, collection, is_new=is_new),
-                tqdm(desc="importing", unit=" documents", total=total, disable=None) as bar,
+                count_in_stage("importing", total) as advance,
             ):
-                report = import_documents(collection, export, bar.update)
+                report = import_documents(collection, export, advance)
             print_ingested(args, collection.name, len(collection), report)
     return 0
 
@@ -137,9 +136,9 @@ def _import_remotely(args: argparse.Namespace, export: Export) -> int:
 def _exporting(file: str, total: int) -> Iterator[tuple[BinaryIO, Callable[[int], object]]]:
     with (
         _writing(file) as stream,
-        tqdm(desc="exporting", unit=" documents", total=total, disable=None) as bar,
+        count_in_stage("exporting", total) as advance,
     ):
-        yield stream, bar.update
+        yield stream, advance
 
 
 @contextmanager

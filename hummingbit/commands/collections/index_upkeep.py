@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import Any
 
+from foundation.stages import begin_stage
 from hummingbit.commands.collections import index_remotely
 from hummingbit.commands.data_folder_options import (
     Actions,
@@ -86,7 +87,9 @@ def run_stats(args: argparse.Namespace) -> int:
     if args.url is not None:
         return index_remotely.stats(args)
     with open_folder(args, writable=False) as folder:
-        print_json(folder.collection(args.collection).stats())
+        collection = folder.collection(args.collection)
+        begin_stage(f"measuring {len(collection):,} codes")
+        print_json(collection.stats())
     return 0
 
 
@@ -121,6 +124,7 @@ def run_compact(args: argparse.Namespace) -> int:
         with open_folder(args, writable=True) as folder:
             collection = folder.collection(args.collection)
             before = collection.bytes_on_disk()
+            begin_stage(f"rewriting {args.collection}")
             collection.compact()
             after = collection.bytes_on_disk()
     result = {"collection": args.collection, "bytes_before": before, "bytes_after": after}
@@ -151,6 +155,7 @@ def run_fields(args: argparse.Namespace) -> int:
         with open_folder(args, writable=changes) as folder:
             collection = folder.collection(args.collection)
             if changes:
+                begin_stage(f"indexing fields of {len(collection):,} documents")
                 collection.set_indexed_fields(args.fields)
             indexed = [*collection.indexed_fields]
     result = {"collection": args.collection, "indexed_fields": indexed}

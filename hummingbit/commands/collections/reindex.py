@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from tqdm import tqdm
-
-from hummingbit.commands.data_folder_options import add_folder, add_url, open_folder, service_at
+from foundation.stages import begin_stage, count_in_stage
+from hummingbit.commands.data_folder_options import (
+    add_folder,
+    add_url,
+    open_folder,
+    service_at,
+    wait_for,
+)
 from hummingbit.commands.json_output import add_json, print_result
 from index.bulk.reindexing import carry_annotations, copy_following
 from index.data_folder import DataFolder
@@ -45,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
             job = client.reindex(
                 args.collection, args.encoder, args.into, args.alias, engine=args.search_by
             )
-            documents = int((client.wait_for(job)["result"] or {})["documents"])
+            documents = int((wait_for(client, job)["result"] or {})["documents"])
     else:
         with open_folder(args, writable=True) as folder:
             documents = _reindex(folder, args)
@@ -64,8 +69,9 @@ def _reindex(folder: DataFolder, args: argparse.Namespace) -> int:
     try:
         draft.collection.set_ranking(source.ranking)
         draft.collection.set_indexed_fields(source.indexed_fields)
-        with tqdm(desc="encoding", unit=" documents", total=len(source), disable=None) as bar:
-            copy_following(source, draft.collection, 0, bar.update)
+        with count_in_stage("encoding", len(source)) as advance:
+            copy_following(source, draft.collection, 0, advance)
+        begin_stage("copying labels and judgements")
         carry_annotations(source, draft.collection)
         target = draft.publish()
     finally:

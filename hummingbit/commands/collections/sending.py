@@ -9,9 +9,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
-
 from corpus.readers import count_documents
+from foundation.stages import count_in_stage
 from hummingbit.commands.collections.index_report import print_ingested
 from hummingbit.commands.options import read
 from index.bulk.ingest import IngestReport
@@ -49,7 +48,7 @@ def send(
     name = args.collection
     began = time.perf_counter()
     sent, unchanged, failed = 0, 0, 0
-    with tqdm(desc="sending", unit=" documents", total=total, disable=None) as bar:
+    with count_in_stage("sending", total) as advance:
         try:
             for part in _parts(records):
                 found = client.bulk(
@@ -59,7 +58,7 @@ def send(
                 unchanged += found["unchanged"]
                 for error in found["errors"]:
                     print(f"refused: {error['id']}: {error['detail']}", file=sys.stderr)
-                bar.update(len(part))
+                advance(len(part))
         except BaseException:
             if sent > failed:
                 hint = "to continue, run the command again"

@@ -15,6 +15,7 @@ from hummingbit.commands.data_folder_options import (
     add_url,
     open_folder,
     service_at,
+    wait_for,
 )
 from hummingbit.commands.json_output import add_json, print_result
 from hummingbit.commands.options import OptionError, naming
@@ -51,7 +52,7 @@ def run_create(args: argparse.Namespace) -> int:
     """Create a snapshot and print what it contains."""
     if args.url is not None:
         with service_at(args) as client:
-            job = client.wait_for(client.snapshot_job(args.collection))
+            job = wait_for(client, client.snapshot_job(args.collection))
             created = client.snapshot((job["result"] or {})["id"])
             if args.out is not None:
                 with naming(f"--out: {args.out}"):
@@ -165,12 +166,12 @@ def _restore_remotely(client: Client, args: argparse.Namespace) -> int:
 
 
 def _restore_from(client: Client, snapshot_id: str, collection: str) -> int:
-    job = client.wait_for(client.restore_snapshot(snapshot_id, collection))
+    job = wait_for(client, client.restore_snapshot(snapshot_id, collection))
     return int((job["result"] or {})["documents"])
 
 
 def _upload(client: Client, file: Path) -> Mapping[str, Any]:
-    return client.wait_for(client.upload_snapshot_job(file))["result"] or {}
+    return wait_for(client, client.upload_snapshot_job(file))["result"] or {}
 
 
 def _file_of(folder: DataFolder, id_or_file: str) -> Path:

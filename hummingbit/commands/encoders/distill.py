@@ -7,7 +7,7 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
-from foundation.stages import begin_stage, print_stages
+from foundation.stages import begin_stage
 from hummingbit.commands.options import (
     SOURCE_HELP,
     add_out,
@@ -45,7 +45,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-@print_stages()
 def run(args: argparse.Namespace) -> int:
     """Train the student of a teacher, and print how far the two agree and where the encoder is."""
     settings = [one.name for one in fields(DistillationRecipe) if one.name != "method"]

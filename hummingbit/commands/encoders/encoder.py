@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from encoder.artifact import ArtifactError, install_artifact, load_encoder, read_metrics
+from foundation.stages import begin_stage
 from hummingbit.commands.data_folder_options import add_url, service_at
 from hummingbit.commands.encoders.encoder_export import (
     DESCRIBED,
@@ -54,6 +55,7 @@ def run_install(args: argparse.Namespace) -> int:
     """
     name = args.folder.resolve().name if args.name is None else args.name
     check_name(name, "--name")
+    begin_stage(f"checking and copying {args.folder}")
     encoder = install_artifact(args.folder, args.data_dir / "encoders" / name)
     print_installed(args, name, encoder)
     return 0

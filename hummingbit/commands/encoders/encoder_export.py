@@ -15,6 +15,7 @@ from encoder.artifact_files.manifest import GOLDEN
 from encoder.encoder import Encoder
 from encoder.onnx_graph import onnx_model, run_onnx
 from foundation.files import replacing
+from foundation.stages import begin_stage
 from hummingbit.commands.json_output import add_json, print_result
 from hummingbit.commands.options import OptionError, add_data_dir, naming
 from index.folder.names import NAME
@@ -40,6 +41,7 @@ def run_export(args: argparse.Namespace) -> int:
         raise OptionError(f"--onnx {args.onnx}: the file exists; --overwrite replaces it")
     folder = encoder_folder(args.data_dir, args.name)
     encoder = load_encoder(folder)
+    begin_stage("writing the graph and comparing its codes")
     model = onnx_model(encoder)
     golden = _golden_inputs(folder, encoder)
     _, codes = run_onnx(model, encoder, golden)

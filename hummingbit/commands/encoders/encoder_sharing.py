@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from foundation.stages import begin_stage
 from hummingbit.commands.data_folder_options import Actions
 from hummingbit.commands.encoders.encoder_export import encoder_folder, print_installed
 from hummingbit.commands.json_output import add_json, print_result
@@ -53,6 +54,7 @@ def run_push(args: argparse.Namespace) -> int:
         line = f"{args.folder}: the files of a repository, with a model card"
         print_result(args, {"name": args.name, "folder": str(args.folder)}, line)
         return 0
+    begin_stage(f"uploading {args.name} to {args.repository}")
     with naming(args.repository):
         address = push(folder, args.repository, private=args.private, card=card)
     print_result(args, {"name": args.name, "url": address}, address)
@@ -63,6 +65,7 @@ def run_pull(args: argparse.Namespace) -> int:
     """Check the encoder in full and install it; an existing one is never replaced."""
     name = args.name or Path(args.repository).resolve().name
     check_name(name, "--name")
+    begin_stage(f"installing {args.repository}")
     with naming(args.repository):
         encoder = pull(args.repository, args.data_dir / "encoders" / name, revision=args.revision)
     print_installed(args, name, encoder)

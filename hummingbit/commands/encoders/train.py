@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from foundation.stages import begin_stage, print_stages
+from foundation.stages import begin_stage
 from hummingbit.commands.options import (
     SOURCE_HELP,
     add_out,
@@ -94,7 +94,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         linear.set_defaults(run=run_linear)
 
 
-@print_stages()
 def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     """Train ssb-vae if the documents have labels of two classes or more, otherwise ict."""
     for option in ("data", "out"):
@@ -108,7 +107,6 @@ def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
     return _train(args, recipe, data)
 
 
-@print_stages()
 def run_neural(args: argparse.Namespace) -> int:
     """Train and print where the encoder is and how it did on the held-out documents."""
     recipe = Recipe(**{one.name: getattr(args, one.name) for one in fields(Recipe)})
@@ -127,7 +125,6 @@ def _train(args: argparse.Namespace, recipe: Recipe, data: TrainingData, **optio
     return 0
 
 
-@print_stages()
 def run_metric(args: argparse.Namespace) -> int:
     """Train and print where the encoder is and how it did on the held-out documents."""
     recipe = MetricRecipe(**{one.name: getattr(args, one.name) for one in fields(MetricRecipe)})
@@ -147,7 +144,6 @@ def run_metric(args: argparse.Namespace) -> int:
     return 0
 
 
-@print_stages()
 def run_linear(args: argparse.Namespace) -> int:
     """Fit and print where the encoder is and how it did on the held-out documents."""
     recipe = LinearRecipe(**{one.name: getattr(args, one.name) for one in fields(LinearRecipe)})
@@ -171,7 +167,6 @@ def _resumable() -> Iterator[None]:
         raise
 
 
-@print_stages()
 def run_class_codes(args: argparse.Namespace) -> int:
     """Train, print each trial, where the encoder is and how it did on the held-out documents."""
     names = [one.name for one in fields(ClassCodeRecipe) if one.name != "method"]

@@ -15,7 +15,6 @@ from evaluation.reports.gate import Rule, read_gate
 from evaluation.reports.plots import PlotError
 from evaluation.reports.report import MetricFigures, Report, read_report
 from evaluation.significance.systems import compare_systems
-from foundation.stages import print_stages
 from hummingbit.commands.evaluation.evaluate_compare import comparison_to_json, print_comparison
 from hummingbit.commands.evaluation.measuring import Measuring, add_measuring, metrics_of
 from hummingbit.commands.json_output import add_json, print_json
@@ -74,7 +73,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-@print_stages()
 def run(args: argparse.Namespace) -> int:
     """Print the figures; return 1 if the gate fails."""
     name = _collection(args)

@@ -12,7 +12,7 @@ from evaluation.retrieval import evaluate_encoder
 from evaluation.runs import evaluate_run
 from evaluation.significance.systems import SystemComparison, compare_systems
 from evaluation.trec import Run, read_run
-from foundation.stages import begin_stage, print_stages
+from foundation.stages import begin_stage
 from hummingbit.commands.evaluation.measuring import (
     Measuring,
     add_measuring,
@@ -47,7 +47,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-@print_stages()
 def run(args: argparse.Namespace) -> int:
     """Print the figures of each system, and the significance of their differences."""
     names = list(dict.fromkeys(args.names))
@@ -94,6 +93,7 @@ def _read_run(path: str) -> Run:
 def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluation]:
     if args.qrels is not None or args.url is not None or args.exclude_self:
         raise OptionError("--data: cannot be combined with --qrels, --url or --exclude-self")
+    begin_stage(f"reading {args.data} and {args.queries}")
     database = gather(read(args, args.data)).labelled()
     queries = gather(read(args, args.queries)).labelled()
     with DataFolder(args.data_dir, writable=False) as folder:

@@ -12,6 +12,7 @@ from evaluation.classifier_baseline import ClassifierReference, classifier_basel
 from evaluation.metrics.metric_names import parse_metric
 from evaluation.reports.plots import draw_label_curve
 from evaluation.retrieval import evaluate_encoder
+from foundation.stages import begin_stage
 from hummingbit.commands.json_output import add_json_or_former_file, print_or_write_json
 from hummingbit.commands.options import SOURCE_HELP, add_reading, read, write_text
 from training.data import TrainingData, gather
@@ -71,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
     metric = parse_metric(args.metric).name
     settings = {name: getattr(args, name) for name in SETTINGS}
     recipes = [Recipe(supervision=share, **settings) for share in sorted(set(args.supervision))]
+    begin_stage(f"reading {args.data} and {args.queries}")
     data, query_data = gather(read(args, args.data)), gather(read(args, args.queries))
     print(
         f"{len(data):,} documents, {len(query_data):,} queries, {recipes[0].n_bits} bits",

@@ -10,13 +10,14 @@ from pathlib import Path
 from evaluation.labelling.exchange import FORMATS, JSONL, QRELS
 from evaluation.labelling.sampling import DEFAULT_METHOD
 from evaluation.labelling.suggesting import SUGGESTION_METHODS
-from foundation.stages import print_stages
+from foundation.stages import begin_stage
 from hummingbit.commands.data_folder_options import (
     Actions,
     add_action,
     add_service,
     add_url,
     service_at,
+    wait_for,
 )
 from hummingbit.commands.json_output import add_json, print_json, print_result
 from hummingbit.commands.labels.label_files import run_export, run_import
@@ -116,7 +117,6 @@ def _configure_files(actions: Actions) -> None:
     into.add_argument("--who", metavar="NAME", help="the person of lines that name none")
 
 
-@print_stages()
 def run_suggest(args: argparse.Namespace) -> int:
     """Print a document a line: its id, its guessed labels, and the beginning of its text."""
     with label_source(args) as source:
@@ -151,6 +151,7 @@ def run_set(args: argparse.Namespace) -> int:
 def run_stats(args: argparse.Namespace) -> int:
     """Print counts, agreement, and the expected gain of further labels."""
     with label_source(args) as source:
+        begin_stage("counting labels and measuring agreement")
         found = source.stats(args.label_field)
     if args.json:
         print_json(found)
@@ -179,7 +180,7 @@ def run_retrain(args: argparse.Namespace) -> int:
     names = ("into", "alias", "label_field", "min_gain", "epochs", "n_bits")
     options = {name: getattr(args, name) for name in names}
     with service_at(args) as client:
-        job = client.wait_for(client.retrain(args.collection, auto=args.auto, **options))
+        job = wait_for(client, client.retrain(args.collection, auto=args.auto, **options))
     result = job["result"] or {}
     if args.json:
         print_json({"job": job["id"], **result})
@@ -201,7 +202,7 @@ def run_retrain(args: argparse.Namespace) -> int:
 def run_confirm(args: argparse.Namespace) -> int:
     """Wait until the new encoder is live."""
     with service_at(args) as client:
-        result = client.wait_for(client.confirm(args.job))["result"] or {}
+        result = wait_for(client, client.confirm(args.job))["result"] or {}
     moved = "" if result["alias"] is None else f"; the alias {result['alias']} points to it"
     print_result(args, result, f"{result['collection']}: {result['documents']:,} documents{moved}")
     return 0

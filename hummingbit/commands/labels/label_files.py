@@ -9,6 +9,7 @@ from pathlib import Path
 
 from evaluation.labelling.exchange import JSONL, QRELS, write_qrels, write_queries, write_records
 from foundation.files import replace_file
+from foundation.stages import begin_stage
 from hummingbit.commands.json_output import print_result
 from hummingbit.commands.labels.label_source import label_source
 from hummingbit.commands.options import OptionError, naming
@@ -19,6 +20,7 @@ STANDARD = "-"
 def run_export(args: argparse.Namespace) -> int:
     """Write every label and judgement, or the judgements as qrels or their queries."""
     with label_source(args) as source:
+        begin_stage("reading labels and judgements")
         labels, judgements = source.records()
     lines: Iterable[str]
     if args.format == JSONL:
@@ -49,6 +51,7 @@ def run_import(args: argparse.Namespace) -> int:
     except UnicodeDecodeError as error:
         raise OptionError(f"{name}: is not UTF-8 text ({error.reason})") from None
     with label_source(args, writable=True) as source:
+        begin_stage(f"importing {name}")
         report = source.read(content, args.format, name, args.who)
     unknown = report["unknown"]
     skipped = f"; {unknown:,} records are of documents that are not there" if unknown else ""

@@ -78,6 +78,6 @@ def test_rankings_that_are_not_there_are_refused(
     where = ["--data-dir", str(data)]
     with pytest.raises(SystemExit):
         main(["search", "c", "apple", "--ranking", "cosine", *where])
-    assert "invalid choice: 'cosine'" in capsys.readouterr().err
+    assert "--ranking: there is no 'cosine'" in capsys.readouterr().err
     assert main(["search", "c", "a", "--ranking", "asymmetric", "--radius", "2", *where]) != 0
     assert "the ranking 'asymmetric' has no radius" in capsys.readouterr().err

@@ -1,0 +1,90 @@
+"""A parser of command lines that suggests the name that a misspelt one is nearest to."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+OTHER_WORDS = {
+    "create": "build",
+    "make": "build",
+    "insert": "add",
+    "upsert": "add",
+    "update": "add",
+    "remove": "delete",
+    "describe": "stats",
+    "check": "verify",
+    "dump": "export",
+    "load": "import",
+    "dedupe": "duplicates",
+    "backup": "snapshot",
+    "query": "search",
+    "find": "search",
+    "fit": "train",
+    "eval": "evaluate",
+    "start": "serve",
+}
+"""Words of other tools, and the names of ours."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return "; did you mean …?" with the name in `known` nearest to `word`, or nothing."""
+    names = {name: name for name in known}
+    others = {other: name for other, name in OTHER_WORDS.items() if name in names}
+    words = {**others, **names}
+    similar = get_close_matches(word, words, n=1)
+    return f"; did you mean {words[similar[0]]!r}?" if similar else ""
+
+
+class SuggestingParser(argparse.ArgumentParser):
+    """Refuses an unknown option, action or value with the nearest one that it knows.
+
+    An option is refused before anything else is checked: one that is misspelt is also missing.
+    """
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse as argparse does, but refuse whatever is unknown."""
+        for argument in self._own_arguments(args or ()):
+            self._check_option(argument)
+        parsed, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self._refuse(rest[0])
+        return parsed, rest
+
+    def _own_arguments(self, arguments: Sequence[str]) -> Iterable[str]:
+        """Yield the arguments before a sub-command, which has a parser of its own, and ``--``."""
+        commands: set[str] = set()
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - it is not public
+                commands.update(action.choices)
+        for argument in arguments:
+            if argument == "--" or argument in commands:
+                return
+            yield argument
+
+    def _check_option(self, argument: str) -> None:
+        name = argument.partition("=")[0]
+        if not name.startswith("--") or self.prefix_chars != "-" or " " in name:
+            return
+        if not any(known.startswith(name) for known in self._option_string_actions):
+            self._refuse(name)
+
+    def _refuse(self, argument: str) -> NoReturn:
+        if argument.startswith("-"):
+            shown = [one for one in self._actions if one.help != argparse.SUPPRESS]
+            options = [name for one in shown for name in one.option_strings]
+            self.error(f"there is no option {argument}{did_you_mean(argument, options)}")
+        self.error(f"unexpected argument: {argument}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        hint = did_you_mean(str(value), choices)
+        name = "/".join(action.option_strings) or action.metavar or action.dest
+        shown = ", ".join(choices)
+        raise argparse.ArgumentError(None, f"{name}: there is no {value!r}{hint}; known: {shown}")
