@@ -52,8 +52,8 @@ COMMANDS = {
     "job": Command("service", "list and cancel the background jobs of a service"),
     "keys": Command("service", "create, list and revoke API keys"),
     "config": Command("service", "show and check the settings of a service"),
-    "completion": Command("service", "complete commands at the tab key of bash, fish or zsh"),
-    "encoder": Command("encoders", "install, list and describe encoders"),
+    "completion": Command("service", "print a script that completes commands in bash, fish or zsh"),
+    "encoder": Command("encoders", "install, list, describe and share encoders"),
     "evaluate": Command(
         "evaluation", "measure retrieval quality with labelled queries, also in CI"
     ),

@@ -57,7 +57,8 @@ class Settings(BaseSettings):
         default=Path(), description="the folder that holds encoders/ and collections/"
     )
     create: bool = Field(
-        default=False, description="make the data folder, or take an empty one, instead of refusing"
+        default=False,
+        description="create the data folder if it is missing, and accept an empty one",
     )
     host: str = Field(default="127.0.0.1", description="the address to listen on")
     port: int = Field(default=8000, ge=0, le=65_535, description="the port; 0 for any free one")

@@ -32,7 +32,7 @@ from training.metric_recipe import MetricRecipe
 from training.recipe import Recipe
 from training.semi_supervised import train
 
-SUMMARY = "codes trained with a hierarchy of labels beside codes trained without"
+SUMMARY = "hierarchy of labels: codes trained with it, beside codes trained without"
 
 METHODS: Mapping[str, Recipe | MetricRecipe] = {
     "chl": MetricRecipe(objective="continuous-histogram", similarity="hierarchy"),

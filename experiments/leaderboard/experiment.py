@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=list(DATASETS),
         choices=DATASETS,
         metavar="NAME",
-        help=f"of {', '}.join(DATASETS)",
+        help=f"of {', '.join(DATASETS)} (default: all)",
     )
     parser.add_argument(
         "--methods",
@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=list(METHODS),
         choices=METHODS,
         metavar="NAME",
-        help=f"of {', '}.join(METHODS)",
+        help=f"of {', '.join(METHODS)} (default: all)",
     )
     parser.add_argument("--bits", type=int, nargs="+", default=[32, 64], metavar="N")
     parser.add_argument(

@@ -10,7 +10,7 @@ import argparse
 
 from experiments.parts import configure_parts
 
-SUMMARY = "Perception coherence: a small student that ranks as its teacher does"
+SUMMARY = "perception coherence: a small student that ranks as its teacher does"
 
 PARTS = {
     "toy": "experiments.perception_coherence.toy",

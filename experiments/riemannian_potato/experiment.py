@@ -23,7 +23,7 @@ from training.recipe import RecipeError
 if TYPE_CHECKING:
     from experiments.riemannian_potato.spd_corpora import SpdCorpus
 
-SUMMARY = "Riemannian potato ranking loss beside other losses on SPD matrices"
+SUMMARY = "Riemannian potato ranking loss, beside other losses on SPD matrices"
 
 DATASETS = ("hdm05", "erp", "wishart")
 METHODS = {

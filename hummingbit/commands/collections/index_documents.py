@@ -38,7 +38,7 @@ from index.schema import AUTO
 
 def configure(actions: Actions) -> None:
     """Add the actions."""
-    build = add_action(actions, "build", run_build, "make a collection of documents")
+    build = add_action(actions, "build", run_build, "build a collection from documents")
     kind = build.add_mutually_exclusive_group(required=True)
     kind.add_argument("--encoder", metavar="NAME", help="an encoder of the data folder")
     kind.add_argument(

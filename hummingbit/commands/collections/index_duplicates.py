@@ -32,7 +32,7 @@ def configure(actions: Actions) -> None:
         "--confirm",
         type=float,
         metavar="J",
-        help="compare the texts, too: the least Jaccard similarity of their shingles, such as 0.5",
+        help="also compare the texts: the least Jaccard similarity of their shingles, such as 0.5",
     )
     duplicates.add_argument(
         "--shingle",

@@ -33,13 +33,13 @@ def add_stores(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--encoder",
         metavar="NAME",
-        help="make a collection of this encoder: it encodes the texts, or the vectors",
+        help="build a collection with this encoder, which encodes the texts or the vectors",
     )
     group.add_argument(
         "--codes",
         choices=PACKINGS,
-        help="make a collection of codes, which the vectors hold: by the sign of each number, or"
-        " packed into bytes of 0 to 255 (ubinary) or -128 to 127 (binary)",
+        help="build a collection of codes from the vectors: from the sign of each number, or from"
+        " bytes of 0 to 255 (ubinary) or -128 to 127 (binary) that hold packed codes",
     )
     group.add_argument(
         "--bits", type=int, metavar="N", help="use the first N bits of codes (default: all)"

@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ranking",
         choices=RANKINGS,
-        help="what orders the hits (default: the collection's own; for --code and --id, hamming)",
+        help="ranking of the hits (default: the collection's own; for --code and --id, hamming)",
     )
     parser.add_argument(
         "--codes-weight",

@@ -65,7 +65,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
                 " snippets); they override the flags below",
             )
         neural.add_argument(
-            "--device", default="cpu", choices=("cpu", "cuda"), help="where (default: %(default)s)"
+            "--device",
+            default="cpu",
+            choices=("cpu", "cuda"),
+            help="where to compute (default: %(default)s)",
         )
         neural.add_argument("--amp", action="store_true", help="compute in bfloat16 where safe")
         _add_settings(neural.add_argument_group("recipe"), Recipe)
@@ -185,7 +188,7 @@ def run_class_codes(args: argparse.Namespace) -> int:
 
 def _add_method(methods: Any, name: str, summary: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = methods.add_parser(
-        name, help=summary, description=f"Train {summary}."
+        name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
     )
     _add_files(parser, required=True)
     return parser

@@ -44,7 +44,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="shares of the labels to train with (default: 0.01 0.03 0.1 0.3 1.0)",
     )
-    parser.add_argument("--metric", default="P@100", metavar="NAME", help="(default: %(default)s)")
+    parser.add_argument(
+        "--metric",
+        default="P@100",
+        metavar="NAME",
+        help="the metric to print (default: %(default)s)",
+    )
     add_json_or_former_file(parser)
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write the curve as SVG")
     add_reading(parser)
@@ -57,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                 dest=one.name,
                 type=type(one.default),
                 default=one.default,
-                metavar=one.name.upper(),
+                metavar="METHOD" if one.name == "method" else "N",
                 help=f"{one.metadata['help']} (default: %(default)s)",
             )
     parser.set_defaults(run=run)

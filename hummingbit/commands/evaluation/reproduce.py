@@ -35,7 +35,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
             refuse_to_run(unavailable, f"reproduce {error}")
             continue
         sub_parser = experiments.add_parser(
-            name, help=module.SUMMARY, description=f"{module.SUMMARY}."
+            name,
+            help=module.SUMMARY,
+            description=f"{module.SUMMARY[0].upper()}{module.SUMMARY[1:]}.",
         )
         configure_experiment(module, sub_parser)
 

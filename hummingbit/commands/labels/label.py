@@ -72,7 +72,7 @@ _FIELD = "a payload field with labels for the documents that nobody has labelled
 def _configure_labels(actions: Actions) -> None:
     suggest = add_action(actions, "suggest", run_suggest, "print the documents to label next")
     suggest.add_argument(
-        "-n", type=int, default=10, metavar="N", help="how many (default: %(default)s)"
+        "-n", type=int, default=10, metavar="N", help="how many documents (default: %(default)s)"
     )
     suggest.add_argument(
         "--method",
@@ -83,8 +83,16 @@ def _configure_labels(actions: Actions) -> None:
     add_json(suggest, "whole documents as JSON lines")
     set_ = add_action(actions, "set", run_set, "label a document")
     set_.add_argument("id", metavar="ID", help="the document")
-    set_.add_argument("labels", nargs="*", metavar="LABEL", help="none means that no class fits")
-    set_.add_argument("--grade", type=int, default=1, metavar="N", help="how well the labels fit")
+    set_.add_argument(
+        "labels", nargs="*", metavar="LABEL", help="its labels; give none if no class fits"
+    )
+    set_.add_argument(
+        "--grade",
+        type=int,
+        default=1,
+        metavar="N",
+        help="how well the labels fit; 0: not at all (default: %(default)s)",
+    )
     set_.add_argument("--remove", action="store_true", help="remove your label instead")
     stats = add_action(actions, "stats", run_stats, "count labels and measure agreement")
     for action in (suggest, stats):
@@ -102,7 +110,12 @@ def _configure_labels(actions: Actions) -> None:
 def _configure_files(actions: Actions) -> None:
     into = add_action(actions, "import", run_import, "read labels and judgements from a file")
     export = add_action(actions, "export", run_export, "write labels and judgements to a file")
-    for action, forms, other in ((into, (JSONL, QRELS), "input"), (export, FORMATS, "output")):
+    in_or_out = "labels and judgements as JSON lines, or judgements as TREC's qrels"
+    exported = in_or_out.replace(", or", ",") + ", or the judged queries"
+    for action, forms, forms_help, other in (
+        (into, (JSONL, QRELS), in_or_out, "input"),
+        (export, FORMATS, exported, "output"),
+    ):
         action.add_argument(
             "file", nargs="?", default="-", metavar="FILE", help=f"(default: standard {other})"
         )
@@ -110,7 +123,7 @@ def _configure_files(actions: Actions) -> None:
             "--format",
             choices=forms,
             default=JSONL,
-            help="JSON lines of all, or judgements as TREC's qrels (default: %(default)s)",
+            help=f"{forms_help} (default: %(default)s)",
         )
         add_url(action)
     add_json(into)

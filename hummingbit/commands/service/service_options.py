@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
 
 from service.configuration import Configuration, flag_of, load_settings
 from service.settings import Settings
@@ -40,10 +41,20 @@ def add_settings(parser: argparse.ArgumentParser, names: Sequence[str] | None = 
                 help=text,
             )
         else:
-            metavar = name.rpartition("_")[2].upper()
             parser.add_argument(
-                flag_of(name), default=argparse.SUPPRESS, metavar=metavar, help=text
+                flag_of(name),
+                default=argparse.SUPPRESS,
+                metavar=_metavar(name, field.annotation),
+                help=text,
             )
+
+
+def _metavar(name: str, annotation: Any) -> str:
+    """Return what the help shows as the value of a setting: N, the choices, or a word."""
+    if annotation in (int, float):
+        return "N"
+    choices = get_args(annotation) if get_origin(annotation) is Literal else ()
+    return "{" + ",".join(choices) + "}" if choices else name.rpartition("_")[2].upper()
 
 
 def read_settings(args: argparse.Namespace) -> Configuration:

@@ -59,3 +59,24 @@ def test_the_help_lists_every_command_once_within_80_columns(
         COMMANDS
     )
     assert {command.folder for command in COMMANDS.values()} == set(TITLES)
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("leaderboard", "of 20news, snippets, reuters, ag-news, dbpedia14"),
+        ("leaderboard", "of lsh, pca-sign, itq, spectral,"),
+        ("train ict", "Learns, without labels, to find a text by a few of its words"),
+        ("train itq", "PCA, rotated to lose least when rounded to bits"),
+        ("reproduce ssb-vae", "SSB-VAE: retrieval from few labels"),
+        ("serve", "--max-connections-per-address N"),
+        ("serve", "--engine {local,milvus}"),
+        ("label export", "or the judged queries"),
+    ],
+)
+def test_the_help_of_a_command_names_its_values(
+    words: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main([*words.split(), "--help"])
+    assert shown in " ".join(capsys.readouterr().out.split())
