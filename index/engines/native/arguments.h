@@ -1,5 +1,9 @@
-/* Arguments of the functions that Python sees, taken in turn; after the first bad one the rest are
-   passed over. */
+/* Reads the arguments of the functions that Python calls, one after the other.
+
+   Every take_ function checks the next argument: a number against its bounds, a buffer against the
+   least number of items that it must hold. The first bad argument sets a Python exception and
+   `is_bad`; the take_ functions after it return empty values and check nothing. Buffers stay
+   acquired until release(). */
 #ifndef HUMMINGBIT_ARGUMENTS_H
 #define HUMMINGBIT_ARGUMENTS_H
 
@@ -11,19 +15,19 @@
 
 #include <string.h>
 
-#define MOST_VIEWS 24
+#define MAX_VIEWS 24
 
 typedef struct {
     PyObject *const *items;
     Py_ssize_t n, next;
-    Py_buffer views[MOST_VIEWS];
+    Py_buffer views[MAX_VIEWS];
     int n_views, is_bad;
 } args_t;
 
-static inline args_t args_of(PyObject *const *items, Py_ssize_t n, Py_ssize_t wanted) {
+static inline args_t begin_args(PyObject *const *items, Py_ssize_t n, Py_ssize_t expected) {
     args_t a;
-    a.items = items, a.n = n, a.next = 0, a.n_views = 0, a.is_bad = n != wanted;
-    if (a.is_bad) PyErr_Format(PyExc_TypeError, "takes %zd arguments; %zd were given", wanted, n);
+    a.items = items, a.n = n, a.next = 0, a.n_views = 0, a.is_bad = n != expected;
+    if (a.is_bad) PyErr_Format(PyExc_TypeError, "expected %zd arguments, not %zd", expected, n);
     return a;
 }
 
@@ -31,21 +35,30 @@ static inline void release(args_t *a) {
     while (a->n_views) PyBuffer_Release(a->views + --a->n_views);
 }
 
-static inline void refuse(args_t *a, const char *message) {
+static inline void reject(args_t *a, const char *message) {
     if (!a->is_bad) PyErr_Format(PyExc_ValueError, "argument %zd %s", a->next, message);
     a->is_bad = 1;
 }
 
+static inline void reject_number(args_t *a, size_t number, size_t least, size_t most) {
+    PyErr_Format(PyExc_ValueError, "argument %zd is %zu; it must be from %zu to %zu", a->next,
+                 number, least, most);
+    a->is_bad = 1;
+}
+
+/* Return the next argument, a number from `least` to `most`. */
 static inline size_t take_number(args_t *a, size_t least, size_t most) {
     if (a->is_bad) return least;
     const size_t number = PyLong_AsSize_t(a->items[a->next++]);
     if (number == (size_t)-1 && PyErr_Occurred())
         a->is_bad = 1;
     else if (number < least || number > most)
-        refuse(a, "is out of its bounds");
+        reject_number(a, number, least, most);
     return a->is_bad ? least : number;
 }
 
+/* Return the memory of the next argument, a buffer of at least `items` items of `size` bytes, or
+   NULL for None if that is allowed. `flags` are those of PyObject_GetBuffer. */
 static inline void *take_view(args_t *a, size_t items, size_t size, int flags, int may_be_none) {
     if (a->is_bad) return NULL;
     PyObject *item = a->items[a->next++];
@@ -56,31 +69,33 @@ static inline void *take_view(args_t *a, size_t items, size_t size, int flags, i
         return NULL;
     }
     a->n_views++;
-    /* Nothing has more items than memory has bytes, so that the product is one. */
-    if (items > SIZE_MAX / 2 / size || (size_t)view->len < items * size) refuse(a, "is too short");
+    /* The first comparison keeps the product of the second from overflowing. */
+    if (items > SIZE_MAX / 2 / size || (size_t)view->len < items * size) reject(a, "is too short");
     return view->buf;
 }
 
-static inline const void *take_in(args_t *a, size_t items, size_t size) {
+static inline const void *take_input(args_t *a, size_t items, size_t size) {
     return take_view(a, items, size, PyBUF_SIMPLE, 0);
 }
 
-static inline void *take_out(args_t *a, size_t items, size_t size) {
+static inline void *take_output(args_t *a, size_t items, size_t size) {
     return take_view(a, items, size, PyBUF_WRITABLE, 0);
 }
 
-/* ---- what searches have in common */
+/* ---- groups of arguments that several functions take */
 
-#define PLACES_MOST INT32_MAX
+#define MAX_PLACES INT32_MAX
 
+/* Return the codes to scan: their number, their words, and the groups of eight. */
 static inline source_t take_source(args_t *a) {
     source_t s = {NULL, 0, 0, NULL, NULL};
-    s.n = take_number(a, 0, PLACES_MOST);
+    s.n = take_number(a, 0, MAX_PLACES);
     s.words = take_number(a, 1, MAX_WORDS);
-    s.groups = take_in(a, (s.n + LANES - 1) / LANES * LANES * s.words, sizeof *s.groups);
+    s.groups = take_input(a, (s.n + LANES - 1) / LANES * LANES * s.words, sizeof *s.groups);
     return s;
 }
 
+/* The number of arguments that take_table reads. */
 #define TABLE_ITEMS 9
 
 static inline table_t take_table(args_t *a) {
@@ -90,34 +105,37 @@ static inline table_t take_table(args_t *a) {
     t.bits = (unsigned)take_number(a, 1, MAX_TABLE_BITS);
     t.cell_bits = (unsigned)take_number(a, 1, 31);
     t.filter_bits = (unsigned)take_number(a, 6, 40);
-    t.n_keys = take_number(a, 0, PLACES_MOST);
-    t.keys = take_in(a, (t.n_keys + LANES - 1) / LANES * LANES, sizeof *t.keys);
-    t.starts = take_in(a, t.n_keys + 1, sizeof *t.starts);
+    t.n_keys = take_number(a, 0, MAX_PLACES);
+    t.keys = take_input(a, (t.n_keys + LANES - 1) / LANES * LANES, sizeof *t.keys);
+    t.starts = take_input(a, t.n_keys + 1, sizeof *t.starts);
     t.n_places = a->is_bad ? 0 : t.starts[t.n_keys];
-    t.places = take_in(a, t.n_places, sizeof *t.places);
-    t.directory = take_in(a, ((size_t)1 << t.cell_bits) + 1, sizeof *t.directory);
-    t.filter = take_in(a, (size_t)1 << (t.filter_bits - 6), sizeof *t.filter);
+    t.places = take_input(a, t.n_places, sizeof *t.places);
+    t.directory = take_input(a, ((size_t)1 << t.cell_bits) + 1, sizeof *t.directory);
+    t.filter = take_input(a, (size_t)1 << (t.filter_bits - 6), sizeof *t.filter);
     return t;
 }
 
+/* The number of arguments that take_search reads. */
 #define SEARCH_ITEMS 9
 
-/* `n` is how many places there are, `words` of how many numbers each query is. */
+/* `n` is the number of places, and a query is `words` numbers: 0 for a search by weights, which
+   takes no codes as queries. */
 static inline search_t take_search(args_t *a, size_t n, size_t words) {
     search_t s;
-    s.n_queries = take_number(a, 0, PLACES_MOST);
-    s.queries = take_in(a, s.n_queries * words, sizeof *s.queries);
-    s.k = take_number(a, 1, PLACES_MOST);
+    s.n_queries = take_number(a, 0, MAX_PLACES);
+    s.queries = take_input(a, s.n_queries * words, sizeof *s.queries);
+    s.k = take_number(a, 1, MAX_PLACES);
     s.radius = take_number(a, 0, INT32_MAX);
     s.allowed = take_view(a, (n + 7) / 8, 1, PyBUF_SIMPLE, 1);
-    s.rows = take_in(a, n, sizeof *s.rows);
-    s.out_rows = take_out(a, s.n_queries * s.k, sizeof *s.out_rows);
-    s.out_distances = take_out(a, s.n_queries * s.k, sizeof *s.out_distances);
-    s.out_counts = take_out(a, s.n_queries, sizeof *s.out_counts);
+    s.rows = take_input(a, n, sizeof *s.rows);
+    s.out_rows = take_output(a, s.n_queries * s.k, sizeof *s.out_rows);
+    s.out_distances = take_output(a, s.n_queries * s.k, sizeof *s.out_distances);
+    s.out_counts = take_output(a, s.n_queries, sizeof *s.out_counts);
     return s;
 }
 
-static inline PyObject *searched(args_t *a, double work) {
+/* Return the cost of a search as a float; a negative one means that memory ran out. */
+static inline PyObject *finish_search(args_t *a, double work) {
     release(a);
     return work < 0 ? PyErr_NoMemory() : PyFloat_FromDouble(work);
 }

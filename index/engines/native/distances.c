@@ -1,14 +1,33 @@
-/* Distances of eight codes at a time, each way that a processor offers. */
+/* Computes the distances of a query from eight codes at a time, with the instructions that the
+   processor has.
+
+   A group holds the words of eight codes, uint64[words, 8]. A Hamming distance is the number of
+   ones in code XOR query. A weighted distance is the sum over the bits in which a code differs
+   from the best code, of the absolute weight of each; the best code has a one where the weight
+   is positive. Tables of these sums for every byte and every four bits of a code replace the
+   loop over its bits.
+
+   distances_x86.h and distances_neon.h hold the loops for single instruction sets:
+
+       path       processor      Hamming distance       weighted distance
+       vpopcntdq  x86-64         VPOPCNTQ               as avx512bw
+       avx512bw   x86-64         table of four bits     tables of four bits
+       avx2       x86-64         table of four bits     scalar
+       neon       64-bit Arm     CNT                    scalar
+       scalar     any            shifts and masks       tables of bytes
+
+   All paths return the same distances. Tables of four bits count ones as in Mula, Kurz and
+   Lemire, "Faster population counts using AVX2 instructions", 2018. */
 #include "kernel.h"
 
 #include <string.h>
 
 #define UNROLL 4
-#define INLINE static inline __attribute__((always_inline))
 
-/* A loop over groups: GROUP(p) makes a register of eight distances, NEAR(r) a mask of those within
-   the limit, STORE(r) writes them. Several groups are looked at before the first branch. */
-#define FIRST_NEAR(REGISTER, GROUP, NEAR, STORE)                                              \
+/* The body of a near_fn: a loop over groups. GROUP(p) computes the eight distances of the group
+   at p, NEAR(r) a mask of those within the limit, and STORE(r) writes them. UNROLL groups are
+   compared before the first branch, because few groups hold a code within the limit. */
+#define FIRST_GROUP_NEAR(REGISTER, GROUP, NEAR, STORE)                                        \
     const size_t step = LANES * words;                                                        \
     for (;;) {                                                                                \
         size_t stop = end;                                                                    \
@@ -22,11 +41,11 @@
             }                                                                                 \
         }                                                                                     \
         for (; g < stop; g++) {                                                               \
-            const REGISTER found = GROUP(groups + g * step);                                  \
-            unsigned mask = NEAR(found);                                                      \
+            const REGISTER eight = GROUP(groups + g * step);                                  \
+            unsigned mask = NEAR(eight);                                                      \
             if (allowed != NULL) mask &= allowed[g];                                          \
             if (mask) {                                                                       \
-                STORE(found);                                                                 \
+                STORE(eight);                                                                 \
                 *hits = (uint8_t)mask;                                                        \
                 return g;                                                                     \
             }                                                                                 \
@@ -34,7 +53,8 @@
         if (g >= end) return end;                                                             \
     }
 
-/* The compiler makes a loop of its own for codes of one and of two words. */
+/* Define a near_fn. With a constant number of words, the compiler writes separate loops for
+   codes of one and of two words. */
 #define BY_WORDS(NAME, TARGET, INNER, QUERY)                                                  \
     TARGET static size_t NAME(const uint64_t *groups, size_t g, size_t end, size_t words,     \
                               const void *query, uint64_t limit, const uint8_t *allowed,      \
@@ -49,14 +69,7 @@
     const uint64_t *groups, size_t g, size_t end, size_t words, const QUERY *q,               \
         uint64_t limit, const uint8_t *allowed, uint64_t distances[LANES], uint8_t *hits
 
-/* ---- any processor */
-
-INLINE unsigned ones(uint64_t x) {
-    x -= x >> 1 & 0x5555555555555555u;
-    x = (x & 0x3333333333333333u) + (x >> 2 & 0x3333333333333333u);
-    x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu;
-    return (unsigned)(x * 0x0101010101010101u >> 56);
-}
+/* ---- scalar: any processor */
 
 typedef struct {
     uint64_t of[LANES];
@@ -92,12 +105,12 @@ INLINE unsigned eight_near(eight_t sum, uint64_t limit) {
 #define STORE(r) memcpy(distances, (r).of, sizeof(r).of)
 INLINE size_t scalar_inner(PARAMETERS(uint64_t)) {
 #define GROUP(p) eight_hamming(p, words, q)
-    FIRST_NEAR(eight_t, GROUP, NEAR, STORE)
+    FIRST_GROUP_NEAR(eight_t, GROUP, NEAR, STORE)
 #undef GROUP
 }
 INLINE size_t scalar_weighted_inner(PARAMETERS(weights_t)) {
 #define GROUP(p) eight_weighted(p, words, q)
-    FIRST_NEAR(eight_t, GROUP, NEAR, STORE)
+    FIRST_GROUP_NEAR(eight_t, GROUP, NEAR, STORE)
 #undef GROUP
 }
 #undef NEAR
@@ -111,44 +124,46 @@ BY_WORDS(scalar_weighted, , scalar_weighted_inner, weights_t)
 #include "distances_neon.h"
 #endif
 
-/* ---- what this processor has */
+/* ---- the choice */
 
 path_t path = {"scalar", scalar_hamming, scalar_weighted};
 
-size_t paths_here(const path_t **found) {
-    static path_t here[4];
+size_t supported_paths(const path_t **paths) {
+    static path_t supported[4];
     size_t n = 0;
 #if defined(__x86_64__)
     __builtin_cpu_init();
     const int bw = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
     if (bw && __builtin_cpu_supports("avx512vpopcntdq"))
-        here[n++] = (path_t){"vpopcntdq", vpopcnt_hamming, avx512bw_weighted};
-    if (bw) here[n++] = (path_t){"avx512bw", avx512bw_hamming, avx512bw_weighted};
+        supported[n++] = (path_t){"vpopcntdq", vpopcnt_hamming, avx512bw_weighted};
+    if (bw) supported[n++] = (path_t){"avx512bw", avx512bw_hamming, avx512bw_weighted};
     if (__builtin_cpu_supports("avx2"))
-        here[n++] = (path_t){"avx2", avx2_hamming, scalar_weighted};
+        supported[n++] = (path_t){"avx2", avx2_hamming, scalar_weighted};
 #elif defined(__aarch64__)
-    here[n++] = (path_t){"neon", neon_hamming, scalar_weighted};
+    supported[n++] = (path_t){"neon", neon_hamming, scalar_weighted};
 #endif
-    here[n++] = (path_t){"scalar", scalar_hamming, scalar_weighted};
-    *found = here;
+    supported[n++] = (path_t){"scalar", scalar_hamming, scalar_weighted};
+    *paths = supported;
     return n;
 }
 
-void weights_fill(weights_t *t, const int64_t *weights, size_t words) {
+/* An entry v of a table is the sum for the bits of v: entry 0 differs from the best code in
+   every bit with a positive weight, and a bit that is set changes the sum by minus its weight. */
+void fill_weights(weights_t *t, const int64_t *weights, size_t words) {
     for (size_t byte = 0; byte < 8 * words; byte++) {
-        const int64_t *of = weights + 8 * byte;
-        int32_t *to = t->bytes[byte];
-        to[0] = 0;
-        for (unsigned bit = 0; bit < 8; bit++) to[0] += (int32_t)(of[bit] > 0 ? of[bit] : 0);
+        const int64_t *own = weights + 8 * byte;
+        int32_t *sums = t->bytes[byte];
+        sums[0] = 0;
+        for (unsigned bit = 0; bit < 8; bit++) sums[0] += (int32_t)(own[bit] > 0 ? own[bit] : 0);
         for (unsigned v = 1; v < 256; v++)
-            to[v] = to[v & (v - 1)] - (int32_t)of[__builtin_ctz(v)];
+            sums[v] = sums[v & (v - 1)] - (int32_t)own[__builtin_ctz(v)];
     }
     for (size_t part = 0; part < 16 * words; part++) {
-        const int64_t *of = weights + 4 * part;
-        int32_t *to = t->nibbles[part / 16][part % 8][part % 16 / 8];
-        to[0] = 0;
-        for (unsigned bit = 0; bit < 4; bit++) to[0] += (int32_t)(of[bit] > 0 ? of[bit] : 0);
+        const int64_t *own = weights + 4 * part;
+        int32_t *sums = t->nibbles[part / 16][part % 8][part % 16 / 8];
+        sums[0] = 0;
+        for (unsigned bit = 0; bit < 4; bit++) sums[0] += (int32_t)(own[bit] > 0 ? own[bit] : 0);
         for (unsigned v = 1; v < 16; v++)
-            to[v] = to[v & (v - 1)] - (int32_t)of[__builtin_ctz(v)];
+            sums[v] = sums[v & (v - 1)] - (int32_t)own[__builtin_ctz(v)];
     }
 }

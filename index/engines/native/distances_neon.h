@@ -1,15 +1,16 @@
-/* Distances on 64-bit Arm; included by distances.c. */
+/* Hamming distances on 64-bit Arm; part of distances.c, which includes it. NEON counts the ones
+   of each byte; a group takes four registers of two codes. */
 #include <arm_neon.h>
-
-/* ---- NEON */
 
 typedef struct {
     uint64x2_t of[4];
 } four128_t;
 
 INLINE four128_t neon_group(const uint64_t *p, size_t words, const uint64_t *q) {
+    /* A word adds at most 8 to a byte, and a code has at most 16 words, so a byte holds the
+       sum. */
     uint8x16_t sum[4];
-    four128_t found;
+    four128_t distances;
     for (unsigned i = 0; i < 4; i++) sum[i] = vdupq_n_u8(0);
     for (size_t w = 0; w < words; w++) {
         const uint64x2_t word = vdupq_n_u64(q[w]);
@@ -19,8 +20,8 @@ INLINE four128_t neon_group(const uint64_t *p, size_t words, const uint64_t *q) 
         }
     }
     for (unsigned i = 0; i < 4; i++)
-        found.of[i] = vpaddlq_u32(vpaddlq_u16(vpaddlq_u8(sum[i])));
-    return found;
+        distances.of[i] = vpaddlq_u32(vpaddlq_u16(vpaddlq_u8(sum[i])));
+    return distances;
 }
 
 INLINE unsigned neon_near(four128_t sum, uint64_t limit) {
@@ -38,7 +39,7 @@ INLINE unsigned neon_near(four128_t sum, uint64_t limit) {
 #define NEAR(r) neon_near(r, limit)
 #define STORE(r) \
     for (unsigned i = 0; i < 4; i++) vst1q_u64(distances + 2 * i, (r).of[i])
-INLINE size_t neon_inner(PARAMETERS(uint64_t)) { FIRST_NEAR(four128_t, GROUP, NEAR, STORE) }
+INLINE size_t neon_inner(PARAMETERS(uint64_t)) { FIRST_GROUP_NEAR(four128_t, GROUP, NEAR, STORE) }
 #undef GROUP
 #undef NEAR
 #undef STORE

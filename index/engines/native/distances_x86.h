@@ -1,7 +1,8 @@
-/* Distances on x86-64; included by distances.c. */
+/* Distances on x86-64; part of distances.c, which includes it. */
 #include <immintrin.h>
 
-/* ---- AVX2: the ones of four bits from a table, bytes added up by a difference from zero */
+/* ---- AVX2: a table holds the number of ones of each four bits, and the instruction that adds up
+   absolute differences from zero adds up the bytes of each code. A group takes two registers. */
 
 #define AVX2 __attribute__((target("avx2")))
 
@@ -24,7 +25,8 @@ AVX2 INLINE two256_t avx2_group(const uint64_t *p, size_t words, const uint64_t 
     for (size_t w = 0; w < words; w++) {
         const __m256i word = _mm256_set1_epi64x((long long)q[w]);
         const __m256i *at = (const __m256i *)(p + LANES * w);
-        /* At most 8 a word and 16 words: a byte holds the sum. */
+        /* A word adds at most 8 to a byte, and a code has at most 16 words, so a byte holds the
+           sum. */
         low = _mm256_add_epi8(low, avx2_ones(_mm256_xor_si256(_mm256_loadu_si256(at), word)));
         high = _mm256_add_epi8(high, avx2_ones(_mm256_xor_si256(_mm256_loadu_si256(at + 1), word)));
     }
@@ -34,7 +36,8 @@ AVX2 INLINE two256_t avx2_group(const uint64_t *p, size_t words, const uint64_t 
 }
 
 AVX2 INLINE unsigned avx2_near(two256_t sum, uint64_t limit) {
-    /* A distance is at most 1024, so the limit need not be more either. */
+    /* The instruction compares signed numbers; no distance is above 1024, so a larger limit
+       changes nothing. */
     const __m256i above = _mm256_set1_epi64x((long long)(limit < 2048 ? limit + 1 : 2048));
     const __m256i low = _mm256_cmpgt_epi64(above, sum.low);
     const __m256i high = _mm256_cmpgt_epi64(above, sum.high);
@@ -47,13 +50,15 @@ AVX2 INLINE unsigned avx2_near(two256_t sum, uint64_t limit) {
 #define STORE(r)                                          \
     _mm256_storeu_si256((__m256i *)distances, (r).low);   \
     _mm256_storeu_si256((__m256i *)(distances + 4), (r).high)
-AVX2 INLINE size_t avx2_inner(PARAMETERS(uint64_t)) { FIRST_NEAR(two256_t, GROUP, NEAR, STORE) }
+AVX2 INLINE size_t avx2_inner(PARAMETERS(uint64_t)) {
+    FIRST_GROUP_NEAR(two256_t, GROUP, NEAR, STORE)
+}
 #undef GROUP
 #undef NEAR
 #undef STORE
 BY_WORDS(avx2_hamming, AVX2, avx2_inner, uint64_t)
 
-/* ---- AVX-512BW: the same, eight codes in one register */
+/* ---- AVX-512BW: as with AVX2, with all eight codes in one register */
 
 #define AVX512BW __attribute__((target("avx512f,avx512bw")))
 #define NEAR(r) (unsigned)_mm512_cmple_epu64_mask(r, _mm512_set1_epi64((long long)limit))
@@ -77,14 +82,16 @@ AVX512BW INLINE __m512i avx512bw_group(const uint64_t *p, size_t words, const ui
 
 #define GROUP(p) avx512bw_group(p, words, q)
 AVX512BW INLINE size_t avx512bw_inner(PARAMETERS(uint64_t)) {
-    FIRST_NEAR(__m512i, GROUP, NEAR, STORE)
+    FIRST_GROUP_NEAR(__m512i, GROUP, NEAR, STORE)
 }
 #undef GROUP
 BY_WORDS(avx512bw_hamming, AVX512BW, avx512bw_inner, uint64_t)
 
-/* Sixteen entries for four bits of the lower half of each word and sixteen for those of the upper
-   one are one table of 32 in two registers. */
-AVX512BW INLINE __m512i avx512bw_weighed(const uint64_t *p, size_t words, const weights_t *q) {
+/* One instruction looks up 32-bit lanes in a table of 32 entries, which two registers hold: 16
+   entries for four bits of the lower half of each word, and 16 for the same four bits of the
+   upper half. */
+AVX512BW INLINE __m512i avx512bw_weighted_group(const uint64_t *p, size_t words,
+                                                  const weights_t *q) {
     const __m512i upper = _mm512_set1_epi64((long long)(UINT64_C(16) << 32));
     const __m512i four = _mm512_set1_epi32(15);
     __m512i sum = _mm512_setzero_si512();
@@ -102,9 +109,9 @@ AVX512BW INLINE __m512i avx512bw_weighed(const uint64_t *p, size_t words, const 
                             _mm512_srli_epi64(sum, 32));
 }
 
-#define GROUP(p) avx512bw_weighed(p, words, q)
+#define GROUP(p) avx512bw_weighted_group(p, words, q)
 AVX512BW INLINE size_t avx512bw_weighted_inner(PARAMETERS(weights_t)) {
-    FIRST_NEAR(__m512i, GROUP, NEAR, STORE)
+    FIRST_GROUP_NEAR(__m512i, GROUP, NEAR, STORE)
 }
 #undef GROUP
 BY_WORDS(avx512bw_weighted, AVX512BW, avx512bw_weighted_inner, weights_t)
@@ -125,7 +132,7 @@ VPOPCNT INLINE __m512i vpopcnt_group(const uint64_t *p, size_t words, const uint
 
 #define GROUP(p) vpopcnt_group(p, words, q)
 VPOPCNT INLINE size_t vpopcnt_inner(PARAMETERS(uint64_t)) {
-    FIRST_NEAR(__m512i, GROUP, NEAR, STORE)
+    FIRST_GROUP_NEAR(__m512i, GROUP, NEAR, STORE)
 }
 #undef GROUP
 #undef NEAR

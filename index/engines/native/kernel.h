@@ -1,8 +1,22 @@
-/* What the parts of the kernel share.
+/* Types and functions that the files of the kernel share.
 
-   A code is `words` numbers of 64 bits, zero bits added. Codes lie in groups of eight, transposed:
-   the first words of eight codes, then their second words, so that a register holds one word of
-   each. A place is the number of a code, from 0. */
+   A code is `words` little-endian numbers of 64 bits, filled up with zero bits. Codes lie in
+   groups of eight, uint64[words, 8]: the first words of eight codes, then their second words,
+   and so on, so a register holds one word of each. A place is the number of a code, counted
+   from 0. `rows` maps places to the rows that a search returns, and ascends with them. Results
+   have the order (distance, place).
+
+   A function that allocates memory says what it returns when memory runs out; it never raises.
+
+       distances.c  distances of eight codes at a time, for each instruction set
+       nearest.c    the k smallest keys; sorting
+       scan.c       search over all codes, or over all distinct codes
+       table.c      search by looking up the codes around a query
+       halves.c     search by looking up both halves of codes of two words
+       weighted.c   search by weighted distance, by looking up codes
+       counts.c     the number of documents at each distance
+       pairs.c      pairs of codes within a radius
+       module.c     the functions that Python calls; arguments.h reads their arguments */
 #ifndef HUMMINGBIT_KERNEL_H
 #define HUMMINGBIT_KERNEL_H
 
@@ -12,69 +26,94 @@
 #define LANES 8
 #define MAX_WORDS 16
 #define MAX_TABLE_BITS 64
+#define INLINE static inline __attribute__((always_inline))
 
-/* ---- the k smallest of some keys: distance above place, so that (distance, place) is the order */
+/* ---- the k smallest keys; a key holds the distance above the place, so keys sort as results
+   do */
 
 typedef struct {
     uint64_t *keys;
-    uint64_t *spare; /* as long as keys; only where k is large */
+    uint64_t *spare; /* as long as `keys`; used only if k is large */
     size_t n, k;
-    uint64_t bound; /* what is not below it is not among the k smallest */
+    uint64_t bound; /* a key that is not below it is not among the k smallest */
 } nearest_t;
 
 #define KEY(distance, place) ((uint64_t)(distance) << 32 | (uint32_t)(place))
 
+/* Return how many numbers of memory nearest_begin needs. */
 size_t nearest_size(size_t k);
+/* Begin to collect keys with a distance of at most `limit`. */
 void nearest_begin(nearest_t *t, uint64_t *memory, size_t k, uint64_t limit);
+/* Add a key that is below the bound. */
 void nearest_push(nearest_t *t, uint64_t key);
-/* Make `bound` as small as what was pushed allows; return whether there are k. */
-int nearest_settle(nearest_t *t);
-/* Sort what was found; there are t->n of it then. */
+/* Lower `bound` as far as the keys allow; return whether there are k of them. */
+int nearest_tighten(nearest_t *t);
+/* Sort the keys; the first t->n of t->keys are the result. */
 void nearest_finish(nearest_t *t);
 
 static inline void nearest_offer(nearest_t *t, uint64_t key) {
     if (key < t->bound) nearest_push(t, key);
 }
 
-/* Sort numbers, and with them, unless it is NULL, what belongs to each, stably. */
-void radix_sort(uint64_t *keys, uint64_t *spare, uint32_t *with, uint32_t *spare_with, size_t n);
+/* Sort keys stably, and the value of each with it unless `values` is NULL. The spare arrays are
+   as long as those that are sorted. */
+void radix_sort(uint64_t *keys, uint64_t *spare, uint32_t *values, uint32_t *spare_values,
+                size_t n);
 
 /* ---- distances */
 
-/* Return the first group from g on, before end, of which some code lies within limit, or end. Its
-   distances and a mask of those codes are written. Codes whose bit in `allowed` is 0 are passed
-   over; it may be NULL. What `query` is depends on the function. */
+/* Return the number of ones (Warren, "Hacker's Delight", 2nd edition, section 5-1). */
+INLINE unsigned ones(uint64_t x) {
+    x -= x >> 1 & 0x5555555555555555u;
+    x = (x & 0x3333333333333333u) + (x >> 2 & 0x3333333333333333u);
+    x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+    return (unsigned)(x * 0x0101010101010101u >> 56);
+}
+
+/* Return the first group from g on and before end that has a code within the limit, or end if
+   there is none. Write its eight distances and a mask of the codes within the limit. A code
+   whose bit in `allowed` is 0 is passed over; `allowed` may be NULL. The type of `query`
+   depends on the function: uint64_t[words] for Hamming distances, weights_t for weighted ones. */
 typedef size_t (*near_fn)(const uint64_t *groups, size_t g, size_t end, size_t words,
                           const void *query, uint64_t limit, const uint8_t *allowed,
                           uint64_t distances[LANES], uint8_t *hits);
 
-/* One way through the processor: by Hamming distance the query is uint64_t[words], by weighted
-   distance it is a weights_t. */
+/* The functions for one instruction set. */
 typedef struct {
     const char *name;
     near_fn hamming;
     near_fn weighted;
 } path_t;
 
-/* What a query's weights make of parts of a code: of bytes, and of four bits at a time. */
+/* Weighted distances of parts of a code from one query: for each byte, and for each four bits. */
 typedef struct {
     int32_t bytes[MAX_WORDS * 8][256];
-    /* By word, then by four bits of both halves of it: 16 entries for the lower, 16 for the upper. */
+    /* For each word and each four bits of its halves: 16 entries for the lower half, 16 for the
+       upper. */
     int32_t nibbles[MAX_WORDS][8][2][16];
 } weights_t;
 
-void weights_fill(weights_t *t, const int64_t *weights, size_t words);
+/* Fill the tables from int64[words * 64] weights, one for each bit, the lowest bit first. */
+void fill_weights(weights_t *t, const int64_t *weights, size_t words);
 
-extern path_t path;                       /* the one that is used */
-size_t paths_here(const path_t **found);  /* those that this processor has, fastest first */
+/* The path in use. */
+extern path_t path;
+/* Return the number of paths that this processor supports, and point to them, the fastest
+   first. */
+size_t supported_paths(const path_t **paths);
 
 /* ---- tables of codes of at most 64 bits */
 
-/* The distinct codes by their hashes; code c is at places[starts[c]] to places[starts[c + 1]]. */
+/* The distinct codes, ordered by hash. Code c has the places places[starts[c]] to
+   places[starts[c + 1] - 1]. */
 typedef struct {
     unsigned bits;
-    unsigned cell_bits;   /* directory: 2^cell_bits + 1 numbers of codes */
-    unsigned filter_bits; /* filter: 2^filter_bits bits, 1 where there is a code */
+    /* The directory has 2^cell_bits + 1 items: where the codes begin whose hashes begin with each
+       number of cell_bits bits. */
+    unsigned cell_bits;
+    /* The filter has 2^filter_bits bits: whether the hash of some code begins with each number of
+       filter_bits bits. */
+    unsigned filter_bits;
     size_t n_keys, n_places;
     const uint64_t *keys;
     const uint32_t *starts;
@@ -83,12 +122,17 @@ typedef struct {
     const uint64_t *filter;
 } table_t;
 
+/* Group n keys of `bits` bits: the first *n_keys keys become the distinct ones, ordered by
+   hash, with places[n] and starts[*n_keys + 1] as in table_t. code_of[n], unless NULL, becomes
+   the code of each place. Return 0 if memory ran out. */
 int table_group(uint64_t *keys, size_t n, unsigned bits, int32_t *places, uint32_t *starts,
                 int32_t *code_of, size_t *n_keys);
+/* Fill the directory and the filter, which begin as zeros. */
 void table_index(const table_t *t, uint32_t *directory, uint64_t *filter);
+/* Return the number of a code, or -1 if the table does not hold it. */
 int64_t table_find(const table_t *t, uint64_t key);
 
-/* A scan reads so many words in the time of one lookup. */
+/* A lookup takes as long as reading this many words in a scan. */
 #define WORDS_PER_LOOKUP 25.0
 
 typedef struct {
@@ -96,29 +140,31 @@ typedef struct {
     size_t n, room;
 } list_t;
 
-/* Add to `found` the numbers of the codes that differ from `key` in exactly r bits; 0 if there is
-   no memory for them. */
-int table_shell(const table_t *t, uint64_t key, unsigned r, list_t *found);
+/* Add to `codes` the numbers of the codes that differ from `key` in exactly r bits; return 0 if
+   memory ran out. */
+int table_shell(const table_t *t, uint64_t key, unsigned r, list_t *codes);
+/* Return how many codes of so many bits differ from a code in exactly r of them. */
 double shell_size(unsigned bits, unsigned r);
 
 static inline int is_allowed(const uint8_t *allowed, int32_t place) {
     return allowed == NULL || (allowed[place >> 3] >> (place & 7) & 1);
 }
 
-/* Offer the places of one code. They ascend, so that the first that is too far ends it. */
+/* Offer the places of one code. They ascend, so none after the first refused one can be among
+   the k nearest. */
 static inline void offer_code(const table_t *t, size_t code, uint64_t distance,
-                              const uint8_t *allowed, nearest_t *found) {
+                              const uint8_t *allowed, nearest_t *nearest) {
     for (uint32_t i = t->starts[code]; i < t->starts[code + 1]; i++) {
         const uint64_t key = KEY(distance, t->places[i]);
-        if (key >= found->bound) return;
-        if (is_allowed(allowed, t->places[i])) nearest_push(found, key);
+        if (key >= nearest->bound) return;
+        if (is_allowed(allowed, t->places[i])) nearest_push(nearest, key);
     }
 }
 
 /* ---- searches */
 
-/* What is scanned: codes, or where `runs` is given its distinct codes, each of which has places.
-   `allowed` has a bit for each place. */
+/* The codes of a scan. With `runs` they are the distinct codes of that table, each of which has
+   places; otherwise a code is at the place of its number. `allowed` has a bit for each place. */
 typedef struct {
     const uint64_t *groups;
     size_t n, words;
@@ -126,53 +172,64 @@ typedef struct {
     const table_t *runs;
 } source_t;
 
+/* Offer the codes of the groups from g on and before end to the nearest so far. */
 void scan_groups(const source_t *s, near_fn near, const void *query, size_t g, size_t end,
-                 nearest_t *found);
+                 nearest_t *nearest);
 
-/* What is asked of a search, and where its answers go: k rows and distances for each query. */
+/* The queries of a search and the arrays for its results. */
 typedef struct {
-    const uint64_t *queries; /* words of each */
+    const uint64_t *queries; /* uint64[n_queries, words] */
     size_t n_queries, k;
-    uint64_t radius;
-    const uint8_t *allowed;
-    const int64_t *rows;
-    int64_t *out_rows, *out_distances, *out_counts;
+    uint64_t radius;         /* results lie at most this far away */
+    const uint8_t *allowed;  /* a bit for each place, or NULL */
+    const int64_t *rows;     /* the row of each place */
+    int64_t *out_rows;       /* int64[n_queries, k] */
+    int64_t *out_distances;  /* int64[n_queries, k] */
+    int64_t *out_counts;     /* int64[n_queries]: the number of results */
 } search_t;
 
-/* Each returns what it took, counted as for scan_cost; below 0: out of memory. */
+/* Each of these returns its cost in the unit of scan_cost, or a negative number if memory ran
+   out. */
 double search_scan(const source_t *s, const search_t *a);
 double search_table(const table_t *t, const search_t *a);
-/* `rest` of both are the other halves, in the order of the places. */
+/* `tables` hold the first and the second halves of the codes `all`; `rest` holds the other half of
+   each code, in the order of the places of the table. */
 double search_halves(const table_t tables[2], const uint64_t *const rest[2], const source_t *all,
                      const search_t *a);
-/* `weights` has one number for each bit of a code, zero bits included, lowest bit first. */
+/* `weights` is int64[n_queries, words * 64]: one for each bit of a code and 0 for the bits that
+   fill it up, the lowest bit first. The radius bounds the weighted distance. */
 double search_scan_weighted(const source_t *s, const search_t *a, const int64_t *weights);
 double search_table_weighted(const table_t *t, const search_t *a, const int64_t *weights);
 
-/* What a scan takes for each query, in words that one for a single query reads in that time. */
+/* Return the cost of a scan for each query, as the number of words that a scan for one query
+   reads in that time. */
 double scan_cost(size_t n_words, size_t n_queries);
-/* Scan for some of the queries, each from its own limit on; 0 if there is no memory for it. */
-int scan_some(const source_t *s, const search_t *a, const size_t *which, const uint64_t *limits,
-              size_t n);
-void write_found(nearest_t *found, const search_t *a, size_t query);
+/* Scan for the n queries whose numbers are in `which`, each within its own limit, and write their
+   results. Return 0 if memory ran out. */
+int scan_queries(const source_t *s, const search_t *a, const size_t *which, const uint64_t *limits,
+                 size_t n);
+/* Write the results of one query. */
+void write_results(nearest_t *nearest, const search_t *a, size_t query);
 
 /* ---- counts */
 
-/* Add to counts[q * n_distances + d] the sizes of the codes at distance d from query q. */
+/* Add to counts[q * n_distances + d] the sizes of all codes at distance d from query q. */
 void count_distances(const source_t *s, const int32_t *sizes, const uint64_t *queries,
                      size_t n_queries, size_t n_distances, int64_t *counts);
 
 /* ---- pairs */
 
 typedef struct {
-    const uint64_t *words; /* by word, then by code */
-    const uint64_t *keys;  /* of each code; equal ones lie side by side */
+    const uint64_t *words; /* uint64[n_words, n], and LANES more that may be read */
+    const uint64_t *keys;  /* uint64[n]; equal keys lie side by side */
     size_t n, n_words;
     uint64_t radius;
 } pairs_t;
 
-/* Find the pairs of equal keys within the radius from (*i, *j) on, as many as there is room for
-   and as some milliseconds find; (*i, *j) is where to go on, *i == n at the end. */
+/* Write the pairs (first, second) of codes with equal keys within the radius, with their
+   distances, in the order (first, second), from the pair (*i, *j) on. Return their number. The
+   call ends after some milliseconds or before there is no room; (*i, *j) is then the pair to
+   continue from, and *i == n at the end. */
 size_t find_pairs(const pairs_t *p, size_t *i, size_t *j, size_t room, int64_t *first,
                   int64_t *second, uint16_t *distances);
 

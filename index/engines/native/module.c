@@ -1,5 +1,10 @@
-/* What Python sees: functions of buffers and numbers. All sizes are checked here, and the
-   interpreter lock is released while anything is computed. */
+/* The functions that Python calls (index/engines/compiled/). Their arguments are numbers and
+   buffers, in the order in which each function takes them.
+
+   Every size is checked before a buffer is read. What a table contains is trusted: it must come
+   from group() and index(). The interpreter lock is released during the computation. The
+   searches write rows and distances, int64[n_queries, k], in the order (distance, place), and
+   the number of results, int64[n_queries]; they return their cost (scan_cost). */
 #include "arguments.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -8,7 +13,7 @@
 
 #define FUNCTION(name) \
     static PyObject *name(PyObject *module, PyObject *const *items, Py_ssize_t n_items)
-#define UNLESS_BAD(a)   \
+#define RETURN_IF_BAD(a)   \
     (void)module;       \
     if ((a).is_bad) {   \
         release(&(a));  \
@@ -19,114 +24,123 @@
     statement;                   \
     Py_END_ALLOW_THREADS
 
+/* scan(*source, *search): search all codes. */
 FUNCTION(scan) {
-    args_t a = args_of(items, n_items, 3 + SEARCH_ITEMS);
+    args_t a = begin_args(items, n_items, 3 + SEARCH_ITEMS);
     source_t source = take_source(&a);
     const search_t search = take_search(&a, source.n, source.words);
     double work;
-    UNLESS_BAD(a)
+    RETURN_IF_BAD(a)
     source.allowed = search.allowed;
     WITHOUT_LOCK(work = search_scan(&source, &search))
-    return searched(&a, work);
+    return finish_search(&a, work);
 }
 
+/* scan_weighted(*source, *search, weights): search all codes by weighted distance. */
 FUNCTION(scan_weighted) {
-    args_t a = args_of(items, n_items, 4 + SEARCH_ITEMS);
+    args_t a = begin_args(items, n_items, 4 + SEARCH_ITEMS);
     source_t source = take_source(&a);
     const search_t search = take_search(&a, source.n, 0);
     const int64_t *weights =
-        take_in(&a, search.n_queries * source.words * 64, sizeof *weights);
+        take_input(&a, search.n_queries * source.words * 64, sizeof *weights);
     double work;
-    UNLESS_BAD(a)
+    RETURN_IF_BAD(a)
     source.allowed = search.allowed;
     WITHOUT_LOCK(work = search_scan_weighted(&source, &search, weights))
-    return searched(&a, work);
+    return finish_search(&a, work);
 }
 
+/* lookup(*table, *search): search codes of at most 64 bits. */
 FUNCTION(lookup) {
-    args_t a = args_of(items, n_items, TABLE_ITEMS + SEARCH_ITEMS);
+    args_t a = begin_args(items, n_items, TABLE_ITEMS + SEARCH_ITEMS);
     const table_t table = take_table(&a);
     const search_t search = take_search(&a, table.n_places, 1);
     double work;
-    UNLESS_BAD(a)
+    RETURN_IF_BAD(a)
     WITHOUT_LOCK(work = search_table(&table, &search))
-    return searched(&a, work);
+    return finish_search(&a, work);
 }
 
+/* lookup_weighted(*table, *search, weights): search codes of at most 64 bits by weighted
+   distance. */
 FUNCTION(lookup_weighted) {
-    args_t a = args_of(items, n_items, 1 + TABLE_ITEMS + SEARCH_ITEMS);
+    args_t a = begin_args(items, n_items, 1 + TABLE_ITEMS + SEARCH_ITEMS);
     const table_t table = take_table(&a);
     const search_t search = take_search(&a, table.n_places, 0);
-    const int64_t *weights = take_in(&a, search.n_queries * 64, sizeof *weights);
+    const int64_t *weights = take_input(&a, search.n_queries * 64, sizeof *weights);
     double work;
-    UNLESS_BAD(a)
+    RETURN_IF_BAD(a)
     WITHOUT_LOCK(work = search_table_weighted(&table, &search, weights))
-    return searched(&a, work);
+    return finish_search(&a, work);
 }
 
+/* halves(*source, *first_table, first_rest, *second_table, second_rest, *search): search codes
+   of two words. */
 FUNCTION(halves) {
-    args_t a = args_of(items, n_items, 3 + 2 * (TABLE_ITEMS + 1) + SEARCH_ITEMS);
+    args_t a = begin_args(items, n_items, 3 + 2 * (TABLE_ITEMS + 1) + SEARCH_ITEMS);
     source_t source = take_source(&a);
     table_t tables[2];
     const uint64_t *rest[2];
-    if (!a.is_bad && source.words != 2) refuse(&a, "must be 2");
+    if (!a.is_bad && source.words != 2) reject(&a, "must be 2");
     for (int i = 0; i < 2; i++) {
         tables[i] = take_table(&a);
-        /* Of the last codes, as many are read as a register holds. */
-        rest[i] = take_in(&a, source.n + LANES, sizeof **rest);
-        if (tables[i].n_places != source.n) refuse(&a, "belongs to another number of codes");
+        /* The last bucket is read a whole register at a time. */
+        rest[i] = take_input(&a, source.n + LANES, sizeof **rest);
+        if (tables[i].n_places != source.n)
+            reject(&a, "has another number of codes than the first");
     }
     const search_t search = take_search(&a, source.n, 2);
     double work;
-    UNLESS_BAD(a)
+    RETURN_IF_BAD(a)
     source.allowed = search.allowed;
     WITHOUT_LOCK(work = search_halves(tables, rest, &source, &search))
-    return searched(&a, work);
+    return finish_search(&a, work);
 }
 
-/* group(keys, n, bits, places, starts, code_of): keys become the distinct ones; how many. */
+/* group(n, bits, keys, places, starts, code_of): group the keys (table_group); return the
+   number of distinct keys. code_of may be None. */
 FUNCTION(group) {
-    args_t a = args_of(items, n_items, 6);
-    const size_t n = take_number(&a, 0, PLACES_MOST);
+    args_t a = begin_args(items, n_items, 6);
+    const size_t n = take_number(&a, 0, MAX_PLACES);
     const unsigned bits = (unsigned)take_number(&a, 1, MAX_TABLE_BITS);
-    uint64_t *keys = take_out(&a, n, sizeof *keys);
-    int32_t *places = take_out(&a, n, sizeof *places);
-    uint32_t *starts = take_out(&a, n + 1, sizeof *starts);
+    uint64_t *keys = take_output(&a, n, sizeof *keys);
+    int32_t *places = take_output(&a, n, sizeof *places);
+    uint32_t *starts = take_output(&a, n + 1, sizeof *starts);
     int32_t *code_of = take_view(&a, n, sizeof *code_of, PyBUF_WRITABLE, 1);
     size_t n_keys = 0;
-    int done;
-    UNLESS_BAD(a)
-    WITHOUT_LOCK(done = table_group(keys, n, bits, places, starts, code_of, &n_keys))
+    int is_ok;
+    RETURN_IF_BAD(a)
+    WITHOUT_LOCK(is_ok = table_group(keys, n, bits, places, starts, code_of, &n_keys))
     release(&a);
-    return done ? PyLong_FromSize_t(n_keys) : PyErr_NoMemory();
+    return is_ok ? PyLong_FromSize_t(n_keys) : PyErr_NoMemory();
 }
 
-/* index(bits, cell_bits, filter_bits, n_keys, keys, directory, filter), the last two zeros. */
+/* index(bits, cell_bits, filter_bits, n_keys, keys, directory, filter): fill the last two,
+   which begin as zeros (table_index). */
 FUNCTION(index_codes) {
-    args_t a = args_of(items, n_items, 7);
+    args_t a = begin_args(items, n_items, 7);
     table_t t;
     memset(&t, 0, sizeof t);
     t.bits = (unsigned)take_number(&a, 1, MAX_TABLE_BITS);
     t.cell_bits = (unsigned)take_number(&a, 1, 31);
     t.filter_bits = (unsigned)take_number(&a, 6, 40);
-    t.n_keys = take_number(&a, 0, PLACES_MOST);
-    t.keys = take_in(&a, t.n_keys, sizeof *t.keys);
-    uint32_t *directory = take_out(&a, ((size_t)1 << t.cell_bits) + 1, sizeof *directory);
-    uint64_t *filter = take_out(&a, (size_t)1 << (t.filter_bits - 6), sizeof *filter);
-    UNLESS_BAD(a)
+    t.n_keys = take_number(&a, 0, MAX_PLACES);
+    t.keys = take_input(&a, t.n_keys, sizeof *t.keys);
+    uint32_t *directory = take_output(&a, ((size_t)1 << t.cell_bits) + 1, sizeof *directory);
+    uint64_t *filter = take_output(&a, (size_t)1 << (t.filter_bits - 6), sizeof *filter);
+    RETURN_IF_BAD(a)
     WITHOUT_LOCK(table_index(&t, directory, filter))
     release(&a);
     Py_RETURN_NONE;
 }
 
-/* order(n, keys, order): sorts keys, and order is which of them stands where, equal ones as they
-   stood. */
+/* order(n, keys, order): sort the keys stably, and write to `order` where each of them was. */
 FUNCTION(order) {
-    args_t a = args_of(items, n_items, 3);
-    const size_t n = take_number(&a, 0, PLACES_MOST);
-    uint64_t *keys = take_out(&a, n, sizeof *keys);
-    uint32_t *places = take_out(&a, n, sizeof *places);
-    UNLESS_BAD(a)
+    args_t a = begin_args(items, n_items, 3);
+    const size_t n = take_number(&a, 0, MAX_PLACES);
+    uint64_t *keys = take_output(&a, n, sizeof *keys);
+    uint32_t *places = take_output(&a, n, sizeof *places);
+    RETURN_IF_BAD(a)
     uint64_t *spare = PyMem_Malloc((n + 1) * sizeof *spare);
     uint32_t *spare_places = PyMem_Malloc((n + 1) * sizeof *spare_places);
     if (spare != NULL && spare_places != NULL) {
@@ -141,54 +155,55 @@ FUNCTION(order) {
     Py_RETURN_NONE;
 }
 
-/* pairs(n, n_words, words, keys, radius, i, j, room, first, second, distances): how many were found,
-   and the (i, j) to go on from; i is n at the end. */
+/* pairs(n, n_words, words, keys, radius, i, j, room, first, second, distances): write pairs
+   (find_pairs); return their number and the (i, j) to continue from. i is n at the end. */
 FUNCTION(pairs) {
-    args_t a = args_of(items, n_items, 11);
+    args_t a = begin_args(items, n_items, 11);
     pairs_t p;
-    p.n = take_number(&a, 0, PLACES_MOST);
+    p.n = take_number(&a, 0, MAX_PLACES);
     p.n_words = take_number(&a, 1, MAX_WORDS);
-    p.words = take_in(&a, p.n * p.n_words + LANES, sizeof *p.words);
-    p.keys = take_in(&a, p.n, sizeof *p.keys);
+    p.words = take_input(&a, p.n * p.n_words + LANES, sizeof *p.words);
+    p.keys = take_input(&a, p.n, sizeof *p.keys);
     p.radius = take_number(&a, 0, INT32_MAX);
     size_t i = take_number(&a, 0, p.n), j = take_number(&a, 0, p.n + 1);
-    const size_t room = take_number(&a, LANES, PLACES_MOST);
-    int64_t *first = take_out(&a, room, sizeof *first);
-    int64_t *second = take_out(&a, room, sizeof *second);
-    uint16_t *distances = take_out(&a, room, sizeof *distances);
-    size_t found;
-    if (!a.is_bad && j <= i) refuse(&a, "must lie behind the one before");
-    UNLESS_BAD(a)
-    WITHOUT_LOCK(found = find_pairs(&p, &i, &j, room, first, second, distances))
+    const size_t room = take_number(&a, LANES, MAX_PLACES);
+    int64_t *first = take_output(&a, room, sizeof *first);
+    int64_t *second = take_output(&a, room, sizeof *second);
+    uint16_t *distances = take_output(&a, room, sizeof *distances);
+    size_t n_pairs;
+    if (!a.is_bad && j <= i) reject(&a, "must be greater than the one before");
+    RETURN_IF_BAD(a)
+    WITHOUT_LOCK(n_pairs = find_pairs(&p, &i, &j, room, first, second, distances))
     release(&a);
-    return Py_BuildValue("nnn", (Py_ssize_t)found, (Py_ssize_t)i, (Py_ssize_t)j);
+    return Py_BuildValue("nnn", (Py_ssize_t)n_pairs, (Py_ssize_t)i, (Py_ssize_t)j);
 }
 
-/* count(n, n_words, groups, sizes, n_queries, queries, n_distances, counts): adds to counts. */
+/* count(n, n_words, groups, sizes, n_queries, queries, n_distances, counts): add the numbers of
+   documents at each distance to the counts (count_distances). */
 FUNCTION(count) {
-    args_t a = args_of(items, n_items, 8);
+    args_t a = begin_args(items, n_items, 8);
     const source_t source = take_source(&a);
-    const int32_t *sizes = take_in(&a, source.n, sizeof *sizes);
-    const size_t n_queries = take_number(&a, 0, PLACES_MOST);
-    const uint64_t *queries = take_in(&a, n_queries * source.words, sizeof *queries);
+    const int32_t *sizes = take_input(&a, source.n, sizeof *sizes);
+    const size_t n_queries = take_number(&a, 0, MAX_PLACES);
+    const uint64_t *queries = take_input(&a, n_queries * source.words, sizeof *queries);
     const size_t n_distances = take_number(&a, 1, 64 * MAX_WORDS + 1);
-    int64_t *counts = take_out(&a, n_queries * n_distances, sizeof *counts);
-    UNLESS_BAD(a)
+    int64_t *counts = take_output(&a, n_queries * n_distances, sizeof *counts);
+    RETURN_IF_BAD(a)
     WITHOUT_LOCK(count_distances(&source, sizes, queries, n_queries, n_distances, counts))
     release(&a);
     Py_RETURN_NONE;
 }
 
-/* mark(n, bits, m, places, on): set or clear the bits of some of n places. */
+/* mark(n, bits, m, places, on): set the bits of m of the n places, or clear them if `on` is 0. */
 FUNCTION(mark) {
-    args_t a = args_of(items, n_items, 5);
-    const size_t n = take_number(&a, 0, PLACES_MOST);
-    uint8_t *bits = take_out(&a, (n + 7) / 8, 1);
-    const size_t m = take_number(&a, 0, PLACES_MOST);
-    const int64_t *places = take_in(&a, m, sizeof *places);
+    args_t a = begin_args(items, n_items, 5);
+    const size_t n = take_number(&a, 0, MAX_PLACES);
+    uint8_t *bits = take_output(&a, (n + 7) / 8, 1);
+    const size_t m = take_number(&a, 0, MAX_PLACES);
+    const int64_t *places = take_input(&a, m, sizeof *places);
     const int on = (int)take_number(&a, 0, 1);
     int is_bad = 0;
-    UNLESS_BAD(a)
+    RETURN_IF_BAD(a)
     Py_BEGIN_ALLOW_THREADS
     for (size_t i = 0; i < m; i++) {
         const uint64_t place = (uint64_t)places[i];
@@ -203,18 +218,19 @@ FUNCTION(mark) {
     }
     Py_END_ALLOW_THREADS
     release(&a);
-    if (is_bad) return PyErr_Format(PyExc_ValueError, "a place lies beyond the last");
+    if (is_bad) return PyErr_Format(PyExc_ValueError, "a place is not below the number of places");
     Py_RETURN_NONE;
 }
 
+/* paths(): return the names of the paths that this processor supports, the fastest first. */
 FUNCTION(paths) {
-    const path_t *found;
-    const size_t n = paths_here(&found);
-    args_t a = args_of(items, n_items, 0);
-    UNLESS_BAD(a)
+    const path_t *supported;
+    const size_t n = supported_paths(&supported);
+    args_t a = begin_args(items, n_items, 0);
+    RETURN_IF_BAD(a)
     PyObject *names = PyTuple_New((Py_ssize_t)n);
     for (size_t i = 0; names != NULL && i < n; i++) {
-        PyObject *name = PyUnicode_FromString(found[i].name);
+        PyObject *name = PyUnicode_FromString(supported[i].name);
         if (name == NULL || PyTuple_SetItem(names, (Py_ssize_t)i, name) < 0) {
             Py_DECREF(names);
             return NULL;
@@ -223,19 +239,20 @@ FUNCTION(paths) {
     return names;
 }
 
-/* use(name): go another way from now on, in every thread. */
+/* use(name): use this path from now on, in all threads. */
 FUNCTION(use) {
-    const path_t *found;
-    const size_t n = paths_here(&found);
-    args_t a = args_of(items, n_items, 1);
-    UNLESS_BAD(a)
+    const path_t *supported;
+    const size_t n = supported_paths(&supported);
+    args_t a = begin_args(items, n_items, 1);
+    RETURN_IF_BAD(a)
     PyObject *name = PyUnicode_AsUTF8String(items[0]);
     if (name == NULL) return NULL;
     size_t i = 0;
-    while (i < n && strcmp(found[i].name, PyBytes_AsString(name)) != 0) i++;
+    while (i < n && strcmp(supported[i].name, PyBytes_AsString(name)) != 0) i++;
     Py_DECREF(name);
-    if (i == n) return PyErr_Format(PyExc_ValueError, "this processor does not have %A", items[0]);
-    path = found[i];
+    if (i == n)
+        return PyErr_Format(PyExc_ValueError, "this processor does not support %A", items[0]);
+    path = supported[i];
     Py_RETURN_NONE;
 }
 
@@ -259,15 +276,15 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int begin(PyObject *module) {
+static int choose_fastest_path(PyObject *module) {
     (void)module;
-    const path_t *found;
-    paths_here(&found);
-    path = found[0];
+    const path_t *supported;
+    supported_paths(&supported);
+    path = supported[0];
     return 0;
 }
 
-static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)begin}, {0, NULL}};
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)choose_fastest_path}, {0, NULL}};
 
 static struct PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT,

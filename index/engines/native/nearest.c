@@ -1,14 +1,20 @@
-/* The k smallest keys: a heap where k is small, else a buffer that is sorted whenever it is full. */
+/* Collects the k smallest of the keys that are offered, and sorts keys.
+
+   For a small k, the keys lie in a binary heap with the largest at its root, which is the
+   bound. For a large k, they lie in a buffer of 2 k keys that is sorted whenever it is full;
+   the k smallest stay. The bound is one above the limit until there are k keys. The sort is a
+   radix sort from the lowest byte to the highest, which skips bytes that are equal in all keys
+   (Knuth, "The Art of Computer Programming", volume 3, section 5.2.5). */
 #include "kernel.h"
 
 #include <string.h>
 
-#define HEAP_MOST 256
+#define MAX_HEAP 256
 #define DIGIT_BITS 8
 #define DIGITS (64 / DIGIT_BITS)
 #define DIGIT_VALUES (1 << DIGIT_BITS)
 
-size_t nearest_size(size_t k) { return k <= HEAP_MOST ? k : 4 * k; }
+size_t nearest_size(size_t k) { return k <= MAX_HEAP ? k : 4 * k; }
 
 void nearest_begin(nearest_t *t, uint64_t *memory, size_t k, uint64_t limit) {
     t->keys = memory;
@@ -30,9 +36,9 @@ static void sift_down(uint64_t *heap, size_t n, uint64_t key) {
 }
 
 void nearest_push(nearest_t *t, uint64_t key) {
-    if (t->k > HEAP_MOST) {
+    if (t->k > MAX_HEAP) {
         t->keys[t->n++] = key;
-        if (t->n == 2 * t->k) nearest_settle(t);
+        if (t->n == 2 * t->k) nearest_tighten(t);
         return;
     }
     if (t->n < t->k) {
@@ -48,8 +54,8 @@ void nearest_push(nearest_t *t, uint64_t key) {
     if (t->n == t->k) t->bound = t->keys[0];
 }
 
-int nearest_settle(nearest_t *t) {
-    if (t->k > HEAP_MOST && t->n >= t->k) {
+int nearest_tighten(nearest_t *t) {
+    if (t->k > MAX_HEAP && t->n >= t->k) {
         radix_sort(t->keys, t->spare, NULL, NULL, t->n);
         t->n = t->k;
         t->bound = t->keys[t->k - 1];
@@ -58,7 +64,7 @@ int nearest_settle(nearest_t *t) {
 }
 
 void nearest_finish(nearest_t *t) {
-    if (t->k > HEAP_MOST) {
+    if (t->k > MAX_HEAP) {
         radix_sort(t->keys, t->spare, NULL, NULL, t->n);
         if (t->n > t->k) t->n = t->k;
         return;
@@ -70,10 +76,11 @@ void nearest_finish(nearest_t *t) {
     }
 }
 
-void radix_sort(uint64_t *keys, uint64_t *spare, uint32_t *with, uint32_t *spare_with, size_t n) {
+void radix_sort(uint64_t *keys, uint64_t *spare, uint32_t *values, uint32_t *spare_values,
+                size_t n) {
     size_t counts[DIGITS][DIGIT_VALUES];
     uint64_t *from = keys, *to = spare;
-    uint32_t *with_from = with, *with_to = spare_with;
+    uint32_t *values_from = values, *values_to = spare_values;
     memset(counts, 0, sizeof counts);
     for (size_t i = 0; i < n; i++)
         for (unsigned d = 0; d < DIGITS; d++)
@@ -81,7 +88,7 @@ void radix_sort(uint64_t *keys, uint64_t *spare, uint32_t *with, uint32_t *spare
     for (unsigned d = 0; d < DIGITS && n; d++) {
         const unsigned shift = DIGIT_BITS * d;
         size_t *at = counts[d], sum = 0;
-        if (at[from[0] >> shift & (DIGIT_VALUES - 1)] == n) continue; /* all are alike in it */
+        if (at[from[0] >> shift & (DIGIT_VALUES - 1)] == n) continue; /* equal in all keys */
         for (unsigned v = 0; v < DIGIT_VALUES; v++) {
             const size_t count = at[v];
             at[v] = sum;
@@ -90,15 +97,15 @@ void radix_sort(uint64_t *keys, uint64_t *spare, uint32_t *with, uint32_t *spare
         for (size_t i = 0; i < n; i++) {
             const size_t place = at[from[i] >> shift & (DIGIT_VALUES - 1)]++;
             to[place] = from[i];
-            if (with != NULL) with_to[place] = with_from[i];
+            if (values != NULL) values_to[place] = values_from[i];
         }
         uint64_t *swap = from;
-        uint32_t *with_swap = with_from;
+        uint32_t *values_swap = values_from;
         from = to, to = swap;
-        with_from = with_to, with_to = with_swap;
+        values_from = values_to, values_to = values_swap;
     }
     if (from != keys) {
         memcpy(keys, from, n * sizeof *keys);
-        if (with != NULL) memcpy(with, with_from, n * sizeof *with);
+        if (values != NULL) memcpy(values, values_from, n * sizeof *values);
     }
 }

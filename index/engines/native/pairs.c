@@ -1,38 +1,36 @@
-/* Pairs of codes within a radius, among codes that agree in a key. */
+/* Finds the pairs of codes within a radius, among codes that have the same key.
+
+   Input: N codes as uint64[words, N], and their keys, uint64[N], with equal keys side by side. The
+   first words of a code and of eight others are compared at a time; the other words only of those
+   that are within the radius so far. Pairs (i, j) have i < j and the order (i, j). index/engines/
+   self_join.py chooses the keys. */
 #include "kernel.h"
 
-/* A call ends once it has compared so many, which takes some milliseconds. */
-#define COMPARED_AT_ONCE ((size_t)1 << 24)
+/* A call ends after about this many comparisons, which take some milliseconds. */
+#define COMPARISONS_PER_CALL ((size_t)1 << 24)
 
-static uint64_t ones(uint64_t x) {
-    x -= x >> 1 & 0x5555555555555555u;
-    x = (x & 0x3333333333333333u) + (x >> 2 & 0x3333333333333333u);
-    x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu;
-    return x * 0x0101010101010101u >> 56;
-}
-
-size_t find_pairs(const pairs_t *p, size_t *at, size_t *with, size_t room, int64_t *first,
+size_t find_pairs(const pairs_t *p, size_t *next_i, size_t *next_j, size_t room, int64_t *first,
                   int64_t *second, uint16_t *distances) {
-    size_t found = 0, compared = 0, end = *at;
-    for (; *at < p->n && compared < COMPARED_AT_ONCE; (*at)++, *with = *at + 1) {
-        const size_t i = *at;
-        const uint64_t *of = p->words + *with;
+    size_t found = 0, compared = 0, end = *next_i;
+    for (; *next_i < p->n && compared < COMPARISONS_PER_CALL; (*next_i)++, *next_j = *next_i + 1) {
+        const size_t i = *next_i;
+        const uint64_t *others = p->words + *next_j;
         for (end = end < i ? i : end; end < p->n && p->keys[end] == p->keys[i];) end++;
-        const size_t n = end > *with ? end - *with : 0, groups = (n + LANES - 1) / LANES;
+        const size_t n = end > *next_j ? end - *next_j : 0, groups = (n + LANES - 1) / LANES;
         compared += n + 1;
-        /* The first words of a few neighbours rule most of them out. */
+        /* The first words alone rule most pairs out. */
         for (size_t g = 0; g < groups; g++) {
             uint64_t near[LANES];
             uint8_t hits = 0;
-            g = path.hamming(of, g, groups, 1, p->words + i, p->radius, 0, near, &hits);
+            g = path.hamming(others, g, groups, 1, p->words + i, p->radius, 0, near, &hits);
             if (g >= groups) break;
             if (room - found < LANES) {
-                *with += LANES * g;
+                *next_j += LANES * g;
                 return found;
             }
             for (unsigned mask = hits; mask; mask &= mask - 1) {
                 const unsigned lane = (unsigned)__builtin_ctz(mask);
-                const size_t j = *with + LANES * g + lane;
+                const size_t j = *next_j + LANES * g + lane;
                 uint64_t distance = near[lane];
                 if (j >= end) break;
                 for (size_t w = 1; w < p->n_words && distance <= p->radius; w++)

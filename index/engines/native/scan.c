@@ -1,15 +1,19 @@
-/* Scans: of all codes, or of the distinct ones; by Hamming or by weighted distance. */
+/* Searches by comparing each query with every code, or with every distinct code of a table.
+
+   Input: N codes in groups of eight, and Q queries: codes for Hamming distances, weights for
+   weighted ones. Output: the k nearest places of each query, in the order (distance, place). */
 #include "kernel.h"
 
 #include <stdlib.h>
 
-/* A batch goes over a block of codes, query by query, while it lies in the cache next to the
-   processor. */
+/* All queries of a batch read one block of codes before the next block, so the block stays in the
+   first-level cache. */
 #define BLOCK_BYTES (24 << 10)
-/* Bounds what the nearest so far of a batch take; the codes are read once for so many queries. */
-#define FOUND_BYTES (32 << 20)
+/* The nearest so far of all queries of a batch may take this much memory. It limits how many
+   queries share one pass over the codes. */
+#define NEAREST_BYTES (32 << 20)
 
-/* From so many queries on, one of a batch takes such a share of what it takes alone. */
+/* In a batch of at least MANY_QUERIES, a query costs this share of what it costs alone. */
 #define MANY_QUERIES 8
 #define SHARE_IN_BATCH 0.25
 
@@ -18,12 +22,14 @@ double scan_cost(size_t n_words, size_t n_queries) {
 }
 
 void scan_groups(const source_t *s, near_fn near, const void *query, size_t g, size_t end,
-                 nearest_t *found) {
+                 nearest_t *nearest) {
     uint64_t distances[LANES];
     uint8_t hits = 0;
-    for (; found->bound; g++) {
-        /* Places ascend, so that a later one must be nearer; among distinct codes they do not. */
-        const uint64_t least = (found->bound - (s->runs != NULL)) >> 32;
+    for (; nearest->bound; g++) {
+        /* Places ascend with the codes, so a later code must be strictly nearer than the bound.
+           The places of distinct codes do not ascend, so there an equal distance may still be
+           among the k nearest. */
+        const uint64_t least = (nearest->bound - (s->runs != NULL)) >> 32;
         if (s->runs == NULL && !least) return;
         const uint64_t limit = s->runs != NULL ? least : least - 1;
         g = near(s->groups, g, end, s->words, query, limit, s->runs != NULL ? NULL : s->allowed,
@@ -34,73 +40,73 @@ void scan_groups(const source_t *s, near_fn near, const void *query, size_t g, s
             const size_t place = LANES * g + lane;
             if (place >= s->n) return;
             if (s->runs == NULL)
-                nearest_offer(found, KEY(distances[lane], place));
+                nearest_offer(nearest, KEY(distances[lane], place));
             else
-                offer_code(s->runs, place, distances[lane], s->allowed, found);
+                offer_code(s->runs, place, distances[lane], s->allowed, nearest);
         }
     }
 }
 
-void write_found(nearest_t *found, const search_t *a, size_t query) {
-    nearest_finish(found);
+void write_results(nearest_t *nearest, const search_t *a, size_t query) {
+    nearest_finish(nearest);
     int64_t *rows = a->out_rows + query * a->k, *distances = a->out_distances + query * a->k;
-    for (size_t i = 0; i < found->n; i++) {
-        rows[i] = a->rows[(uint32_t)found->keys[i]];
-        distances[i] = (int64_t)(found->keys[i] >> 32);
+    for (size_t i = 0; i < nearest->n; i++) {
+        rows[i] = a->rows[(uint32_t)nearest->keys[i]];
+        distances[i] = (int64_t)(nearest->keys[i] >> 32);
     }
-    a->out_counts[query] = (int64_t)found->n;
+    a->out_counts[query] = (int64_t)nearest->n;
 }
 
-int scan_some(const source_t *s, const search_t *a, const size_t *which, const uint64_t *limits,
-              size_t n) {
+int scan_queries(const source_t *s, const search_t *a, const size_t *which, const uint64_t *limits,
+                 size_t n) {
     const size_t groups = (s->n + LANES - 1) / LANES, size = nearest_size(a->k);
-    size_t at_once = FOUND_BYTES / sizeof(uint64_t) / (size ? size : 1);
-    at_once = at_once < 1 ? 1 : at_once > n ? n : at_once;
+    size_t batch_size = NEAREST_BYTES / sizeof(uint64_t) / (size ? size : 1);
+    batch_size = batch_size < 1 ? 1 : batch_size > n ? n : batch_size;
     const size_t step =
-        at_once == 1 ? groups : BLOCK_BYTES / (LANES * sizeof(uint64_t) * s->words);
-    uint64_t *memory = malloc((at_once * size + 1) * sizeof *memory);
-    nearest_t *found = malloc((at_once + 1) * sizeof *found);
-    if (memory == NULL || found == NULL) {
-        free(memory), free(found);
+        batch_size == 1 ? groups : BLOCK_BYTES / (LANES * sizeof(uint64_t) * s->words);
+    uint64_t *memory = malloc((batch_size * size + 1) * sizeof *memory);
+    nearest_t *nearest = malloc((batch_size + 1) * sizeof *nearest);
+    if (memory == NULL || nearest == NULL) {
+        free(memory), free(nearest);
         return 0;
     }
-    for (size_t start = 0; start < n; start += at_once) {
-        const size_t some = n - start < at_once ? n - start : at_once;
-        for (size_t i = 0; i < some; i++)
-            nearest_begin(found + i, memory + i * size, a->k, limits[start + i]);
+    for (size_t start = 0; start < n; start += batch_size) {
+        const size_t n_batch = n - start < batch_size ? n - start : batch_size;
+        for (size_t i = 0; i < n_batch; i++)
+            nearest_begin(nearest + i, memory + i * size, a->k, limits[start + i]);
         for (size_t g = 0; g < groups; g += step) {
             const size_t end = groups - g < step ? groups : g + step;
-            for (size_t i = 0; i < some; i++)
+            for (size_t i = 0; i < n_batch; i++)
                 scan_groups(s, path.hamming, a->queries + which[start + i] * s->words, g, end,
-                            found + i);
+                            nearest + i);
         }
-        for (size_t i = 0; i < some; i++) write_found(found + i, a, which[start + i]);
+        for (size_t i = 0; i < n_batch; i++) write_results(nearest + i, a, which[start + i]);
     }
-    free(memory), free(found);
+    free(memory), free(nearest);
     return 1;
 }
 
 double search_scan(const source_t *s, const search_t *a) {
     size_t *which = malloc((a->n_queries + 1) * sizeof *which);
     uint64_t *limits = malloc((a->n_queries + 1) * sizeof *limits);
-    int done = which != NULL && limits != NULL;
-    for (size_t i = 0; done && i < a->n_queries; i++) which[i] = i, limits[i] = a->radius;
-    done = done && scan_some(s, a, which, limits, a->n_queries);
+    int is_ok = which != NULL && limits != NULL;
+    for (size_t i = 0; is_ok && i < a->n_queries; i++) which[i] = i, limits[i] = a->radius;
+    is_ok = is_ok && scan_queries(s, a, which, limits, a->n_queries);
     free(which), free(limits);
-    return done ? (double)a->n_queries * scan_cost(s->n * s->words, a->n_queries) : -1;
+    return is_ok ? (double)a->n_queries * scan_cost(s->n * s->words, a->n_queries) : -1;
 }
 
 double search_scan_weighted(const source_t *s, const search_t *a, const int64_t *weights) {
-    weights_t *of = malloc(sizeof *of);
+    weights_t *table = malloc(sizeof *table);
     uint64_t *memory = malloc((nearest_size(a->k) + 1) * sizeof *memory);
-    const int done = of != NULL && memory != NULL;
-    for (size_t i = 0; done && i < a->n_queries; i++) {
-        nearest_t found;
-        weights_fill(of, weights + i * s->words * 64, s->words);
-        nearest_begin(&found, memory, a->k, a->radius);
-        scan_groups(s, path.weighted, of, 0, (s->n + LANES - 1) / LANES, &found);
-        write_found(&found, a, i);
+    const int is_ok = table != NULL && memory != NULL;
+    for (size_t i = 0; is_ok && i < a->n_queries; i++) {
+        nearest_t nearest;
+        fill_weights(table, weights + i * s->words * 64, s->words);
+        nearest_begin(&nearest, memory, a->k, a->radius);
+        scan_groups(s, path.weighted, table, 0, (s->n + LANES - 1) / LANES, &nearest);
+        write_results(&nearest, a, i);
     }
-    free(of), free(memory);
-    return done ? (double)a->n_queries * (double)s->n * (double)s->words : -1;
+    free(table), free(memory);
+    return is_ok ? (double)a->n_queries * (double)s->n * (double)s->words : -1;
 }

@@ -1,32 +1,44 @@
-/* Tables of the distinct codes: which there are, and where. All codes around a query are looked up,
-   nearest first, until there are k (Norouzi, Punjani and Fleet, "Fast exact search in Hamming space
-   with multi-index hashing", 2014, section 2). */
+/* Builds tables of the distinct codes of at most 64 bits, and searches by looking codes up.
+
+   A code's hash is its number times an odd constant, so it can be undone and distinct codes
+   have distinct hashes (Knuth, "The Art of Computer Programming", volume 3, section 6.4). The
+   codes are ordered by hash. A directory holds the first code of each prefix of the hash, and a
+   filter has one bit for each longer prefix, so most lookups of absent codes read one bit.
+
+   A search looks up all codes at distance 0 from the query, then 1, 2 and so on, until the k
+   nearest are known (Norouzi, Punjani and Fleet, "Fast exact search in Hamming space with
+   multi-index hashing", 2014, section 2). A query whose next distance would cost more than a
+   scan is scanned: it reads every distinct code (scan.c). Results have the order (distance,
+   place). */
 #include "kernel.h"
 
 #include <stdlib.h>
 
-/* 2^64 divided by the golden ratio: a number multiplied by it spreads over the high bits. It is odd,
-   so that no two numbers of `bits` bits get the same hash. */
+/* 2^64 divided by the golden ratio, and its inverse modulo 2^64. */
 #define SPREAD UINT64_C(0x9E3779B97F4A7C15)
 #define SPREAD_BACK UINT64_C(0xF1DE83E19937733D)
-/* A scan reads so many words in the time that a code takes which is found. */
-#define WORDS_PER_CODE 150.0
-#define CELL_MOST 8
+/* Reading the places of a code that a lookup found takes as long as reading this many words in a
+   scan. */
+#define WORDS_PER_MATCH 150.0
+/* Larger cells of the directory are bisected. */
+#define MAX_LINEAR_CELL 8
 
-static inline uint64_t hash_of(uint64_t key, unsigned bits) { return (key << (64 - bits)) * SPREAD; }
+static inline uint64_t hash_of(uint64_t key, unsigned bits) {
+    return (key << (64 - bits)) * SPREAD;
+}
 
 int table_group(uint64_t *keys, size_t n, unsigned bits, int32_t *places, uint32_t *starts,
                 int32_t *code_of, size_t *n_keys) {
     uint64_t *spare = malloc((n + 1) * sizeof *spare);
-    uint32_t *spare_with = malloc((n + 1) * sizeof *spare_with);
-    const int done = spare != NULL && spare_with != NULL;
+    uint32_t *spare_places = malloc((n + 1) * sizeof *spare_places);
+    const int is_ok = spare != NULL && spare_places != NULL;
     size_t codes = 0;
-    if (done) {
+    if (is_ok) {
         for (size_t i = 0; i < n; i++) {
             keys[i] = hash_of(keys[i], bits);
             places[i] = (int32_t)i;
         }
-        radix_sort(keys, spare, (uint32_t *)places, spare_with, n);
+        radix_sort(keys, spare, (uint32_t *)places, spare_places, n);
         for (size_t i = 0; i < n; i++) {
             if (!i || keys[i] != keys[i - 1]) starts[codes++] = (uint32_t)i;
             if (code_of != NULL) code_of[places[i]] = (int32_t)(codes - 1);
@@ -35,9 +47,9 @@ int table_group(uint64_t *keys, size_t n, unsigned bits, int32_t *places, uint32
             keys[c] = keys[starts[c]] * SPREAD_BACK >> (64 - bits);
         starts[codes] = (uint32_t)n;
     }
-    free(spare), free(spare_with);
+    free(spare), free(spare_places);
     *n_keys = codes;
-    return done;
+    return is_ok;
 }
 
 void table_index(const table_t *t, uint32_t *directory, uint64_t *filter) {
@@ -52,7 +64,7 @@ void table_index(const table_t *t, uint32_t *directory, uint64_t *filter) {
     while (cell <= (size_t)1 << t->cell_bits) directory[cell++] = (uint32_t)t->n_keys;
 }
 
-static inline int maybe_there(const table_t *t, uint64_t hash) {
+static inline int may_contain(const table_t *t, uint64_t hash) {
     const uint64_t bit = hash >> (64 - t->filter_bits);
     return t->filter[bit >> 6] >> (bit & 63) & 1;
 }
@@ -60,8 +72,8 @@ static inline int maybe_there(const table_t *t, uint64_t hash) {
 static int64_t find_hashed(const table_t *t, uint64_t key, uint64_t hash) {
     const size_t cell = hash >> (64 - t->cell_bits);
     size_t low = t->directory[cell], high = t->directory[cell + 1];
-    /* Codes can be chosen so that many share a cell; they ascend by their hashes in it. */
-    while (high - low > CELL_MOST) {
+    /* Somebody can choose codes that all share a cell. Within it they are ordered by hash. */
+    while (high - low > MAX_LINEAR_CELL) {
         const size_t middle = low + (high - low) / 2;
         if (hash_of(t->keys[middle], t->bits) <= hash)
             low = middle;
@@ -75,7 +87,7 @@ static int64_t find_hashed(const table_t *t, uint64_t key, uint64_t hash) {
 
 int64_t table_find(const table_t *t, uint64_t key) {
     const uint64_t hash = hash_of(key, t->bits);
-    return maybe_there(t, hash) ? find_hashed(t, key, hash) : -1;
+    return may_contain(t, hash) ? find_hashed(t, key, hash) : -1;
 }
 
 double shell_size(unsigned bits, unsigned r) {
@@ -84,24 +96,25 @@ double shell_size(unsigned bits, unsigned r) {
     return r > bits ? 0 : size;
 }
 
-int table_shell(const table_t *t, uint64_t key, unsigned r, list_t *found) {
+int table_shell(const table_t *t, uint64_t key, unsigned r, list_t *codes) {
     uint64_t mask = r == 64 ? ~UINT64_C(0) : (UINT64_C(1) << r) - 1;
     for (uint64_t left = (uint64_t)shell_size(t->bits, r); left; left--) {
         const uint64_t hash = hash_of(key ^ mask, t->bits);
-        if (maybe_there(t, hash)) {
+        if (may_contain(t, hash)) {
             const int64_t code = find_hashed(t, key ^ mask, hash);
             if (code >= 0) {
-                if (found->n == found->room) {
-                    const size_t room = 2 * found->room + 64;
-                    uint32_t *items = realloc(found->items, room * sizeof *items);
+                if (codes->n == codes->room) {
+                    const size_t room = 2 * codes->room + 64;
+                    uint32_t *items = realloc(codes->items, room * sizeof *items);
                     if (items == NULL) return 0;
-                    found->items = items, found->room = room;
+                    codes->items = items, codes->room = room;
                 }
-                found->items[found->n++] = (uint32_t)code;
+                codes->items[codes->n++] = (uint32_t)code;
             }
         }
         if (left > 1) {
-            /* The next number with as many bits set. */
+            /* The next number with r bits set (Warren, "Hacker's Delight", 2nd edition, section
+               2-1). */
             const uint64_t low = mask & -mask, up = mask + low;
             mask = (up ^ mask) >> 2 >> __builtin_ctzll(mask) | up;
         }
@@ -109,9 +122,10 @@ int table_shell(const table_t *t, uint64_t key, unsigned r, list_t *found) {
     return 1;
 }
 
-/* Look up the shells around a query; return whether that settled it, below 0 without memory. */
-static int settled(const table_t *t, const search_t *a, uint64_t key, list_t *list,
-                   nearest_t *found, double *work) {
+/* Search for one query by lookups. Return 1 if all its results were found, 0 if it must be
+   scanned and -1 if memory ran out. */
+static int search_by_lookups(const table_t *t, const search_t *a, uint64_t key, list_t *list,
+                             nearest_t *nearest, double *work) {
     const double scan = scan_cost(t->n_keys, a->n_queries);
     for (unsigned r = 0; r <= t->bits && r <= a->radius; r++) {
         const double cost = WORDS_PER_LOOKUP * shell_size(t->bits, r);
@@ -119,10 +133,10 @@ static int settled(const table_t *t, const search_t *a, uint64_t key, list_t *li
         *work += cost;
         list->n = 0;
         if (!table_shell(t, key, r, list)) return -1;
-        *work += WORDS_PER_CODE * (double)list->n;
+        *work += WORDS_PER_MATCH * (double)list->n;
         for (size_t i = 0; i < list->n; i++)
-            offer_code(t, list->items[i], r, a->allowed, found);
-        if (nearest_settle(found)) return 1;
+            offer_code(t, list->items[i], r, a->allowed, nearest);
+        if (nearest_tighten(nearest)) return 1;
     }
     return 1;
 }
@@ -134,23 +148,23 @@ double search_table(const table_t *t, const search_t *a) {
     uint64_t *memory = malloc((size + 1) * sizeof *memory);
     list_t list = {NULL, 0, 0};
     double work = 0;
-    int done = which != NULL && limits != NULL && memory != NULL;
-    for (size_t i = 0; done && i < a->n_queries; i++) {
-        nearest_t found;
-        nearest_begin(&found, memory, a->k, a->radius);
-        const int is = settled(t, a, a->queries[i], &list, &found, &work);
-        if (is > 0) {
-            write_found(&found, a, i);
+    int is_ok = which != NULL && limits != NULL && memory != NULL;
+    for (size_t i = 0; is_ok && i < a->n_queries; i++) {
+        nearest_t nearest;
+        nearest_begin(&nearest, memory, a->k, a->radius);
+        const int status = search_by_lookups(t, a, a->queries[i], &list, &nearest, &work);
+        if (status > 0) {
+            write_results(&nearest, a, i);
         } else {
             which[left] = i, limits[left++] = a->radius;
-            done = is == 0;
+            is_ok = status == 0;
         }
     }
-    if (done && left) {
+    if (is_ok && left) {
         const source_t source = {t->keys, t->n_keys, 1, a->allowed, t};
-        done = scan_some(&source, a, which, limits, left);
+        is_ok = scan_queries(&source, a, which, limits, left);
         work += (double)left * scan_cost(t->n_keys, a->n_queries);
     }
     free(which), free(limits), free(memory), free(list.items);
-    return done ? work : -1;
+    return is_ok ? work : -1;
 }

@@ -1,29 +1,35 @@
-/* The codes around a query in the order of their weighted distances, looked up one by one.
+/* Searches codes of at most 64 bits by weighted distance, by looking up codes in the order of
+   their distances.
 
-   With the bits sorted by what they cost, every set of bits but the empty one comes from exactly one
-   that costs no more: by moving its last bit to the one before, or by leaving its last bit out where
-   it follows on the one before. A queue that begins with the cheapest bit gives all sets in order
-   (Lv, Josephson, Wang, Charikar and Li, "Multi-probe LSH", 2007, section 4.5). */
+   The nearest possible code has a one where the weight is positive. Any other code differs from
+   it in a set of bits, and is as far away as the absolute weights of these bits, their costs,
+   add up to. With the bits sorted by cost, each set follows from exactly one other set that
+   costs no more: by adding the bit after its last one, or by replacing its last bit by the one
+   after it. So a priority queue that begins with the cheapest bit returns all sets in the order
+   of their costs (Lv, Josephson, Wang, Charikar and Li, "Multi-probe LSH", 2007, section 4.5).
+   A query that needs too many sets is scanned (scan.c). Results have the order (distance,
+   place). */
 #include "kernel.h"
 
 #include <stdlib.h>
 
-/* More sets are not looked up; and a scan reads so many words in the time that one takes. */
-#define SETS_MOST 8192
+/* A query that needs more sets is scanned. */
+#define MAX_SETS 8192
+/* A set takes as long as reading this many words in a scan. */
 #define WORDS_PER_SET 60.0
 
 typedef struct {
     int64_t cost;
     uint64_t mask;
-    unsigned last;
+    unsigned last; /* the rank of its costliest bit */
 } set_t;
 
 typedef struct {
-    set_t items[SETS_MOST + 2];
+    set_t items[MAX_SETS + 2];
     size_t n;
 } queue_t;
 
-static void put(queue_t *q, set_t set) {
+static void queue_push(queue_t *q, set_t set) {
     size_t i = q->n++;
     while (i && q->items[(i - 1) / 2].cost > set.cost) {
         q->items[i] = q->items[(i - 1) / 2];
@@ -32,7 +38,7 @@ static void put(queue_t *q, set_t set) {
     q->items[i] = set;
 }
 
-static set_t take(queue_t *q) {
+static set_t queue_pop(queue_t *q) {
     const set_t first = q->items[0], last = q->items[--q->n];
     size_t i = 0, child;
     while ((child = 2 * i + 1) < q->n) {
@@ -57,14 +63,14 @@ static int by_cost(const void *a, const void *b) {
 }
 
 static void offer(const table_t *t, uint64_t key, int64_t cost, const search_t *a,
-                  nearest_t *found) {
+                  nearest_t *nearest) {
     const int64_t code = table_find(t, key);
-    if (code >= 0) offer_code(t, (size_t)code, (uint64_t)cost, a->allowed, found);
+    if (code >= 0) offer_code(t, (size_t)code, (uint64_t)cost, a->allowed, nearest);
 }
 
-/* Whether lookups settle a query. */
-static int settled(const table_t *t, const search_t *a, const int64_t *weights, queue_t *queue,
-                   nearest_t *found, double *work) {
+/* Search for one query by lookups; return whether all its results were found. */
+static int search_by_lookups(const table_t *t, const search_t *a, const int64_t *weights,
+                             queue_t *queue, nearest_t *nearest, double *work) {
     const unsigned n_bits = t->bits;
     const size_t most = t->n_keys / (size_t)WORDS_PER_SET + 64;
     bit_t bits[MAX_TABLE_BITS];
@@ -74,20 +80,20 @@ static int settled(const table_t *t, const search_t *a, const int64_t *weights, 
         if (weights[b] > 0) best |= UINT64_C(1) << b;
     }
     qsort(bits, n_bits, sizeof *bits, by_cost);
-    offer(t, best, 0, a, found);
+    offer(t, best, 0, a, nearest);
     queue->n = 0;
-    put(queue, (set_t){bits[0].cost, UINT64_C(1) << bits[0].bit, 0});
+    queue_push(queue, (set_t){bits[0].cost, UINT64_C(1) << bits[0].bit, 0});
     for (size_t sets = 1; queue->n; sets++) {
-        const set_t set = take(queue);
-        if (nearest_settle(found) && (uint64_t)set.cost > found->bound >> 32) break;
-        if (sets >= SETS_MOST || sets > most) return 0;
+        const set_t set = queue_pop(queue);
+        if (nearest_tighten(nearest) && (uint64_t)set.cost > nearest->bound >> 32) break;
+        if (sets >= MAX_SETS || sets > most) return 0;
         *work += WORDS_PER_SET;
-        offer(t, best ^ set.mask, set.cost, a, found);
+        offer(t, best ^ set.mask, set.cost, a, nearest);
         if (set.last + 1 < n_bits) {
             const bit_t here = bits[set.last], next = bits[set.last + 1];
             const uint64_t more = set.mask | UINT64_C(1) << next.bit;
-            put(queue, (set_t){set.cost + next.cost, more, set.last + 1});
-            put(queue, (set_t){set.cost + next.cost - here.cost,
+            queue_push(queue, (set_t){set.cost + next.cost, more, set.last + 1});
+            queue_push(queue, (set_t){set.cost + next.cost - here.cost,
                                more ^ UINT64_C(1) << here.bit, set.last + 1});
         }
     }
@@ -97,22 +103,23 @@ static int settled(const table_t *t, const search_t *a, const int64_t *weights, 
 double search_table_weighted(const table_t *t, const search_t *a, const int64_t *weights) {
     const source_t source = {t->keys, t->n_keys, 1, a->allowed, t};
     queue_t *queue = malloc(sizeof *queue);
-    weights_t *of = malloc(sizeof *of);
+    weights_t *table = malloc(sizeof *table);
     uint64_t *memory = malloc((nearest_size(a->k) + 1) * sizeof *memory);
-    const int done = queue != NULL && of != NULL && memory != NULL;
+    const int is_ok = queue != NULL && table != NULL && memory != NULL;
     double work = 0;
-    for (size_t i = 0; done && i < a->n_queries; i++) {
+    for (size_t i = 0; is_ok && i < a->n_queries; i++) {
         const int64_t *own = weights + 64 * i;
-        nearest_t found;
-        nearest_begin(&found, memory, a->k, a->radius);
-        if (!settled(t, a, own, queue, &found, &work)) {
-            nearest_begin(&found, memory, a->k, a->radius);
-            weights_fill(of, own, 1);
-            scan_groups(&source, path.weighted, of, 0, (t->n_keys + LANES - 1) / LANES, &found);
+        nearest_t nearest;
+        nearest_begin(&nearest, memory, a->k, a->radius);
+        if (!search_by_lookups(t, a, own, queue, &nearest, &work)) {
+            nearest_begin(&nearest, memory, a->k, a->radius);
+            fill_weights(table, own, 1);
+            scan_groups(&source, path.weighted, table, 0, (t->n_keys + LANES - 1) / LANES,
+                        &nearest);
             work += 2 * (double)t->n_keys;
         }
-        write_found(&found, a, i);
+        write_results(&nearest, a, i);
     }
-    free(queue), free(of), free(memory);
-    return done ? work : -1;
+    free(queue), free(table), free(memory);
+    return is_ok ? work : -1;
 }
