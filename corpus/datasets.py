@@ -15,6 +15,7 @@ from corpus.docstrings import read_docstrings
 from corpus.document import Document
 from corpus.rows import ReadError
 from corpus.text_sets import (
+    QUESTION_SPLITS,
     Qrels,
     read_docstring_documents,
     read_judged,
@@ -32,12 +33,7 @@ TRAIN_VALIDATION_TEST = ("train", "validation", "test")
 DOCUMENTS_QUERIES = ("documents", "queries")
 
 DATASETS: Mapping[str, tuple[str, ...]] = {
-    "docstrings": (
-        *TRAIN_TEST,
-        *DOCUMENTS_QUERIES,
-        "queries-development",
-        "queries-test",
-    ),
+    "docstrings": (*TRAIN_TEST, "documents", *QUESTION_SPLITS),
     "snippets": TRAIN_TEST,
     "20news-bydate": TRAIN_TEST,
     "20news": TRAIN_VALIDATION_TEST,

@@ -18,6 +18,13 @@ NEWS_SEED = 0
 Qrels = dict[str, dict[str, int]]
 """Grades by query id and document id. A document with a grade above 0 is relevant."""
 
+QUESTION_SPLITS: Mapping[str, tuple[str, ...]] = {
+    "queries": ("development", "test"),
+    "queries-development": ("development",),
+    "queries-test": ("test",),
+}
+"""The splits of the questions about the docstring corpus, and the parts that make up each."""
+
 
 def read_labelled(paths: list[Path], _split: str) -> Iterator[Document]:
     """Yield the documents of JSON lines; a `label` can be a list of several labels."""
@@ -103,8 +110,14 @@ def read_questions(split: str) -> tuple[list[Document], Qrels]:
     what a system finds. Some may name packages that are not installed.
 
     `split` is `queries` for all questions, `queries-development` or `queries-test`.
+
+    Raises:
+        ReadError: if there is no such split.
     """
-    parts = {"queries": ("development", "test")}.get(split, (split.removeprefix("queries-"),))
+    if split not in QUESTION_SPLITS:
+        splits = ", ".join(QUESTION_SPLITS)
+        raise ReadError(f"docstrings has no questions {split!a}; the splits are {splits}")
+    parts = QUESTION_SPLITS[split]
     lines = Path(__file__).with_name("docstring_questions.jsonl").read_text(encoding="utf-8")
     questions = [
         record for record in map(json.loads, lines.splitlines()) if record["split"] in parts

@@ -182,10 +182,10 @@ class CollectionBackend(Protocol):
     def all_documents(self) -> list[StoredDocument]:
         """Return all documents in the order of rows."""
 
-    def coded_payloads(self, *, given_labels: bool) -> CodedPayloads:
+    def coded_payloads(self, *, with_given_labels: bool) -> CodedPayloads:
         """Return the code and payload of every document, in the order of rows.
 
-        With `given_labels`, also return the labels that people agree on; on Milvus there are none.
+        `with_given_labels` adds the labels that people agree on; on Milvus there are none.
         """
 
     def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:

@@ -48,12 +48,12 @@ class CollectionBase(ABC):
         self.ranking: str = HAMMING
 
     @abstractmethod
-    def coded_payloads(self, *, given_labels: bool) -> CodedPayloads:
+    def coded_payloads(self, *, with_given_labels: bool) -> CodedPayloads:
         """See :meth:`index.backend.CollectionBackend.coded_payloads`."""
 
     def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
         """See :meth:`index.backend.CollectionBackend.labelled_codes`."""
-        found = self.coded_payloads(given_labels=False)
+        found = self.coded_payloads(with_given_labels=False)
         return found.codes, [labels_of(payload, label_field) for payload in found.payloads]
 
     def search(

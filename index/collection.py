@@ -215,9 +215,9 @@ class Collection(IndexedCollection):
         """See :meth:`index.backend.CollectionBackend.set_indexed_fields`."""
         self._writer.set_indexed_fields(check_indexed_fields(fields), progress)
 
-    def coded_payloads(self, *, given_labels: bool) -> CodedPayloads:
+    def coded_payloads(self, *, with_given_labels: bool) -> CodedPayloads:
         """See :meth:`index.backend.CollectionBackend.coded_payloads`."""
-        return self.store.read_payloads(given_labels=given_labels)
+        return self.store.read_payloads(with_given_labels=with_given_labels)
 
     def verify(self) -> Verification:
         """Check every document against its checksum, and the index against the documents.

@@ -192,13 +192,13 @@ class StoredDocument:
 class CodedPayloads:
     """The codes of all documents, ``uint8[N, n_bits / 8]``, and what each stands for, by row.
 
-    `given` has the labels that people agree on for a document, ``()`` where nobody gave one. It is
-    empty unless they were asked for.
+    `given_labels` has the labels that people agree on for a document, ``()`` where nobody gave one.
+    It is empty unless the caller asked for them.
     """
 
     codes: Codes
     payloads: list[dict[str, Any]]
-    given: list[tuple[str, ...]]
+    given_labels: list[tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)

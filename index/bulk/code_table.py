@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,26 @@ Numbers = npt.NDArray[np.float64]
 
 UNLABELLED = -1
 ROWS_AT_ONCE = 1 << 16
+
+
+class DistinctCodes(NamedTuple):
+    """The D distinct codes of N documents, in ascending order of their bytes."""
+
+    codes: Codes
+    """``uint8[D, C]``."""
+    code_of: npt.NDArray[np.intp]
+    """``intp[N]``: the code of each document, as an index of `codes`."""
+
+    @classmethod
+    def of(cls, codes: Codes) -> Self:
+        """Find the distinct ones of the documents' `codes`, ``uint8[N, C]``."""
+        checkpoint()
+        if not len(codes):
+            return cls(codes, np.empty(0, dtype=np.intp))
+        distinct, code_of = np.unique(whole_codes(codes), return_inverse=True)
+        checkpoint()
+        packed = np.frombuffer(distinct.tobytes(), dtype=np.uint8)
+        return cls(packed.reshape(-1, codes.shape[1]), code_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +75,20 @@ def code_table(collection: CollectionBackend, label_field: str = "label") -> Cod
     """
     generation = collection.generation
     codes, labels = collection.labelled_codes(label_field)
-    return table_of(codes, labels, generation)
+    return table_of(DistinctCodes.of(codes), labels, generation)
 
 
-def table_of(codes: Codes, labels: Sequence[Sequence[str]], generation: int = 0) -> CodeTable:
-    """Group documents with `codes`, ``uint8[N, C]``, and their labels by their codes."""
-    n, code_size = codes.shape
-    checkpoint()
-    if not n:
-        integers = np.empty(0, dtype=np.int64)
-        numbers = np.empty(0)
-        return CodeTable(
-            generation, codes, integers, numbers, (), integers, integers, numbers, integers
-        )
-    distinct, code_of = np.unique(whole_codes(codes), return_inverse=True)
-    checkpoint()
-    documents = np.bincount(code_of, minlength=len(distinct)).astype(np.int64)
-    age = np.bincount(code_of, np.arange(n) / max(n - 1, 1), len(distinct)) / documents
+def table_of(
+    distinct: DistinctCodes, labels: Sequence[Sequence[str]], generation: int = 0
+) -> CodeTable:
+    """Group documents by their codes; `labels` has those of each document."""
+    codes, code_of = distinct
+    n = len(code_of)
+    documents = np.bincount(code_of, minlength=len(codes)).astype(np.int64)
+    age = np.bincount(code_of, np.arange(n) / max(n - 1, 1), len(codes)) / documents
     names, pairs = _pairs(labels, code_of)
     checkpoint()
-    label, most, labelled, label_documents = _majorities(pairs, len(names), len(distinct))
+    label, most, labelled, label_documents = _majorities(pairs, len(names), len(codes))
     order = sorted(range(len(names)), key=lambda place: (-label_documents[place], names[place]))
     places = np.empty(len(names) + 1, dtype=np.int64)
     places[order] = np.arange(len(names))
@@ -83,7 +97,7 @@ def table_of(codes: Codes, labels: Sequence[Sequence[str]], generation: int = 0)
         purity = most / np.where(labelled > 0, labelled, np.nan)
     return CodeTable(
         generation=generation,
-        codes=np.frombuffer(distinct.tobytes(), dtype=np.uint8).reshape(-1, code_size),
+        codes=codes,
         documents=documents,
         age=age,
         labels=tuple(names[place] for place in order),

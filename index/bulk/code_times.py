@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from encoder.codes import Codes, whole_codes
 from foundation.errors import InputError, abbreviate
 from foundation.slices import checkpoint
+from index.bulk.code_table import DistinctCodes
 from index.filters import json_number, read_field
 
 Numbers = npt.NDArray[np.float64]
@@ -48,8 +48,10 @@ class CodeTimes:
     at `start` or before it, 1 at `end` or after; NaN where no document has a value."""
 
 
-def code_times(codes: Codes, payloads: Sequence[Mapping[str, Any]], field: str) -> CodeTimes:
-    """Place the values of `field` in documents with `codes`, ``uint8[N, C]``, on a scale.
+def code_times(
+    distinct: DistinctCodes, payloads: Sequence[Mapping[str, Any]], field: str
+) -> CodeTimes:
+    """Place the values of `field` in the documents' payloads on a scale, for each distinct code.
 
     A value is a number, or a date as ISO 8601 writes it, from ``1999`` to
     ``1999-12-31T23:59:59+01:00``; one without a zone is taken as UTC. Dots in `field` reach into
@@ -77,16 +79,14 @@ def code_times(codes: Codes, payloads: Sequence[Mapping[str, Any]], field: str) 
     least, most = values[known].min(), values[known].max()
     if start == end:
         start, end = least, most
-    _, code_of = np.unique(whole_codes(codes), return_inverse=True)
-    checkpoint()
     # Halves, because the whole width can exceed what a float holds.
     width = end / 2 - start / 2
     placed = np.clip((values[known] / 2 - start / 2) / (width or 1.0), 0, 1)
-    n_codes = int(code_of.max()) + 1
-    held = np.bincount(code_of[known], minlength=n_codes)
-    total = np.bincount(code_of[known], placed, n_codes)
+    n_codes, code_of = len(distinct.codes), distinct.code_of[known]
+    documents = np.bincount(code_of, minlength=n_codes)
+    total = np.bincount(code_of, placed, n_codes)
     place = np.full(n_codes, np.nan)
-    np.divide(total, held, out=place, where=held > 0)
+    np.divide(total, documents, out=place, where=documents > 0)
     bounds = (float(start), float(end), float(least), float(most))
     return CodeTimes(kinds.pop(), *bounds, int(known.sum()), place)
 

@@ -204,13 +204,13 @@ class MilvusCollection(SearchableCollection):
         """Return all documents in the order of rows."""
         return [*map(schema.to_document, self._store.documents(1, self._progress.now().last_row))]
 
-    def coded_payloads(self, *, given_labels: bool) -> CodedPayloads:
+    def coded_payloads(self, *, with_given_labels: bool) -> CodedPayloads:
         """See :meth:`index.backend.CollectionBackend.coded_payloads`."""
         fields = ["row", "code", "payload", "original"]
-        found = list(self._store.by_row(fields, 1, self._progress.now().last_row))
-        payloads = [schema.to_payload(entity) for entity in found]
-        given: list[tuple[str, ...]] = [()] * len(found) if given_labels else []
-        return CodedPayloads(schema.to_codes(found, self.n_bits), payloads, given)
+        entities = list(self._store.by_row(fields, 1, self._progress.now().last_row))
+        payloads = [schema.to_payload(entity) for entity in entities]
+        given_labels: list[tuple[str, ...]] = [()] * len(entities) if with_given_labels else []
+        return CodedPayloads(schema.to_codes(entities, self.n_bits), payloads, given_labels)
 
     def _codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
         return self._store.codes_of(ids)

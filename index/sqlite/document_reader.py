@@ -39,30 +39,30 @@ class DocumentReader(RowReader):
         self.description = database.description
         self._database = database
 
-    def read_payloads(self, *, given_labels: bool) -> CodedPayloads:
+    def read_payloads(self, *, with_given_labels: bool) -> CodedPayloads:
         """Return the code and payload of every document of one generation, by row.
 
-        With `given_labels`, also return the labels that people agree on.
+        With `with_given_labels`, also return the labels that people agree on.
 
         Raises:
             StoreError: if a label is damaged.
         """
         with self._database.reading() as connection:
-            agreed = agreed_labels(read_records(connection, LABELS)) if given_labels else {}
+            agreed = agreed_labels(read_records(connection, LABELS)) if with_given_labels else {}
             query = "SELECT row, id FROM documents WHERE id IN "
             labels = {row: agreed[id_] for row, id_ in in_chunks(connection, query, list(agreed))}
             cursor = connection.execute("SELECT row, code, payload FROM documents ORDER BY row")
             codes: list[bytes] = []
             payloads: list[dict[str, Any]] = []
-            given: list[tuple[str, ...]] = []
+            given_labels: list[tuple[str, ...]] = []
             while some := cursor.fetchmany(ROWS_AT_ONCE):
                 checkpoint()
                 codes += [code for _, code, _ in some]
                 # One list is parsed in a third of the time of its items.
                 payloads += json.loads(f"[{','.join([payload for _, _, payload in some])}]")
-                if given_labels:
-                    given += [labels.get(row, ()) for row, _, _ in some]
-        return CodedPayloads(self._pack_codes(codes), payloads, given)
+                if with_given_labels:
+                    given_labels += [labels.get(row, ()) for row, _, _ in some]
+        return CodedPayloads(self._pack_codes(codes), payloads, given_labels)
 
     def read_contents(self) -> list[StoredDocument]:
         """Return every document of one generation, by row.

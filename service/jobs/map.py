@@ -22,7 +22,7 @@ from foundation.files import replace_file
 from foundation.slices import stepping_aside
 from index.backend import CollectionBackend
 from index.bulk.code_layout import Method, Places, best_method, lay_out
-from index.bulk.code_table import CodeTable, table_of
+from index.bulk.code_table import CodeTable, DistinctCodes, table_of
 from index.bulk.code_times import DATE, CodeTimes, code_times
 from index.bulk.encoding import available_cores
 from index.data_folder import DataFolder
@@ -55,12 +55,12 @@ class MapOptions:
 class MapColours:
     """What the points are coloured by, besides `table`, which has the labels of a payload field.
 
-    `given` has the labels that people agree on, with the same codes in the same order, or is None
-    if nobody has given one; `times` has the values of the time field, if one is named.
+    `given_labels` has the labels that people agree on, with the same codes in the same order, or is
+    None if nobody has given one; `times` has the values of the time field, if one is named.
     """
 
     table: CodeTable
-    given: CodeTable | None
+    given_labels: CodeTable | None
     times: CodeTimes | None
 
 
@@ -96,17 +96,17 @@ def read_colours(collection: CollectionBackend, options: MapOptions) -> MapColou
         InputError: as :func:`draw_map`.
     """
     generation = collection.generation
-    stored = collection.coded_payloads(given_labels=True)
+    stored = collection.coded_payloads(with_given_labels=True)
     if not len(stored.codes):
         raise InputError("collection", f"{collection.name!a} has no documents to lay out")
     labels = [labels_of(payload, options.label_field) for payload in stored.payloads]
-    return MapColours(
-        table_of(stored.codes, labels, generation),
-        table_of(stored.codes, stored.given, generation) if any(stored.given) else None,
-        code_times(stored.codes, stored.payloads, options.time_field)
-        if options.time_field
-        else None,
-    )
+    distinct = DistinctCodes.of(stored.codes)
+    given_labels, times = None, None
+    if any(stored.given_labels):
+        given_labels = table_of(distinct, stored.given_labels, generation)
+    if options.time_field:
+        times = code_times(distinct, stored.payloads, options.time_field)
+    return MapColours(table_of(distinct, labels, generation), given_labels, times)
 
 
 def _lay_out_in_process(codes: Any, method: Method, seed: int, progress: Progress) -> Places:
@@ -159,8 +159,8 @@ def _points(colours: MapColours, drawn: Any, places: Places) -> bytes:
     ]
     if colours.times:
         columns.append(colours.times.place[drawn].astype("<f4"))
-    if colours.given:
-        columns += _label_columns(colours.given, drawn)
+    if colours.given_labels:
+        columns += _label_columns(colours.given_labels, drawn)
     return b"".join(column.tobytes() for column in columns)
 
 
@@ -178,7 +178,7 @@ def _description(
     method: Method,
     options: MapOptions,
 ) -> dict[str, Any]:
-    table, given = colours.table, colours.given
+    table, given = colours.table, colours.given_labels
     return {
         "collection": collection.name,
         "generation": table.generation,

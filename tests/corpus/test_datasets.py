@@ -11,6 +11,7 @@ import pytest
 
 from corpus.datasets import DATASETS, load_dataset, load_qrels
 from corpus.readers import ReadError, read_documents
+from corpus.text_sets import read_questions
 
 POST = "From: someone\nSubject: a thing\n\nThe body.\n\nIts end."
 
@@ -302,6 +303,11 @@ def test_a_list_of_labels_gives_several(tmp_path: Path) -> None:
     write_lines(tmp_path / "reuters_modapte90/train.jsonl.xz", [line])
     (document,) = load_dataset("reuters", "train", tmp_path)
     assert document.labels == ("grain", "wheat")
+
+
+def test_questions_of_an_unknown_split_are_refused() -> None:
+    with pytest.raises(ReadError, match="no questions 'queries-tests'; the splits are queries, "):
+        read_questions("queries-tests")
 
 
 def test_questions_about_docstrings_are_split_in_halves_and_have_answers() -> None:

@@ -233,10 +233,10 @@ def test_labels_and_contents_come_by_row(make: Make) -> None:
     codes, labels = collection.labelled_codes()
     assert codes[:, 1].tolist() == [0, 2, 7]
     assert labels == [(), (), ("red", "blue")]
-    coded = collection.coded_payloads(given_labels=True)
+    coded = collection.coded_payloads(with_given_labels=True)
     assert coded.codes.tolist() == codes.tolist()
     assert coded.payloads == [{}, {}, {"labels": ["red", "blue"]}]
-    assert coded.given == [(), (), ()]
+    assert coded.given_labels == [(), (), ()]
     assert [one.id for one in collection.all_documents()] == ["z", "a", "y"]
     contents = collection.all_documents()
     assert [one.id for one in collection.documents_after(0, 2)] == ["z", "a"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index.bulk.code_profile import profile_of
-from index.bulk.code_table import table_of
+from index.bulk.code_table import DistinctCodes, table_of
 
 DOCUMENTS = st.lists(
     st.tuples(
@@ -26,7 +26,8 @@ def packed(documents: list[tuple[bytes, list[str]]]) -> tuple[np.ndarray, list[l
 
 @given(DOCUMENTS)
 def test_documents_are_grouped_by_their_codes(documents: list[tuple[bytes, list[str]]]) -> None:
-    table = table_of(*packed(documents))
+    codes, labels = packed(documents)
+    table = table_of(DistinctCodes.of(codes), labels)
     of_code = defaultdict(list)
     for place, (code, labels) in enumerate(documents):
         of_code[code].append((place, set(labels)))
@@ -54,7 +55,7 @@ def test_documents_are_grouped_by_their_codes(documents: list[tuple[bytes, list[
 @given(DOCUMENTS.filter(lambda documents: len(documents) > 1))
 def test_a_profile_says_what_numpy_says(documents: list[tuple[bytes, list[str]]]) -> None:
     codes, labels = packed(documents)
-    profile = profile_of(table_of(codes, labels))
+    profile = profile_of(table_of(DistinctCodes.of(codes), labels))
     bits = np.unpackbits(codes, axis=1).astype(float)
     np.testing.assert_allclose(profile.ones, bits.mean(axis=0))
     with np.errstate(all="ignore"):
@@ -73,14 +74,14 @@ def test_a_profile_says_what_numpy_says(documents: list[tuple[bytes, list[str]]]
 
 
 def test_without_documents_there_is_nothing() -> None:
-    profile = profile_of(table_of(np.empty((0, 2), np.uint8), []))
+    profile = profile_of(table_of(DistinctCodes.of(np.empty((0, 2), np.uint8)), []))
     assert (profile.documents, profile.ones, profile.largest, profile.purity) == (0, [], [], None)
 
 
 def test_of_long_codes_some_bits_are_correlated() -> None:
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 256, (50, 32), dtype=np.uint8)
-    profile = profile_of(table_of(codes, [[]] * 50))
+    profile = profile_of(table_of(DistinctCodes.of(codes), [[]] * 50))
     assert profile.step == 2
     bits = np.unpackbits(codes, axis=1).astype(float)[:, ::2]
     np.testing.assert_allclose(profile.correlation, np.corrcoef(bits, rowvar=False), atol=6e-4)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.errors import InputError
+from index.bulk.code_table import DistinctCodes
 from index.bulk.code_times import code_times
 
 DOCUMENTS = st.lists(
@@ -19,14 +20,14 @@ DOCUMENTS = st.lists(
 )
 
 
-def packed(codes: list[bytes]) -> np.ndarray:
-    return np.frombuffer(b"".join(codes), np.uint8).reshape(-1, 1)
+def distinct(codes: list[bytes]) -> DistinctCodes:
+    return DistinctCodes.of(np.frombuffer(b"".join(codes), np.uint8).reshape(-1, 1))
 
 
 @given(DOCUMENTS.filter(lambda some: any(value is not None for _, value in some)))
 def test_codes_lie_where_their_documents_do(documents: list[tuple[bytes, int | None]]) -> None:
     payloads = [{} if value is None else {"year": value} for _, value in documents]
-    found = code_times(packed([code for code, _ in documents]), payloads, "year")
+    found = code_times(distinct([code for code, _ in documents]), payloads, "year")
     values = [value for _, value in documents if value is not None]
     # Of less than fifty values, a hundredth is none.
     assert (found.start, found.end) == (found.least, found.most) == (min(values), max(values))
@@ -41,7 +42,7 @@ def test_codes_lie_where_their_documents_do(documents: list[tuple[bytes, int | N
 
 def test_a_hundredth_lies_outside_the_scale() -> None:
     years = [0, *range(1900, 2100), 9999]
-    codes = packed([bytes([at]) for at in range(101)] * 2)
+    codes = distinct([bytes([at]) for at in range(101)] * 2)
     found = code_times(codes, [{"year": year} for year in years], "year")
     assert (found.least, found.start, found.end, found.most) == (0, 1901, 2098, 9999)
     assert found.place.min() >= 0
@@ -50,7 +51,7 @@ def test_a_hundredth_lies_outside_the_scale() -> None:
 
 def test_of_values_that_are_nearly_all_alike_the_scale_is_the_whole_width() -> None:
     found = code_times(
-        packed([b"a"] * 999 + [b"b"]), [{"n": int(at == 999)} for at in range(1000)], "n"
+        distinct([b"a"] * 999 + [b"b"]), [{"n": int(at == 999)} for at in range(1000)], "n"
     )
     assert (found.start, found.end) == (0, 1)
     assert found.place.tolist() == [0, 1]
@@ -70,7 +71,7 @@ def test_of_values_that_are_nearly_all_alike_the_scale_is_the_whole_width() -> N
     ],
 )
 def test_dates_are_read(text: str, seconds: int) -> None:
-    found = code_times(packed([b"a"]), [{"when": text}], "when")
+    found = code_times(distinct([b"a"]), [{"when": text}], "when")
     assert (found.kind, found.least, found.most) == ("date", seconds, seconds)
 
 
@@ -91,9 +92,11 @@ def test_dates_are_read(text: str, seconds: int) -> None:
 )
 def test_what_is_no_time_is_refused(value: Any) -> None:
     with pytest.raises(InputError, match="it must hold numbers, or dates such as"):
-        code_times(packed([b"a", b"b"]), [{"when": 1}, {"when": value}], "when")
+        code_times(distinct([b"a", b"b"]), [{"when": 1}, {"when": value}], "when")
 
 
 def test_numbers_of_any_size_have_a_place() -> None:
-    found = code_times(packed([b"a", b"b", b"c"]), [{"n": -1.7e308}, {"n": 0}, {"n": 1.7e308}], "n")
+    found = code_times(
+        distinct([b"a", b"b", b"c"]), [{"n": -1.7e308}, {"n": 0}, {"n": 1.7e308}], "n"
+    )
     assert found.place.tolist() == [0, 0.5, 1]
