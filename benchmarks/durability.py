@@ -51,9 +51,9 @@ def do_nothing(*_: object) -> None:
 def checks_off() -> Iterator[None]:
     """Leave out the checks whose cost is measured."""
     with (
-        mock.patch.object(Acknowledged, "note", do_nothing),
+        mock.patch.object(Acknowledged, "record", do_nothing),
         mock.patch.object(OpenFiles, "check", do_nothing),
-        mock.patch.object(OpenFiles, "note", do_nothing),
+        mock.patch.object(OpenFiles, "record_own_change", do_nothing),
     ):
         yield
 
@@ -61,13 +61,13 @@ def checks_off() -> Iterator[None]:
 @contextmanager
 def synced_generation() -> Iterator[None]:
     """Sync the file with the generation after each write."""
-    note = Acknowledged.note
+    record = Acknowledged.record
 
-    def note_and_sync(self: Acknowledged, generation: int) -> None:
-        note(self, generation)
+    def record_and_sync(self: Acknowledged, generation: int) -> None:
+        record(self, generation)
         os.fdatasync(self._descriptor)
 
-    with mock.patch.object(Acknowledged, "note", note_and_sync):
+    with mock.patch.object(Acknowledged, "record", record_and_sync):
         yield
 
 

@@ -167,8 +167,8 @@ class Collection:
             complete, numbers = inputs.number_documents(parsed, len(self))
             existing = sorted(self.backend.existing_ids(numbers))
             if existing:
-                found = f"document {existing[0]!a} exists already"
-                raise InputError("ids", f"are missing, and {found}; pass the documents' ids")
+                conflict = f"document {existing[0]!a} already exists"
+                raise InputError("ids", f"are missing, and {conflict}; pass the documents' ids")
             return self.backend.upsert(complete).upserted
 
     def delete(self, ids: Iterable[str]) -> int:

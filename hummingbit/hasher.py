@@ -133,9 +133,9 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.classes_ = np.array(data.classes, dtype=np.str_)
         self.validation_: Mapping[str, Any] = trained.validation
         self.warnings_: tuple[str, ...] = trained.warnings
-        shown = np.flatnonzero(data.tags.any(axis=1))
-        self._shown_labels = [labels[row] for row in shown]
-        self._shown_codes = self.encoder_.encode(data.take(shown))
+        labelled = np.flatnonzero(data.tags.any(axis=1))
+        self._shown_labels = [labels[row] for row in labelled]
+        self._shown_codes = self.encoder_.encode(data.take(labelled))
         return self
 
     def transform(self, X: Any) -> Codes | Bits:
@@ -225,8 +225,8 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Return `X` as a list of texts or as ``float32 (N, D)``."""
         texts = texts_of(X)
         if not reset and (texts is not None) != (self.encoder_.kind == "text"):
-            found = "X holds texts" if texts is not None else "X holds no texts"
-            raise ValueError(f"{found}; the encoder takes {self.encoder_.kind}s")
+            kind = "texts" if texts is not None else "no texts"
+            raise ValueError(f"X holds {kind}; the encoder takes {self.encoder_.kind}s")
         if texts is not None:
             return texts
         vectors: Floats = validate_data(self, X, reset=reset, dtype=np.float32)

@@ -64,7 +64,7 @@ class CollectionBackend(Protocol):
 
     @property
     def engine_setting(self) -> str:
-        """The engine that was chosen at creation; see :mod:`index.engines.setting`."""
+        """The engine that was chosen at creation; see :mod:`index.engines.choice`."""
 
     @property
     def ranking(self) -> str:
@@ -109,7 +109,7 @@ class CollectionBackend(Protocol):
             StoreError: if they cannot be written.
         """
 
-    def bookmark(self, key: str) -> str | None:
+    def read_bookmark(self, key: str) -> str | None:
         """Return the last value stored under `key`, or None.
 
         A backend without transactions keeps no bookmarks: a job that resumes there writes its last

@@ -131,9 +131,9 @@ class Collection(IndexedCollection):
         """See :meth:`index.backend.CollectionBackend.upsert_encoded`; an error undoes it all."""
         return self._writer.upsert(iter([self._last_of_each_id(documents, codes)]), bookmark)
 
-    def bookmark(self, key: str) -> str | None:
+    def read_bookmark(self, key: str) -> str | None:
         """Return the last value stored under `key`, or None."""
-        return self.store.bookmark(key)
+        return self.store.read_bookmark(key)
 
     def set_bookmark(self, key: str, value: str | None) -> None:
         """See :meth:`index.backend.CollectionBackend.set_bookmark`."""

@@ -182,13 +182,13 @@ class Batcher(Generic[Answer]):
         self, batch: _Batch[Answer], queries: Sequence[Query]
     ) -> list[Answer | Exception]:
         try:
-            return [*self._answer(batch.collection, batch.options, queries)]
+            return [*self._search_batch(batch.collection, batch.options, queries)]
         except Exception as error:  # noqa: BLE001 - :meth:`search` raises it
             if len(queries) == 1:
                 return [error]
         return [answer for query in queries for answer in self._answer_queries(batch, [query])]
 
-    def _answer(
+    def _search_batch(
         self, collection: CollectionBackend, options: SearchOptions, queries: Sequence[Query]
     ) -> list[Answer]:
         start = time.perf_counter()

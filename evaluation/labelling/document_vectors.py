@@ -73,7 +73,7 @@ class VectorCache:
                 if vectors is None:
                     documents = collection.annotations.documents(sample)
                     vectors = vectorize_documents(documents, collection.encoder)
-                    self._put(key, vectors)
+                    self._remember(key, vectors)
         return vectors
 
     def _get(self, key: tuple[object, ...]) -> DocumentVectors | None:
@@ -82,7 +82,7 @@ class VectorCache:
                 self._cache.move_to_end(key)
             return self._cache.get(key)
 
-    def _put(self, key: tuple[object, ...], vectors: DocumentVectors) -> None:
+    def _remember(self, key: tuple[object, ...], vectors: DocumentVectors) -> None:
         with self._lock:
             self._cache[key] = vectors
             while len(self._cache) > MAX_CACHED:

@@ -150,7 +150,7 @@ def check_out(args: argparse.Namespace) -> None:
     Raises:
         OptionError: if the folder is in ``encoders/`` and its name is not valid for an encoder, or
             no folder can be created there.
-        ArtifactError: if it exists already and must not be replaced.
+        ArtifactError: if it already exists and must not be replaced.
     """
     out: Path = args.out
     if out.parent.name == "encoders" and not NAME.fullmatch(out.name):

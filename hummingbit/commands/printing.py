@@ -25,16 +25,16 @@ def timed_stage(title: str) -> Iterator[None]:
     print(f"  {time.perf_counter() - began:.1f} s")
 
 
-def print_figures(found: Mapping[str, Evaluation]) -> None:
+def print_figures(evaluations: Mapping[str, Evaluation]) -> None:
     """Print a line for each method: every metric as served and, after it, tie-averaged.
 
     The two are equal where no two documents have the same distance, as with real-valued scores.
     """
-    names = list(next(iter(found.values())).metrics)
-    width = max(len("method"), *map(len, found))
+    names = list(next(iter(evaluations.values())).metrics)
+    width = max(len("method"), *map(len, evaluations))
     header = "".join(f"{name:>10} {'tie-averaged':>13}" for name in names)
     print(f"{'method':<{width}}{header}{'distinct codes':>16}")
-    for method, one in found.items():
+    for method, one in evaluations.items():
         cells = "".join(f"{one.metrics[name]:>10.3f} {one.expected[name]:>13.3f}" for name in names)
         codes = "–" if one.distinct_codes is None else f"{one.distinct_codes:,}"
         print(f"{method:<{width}}{cells}{codes:>16}")

@@ -25,8 +25,8 @@ def read_beir(folder: Path, split: str) -> BeirFiles:
         ReadError: if a file is missing, or a line is malformed.
     """
     qrels: dict[str, dict[str, int]] = {}
-    place = folder / "qrels" / f"{split}.tsv"
-    for line, cells in _cells(place):
+    path = folder / "qrels" / f"{split}.tsv"
+    for line, cells in _cells(path):
         try:
             query, document, grade = cells
             qrels.setdefault(query, {})[document] = int(grade)
@@ -34,7 +34,7 @@ def read_beir(folder: Path, split: str) -> BeirFiles:
             if line == 1:  # the header
                 continue
             reason = "must be a query's id, a document's id and a whole number, separated by tabs"
-            raise ReadError(str(BadLine(str(place), line, reason))) from None
+            raise ReadError(str(BadLine(str(path), line, reason))) from None
     queries = {id_: row["text"] for id_, row in _records(folder / "queries.jsonl") if id_ in qrels}
     corpus = {
         id_: {"title": row.get("title") or "", "text": row["text"]}

@@ -40,19 +40,19 @@ class HummingbitDocumentStore:
     """
 
     def __init__(self, folder: str, collection: str, read_only: bool = False) -> None:
-        """Open a collection of a data folder, which an encoder of texts was given.
+        """Open the collection `collection`, which has a text encoder, of the data folder `folder`.
 
         Raises:
             UnknownCollection: if there is none of that name.
             DataFolderInUse: unless `read_only`, if another process is writing to the folder.
         """
-        self._where = {"folder": folder, "collection": collection, "read_only": read_only}
+        self._arguments = {"folder": folder, "collection": collection, "read_only": read_only}
         self.collection = Collection.open(folder, collection, read_only=read_only)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what :meth:`from_dict` takes; the documents stay in the data folder."""
-        found: dict[str, Any] = default_to_dict(self, **self._where)
-        return found
+        data: dict[str, Any] = default_to_dict(self, **self._arguments)
+        return data
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> HummingbitDocumentStore:
@@ -68,7 +68,8 @@ class HummingbitDocumentStore:
         """Return the documents that match, in the order in which they were written.
 
         Raises:
-            FilterError: if `filters` is none of Haystack's, or asks for what has no order.
+            FilterError: if `filters` is not a filter of Haystack, or compares values without an
+                order.
         """
         return [_document(stored) for stored in self._stored(filters)]
 
@@ -77,26 +78,26 @@ class HummingbitDocumentStore:
     ) -> int:
         """Write documents, all or none of them, and return how many were written.
 
-        Without a policy, a document that is there already is an error, as with ``FAIL``.
+        Without a policy, a document that already exists is an error, as with ``FAIL``.
 
         Raises:
-            ValueError: if `documents` is no list of documents.
-            DuplicateDocumentError: if one is there and may not be replaced or passed over.
+            ValueError: if `documents` is not a list of documents.
+            DuplicateDocumentError: if one exists and may be neither replaced nor skipped.
         """
         if not isinstance(documents, list) or not all(
             isinstance(one, Document) for one in documents
         ):
             raise ValueError("documents must be a list of Haystack's documents")
-        given = documents
+        new = documents
         if policy != DuplicatePolicy.OVERWRITE:
-            known = self.collection.backend.existing_ids([one.id for one in documents])
-            if known and policy != DuplicatePolicy.SKIP:
-                raise DuplicateDocumentError(f"document {min(known)!a} exists already")
-            given = [one for one in documents if one.id not in known]
-        return self.collection.add([_record(one) for one in given]) if given else 0
+            existing = self.collection.backend.existing_ids([one.id for one in documents])
+            if existing and policy != DuplicatePolicy.SKIP:
+                raise DuplicateDocumentError(f"document {min(existing)!a} already exists")
+            new = [one for one in documents if one.id not in existing]
+        return self.collection.add([_record(one) for one in new]) if new else 0
 
     def delete_documents(self, document_ids: list[str]) -> None:
-        """Delete documents by id; ids that are not there are passed over."""
+        """Delete documents by id; unknown ids are ignored."""
         self.collection.delete(document_ids)
 
     def delete_all_documents(self) -> None:
@@ -104,16 +105,16 @@ class HummingbitDocumentStore:
         self.collection.delete([stored.id for stored in self._stored(None)])
 
     def delete_by_filter(self, filters: Filters) -> int:
-        """Delete the documents that match, and return how many there were."""
+        """Delete the documents that match `filters`, and return their number."""
         condition = parse_filter(translate(filters))
         return self.collection.backend.delete_where(condition).deleted
 
     def update_by_filter(self, filters: Filters, meta: dict[str, Any]) -> int:
-        """Set fields of the metadata of the documents that match, and return how many those are."""
-        found = self.filter_documents(filters)
-        for document in found:
+        """Set metadata fields of the documents that match `filters`, and return their number."""
+        documents = self.filter_documents(filters)
+        for document in documents:
             document.meta = {**document.meta, **meta}
-        return self.write_documents(found, DuplicatePolicy.OVERWRITE)
+        return self.write_documents(documents, DuplicatePolicy.OVERWRITE)
 
     def search(
         self,
@@ -122,15 +123,15 @@ class HummingbitDocumentStore:
         filters: Filters | None = None,
         ranking: str | None = None,
     ) -> list[Document]:
-        """Return the `top_k` best documents with the ranking's score."""
+        """Return the `top_k` best documents, each with the score of `ranking`."""
         condition = translate(filters) if filters else None
         hits = self.collection.search(query, limit=top_k, filter=condition, ranking=ranking)
-        found = []
+        documents = []
         for hit in hits:
             document = _read(hit.id, hit.text, hit.payload or {})
             document.score = hit.score
-            found.append(document)
-        return found
+            documents.append(document)
+        return documents
 
     def _stored(self, filters: Filters | None) -> Iterator[StoredDocument]:
         condition = parse_filter(translate(filters)) if filters else None
@@ -140,7 +141,7 @@ class HummingbitDocumentStore:
 
 @component
 class HummingbitRetriever:
-    """The best documents of a store, by one of hummingbit's rankings."""
+    """A retriever of the best documents of a store, by one of hummingbit's rankings."""
 
     def __init__(
         self,
@@ -158,39 +159,41 @@ class HummingbitRetriever:
     def run(
         self, query: str, top_k: int | None = None, filters: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Search the store."""
-        found = self.document_store.search(
+        """Search the store; the arguments given here replace those of the retriever."""
+        documents = self.document_store.search(
             query, top_k or self.top_k, filters or self.filters, self.ranking
         )
-        return {"documents": found}
+        return {"documents": documents}
 
     def to_dict(self) -> dict[str, Any]:
         """Return what :meth:`from_dict` takes."""
         store = self.document_store.to_dict()
-        found: dict[str, Any] = default_to_dict(
+        data: dict[str, Any] = default_to_dict(
             self,
             document_store=store,
             top_k=self.top_k,
             filters=self.filters,
             ranking=self.ranking,
         )
-        return found
+        return data
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> HummingbitRetriever:
         """Return the retriever that :meth:`to_dict` described."""
-        given = data["init_parameters"]
-        given["document_store"] = HummingbitDocumentStore.from_dict(given["document_store"])
+        parameters = data["init_parameters"]
+        parameters["document_store"] = HummingbitDocumentStore.from_dict(
+            parameters["document_store"]
+        )
         retriever: HummingbitRetriever = default_from_dict(cls, data)
         return retriever
 
 
 @component
 class HummingbitTextEmbedder:
-    """The real-valued embedding of a query: what each bit of a document weighs."""
+    """An embedder of queries: the embedding is the weight of each bit of a document."""
 
     def __init__(self, encoder: str) -> None:
-        """Take the folder of an encoder of texts."""
+        """`encoder` is the folder of a text encoder."""
         self.encoder = encoder
         self._loaded = load_encoder(Path(encoder))
 
@@ -202,10 +205,10 @@ class HummingbitTextEmbedder:
 
 @component
 class HummingbitDocumentEmbedder:
-    """The real-valued embeddings of documents; the sign of each number is its bit."""
+    """An embedder of documents: the sign of each number of an embedding is a bit of the code."""
 
     def __init__(self, encoder: str) -> None:
-        """Take the folder of an encoder of texts."""
+        """`encoder` is the folder of a text encoder."""
         self.encoder = encoder
         self._loaded = load_encoder(Path(encoder))
 
@@ -222,7 +225,7 @@ def translate(filters: Filters) -> dict[str, Any]:
     """Return Haystack's filters as a condition on payloads.
 
     Raises:
-        FilterError: if they are none of Haystack's, or compare what has no order.
+        FilterError: if they are not filters of Haystack, or compare values without an order.
     """
     if "field" in filters:
         return _comparison(filters)
@@ -234,7 +237,7 @@ def translate(filters: Filters) -> dict[str, Any]:
         return {operator.lower(): parts}
     if operator == "NOT":
         return {"not": {"and": parts}}
-    raise FilterError(f"{operator!r} is no logical operator; it must be AND, OR or NOT")
+    raise FilterError(f"operator is {operator!r}; it must be AND, OR or NOT")
 
 
 def _comparison(filters: Filters) -> dict[str, Any]:
@@ -247,18 +250,19 @@ def _comparison(filters: Filters) -> dict[str, Any]:
     if operator in ("in", "not in"):
         if not isinstance(value, list):
             raise FilterError(f"the value of {operator!r} must be a list")
-        found = {"field": field, "in": value} if value else NOTHING
+        condition = {"field": field, "in": value} if value else NOTHING
     elif operator in ("==", "!="):
         missing = {"field": field, "exists": False}
-        found = missing if value is None else _equal(field, value)
+        condition = missing if value is None else _equal(field, value)
     else:
-        raise FilterError(f"{operator!r} is no comparison")
-    return {"not": found} if operator in ("not in", "!=") else found
+        known = ", ".join(("==", "!=", *COMPARISONS, "in", "not in"))
+        raise FilterError(f"operator is {operator!r}; it must be one of {known}")
+    return {"not": condition} if operator in ("not in", "!=") else condition
 
 
 def _equal(field: str, value: Any) -> dict[str, Any]:
     if isinstance(value, list | dict):
-        raise FilterError(f"{field}: a list or an object is compared with nothing; use in")
+        raise FilterError(f"{field}: == and != compare no lists or objects; use in or not in")
     return {"field": field, "eq": value}
 
 
@@ -272,9 +276,9 @@ def _range(field: str, operator: str, value: Any) -> dict[str, Any]:
 
 
 def _record(document: Document) -> dict[str, Any]:
-    """Return the document of a collection that keeps all of `document`."""
-    held = document.to_dict(flatten=False)
-    rest = {name: value for name, value in held.items() if value is not None}
+    """Return the record of a document for a collection; :func:`_read` is the inverse."""
+    fields = document.to_dict(flatten=False)
+    rest = {name: value for name, value in fields.items() if value is not None}
     for name in ("id", "content", "meta", "score"):
         rest.pop(name, None)
     payload = {"meta": document.meta, **({"haystack": rest} if rest else {})}
@@ -287,9 +291,9 @@ def _document(stored: StoredDocument) -> Document:
 
 
 def _read(id_: str, text: str | None, payload: Mapping[str, Any]) -> Document:
-    held = {"id": id_, "meta": payload.get("meta", {}), **payload.get("haystack", {})}
+    fields = {"id": id_, "meta": payload.get("meta", {}), **payload.get("haystack", {})}
     content = text if payload.get("has_content") else None
     try:
-        return Document.from_dict({**held, "content": content})
+        return Document.from_dict({**fields, "content": content})
     except (TypeError, ValueError) as error:
-        raise InputError("payload", f"of {id_!a} is not Haystack's: {error}") from error
+        raise InputError("payload", f"of {id_!a} is no Haystack document: {error}") from error

@@ -57,8 +57,8 @@ def push(folder: Path, repository: str, *, private: bool, card: str) -> str:
         api = hub.HfApi()
         api.create_repo(repository, private=private or None, exist_ok=True)
         message = f"hummingbit encoder {fingerprint[:12]}"
-        done = api.upload_folder(repo_id=repository, folder_path=place, commit_message=message)
-    return str(done.commit_url)
+        commit = api.upload_folder(repo_id=repository, folder_path=place, commit_message=message)
+    return str(commit.commit_url)
 
 
 def push_to_folder(folder: Path, target: Path, card: str) -> None:
@@ -172,8 +172,8 @@ def _table(figures: Mapping[str, Any]) -> Iterator[str]:
     baseline = figures.get("classifier_baseline") or figures.get("class_code") or {}
     for metric, served in figures["metrics"].items():
         cells = [served, figures["expected"][metric], (baseline.get("expected") or {}).get(metric)]
-        shown = " | ".join("–" if one is None else f"{one:.3f}" for one in cells)
-        yield f"| {metric} | {shown} |"
+        row = " | ".join("–" if one is None else f"{one:.3f}" for one in cells)
+        yield f"| {metric} | {row} |"
 
 
 @contextmanager

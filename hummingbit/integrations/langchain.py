@@ -49,7 +49,7 @@ class HummingbitEmbeddings(Embeddings):
         return margins
 
     def embed_query(self, text: str) -> list[float]:
-        """Return what each bit of a document weighs for the query."""
+        """Return the weight of each bit of a document for the query."""
         weights: list[float] = self._encoder.query_weights([text])[0].tolist()
         return weights
 
@@ -66,7 +66,8 @@ class HummingbitVectorStore(VectorStore):
         """Take an open collection.
 
         Raises:
-            ValueError: if the collection takes texts and `embedding` is given, or the other way.
+            ValueError: if the collection takes texts and `embedding` is passed, or it does not and
+                `embedding` is None.
         """
         takes_texts = collection.encoder is not None and collection.encoder.kind == "text"
         if takes_texts == (embedding is not None):
@@ -100,24 +101,24 @@ class HummingbitVectorStore(VectorStore):
             DocumentError: if a text or its metadata cannot be stored.
             ValueError: if there are not as many metadata or ids as texts.
         """
-        given = list(texts)
-        names = [None] * len(given) if ids is None else ids
-        named = [str(uuid.uuid4()) if one is None else one for one in names]
-        payloads = [{} for _ in given] if metadatas is None else metadatas
-        if self._embedding is None:
-            contents: Any = given
-        else:
-            contents = np.array(self._embedding.embed_documents(given), dtype=np.float32)
+        contents: Any = list(texts)
+        names = [
+            str(uuid.uuid4()) if id_ is None else id_
+            for id_ in ([None] * len(contents) if ids is None else ids)
+        ]
+        payloads = [{} for _ in contents] if metadatas is None else metadatas
+        if self._embedding is not None:
             payloads = [
                 {**payload, PAGE_CONTENT: text}
-                for payload, text in zip(payloads, given, strict=True)
+                for payload, text in zip(payloads, contents, strict=True)
             ]
-        if given:
-            self._collection.add(contents, ids=named, payloads=payloads)
-        return named
+            contents = np.array(self._embedding.embed_documents(contents), dtype=np.float32)
+        if len(contents):
+            self._collection.add(contents, ids=names, payloads=payloads)
+        return names
 
     def delete(self, ids: list[str] | None = None, **_: Any) -> bool:
-        """Delete documents by id, or all of them; ids that are not there are passed over."""
+        """Delete documents by id, or all of them; unknown ids are ignored."""
         if ids is None:
             pages = pages_of(self._collection.backend)
             ids = [stored.id for page in pages for stored in page]
@@ -125,11 +126,11 @@ class HummingbitVectorStore(VectorStore):
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Return the documents that there are with these ids."""
-        found = [(id_, self._collection.get(id_)) for id_ in ids]
+        """Return the documents with these ids; unknown ids are ignored."""
+        read = [(id_, self._collection.get(id_)) for id_ in ids]
         return [
             _document(id_, stored.text, stored.payload)
-            for id_, stored in found
+            for id_, stored in read
             if stored is not None
         ]
 
@@ -138,33 +139,34 @@ class HummingbitVectorStore(VectorStore):
         query: str,
         k: int = 4,
         filter: Filter | None = None,  # noqa: A002
-        **how: Any,
+        **options: Any,
     ) -> list[Document]:
-        """Return the `k` best documents; `how` is what :meth:`Collection.search` takes besides."""
-        return [_hit_document(hit) for hit in self._search(query, k, filter, **how)]
+        """Return the `k` best documents; `options` are more of :meth:`Collection.search`."""
+        return [_hit_document(hit) for hit in self._search(query, k, filter, **options)]
 
     def similarity_search_with_score(
         self,
         query: str,
         k: int = 4,
         filter: Filter | None = None,  # noqa: A002
-        **how: Any,
+        **options: Any,
     ) -> list[tuple[Document, float]]:
-        """Return the `k` best documents and the score of the ranking, the higher the better."""
-        return [(_hit_document(hit), hit.score) for hit in self._search(query, k, filter, **how)]
+        """Return the `k` best documents with the score of the ranking; higher is better."""
+        hits = self._search(query, k, filter, **options)
+        return [(_hit_document(hit), hit.score) for hit in hits]
 
     def similarity_search_by_vector(
         self,
         embedding: list[float],
         k: int = 4,
         filter: Filter | None = None,  # noqa: A002
-        **how: Any,
+        **options: Any,
     ) -> list[Document]:
         """Return the `k` best documents for a vector."""
         vector = np.array(embedding, dtype=np.float32)
         return [
             _hit_document(hit)
-            for hit in self._collection.search(vector, limit=k, filter=filter, **how)
+            for hit in self._collection.search(vector, limit=k, filter=filter, **options)
         ]
 
     def max_marginal_relevance_search(
@@ -174,15 +176,15 @@ class HummingbitVectorStore(VectorStore):
         fetch_k: int = 20,
         lambda_mult: float = 0.5,
         filter: Filter | None = None,  # noqa: A002
-        **how: Any,
+        **options: Any,
     ) -> list[Document]:
         """Return `k` of the `fetch_k` best documents that are near the query and differ in code.
 
         Source: Carbonell and Goldstein, "The Use of MMR, Diversity-Based Reranking" (1998), with
         the cosine of ±1 bits.
         """
-        hits = self._search(query, fetch_k, filter, **how)
-        # A hit may be deleted meanwhile.
+        hits = self._search(query, fetch_k, filter, **options)
+        # A document may have been deleted since the search.
         read = [(hit, self._collection.get(hit.id)) for hit in hits]
         found = [(hit, stored.code) for hit, stored in read if stored is not None]
         if not found:
@@ -198,18 +200,18 @@ class HummingbitVectorStore(VectorStore):
         return lambda distance: 1 - distance / self._collection.n_bits
 
     def _similarity_search_with_relevance_scores(
-        self, query: str, k: int = 4, **how: Any
+        self, query: str, k: int = 4, **options: Any
     ) -> list[tuple[Document, float]]:
         relevance = self._select_relevance_score_fn()
-        filter_ = how.pop("filter", None)
-        hits = self._search(query, k, filter_, **how)
+        filter_ = options.pop("filter", None)
+        hits = self._search(query, k, filter_, **options)
         return [(_hit_document(hit), relevance(hit.distance)) for hit in hits]
 
-    def _search(self, query: str, k: int, filter_: Filter | None, **how: Any) -> Hits:
+    def _search(self, query: str, k: int, filter_: Filter | None, **options: Any) -> Hits:
         search_by: Any = query
         if self._embedding is not None:
             search_by = np.array(self._embedding.embed_query(query), dtype=np.float32)
-        return self._collection.search(search_by, limit=k, filter=filter_, **how)
+        return self._collection.search(search_by, limit=k, filter=filter_, **options)
 
     def _query_weights(self, query: str) -> Floats:
         encoder = self._collection.encoder
@@ -231,23 +233,23 @@ class HummingbitVectorStore(VectorStore):
         folder: str | Path = "data",
         name: str = "langchain",
         n_bits: int = 256,
-        **how: Any,
+        **options: Any,
     ) -> Self:
-        """Learn codes of the texts without labels, and make a collection `name` in `folder`.
+        """Learn codes of the texts without labels, and create the collection `name` in `folder`.
 
-        `how` is what :class:`SemanticHasher` takes besides.
+        `options` are further parameters of :class:`SemanticHasher`.
         """
         contents: Any = texts
         if embedding is not None:
             contents = np.array(embedding.embed_documents(texts), dtype=np.float32)
-        hasher = SemanticHasher(n_bits, **how).fit(contents)
+        hasher = SemanticHasher(n_bits, **options).fit(contents)
         store = cls(Collection.create(folder, name, encoder=hasher), embedding)
         store.add_texts(texts, metadatas, ids=ids)
         return store
 
 
 class HummingbitRetriever(BaseRetriever):
-    """The `k` best documents of a store, by one of hummingbit's rankings."""
+    """A retriever of the `k` best documents of a store, by one of hummingbit's rankings."""
 
     store: HummingbitVectorStore
     k: int = 4
@@ -261,10 +263,10 @@ class HummingbitRetriever(BaseRetriever):
         query: str,
         *,
         run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002
-        **how: Any,
+        **options: Any,
     ) -> list[Document]:
-        given = {"k": self.k, "ranking": self.ranking, "filter": self.filter, **how}
-        return self.store.similarity_search(query, **given)
+        arguments = {"k": self.k, "ranking": self.ranking, "filter": self.filter, **options}
+        return self.store.similarity_search(query, **arguments)
 
 
 def _hit_document(hit: Hit) -> Document:

@@ -50,8 +50,8 @@ RANGES = {
 class HummingbitVectorStore(BasePydanticVectorStore):
     """A collection as LlamaIndex's vector store.
 
-    A collection whose encoder takes vectors holds codes of the nodes' embeddings; one whose encoder
-    takes texts encodes the nodes' texts itself and is queried by text.
+    If the collection's encoder takes vectors, it encodes the nodes' embeddings. If it takes texts,
+    it encodes the nodes' texts, and queries are texts.
     """
 
     stores_text: bool = True
@@ -81,7 +81,7 @@ class HummingbitVectorStore(BasePydanticVectorStore):
         return self._collection
 
     def add(self, nodes: Sequence[BaseNode], **_: Any) -> list[str]:
-        """Add nodes, and replace those whose id is there; return their ids."""
+        """Add nodes, and replace those with the same ids; return the ids."""
         records = [self._record(node) for node in nodes]
         if records:
             self._collection.add(records)
@@ -90,11 +90,11 @@ class HummingbitVectorStore(BasePydanticVectorStore):
     def get_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
-        """Return the nodes with these ids, and of these, or of all, those that match."""
+        """Return the nodes with these ids, or all nodes, that match `filters`."""
         return [_node(stored.payload) for stored in self._matching(node_ids, filters)]
 
     def delete(self, ref_doc_id: str, **_: Any) -> None:
-        """Delete the nodes of a document."""
+        """Delete the nodes of the document `ref_doc_id`."""
         condition = {"field": f"{NODE}.ref_doc_id", "eq": ref_doc_id}
         self._collection.backend.delete_where(parse_filter(condition))
 
@@ -104,7 +104,7 @@ class HummingbitVectorStore(BasePydanticVectorStore):
         filters: MetadataFilters | None = None,
         **_: Any,
     ) -> None:
-        """Delete the nodes with these ids, or of these, or of all, those that match."""
+        """Delete the nodes with these ids, or all nodes, that match `filters`."""
         self._collection.delete([stored.id for stored in self._matching(node_ids, filters)])
 
     def clear(self) -> None:
@@ -114,8 +114,9 @@ class HummingbitVectorStore(BasePydanticVectorStore):
     def query(self, query: VectorStoreQuery, **_: Any) -> VectorStoreQueryResult:
         """Return the nodes that answer a query, best first.
 
-        The mode chooses the ranking: by codes with the query's real values, by words (BM25), or
-        both (hybrid), where `alpha` is the weight of the codes against the words.
+        The mode chooses the ranking: `asymmetric` for the default mode, `bm25` for modes of words,
+        and `hybrid` for modes of both. `alpha` is the share of the codes in a hybrid score, from 0
+        to 1.
 
         Raises:
             ValueError: if the mode is unknown, or the query lacks the text or embedding it needs.
@@ -124,18 +125,18 @@ class HummingbitVectorStore(BasePydanticVectorStore):
         if ranking is None:
             known = ", ".join(mode.value for mode in RANKINGS)
             raise ValueError(f"mode is {query.mode.value!r}; it must be one of {known}")
-        given: Any = query.query_str
+        content: Any = query.query_str
         if self.is_embedding_query:
             embedding = query.query_embedding
-            given = None if embedding is None else np.array(embedding, dtype=np.float32)
-        if given is None:
+            content = None if embedding is None else np.array(embedding, dtype=np.float32)
+        if content is None:
             needed = "query_embedding" if self.is_embedding_query else "query_str"
             raise ValueError(f"{needed} is None; the collection needs it")
         weight = None
         if ranking == "hybrid" and query.alpha is not None:
             weight = query.alpha / max(1 - query.alpha, 1e-9)
         hits = self._collection.search(
-            given,
+            content,
             limit=query.similarity_top_k,
             ranking=ranking,
             filter=_conjunction(
@@ -150,8 +151,8 @@ class HummingbitVectorStore(BasePydanticVectorStore):
         )
 
     def _record(self, node: BaseNode) -> dict[str, Any]:
-        held = node_to_metadata_dict(node, flat_metadata=self.flat_metadata)
-        payload = {NODE: {**held, "node_id": node.node_id}}
+        metadata = node_to_metadata_dict(node, flat_metadata=self.flat_metadata)
+        payload = {NODE: {**metadata, "node_id": node.node_id}}
         if not self.is_embedding_query:
             text = node.get_content(metadata_mode=MetadataMode.NONE)
             return {"id": node.node_id, "text": text, "payload": payload}
@@ -169,10 +170,10 @@ class HummingbitVectorStore(BasePydanticVectorStore):
 
 
 def _node(payload: Mapping[str, Any]) -> BaseNode:
-    held = payload.get(NODE)
-    if not isinstance(held, Mapping):
-        raise InputError("payload", "is not that of a node; the collection has other documents")
-    return metadata_dict_to_node(dict(held))
+    node = payload.get(NODE)
+    if not isinstance(node, Mapping):
+        raise InputError("payload", "is not a node's; LlamaIndex did not add the document")
+    return metadata_dict_to_node(dict(node))
 
 
 def _any_of(doc_ids: list[str] | None, node_ids: list[str] | None) -> dict[str, Any] | None:

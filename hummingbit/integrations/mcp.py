@@ -21,28 +21,28 @@ MAX_HITS = 50
 """The largest number of hits of a search. Agents read all of them."""
 
 
-class Found(BaseModel):
+class FoundDocument(BaseModel):
     """A document that a search found."""
 
     id: str
-    score: float = Field(description="The ranking's score, the higher the better.")
+    score: float = Field(description="The score of the ranking; higher is better.")
     text: str | None
     metadata: dict[str, Any]
 
 
-class Answer(BaseModel):
-    """What a search found."""
+class FindResult(BaseModel):
+    """The documents that a search found, and how it understood the query."""
 
-    hits: list[Found]
+    hits: list[FoundDocument]
     corrected: list[tuple[str, str]] = Field(
-        description="Unknown words of the query, and the words searched for as well."
+        description="Unknown words of the query, each with the known word that it was read as."
     )
     recognized_terms: int | None = Field(
         description="How many words of the query are known; 0 means that the codes found nothing."
     )
 
 
-class Stored(BaseModel):
+class StoreResult(BaseModel):
     """A document that was stored."""
 
     id: str
@@ -56,8 +56,8 @@ class LabelledText(BaseModel):
     label: str
 
 
-class Figures(BaseModel):
-    """Retrieval quality, each metric's mean over the queries, from 0 to 1, tie-averaged."""
+class EvaluationResult(BaseModel):
+    """Retrieval quality: the tie-averaged mean of each metric over the queries, from 0 to 1."""
 
     queries: int
     metrics: dict[str, float]
@@ -78,19 +78,21 @@ def make_server(collection: Collection, *, read_only: bool = False) -> MCPServer
         limit: int = 10,
         filter: dict[str, Any] | None = None,  # noqa: A002
         ranking: str | None = None,
-    ) -> Answer:
+    ) -> FindResult:
         """Find the documents that answer a query, best first.
 
         `filter` is a condition on metadata, such as {"field": "year", "gte": 1990}; conditions are
         joined by {"and": [...]}, {"or": [...]} and {"not": {...}}. `ranking` is hybrid, bm25,
-        asymmetric or hamming; leave it out for the collection's own.
+        asymmetric or hamming; without it, the collection's default applies.
         """
         capped = min(limit, MAX_HITS)
         with _tool_errors():
             hits = collection.search(query, limit=capped, filter=filter, ranking=ranking)
-        return Answer(
+        return FindResult(
             hits=[
-                Found(id=hit.id, score=hit.score, text=hit.text, metadata=dict(hit.payload or {}))
+                FoundDocument(
+                    id=hit.id, score=hit.score, text=hit.text, metadata=dict(hit.payload or {})
+                )
                 for hit in hits
             ],
             corrected=hits.corrected,
@@ -98,13 +100,13 @@ def make_server(collection: Collection, *, read_only: bool = False) -> MCPServer
         )
 
     @server.tool(annotations=read_only_hints)
-    def evaluate(queries: list[LabelledText]) -> Figures:
+    def evaluate(queries: list[LabelledText]) -> EvaluationResult:
         """Measure how well the collection retrieves documents with the label of each query."""
         with _tool_errors():
             report = collection.evaluate(
                 [query.text for query in queries], [query.label for query in queries]
             )
-        return Figures(
+        return EvaluationResult(
             queries=report.queries,
             metrics={metric.name: metric.expected for metric in report.metrics},
             notes=list(report.notes),
@@ -113,11 +115,11 @@ def make_server(collection: Collection, *, read_only: bool = False) -> MCPServer
     if not read_only:
 
         @server.tool(annotations=ToolAnnotations(idempotent_hint=True, open_world_hint=False))
-        def store(text: str, id: str, metadata: dict[str, Any] | None = None) -> Stored:  # noqa: A002
+        def store(text: str, id: str, metadata: dict[str, Any] | None = None) -> StoreResult:  # noqa: A002
             """Store a document, and replace the one that has its id."""
             with _tool_errors():
                 collection.add([text], ids=[id], payloads=[metadata or {}])
-            return Stored(id=id, documents=len(collection))
+            return StoreResult(id=id, documents=len(collection))
 
     return server
 

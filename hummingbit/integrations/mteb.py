@@ -36,12 +36,12 @@ class HummingbitEncoder:
     """
 
     def __init__(self, folder: str | Path, *, weigh_queries: bool = True) -> None:
-        """Take the folder of an encoder of texts; its name is the model's in results."""
+        """`folder` is the folder of a text encoder; results name the model after it."""
         self._encoder = load_encoder(folder)
         self._weigh_queries = weigh_queries
         ranking = "asymmetric" if weigh_queries else "hamming"
         self.mteb_model_meta = _meta(folder, ranking, self._encoder, ScoringFunction.DOT_PRODUCT)
-        """What results say of the model; its revision is the encoder's fingerprint."""
+        """The description of the model in results; its revision is the encoder's fingerprint."""
 
     def encode(
         self, inputs: Iterable[Mapping[str, Any]], *, prompt_type: Any = None, **_: Any
@@ -72,15 +72,15 @@ class HummingbitSearch:
     """
 
     def __init__(self, folder: str | Path, *, ranking: str = "hybrid") -> None:
-        """Take the folder of an encoder of texts; its name is the model's in results."""
+        """`folder` is the folder of a text encoder; results name the model after it."""
         self._encoder = Path(folder)
         self._ranking = ranking
         self._corpus: dict[str, str] = {}
         self.mteb_model_meta = _meta(folder, ranking, load_encoder(folder), None)
-        """What results say of the model; its revision is the encoder's fingerprint."""
+        """The description of the model in results; its revision is the encoder's fingerprint."""
 
     def index(self, corpus: Iterable[Mapping[str, Any]], **_: Any) -> None:
-        """Take the documents that :meth:`search` is to find."""
+        """Set the documents that :meth:`search` ranks."""
         self._corpus = {row["id"]: title_and_text(row) for row in corpus}
 
     def search(
@@ -93,7 +93,7 @@ class HummingbitSearch:
     ) -> dict[str, dict[str, float]]:
         """Return the scores of the best `top_k` documents for each query, by id.
 
-        With `top_ranked`, as in tasks of reranking, only those documents are ranked.
+        With `top_ranked`, as in reranking tasks, only the documents that it lists are ranked.
         """
         texts = {row["id"]: row["text"] for row in queries}
         return scores_of_run(self._encoder, self._corpus, texts, self._ranking, top_k, top_ranked)

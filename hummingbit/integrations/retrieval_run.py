@@ -11,7 +11,7 @@ from hummingbit.embedded import Collection
 from index.backend import MAX_K
 from index.encoded_inputs import batches
 
-_AT_ONCE = 100
+_QUERIES_AT_ONCE = 100
 
 
 def scores_of_run(  # noqa: PLR0917 - the arguments of the interfaces
@@ -39,7 +39,7 @@ def scores_of_run(  # noqa: PLR0917 - the arguments of the interfaces
     ):
         for ids in batches(corpus, 10_000):
             collection.add([corpus[id_] for id_ in ids], ids=ids)
-        for ids in batches(queries, _AT_ONCE):
+        for ids in batches(queries, _QUERIES_AT_ONCE):
             texts = [queries[id_] for id_ in ids]
             pages = collection.search_many(texts, limit=limit, ranking=ranking)
             for id_, hits in zip(ids, pages, strict=True):

@@ -1,4 +1,4 @@
-"""The choice of the engine that searches some codes, and the reason for it."""
+"""The engine that searches some codes: the one that a collection names, or the fastest."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import NamedTuple
 import numpy as np
 
 from encoder.codes import Codes
+from foundation.errors import InputError
 from index.engines.compiled import halves, kernel, lookup
 from index.engines.compiled.compiled_index import CompiledIndex
 from index.engines.compiled.scan import ScanIndex
-from index.engines.portable.direct import MAX_TABLE_BITS, DirectIndex
+from index.engines.portable.direct_table import MAX_TABLE_BITS, DirectIndex
 from index.engines.portable.distinct import DistinctIndex
 from index.engines.portable.flat import FlatIndex
 from index.engines.portable.pruned import PrunedIndex
 from index.engines.protocol import Rows, check_codes
+from index.schema import AUTO
 
 Engine = CompiledIndex | FlatIndex | DirectIndex | DistinctIndex | PrunedIndex
 
@@ -72,7 +74,7 @@ class Choice(NamedTuple):
     reason: str
 
 
-def build(codes: Codes, rows: Rows, engine: str = "auto") -> Choice:
+def build(codes: Codes, rows: Rows, engine: str = AUTO) -> Choice:
     """Index `codes`, ``uint8[N, C]``, under ascending `rows`, ``int64[N]``.
 
     Raises:
@@ -80,12 +82,12 @@ def build(codes: Codes, rows: Rows, engine: str = "auto") -> Choice:
             or it does not support codes of that length.
     """
     if engine not in ENGINES:
-        raise ValueError(f"engine {unknown_engine(engine)}")
+        raise ValueError(f"engine {_unknown_engine(engine)}")
     check_codes(codes, rows)
-    if engine != "auto":
-        made = MAKERS[engine](codes, rows)
+    if engine != AUTO:
+        index = MAKERS[engine](codes, rows)
         missing = f"The engine {engine} was asked for, but there is no compiled kernel."
-        return Choice(made, "It was asked for." if made.name == engine else missing)
+        return Choice(index, "It was asked for." if index.name == engine else missing)
     if len(codes) < FEW_CODES:
         reason = f"There are fewer than {FEW_CODES:,} codes, and none are scanned faster."
         return Choice(_scan(codes, rows), reason)
@@ -96,8 +98,20 @@ def build(codes: Codes, rows: Rows, engine: str = "auto") -> Choice:
     )
 
 
-def unknown_engine(engine: str) -> str:
-    """Return a message for an engine that does not exist, with the engines that do."""
+def check_engine(engine: str, n_bits: int) -> None:
+    """Raise an InputError unless `engine` exists and supports codes of `n_bits`."""
+    if engine == AUTO:
+        return
+    if engine not in ENGINES:
+        raise InputError("engine", _unknown_engine(engine))
+    try:
+        # Each engine checks the length of the codes itself.
+        build(np.empty((0, n_bits // 8), dtype=np.uint8), np.empty(0, dtype=np.int64), engine)
+    except ValueError as error:
+        raise InputError("engine", f"is {engine!r}, but {error}") from None
+
+
+def _unknown_engine(engine: str) -> str:
     return f"is {engine[:80]!a}; it must be one of {', '.join(ENGINES)}"
 
 
@@ -105,7 +119,7 @@ def _choose_with_kernel(codes: Codes, rows: Rows) -> Choice:
     n_bits = codes.shape[1] * 8
     if n_bits > 2 * kernel.TABLE_BITS:
         return _choose_for_long_codes(codes, rows)
-    too_few = f"Of {len(codes):,} rows too few are near each other for lookups to spare a scan."
+    too_few = f"Too few of {len(codes):,} rows are near each other for lookups to be faster."
     engine: lookup.LookupIndex | halves.HalvesIndex
     if n_bits <= kernel.TABLE_BITS:
         engine, n_words = lookup.LookupIndex(codes, rows), 1
@@ -157,7 +171,8 @@ def _choose_with_faiss(codes: Codes, rows: Rows) -> Choice:
             return Choice(pruned, f"{found} that lie in cells, and {_relative_work(less, codes)}.")
     if work < GAIN * len(codes):
         return Choice(distinct, f"{found}, and {_relative_work(work, codes)}.")
-    return Choice(FlatIndex(codes, rows), f"{found}, too many or too scattered to spare a scan.")
+    scattered = "too many or too scattered for lookups to be faster"
+    return Choice(FlatIndex(codes, rows), f"{found}, {scattered}.")
 
 
 def _sample(codes: Codes) -> Codes:

@@ -13,7 +13,7 @@ from encoder.encoder import Encoder
 from foundation.errors import InputError
 from index.backend import CollectionBackend
 from index.collection import Collection
-from index.engines.setting import check_engine
+from index.engines.choice import check_engine
 from index.errors import CollectionUnavailable, StoreError, UnknownCollection
 from index.filter_parser import check_indexed_fields
 from index.folder.named_collections import Collections, HiddenCollection

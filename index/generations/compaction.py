@@ -41,7 +41,7 @@ class Compaction(Generic[Index]):
         self._writes: list[tuple[Any, ...]] = []
         self._thread: threading.Thread | None = None
 
-    def note(self, write: tuple[Any, ...], after: Index) -> None:
+    def record_write(self, write: tuple[Any, ...], after: Index) -> None:
         """Record a write while a rebuild runs; otherwise start one if `after` needs it.
 
         `write` are the arguments of ``with_changes``, and `after` is its result. Called with the

@@ -157,9 +157,9 @@ class Publication:
                 lexical, moments = texts.apply_to(self._catch_up(changes.generation))
             changes.commit()
             self.published = PublishedGeneration(after, changes.last_row, lexical, moments)
-        self._compaction.note((number, codes, rows, removed), after)
+        self._compaction.record_write((number, codes, rows, removed), after)
         if lexical is not None:
-            self._lexical_compaction.note(texts.write, lexical)
+            self._lexical_compaction.record_write(texts.write, lexical)
         return number
 
     def follow(self) -> None:
@@ -227,10 +227,10 @@ class Publication:
             if lexical is not None and moments is not None:
                 texts = (number, list(self._store.texts(before.last_row)), removed)
                 lexical = lexical.with_changes(*texts)
-                self._lexical_compaction.note(texts, lexical)
+                self._lexical_compaction.record_write(texts, lexical)
                 removed_live = before.generation.live_rows(removed)
                 moments = moments.with_changes(codes, before.generation.codes_of(removed_live))
-        self._compaction.note((number, codes, rows, removed), after)
+        self._compaction.record_write((number, codes, rows, removed), after)
         return PublishedGeneration(after, later.last_row, lexical, moments)
 
     def _rebuild(self) -> PublishedGeneration:

@@ -58,7 +58,7 @@ class Writer:
                 codes.append(batch_codes)
             added, removed_rows = np.concatenate(rows), np.array(removed, dtype=np.int64)
             if bookmark is not None:
-                changes.bookmark(*bookmark)
+                changes.set_bookmark(*bookmark)
             if not len(added):
                 changes.commit_bookmark()
                 return UpsertResult(0, changes.generation)
@@ -116,7 +116,7 @@ class Writer:
             StoreError: if the store cannot be written.
         """
         with self._lock, self._store.writing() as changes:
-            changes.bookmark(key, value)
+            changes.set_bookmark(key, value)
             changes.commit_bookmark()
 
     def set_ranking(self, ranking: str) -> None:

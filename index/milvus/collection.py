@@ -119,7 +119,7 @@ class MilvusCollection(SearchableCollection):
         self,
         documents: Sequence[Document],
         codes: Codes,
-        bookmark: tuple[str, str] | None = None,  # noqa: ARG002 - see bookmark()
+        bookmark: tuple[str, str] | None = None,  # noqa: ARG002 - see read_bookmark()
     ) -> UpsertResult:
         """See :meth:`index.backend.CollectionBackend.upsert_encoded`."""
         entities = self._entities(*self._last_of_each_id(documents, codes))
@@ -128,12 +128,12 @@ class MilvusCollection(SearchableCollection):
             number = self._progress.finish(changed=bool(entities))
             return UpsertResult(len(entities), number)
 
-    def bookmark(self, key: str) -> str | None:  # noqa: ARG002 - of every key
+    def read_bookmark(self, key: str) -> str | None:  # noqa: ARG002 - of every key
         """Return None: Milvus has no transaction that could hold a bookmark beside documents."""
         return None
 
     def set_bookmark(self, key: str, value: str | None) -> None:
-        """Do nothing; see :meth:`bookmark`."""
+        """Do nothing; see :meth:`read_bookmark`."""
 
     def new_or_changed(self, documents: Sequence[Document]) -> list[Document]:
         """See :meth:`index.backend.CollectionBackend.new_or_changed`."""
@@ -215,7 +215,7 @@ class MilvusCollection(SearchableCollection):
     def _codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
         return self._store.codes_of(ids)
 
-    def _answer(self, search: Search) -> SearchResult:
+    def _run_search(self, search: Search) -> SearchResult:
         """Run a search and return its result; see "No snapshots" above."""
         return search_on_milvus(search, self._store, self._progress.now())
 

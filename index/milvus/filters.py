@@ -23,7 +23,7 @@ OPERATORS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 # From here on, floating point cannot represent every integer.
 HUGE = 2**53
 Condition = AnyOf | InRange
-Judge = Callable[[str, Condition], Sequence[int]]
+FindRows = Callable[[str, Condition], Sequence[int]]
 """Returns the rows of the documents that match an expression and also a condition."""
 
 
@@ -43,19 +43,19 @@ def filterable(payload: Mapping[str, Any]) -> dict[str, Any]:
     return {_name(key): _value(one) for key, one in payload.items() if one is not None}
 
 
-def expression(filter_: Filter, judge: Judge) -> str:
+def expression(filter_: Filter, find_rows: FindRows) -> str:
     """Return the expression of Milvus for a filter."""
     if isinstance(filter_, Not):
-        return f"(not {expression(filter_.part, judge)})"
+        return f"(not {expression(filter_.part, find_rows)})"
     if isinstance(filter_, And | Or):
         word = " and " if isinstance(filter_, And) else " or "
-        return f"({word.join(expression(part, judge) for part in filter_.parts)})"
+        return f"({word.join(expression(part, find_rows) for part in filter_.parts)})"
     path = _path(filter_.field)
     if isinstance(filter_, Exists):
         return f"(exists {path})" if filter_.expected else f"(not (exists {path}))"
     if isinstance(filter_, AnyOf):
-        return _any_of(path, filter_, judge)
-    return _range(path, filter_, judge)
+        return _any_of(path, filter_, find_rows)
+    return _range(path, filter_, find_rows)
 
 
 def quote(text: str) -> str:
@@ -63,30 +63,30 @@ def quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _any_of(path: str, wanted: AnyOf, judge: Judge) -> str:
-    values = [_number(one) for one in wanted.values if not _is_huge(one)]
+def _any_of(path: str, condition: AnyOf, find_rows: FindRows) -> str:
+    values = [_number(one) for one in condition.values if not _is_huge(one)]
     # All values that follow `in` must be of one kind.
     kinds = {type(one): [other for other in values if type(other) is type(one)] for one in values}
     parts = [f"({path} in {_literals(same)})" for same in kinds.values()]
     if values:
         parts.append(f"json_contains_any({path}, {_literals(values)})")
     rows: Sequence[int] = ()
-    if huge := tuple(one for one in wanted.values if _is_huge(one)):
-        rows = judge(f"({_huge_in(path)} or (exists {path}[0]))", AnyOf(wanted.field, huge))
+    if huge := tuple(one for one in condition.values if _is_huge(one)):
+        rows = find_rows(f"({_huge_in(path)} or (exists {path}[0]))", AnyOf(condition.field, huge))
     return _either(path, " or ".join(parts), rows)
 
 
-def _range(path: str, wanted: InRange, judge: Judge) -> str:
+def _range(path: str, condition: InRange, find_rows: FindRows) -> str:
     doubtful, parts = f"(exists {path}[0])", []
-    for name, bound in wanted.bounds.items():
+    for name, bound in condition.bounds.items():
         if not _is_huge(bound):
             parts.append(f"({path} {OPERATORS[name]} {_literal(_number(bound))})")
-    if len(parts) < len(wanted.bounds):
+    if len(parts) < len(condition.bounds):
         doubtful = f"({_huge_in(path)} or {doubtful})"
         parts.append(f"({path} > {-HUGE}) and ({path} < {HUGE})")
-        if not all(_is_beyond(name, bound) for name, bound in wanted.bounds.items()):
+        if not all(_is_beyond(name, bound) for name, bound in condition.bounds.items()):
             parts = []
-    return _either(path, " and ".join(parts), judge(doubtful, wanted))
+    return _either(path, " and ".join(parts), find_rows(doubtful, condition))
 
 
 def _is_beyond(name: str, bound: str | float) -> bool:

@@ -112,12 +112,12 @@ class MilvusStore:
     def condition(self, filter_: Filter | None, last_row: int) -> str:
         """Return the expression of a filter; empty for no filter."""
 
-        def judge(condition: str, wanted: Condition) -> list[int]:
+        def find_rows(condition: str, wanted: Condition) -> list[int]:
             fields = ["id", "row", "payload", "original"]
             entities = self.by_row(fields, 1, last_row, condition)
             return [one["row"] for one in entities if wanted.matches(to_payload(one))]
 
-        return "" if filter_ is None else expression(filter_, judge)
+        return "" if filter_ is None else expression(filter_, find_rows)
 
     def documents(self, first: int, last: int, condition: str = "") -> Iterator[dict[str, Any]]:
         """Yield whole documents with rows from `first` to `last`, by row."""

@@ -209,14 +209,14 @@ class SearchableCollection(CollectionBase, ABC):
         if values != PLAIN_OPTIONS or not in_range:
             options.check(self.n_bits, len(queries))
         encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
-        return self._answer(Search(self.name, encoded, options, self.incarnation, self.ranking))
+        return self._run_search(Search(self.name, encoded, options, self.incarnation, self.ranking))
 
     @abstractmethod
     def _codes_of(self, ids: Sequence[str]) -> Mapping[str, Codes]:
         """Return the codes of the documents with these ids; unknown ids are left out."""
 
     @abstractmethod
-    def _answer(self, search: Search) -> SearchResult:
+    def _run_search(self, search: Search) -> SearchResult:
         """Run a search and return its result."""
 
 
@@ -229,7 +229,7 @@ class IndexedCollection(SearchableCollection, ABC):
     def _codes_of(self, ids: Sequence[str]) -> Mapping[str, Codes]:
         return self.store.read_codes_of(ids)
 
-    def _answer(self, search: Search) -> SearchResult:
+    def _run_search(self, search: Search) -> SearchResult:
         filter_, lexical = search.options.filter, search.needs_words
         tried: PublishedGeneration | None = None
         for _ in range(ATTEMPTS):

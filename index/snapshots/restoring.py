@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from encoder.artifact import ArtifactError, load_encoder
 from foundation.errors import InputError
 from foundation.stages import begin_stage
-from index.engines.setting import check_engine
+from index.engines.choice import check_engine
 from index.errors import EncoderMismatch, InvalidSnapshot, SnapshotError, StoreError, StoreFull
 from index.filter_parser import check_indexed_fields
 from index.folder.named_encoders import EncoderFolder

@@ -73,7 +73,7 @@ class Acknowledged:
             os.close(self._descriptor)
             raise
 
-    def note(self, generation: int) -> None:
+    def record(self, generation: int) -> None:
         """Write the generation of a commit that has returned."""
         self.generation = generation
         try:

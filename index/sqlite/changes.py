@@ -167,7 +167,7 @@ class Changes:
         self._commit(self.generation)
         return unfinished
 
-    def bookmark(self, key: str, value: str | None) -> None:
+    def set_bookmark(self, key: str, value: str | None) -> None:
         """Store the progress of a job in this transaction, or delete it if `value` is None."""
         self._write_meta(**{BOOKMARK + key: value})
         if value is None:

@@ -144,8 +144,8 @@ class Database:
         writer, acknowledged = self._require_writer()
         writer.execute("COMMIT")
         self._files.check()
-        self._files.note()
-        acknowledged.note(generation)
+        self._files.record_own_change()
+        acknowledged.record(generation)
         self._bound_log(writer)
 
     def generation(self) -> int:
@@ -188,7 +188,7 @@ class Database:
             writer.execute("VACUUM")
             writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._files.check()
-        self._files.note()
+        self._files.record_own_change()
 
     def bytes_on_disk(self) -> int:
         """Return the size of the file and its write-ahead log."""
@@ -263,7 +263,7 @@ class Database:
             (busy, _, _) = writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
             self._log_limit = size + LOG_BYTES_KEPT // 4 if busy else 2 * LOG_BYTES_KEPT
             self._files.check()
-            self._files.note()
+            self._files.record_own_change()
         writer.execute(f"PRAGMA busy_timeout = {round(BUSY_SECONDS * 1000)}")
 
     def _require_writer(self) -> tuple[sqlite3.Connection, Acknowledged]:
@@ -294,4 +294,4 @@ class Database:
         if actual != generation:
             message = f"it is at generation {actual}; {generation} was written"
             raise StoreReplaced(f"{self.path}: was replaced while it was open: {message}")
-        self._files.note()
+        self._files.record_own_change()

@@ -28,7 +28,7 @@ class OpenFiles:
         self.log_bytes = 0
         """The size of the write-ahead log at the last call of :meth:`check`."""
         self.check()
-        self.note()
+        self.record_own_change()
 
     def check(self) -> None:
         """Raise StoreReplaced if one of the files was deleted or replaced."""
@@ -44,10 +44,10 @@ class OpenFiles:
                 self._modified = stat.st_mtime_ns
 
     def written_by_others(self) -> bool:
-        """Tell whether the database was changed between :meth:`note` and :meth:`check`."""
+        """Return whether others had changed the database at the last :meth:`check`."""
         return self._modified != self._modified_by_us
 
-    def note(self) -> None:
+    def record_own_change(self) -> None:
         """Record that this process made the last change that :meth:`check` saw."""
         self._modified_by_us = self._modified
 

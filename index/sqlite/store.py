@@ -140,8 +140,8 @@ class Store(DocumentReader):
         with self._database.reading() as connection:
             return number_in_meta(connection, "documents")
 
-    def bookmark(self, key: str) -> str | None:
-        """Return the last value of :meth:`index.sqlite.changes.Changes.bookmark`, or None."""
+    def read_bookmark(self, key: str) -> str | None:
+        """Return the last value of :meth:`index.sqlite.changes.Changes.set_bookmark`, or None."""
         query = "SELECT value FROM meta WHERE key = ?"
         with self._database.reading() as connection:
             stored = connection.execute(query, (BOOKMARK + key,)).fetchone()

@@ -128,7 +128,7 @@ class BulkWriter:
                 valid = self._drop_existing(collection, valid)
             self.result.written += len(valid)
             latest = _last_of_each_id(valid)
-            bookmark = self._bookmark()
+            bookmark = self._batch_bookmark()
             if latest:
                 documents = [line.document for line in latest]
                 codes = _codes_of(latest, collection)
@@ -137,7 +137,7 @@ class BulkWriter:
             elif bookmark is not None:
                 collection.set_bookmark(*bookmark)
 
-    def _bookmark(self) -> tuple[str, str] | None:
+    def _batch_bookmark(self) -> tuple[str, str] | None:
         """Return the bookmark to commit with the batch; None outside a job."""
         if self._resume is None:
             return None
@@ -218,7 +218,7 @@ class Resume:
         """Return the result so far."""
         # An alias may have been moved between two batches, so any collection may have a bookmark.
         collections = self._folder.collections().values()
-        bookmarks = (collection.bookmark(self.key) for collection in collections)
+        bookmarks = (collection.read_bookmark(self.key) for collection in collections)
         records: list[dict[str, Any]] = [
             json.loads(bookmark) for bookmark in bookmarks if bookmark is not None
         ]
@@ -248,7 +248,7 @@ class Resume:
     def end(self) -> None:
         """Delete the bookmarks, once the record says that nothing is left to do."""
         for collection in self._folder.collections().values():
-            if collection.bookmark(self.key) is not None:
+            if collection.read_bookmark(self.key) is not None:
                 collection.set_bookmark(self.key, None)
 
 

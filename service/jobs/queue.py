@@ -22,7 +22,7 @@ class JobQueue:
         self._waiting: dict[Lane, dict[str, deque[str]]] = {lane: {} for lane in LANES}
         self._closed = False
 
-    def put(self, lane: Lane, owner: str, id_: str) -> None:
+    def enqueue(self, lane: Lane, owner: str, id_: str) -> None:
         """Add a job behind the others of its owner."""
         with self._changed:
             self._waiting[lane].setdefault(owner, deque()).append(id_)

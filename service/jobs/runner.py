@@ -68,7 +68,7 @@ class Jobs:
         self._queue = JobQueue()
         self._tidy()
         for job in self._store.unfinished():
-            self._put(job)
+            self._enqueue(job)
         self._threads = [
             threading.Thread(target=self._work, args=(lane,), name=f"{lane} jobs", daemon=True)
             for lane, count in (dict.fromkeys(LANES, 1) | dict(workers or {})).items()
@@ -93,7 +93,7 @@ class Jobs:
                 previous = self._previous(new)
                 if previous is None:
                     job = self._add(draft, new)
-                    self._put(job)
+                    self._enqueue(job)
         except OSError as error:
             raise JobStoreError(f"{draft.parent}: {error.strerror or error}") from error
         finally:
@@ -190,10 +190,10 @@ class Jobs:
             self.files.discard(self.files.of(id_))
             raise
 
-    def _put(self, job: JobRecord) -> None:
+    def _enqueue(self, job: JobRecord) -> None:
         kind = self._kinds.get(job.kind)
         lane: Lane = "long" if kind is None else kind.lane(job.bytes)
-        self._queue.put(lane, job.owner, job.id)
+        self._queue.enqueue(lane, job.owner, job.id)
 
     def _work(self, lane: Lane) -> None:
         """Do the jobs of a lane, one after another."""
@@ -209,7 +209,7 @@ class Jobs:
         except JobStoreError as error:
             _log.error("job %s cannot be started and stays queued: %s", id_, error)
             time.sleep(SECONDS_BETWEEN_ATTEMPTS)
-            self._queue.put(lane, "", id_)
+            self._queue.enqueue(lane, "", id_)
             return
         if progress is None:
             return

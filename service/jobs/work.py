@@ -109,7 +109,7 @@ class Kind:
     in_slices: bool = False
     trains: bool = False
 
-    def do(self, progress: Progress, turns: ComputeTurns) -> dict[str, Any]:
+    def run(self, progress: Progress, turns: ComputeTurns) -> dict[str, Any]:
         """Do a job and return its result."""
         if not self.in_slices:
             return self.work(progress)
@@ -131,7 +131,7 @@ def outcome_of(
     try:
         if kind not in kinds:
             raise RuntimeError(f"job {id_} is of the unknown kind {kind!a}")
-        result = kinds[kind].do(progress, turns)
+        result = kinds[kind].run(progress, turns)
     except (Stopped, Cancelled):
         if not progress.cancelled.is_set():
             return None

@@ -98,16 +98,18 @@ class FastPath:
         try:
             message = await receive()
             body = _parse_body(message, self._depth)
-            answer = None if body is None else await self._answer(state, name, body)
+            answer = None if body is None else await self._respond_in_turn(state, name, body)
         except Exception as error:  # noqa: BLE001 - handled as in every other route
-            await self._answer_error(scope, receive, send, error)
+            await self._respond_with_error(scope, receive, send, error)
             return
         if body is None:
             await self._next(scope, _replay(message, receive), send)
         elif answer is not None:
             await send_json(send, answer)
 
-    async def _answer(self, state: dict[str, Any], name: str, body: SearchRequest) -> bytes | None:
+    async def _respond_in_turn(
+        self, state: dict[str, Any], name: str, body: SearchRequest
+    ) -> bytes | None:
         """Wait for a turn and return the response; None if the gateway has responded."""
         turn = await self._turns.take()
         try:
@@ -118,7 +120,7 @@ class FastPath:
         finally:
             turn.give_back()
 
-    async def _answer_error(
+    async def _respond_with_error(
         self, scope: Scope, receive: Receive, send: Send, error: Exception
     ) -> None:
         handlers = self._app.exception_handlers

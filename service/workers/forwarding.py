@@ -130,7 +130,7 @@ class Forwarding:
             started.set()
             await send(message)
 
-        answer = asyncio.create_task(self._answer(scope, body, send_started))
+        answer = asyncio.create_task(self._forward_to_writer(scope, body, send_started))
         disconnect = asyncio.create_task(body.wait_for_disconnect())
         deadline = asyncio.create_task(self._wait_for_deadline(scope, body))
         tasks = (answer, disconnect, deadline)
@@ -154,7 +154,7 @@ class Forwarding:
         per_chunk = scope["path"] == UPLOAD_PATH
         await body.wait_for_deadline(self._seconds + GRACE_SECONDS, per_chunk=per_chunk)
 
-    async def _answer(self, scope: Scope, body: ForwardedBody, send: Send) -> None:
+    async def _forward_to_writer(self, scope: Scope, body: ForwardedBody, send: Send) -> None:
         request = _request(scope, body)
         try:
             response = await self._writer.send(request, stream=True)

@@ -272,7 +272,7 @@ class _Supervisor:
     def _handle_signals(self) -> Iterator[None]:
         """Let SIGINT and SIGTERM end the loop; a second one ends the readers' shutdown delay."""
 
-        def handle(_number: int, _frame: FrameType | None) -> None:
+        def stop_all(_number: int, _frame: FrameType | None) -> None:
             if self._stopping:
                 for pid, process in self._processes.items():
                     if process.slot != WRITER:
@@ -281,7 +281,7 @@ class _Supervisor:
             self._wake_up.set()
 
         signals = (signal.SIGINT, signal.SIGTERM)
-        handlers = {number: signal.signal(number, handle) for number in signals}
+        handlers = {number: signal.signal(number, stop_all) for number in signals}
         try:
             yield
         finally:

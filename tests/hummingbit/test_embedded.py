@@ -109,7 +109,7 @@ def test_documents_without_ids_are_numbered_and_replace_none(collection: Collect
     collection.add(TEXTS[2:])
     assert sorted(collection.to_pandas()["id"]) == ["0", "1", "2", "3"]
     collection.delete(["0"])
-    with pytest.raises(InputError, match="document '3' exists already"):
+    with pytest.raises(InputError, match="document '3' already exists"):
         collection.add(["a cat"])
     assert len(collection) == 3
     with pytest.raises(InputError, match="ids: is one str; it must be a sequence of ids"):

@@ -33,7 +33,7 @@ class Operations(ABC):
         return {alias["alias"]: alias["collection"] for alias in response["aliases"]}
 
     def set_alias(self, alias: str, collection: str) -> None:
-        """Point an alias at a collection, whether or not it exists already."""
+        """Point an alias at a collection, whether or not the alias exists."""
         self.change_aliases([{"add": {"alias": alias, "collection": collection}}])
 
     def remove_alias(self, alias: str) -> None:

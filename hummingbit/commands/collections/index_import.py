@@ -110,7 +110,7 @@ def _check_creatable(args: argparse.Namespace) -> None:
 def _code_length(args: argparse.Namespace) -> int:
     if args.bits is not None:
         return cast("int", args.bits)
-    return code_length(args.store, Path(args.file), _taken(args, None, None))
+    return code_length(args.store, Path(args.file), _point_selection(args, None, None))
 
 
 def _documents(args: argparse.Namespace, kind: str | None, n_bits: int) -> Iterator[Document]:
@@ -125,11 +125,13 @@ def _documents(args: argparse.Namespace, kind: str | None, n_bits: int) -> Itera
         )
     if args.bits is not None and args.bits != n_bits:
         raise OptionError(f"--bits {args.bits}: collection {args.collection!a} has {n_bits} bits")
-    taken = _taken(args, kind, n_bits)
-    return read_points(args.store, Path(args.file), layout_of(args), taken, _tell)
+    selection = _point_selection(args, kind, n_bits)
+    return read_points(args.store, Path(args.file), layout_of(args), selection, _print_error)
 
 
-def _taken(args: argparse.Namespace, kind: str | None, n_bits: int | None) -> PointSelection:
+def _point_selection(
+    args: argparse.Namespace, kind: str | None, n_bits: int | None
+) -> PointSelection:
     content: Literal["text", "vector", "code"] = "code"
     if kind is not None:
         content = "text" if kind == "text" else "vector"
@@ -138,5 +140,5 @@ def _taken(args: argparse.Namespace, kind: str | None, n_bits: int | None) -> Po
     return PointSelection(content, args.vector_field, packing, wanted)
 
 
-def _tell(what: str) -> None:
+def _print_error(what: str) -> None:
     print(what, file=sys.stderr)

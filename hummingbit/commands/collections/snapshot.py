@@ -25,7 +25,7 @@ from index.snapshots.snapshot_files import Snapshot
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
 
-DESCRIBED = ("id", "collection", "documents", "generation", "created", "bytes")
+LOCAL_FIELDS = ("id", "collection", "documents", "generation", "created", "bytes")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +100,7 @@ def run_list(args: argparse.Namespace) -> int:
     unavailable: list[dict[str, str]] = []  # the client returns none of these
     if args.url is not None:
         with service_at(args) as client:
-            snapshots = [_described(one) for one in client.snapshots(args.collection)]
+            snapshots = [_local_fields(one) for one in client.snapshots(args.collection)]
     else:
         with open_folder(args, writable=False) as folder:
             snapshots = [_record(one) for one in folder.snapshots.all(args.collection)]
@@ -205,13 +205,13 @@ def _record(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _described(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+def _local_fields(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a service's snapshot that a local one has too."""
-    return {name: snapshot[name] for name in DESCRIBED}
+    return {name: snapshot[name] for name in LOCAL_FIELDS}
 
 
 def _print(args: argparse.Namespace, snapshot: Mapping[str, Any]) -> None:
-    print_result(args, _described(snapshot), _line(snapshot))
+    print_result(args, _local_fields(snapshot), _line(snapshot))
 
 
 def _line(snapshot: Mapping[str, Any]) -> str:

@@ -48,7 +48,7 @@ def run_push(args: argparse.Namespace) -> int:
     card = model_card(folder, title, license_name=args.license, language=args.language)
     if args.folder is not None:
         if args.folder.exists():
-            raise OptionError(f"--folder {args.folder}: exists already; name a folder to create")
+            raise OptionError(f"--folder {args.folder}: already exists; name a folder to create")
         with naming(f"--folder {args.folder}"):
             push_to_folder(folder, args.folder, card)
         line = f"{args.folder}: the files of a repository, with a model card"

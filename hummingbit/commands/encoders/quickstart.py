@@ -101,8 +101,8 @@ def run(args: argparse.Namespace) -> int:
         raise OptionError(f"--name {name!a}: a name must be {RULE}")
     data_dir: Path = args.data_dir or Path(f"{name}-data")
     _check_folder(data_dir)
-    corpus, found = _read_corpus(args)
-    _print_corpus(args.source, found, corpus)
+    corpus, layout_survey = _read_corpus(args)
+    _print_corpus(args.source, layout_survey, corpus)
     data = gather(corpus.training_documents)
     recipe = _recipe(corpus, args.bits)
     with timed_stage(f"training {recipe.n_bits}-bit codes ({recipe.method})"):
@@ -141,18 +141,18 @@ def _check_folder(folder: Path) -> None:
     """Raise OptionError unless a data folder can be created at `folder`."""
     if folder.exists():
         hint = "name another with --data-dir, or search it with hummingbit search"
-        raise OptionError(f"{folder} exists already; {hint}")
+        raise OptionError(f"{folder} already exists; {hint}")
     check_writable(folder.absolute().parent, f"--data-dir {folder}")
 
 
 def _read_corpus(args: argparse.Namespace) -> tuple[Corpus, Survey]:
     """Read the source with the layout that its survey suggests, leaving out bad lines."""
     bad: list[BadLine] = []
-    found = survey(args.source, layout_of(args))
+    layout_survey = survey(args.source, layout_of(args))
     documents = list(
         read_documents(
             args.source,
-            layout=found.layout,
+            layout=layout_survey.layout,
             on_error="skip",
             report=bad.append,
             notice=lambda message: print(message, file=sys.stderr),
@@ -172,11 +172,11 @@ def _read_corpus(args: argparse.Namespace) -> tuple[Corpus, Survey]:
     count = min(MAX_HELD_OUT, int(len(documents) * HELD_OUT_SHARE))
     places = np.sort(rng.permutation(len(documents))[:count])
     labels = Counter(label for one in documents for label in one.labels)
-    return Corpus(documents, [documents[i] for i in places], labels, len(bad)), found
+    return Corpus(documents, [documents[i] for i in places], labels, len(bad)), layout_survey
 
 
-def _print_corpus(source: Path, found: Survey, corpus: Corpus) -> None:
-    layout, documents = found.layout, corpus.documents
+def _print_corpus(source: Path, layout_survey: Survey, corpus: Corpus) -> None:
+    layout, documents = layout_survey.layout, corpus.documents
     terms = [len(UNICODE.terms(one.text or "")) for one in documents]
     texts = Counter(" ".join((one.text or "").lower().split()) for one in documents)
     repeats = sum(texts.values()) - len(texts)
@@ -184,8 +184,8 @@ def _print_corpus(source: Path, found: Survey, corpus: Corpus) -> None:
     print(f"{source}: {len(documents):,} documents, {corpus.bad_lines:,} lines skipped")
     _print_row("text", " + ".join(layout.text_fields) or "text")
     _print_row("length", f"{median(terms):,.0f} terms in the median, {max(terms):,} at most")
-    _print_row("label", _label_line(found, corpus))
-    _print_row("id", _id_line(found))
+    _print_row("label", _label_line(layout_survey, corpus))
+    _print_row("id", _id_line(layout_survey))
     _print_row("writing", "no spaces between words" if spaceless * 2 > len(documents) else "words")
     _print_row("repeats", f"{repeats:,} documents have the text of another")
 
@@ -194,22 +194,22 @@ def _print_row(title: str, value: str) -> None:
     print(f"  {title:<9}{value}")
 
 
-def _id_line(found: Survey) -> str:
-    field = found.layout.id_field or ("id" if "id" in found.names else None)
+def _id_line(layout_survey: Survey) -> str:
+    field = layout_survey.layout.id_field or ("id" if "id" in layout_survey.names else None)
     if field is not None:
         return field
-    if found.repeated_id is not None:
-        return f"none, because values of {found.repeated_id} repeat; numbered by line"
+    if layout_survey.repeated_id is not None:
+        return f"none, because values of {layout_survey.repeated_id} repeat; numbered by line"
     return "none; numbered by line"
 
 
-def _label_line(found: Survey, corpus: Corpus) -> str:
+def _label_line(layout_survey: Survey, corpus: Corpus) -> str:
     if corpus.labels:
-        field = found.layout.label_field or "label"
+        field = layout_survey.layout.label_field or "label"
         rarest = min(corpus.labels.values())
         return f"{field}: {len(corpus.labels):,} labels, the rarest of {rarest:,} documents"
-    if found.label_candidates:
-        names = ", ".join(found.label_candidates)
+    if layout_survey.label_candidates:
+        names = ", ".join(layout_survey.label_candidates)
         return f"none; it may be one of {names}; name it with --label-field"
     return "none"
 
@@ -225,8 +225,8 @@ def _compare(
     words = words_of_sentences(corpus.held_out)
     queries = {one.id: text for one, text in zip(corpus.held_out, words, strict=True)}
     figures: dict[str, Figures] = {}
-    for ranking, found in known_items(collection, queries, RANKINGS).items():
-        figures[ranking] = Figures(same_label[ranking], *found)
+    for ranking, known_item in known_items(collection, queries, RANKINGS).items():
+        figures[ranking] = Figures(same_label[ranking], *known_item)
     labelled = [one for one in corpus.held_out if one.labels]
     if corpus.has_labels and labelled:
         baseline = classifier_baseline(
@@ -245,10 +245,10 @@ def _print_figures(figures: Mapping[str, Figures]) -> None:
     print(f"{'':<22}{'P@10':>12}{'in first ten':>15}{'MRR':>10}")
     for name, one in figures.items():
         cells = zip((12, 15, 10), (one.same_label, one.found, one.reciprocal_rank), strict=True)
-        shown = "".join(
+        row = "".join(
             f"{'–' if value is None else f'{value:.3f}':>{width}}" for width, value in cells
         )
-        print(f"{name:<22}{shown}")
+        print(f"{name:<22}{row}")
     print("\n" + fill(verdict(figures), 80))
 
 

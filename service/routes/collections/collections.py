@@ -160,7 +160,7 @@ def delete_collection(name: str, folder: Folder) -> Response:
     dependencies=WRITE_SLOT,
     responses={
         412: {
-            "description": "With If-None-Match: one of the documents exists already.",
+            "description": "With If-None-Match: one of the documents already exists.",
             "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
         }
     },

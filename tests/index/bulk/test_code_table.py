@@ -26,8 +26,8 @@ def packed(documents: list[tuple[bytes, list[str]]]) -> tuple[np.ndarray, list[l
 
 @given(DOCUMENTS)
 def test_documents_are_grouped_by_their_codes(documents: list[tuple[bytes, list[str]]]) -> None:
-    codes, labels = packed(documents)
-    table = table_of(DistinctCodes.of(codes), labels)
+    codes, label_lists = packed(documents)
+    table = table_of(DistinctCodes.of(codes), label_lists)
     of_code = defaultdict(list)
     for place, (code, labels) in enumerate(documents):
         of_code[code].append((place, set(labels)))

@@ -414,7 +414,7 @@ def _check_result(
         held = folder.collection("codes").documents_after(0, 10**6)
         assert {one.id for one in held} == {f"b{at}" for at in range(LINES)}
         assert {one.code for one in held if one.id != "b0"} == {KEPT_CODE}
-        assert folder.collection("codes").bookmark(job["id"]) is None
+        assert folder.collection("codes").read_bookmark(job["id"]) is None
     elif kind in {"snapshot", "upload"}:
         assert [one.id for one in folder.snapshots.all()] == [result["id"]]
     elif kind == "restore":

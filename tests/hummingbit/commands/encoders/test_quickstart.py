@@ -66,7 +66,7 @@ def test_a_folder_that_is_there_is_not_touched(
     (tmp_path / "d-data").mkdir()
     (tmp_path / "d.csv").write_text("text\n")
     assert main(["quickstart", "d.csv"]) == 2
-    assert "d-data exists already; name another with --data-dir" in capsys.readouterr().err
+    assert "d-data already exists; name another with --data-dir" in capsys.readouterr().err
     assert list((tmp_path / "d-data").iterdir()) == []
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from foundation.errors import InputError
 from index.data_folder import DataFolder
-from index.engines.choice import ENGINES
-from index.engines.setting import check_engine
+from index.engines.choice import ENGINES, check_engine
 from index.errors import CollectionExists
 from tests.support.collections import code_documents
 
