@@ -214,6 +214,34 @@ def test_a_map_is_drawn_by_a_job_and_a_region_is_selected(browser: Browser, addr
         shown.check()
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_legend_of_the_map_lies_beside_it_or_right_below(
+    browser: Browser, address: str, width: int
+) -> None:
+    with watched_page(browser, address, width=width) as shown:
+        shown.open("map?collection=plain")
+        headings = shown.page.locator(".map h2, .map h3")
+        assert headings.all_inner_texts().index("Colours") == 0
+        canvas = shown.page.locator("canvas").bounding_box()
+        legend = shown.page.locator(".swatches").first.bounding_box()
+        assert canvas is not None
+        assert legend is not None
+        if legend["x"] < canvas["x"] + canvas["width"]:
+            assert legend["y"] - (canvas["y"] + canvas["height"]) < 100
+        else:
+            assert legend["y"] + legend["height"] < canvas["y"] + canvas["height"]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_letters_of_plots_do_not_shrink(browser: Browser, address: str, width: int) -> None:
+    with watched_page(browser, address, width=width) as shown:
+        shown.open("codes?collection=plain")
+        shown.page.wait_for_selector(".chart text")
+        heights = """[...document.querySelectorAll(".chart text")].map(
+          text => text.getBBox().height * text.getScreenCTM().d)"""
+        assert min(shown.page.evaluate(heights)) >= 12
+
+
 def test_the_colours_are_the_systems_until_some_are_chosen(browser: Browser, address: str) -> None:
     with watched_page(browser, address, theme="dark") as shown:
         page = shown.page

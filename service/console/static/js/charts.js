@@ -1,8 +1,7 @@
 // Small plots as SVG. Each has a label for people who cannot see it.
-import { html, useEffect, useRef } from "./lib.js";
+import { html, useEffect, useRef, useState } from "./lib.js";
 import { figure } from "./format.js";
 
-const WIDTH = 560;
 const LEFT = 40;
 const BOTTOM = 24;
 
@@ -16,35 +15,50 @@ function ticks(most, count = 4) {
 
 const nice = (value) => (Math.abs(value) >= 10_000 ? `${Number((value / 1000).toPrecision(3))}k` : String(Number(value.toPrecision(4))));
 
-function Frame({ label, height, rows, y, children, xLabel }) {
-  return html`<svg class="chart" role="img" aria-label=${label} viewBox=${`0 0 ${WIDTH} ${height}`}>
-    ${rows.map((value) => html`<line class="grid" x1=${LEFT} x2=${WIDTH} y1=${y(value)} y2=${y(value)} />
+/** A reference to an element and its width in pixels. A plot drawn to it keeps the size of its letters. */
+function useWidth() {
+  const element = useRef(null);
+  const [width, setWidth] = useState(560);
+  useEffect(() => {
+    if (!element.current) return undefined;
+    const seen = new ResizeObserver(([{ contentRect }]) => setWidth(Math.max(160, Math.round(contentRect.width))));
+    seen.observe(element.current);
+    return () => seen.disconnect();
+  }, []);
+  return [element, width];
+}
+
+function Frame({ element, width, label, height, rows, y, children, xLabel }) {
+  return html`<svg class="chart" ref=${element} role="img" aria-label=${label} height=${height} viewBox=${`0 0 ${width} ${height}`}>
+    ${rows.map((value) => html`<line class="grid" x1=${LEFT} x2=${width} y1=${y(value)} y2=${y(value)} />
       <text x=${LEFT - 6} y=${y(value) + 3.5} text-anchor="end">${nice(value)}</text>`)}
     ${children}
-    ${xLabel && html`<text x=${(LEFT + WIDTH) / 2} y=${height - 1} text-anchor="middle">${xLabel}</text>`}
+    ${xLabel && html`<text x=${(LEFT + width) / 2} y=${height - 1} text-anchor="middle">${xLabel}</text>`}
   </svg>`;
 }
 
 /** Bars of values from 0, with `names` below some of them; `line` is the height of a good value. */
 export function Bars({ values, names, label, line, most, height = 170, xLabel, kind = "one", tip }) {
+  const [element, width] = useWidth();
   const top = most ?? Math.max(...values, 0);
   const rows = ticks(top);
   const low = height - BOTTOM - (xLabel ? 12 : 0);
   const y = (value) => low - ((low - 8) * value) / rows.at(-1);
-  const step = (WIDTH - LEFT) / values.length;
+  const step = (width - LEFT) / values.length;
   const gap = step > 6 ? Math.min(4, step * 0.18) : step > 2.5 ? 0.7 : 0;
-  const every = Math.ceil((names?.length ?? 0) / Math.max(1, Math.floor((WIDTH - LEFT) / 46)));
-  return html`<${Frame} label=${label} height=${height} rows=${rows} y=${y} xLabel=${xLabel}>
+  const every = Math.ceil((names?.length ?? 0) / Math.max(1, Math.floor((width - LEFT) / 46)));
+  return html`<${Frame} element=${element} width=${width} label=${label} height=${height} rows=${rows} y=${y} xLabel=${xLabel}>
     ${values.map((value, at) => html`<rect class=${typeof kind === "function" ? kind(value, at) : kind} x=${LEFT + at * step + gap / 2} width=${Math.max(0.5, step - gap)} y=${y(value)} height=${Math.max(0, low - y(value))}>
       <title>${tip ? tip(value, at) : figure(value)}</title></rect>`)}
-    ${line != null && html`<line class="axis" stroke-dasharray="4 3" x1=${LEFT} x2=${WIDTH} y1=${y(line)} y2=${y(line)} />`}
-    <line class="axis" x1=${LEFT} x2=${WIDTH} y1=${low} y2=${low} />
+    ${line != null && html`<line class="axis" stroke-dasharray="4 3" x1=${LEFT} x2=${width} y1=${y(line)} y2=${y(line)} />`}
+    <line class="axis" x1=${LEFT} x2=${width} y1=${low} y2=${low} />
     ${names?.map((name, at) => at % every === 0 && html`<text x=${LEFT + (at + 0.5) * step} y=${low + 14} text-anchor="middle">${name}</text>`)}
   <//>`;
 }
 
 /** Lines over x; a point is [x, y] or [x, y, low, high], which is drawn as a band. */
 export function Lines({ series, label, xLabel, height = 220, log = false, most, least = 0 }) {
+  const [element, width] = useWidth();
   const points = series.flatMap((one) => one.points);
   if (!points.length) return null;
   const scale = log ? (x) => Math.log10(Math.max(x, 1e-9)) : (x) => x;
@@ -54,19 +68,19 @@ export function Lines({ series, label, xLabel, height = 220, log = false, most, 
   const low = height - BOTTOM - (xLabel ? 14 : 0);
   const span = rows.at(-1) - rows[0] || 1;
   const y = (value) => low - ((low - 8) * (value - rows[0])) / span;
-  const x = (value) => LEFT + 8 + ((WIDTH - LEFT - 24) * (scale(value) - first)) / (last - first || 1);
+  const x = (value) => LEFT + 8 + ((width - LEFT - 24) * (scale(value) - first)) / (last - first || 1);
   const path = (list, at) => list.map((point, place) => `${place ? "L" : "M"}${x(point[0]).toFixed(1)} ${y(point[at]).toFixed(1)}`).join("");
   const labels = [...new Set(points.map(([value]) => value))].sort((a, b) => a - b);
-  const every = Math.ceil(labels.length / 8);
+  const every = Math.ceil(labels.length / Math.max(1, Math.floor((width - LEFT) / 60)));
   const kinds = ["one", "two", "three"];
-  return html`<${Frame} label=${label} height=${height} rows=${rows} y=${y} xLabel=${xLabel}>
+  return html`<${Frame} element=${element} width=${width} label=${label} height=${height} rows=${rows} y=${y} xLabel=${xLabel}>
     ${series.map((one, at) => {
       const band = one.points.length > 1 && one.points[0].length === 4 && `${path(one.points, 2)}${path([...one.points].reverse(), 3).replace("M", "L")}Z`;
       return html`${band && html`<path class="band" d=${band} />`}
         <path class=${`line ${kinds[at % 3]}`} d=${path(one.points, 1)} />
         ${one.points.map((point) => html`<circle class=${kinds[at % 3]} cx=${x(point[0])} cy=${y(point[1])} r="3"><title>${one.name}: ${figure(point[1])} at ${nice(point[0])}</title></circle>`)}`;
     })}
-    <line class="axis" x1=${LEFT} x2=${WIDTH} y1=${low} y2=${low} />
+    <line class="axis" x1=${LEFT} x2=${width} y1=${low} y2=${low} />
     ${labels.map((value, at) => at % every === 0 && html`<text x=${x(value)} y=${low + 14} text-anchor="middle">${nice(value)}</text>`)}
   <//>`;
 }

@@ -54,7 +54,7 @@ function Occupancy({ codes, stats }) {
   return html`<${Panel} title="Documents per code" what="How many codes belong to 1, to 2–3, to 4–7, … documents. Codes have collapsed if there are few of them, each with many documents.">
     <div class="inside stack">
       <${Bars} label="Codes by their number of documents" values=${steps.map(([, held]) => held)} names=${names} xLabel="documents per code" tip=${(value, at) => `${plural(value, "code")} with ${names[at]} ${names[at] === "1" ? "document" : "documents"}`} />
-      <${Verdict} good=${share < 0.05}>${count(codes.distinct_codes)} distinct codes for ${count(codes.documents)} documents. ${count(codes.alone)} codes belong to one document each; the most frequent code belongs to ${percent(share)} of the documents.<//>
+      <${Verdict} good=${share < 0.05}>${count(codes.distinct_codes)} distinct codes for ${count(codes.documents)} documents. ${count(codes.alone)} codes belong to one document each; the most frequent code belongs to ${plural(largest, "document")}, ${percent(share)} of all.<//>
     </div><//>`;
 }
 

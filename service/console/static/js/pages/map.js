@@ -57,7 +57,7 @@ function LabelLegend({ labels, only, onOnly }) {
   const entries = labelLegend(labels, palette(useTheme()));
   if (!entries.length) return html`<p class="what">No document has a label.</p>`;
   const dot = ({ colour }) => html`<svg viewBox="0 0 10 10" aria-hidden="true"><circle cx="5" cy="5" r="5" fill=${`rgb(${colour.join(",")})`} /></svg>`;
-  return html`<ul class="swatches">
+  return html`<ul class="swatches many">
     ${entries.map((one) => html`<li key=${one.place}>
       ${one.place == null
         ? html`${dot(one)}<span class="text">${one.name}</span>`
@@ -137,7 +137,8 @@ function Neighbours({ collection, points, onFound }) {
 }
 
 function Largest({ points, labels, onSelect }) {
-  const most = useMemo(() => Array.from({ length: points.count }, (_, at) => at).sort((a, b) => points.documents[b] - points.documents[a]).slice(0, 12), [points]);
+  const most = useMemo(() => Array.from({ length: points.count }, (_, at) => at).filter((at) => points.documents[at] > 1).sort((a, b) => points.documents[b] - points.documents[a]).slice(0, 12), [points]);
+  if (!most.length) return html`<p class="nothing">No two documents share a code.</p>`;
   return html`<ul class="documents" tabindex="0" aria-label="Most frequent codes">${most.map((at) => html`<li key=${at}>
     <button type="button" class="button plain small" onClick=${() => onSelect([at])}>${plural(points.documents[at], "document")}</button> ${labelOf(labels, at)}</li>`)}</ul>`;
 }
@@ -161,12 +162,12 @@ function Drawn({ collection, found, onDone }) {
     <div class="map">
       <${MapView} points=${points} labels=${labels} by=${by} only=${only} selected=${selected} rings=${query.rings} cross=${query.cross} onSelect=${setSelected} />
       <div class="stack">
-        <${Panel} title=${selected.length ? "Selected" : "Nothing selected"} actions=${selected.length > 0 && html`<${Button} kind="small" onClick=${() => setSelected([])}>Clear<//>`}>
-          <${Selection} collection=${collection} points=${points} described=${map} labels=${labels} selected=${selected} /><//>
-        <${Panel} title="Neighbours of a query"><${Neighbours} collection=${collection} points=${points} onFound=${(rings, cross) => setQuery({ rings, cross })} /><//>
         <${Panel} title="Colours"><div class="inside">${by === "label"
           ? html`<${LabelLegend} labels=${labels} only=${only} onOnly=${setOnly} />`
           : html`<${Scale} points=${points} described=${map} by=${by} />`}</div><//>
+        <${Panel} title=${selected.length ? "Selected" : "Nothing selected"} actions=${selected.length > 0 && html`<${Button} kind="small" onClick=${() => setSelected([])}>Clear<//>`}>
+          <${Selection} collection=${collection} points=${points} described=${map} labels=${labels} selected=${selected} /><//>
+        <${Panel} title="Neighbours of a query"><${Neighbours} collection=${collection} points=${points} onFound=${(rings, cross) => setQuery({ rings, cross })} /><//>
         <${Panel} title="Most frequent codes"><${Largest} points=${points} labels=${labels} onSelect=${setSelected} /><//>
         <${Panel} title="Draw another map"><div class="inside"><${Start} collection=${collection} running=${found.running} onDone=${onDone} drawn=${map} /></div><//>
       </div>
