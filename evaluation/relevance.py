@@ -14,6 +14,10 @@ from scipy import sparse
 from encoder.encoder import Inputs
 from evaluation.result import EvaluationError
 from evaluation.row_blocks import row_blocks
+from foundation.slices import checkpoint
+
+MAX_LEVELS = 100
+"""The most levels of a hierarchy. A level takes as long as labels without a hierarchy."""
 
 LabelSet = tuple[str, ...]
 """The tags of one query or document: one in a single-label corpus, none if it has no label."""
@@ -147,14 +151,22 @@ def relevance_by_hierarchy(
     and 0 for ``sci.space``. With several tags the best pair counts.
 
     Raises:
-        EvaluationError: if the labels of a query or document are not a tuple, or `relevant_from`
-            is below 1.
+        EvaluationError: if the labels of a query or document are not a tuple, both queries and
+            documents have labels of more than :data:`MAX_LEVELS` levels, or `relevant_from` is
+            below 1.
     """
-    paths = (*query_labels, *document_labels)
-    depth = max((tag.count(separator) + 1 for tags in paths for tag in tags), default=1)
+    # No two labels share more levels than the deepest of either side has.
+    depth = min(_most_levels(side, separator) for side in (query_labels, document_labels))
+    if depth > MAX_LEVELS:
+        message = f"queries and documents have labels of {depth:,} levels; at most {MAX_LEVELS}"
+        raise EvaluationError(f"{message} can be graded")
     return _relevance_by_prefix(
         query_labels, document_labels, depth, relevant_from, separator=separator
     )
+
+
+def _most_levels(label_sets: Sequence[LabelSet], separator: str) -> int:
+    return max((tag.count(separator) + 1 for tags in label_sets for tag in tags), default=1)
 
 
 def _relevance_by_prefix(
@@ -170,6 +182,7 @@ def _relevance_by_prefix(
     document_sets, document_tuples = _number_label_sets(document_labels, "document")
     layers = []
     for level in range(1, depth + 1):
+        checkpoint()
         tags: dict[str, int] = {}
         sides = [
             _incidence([_prefixes(label_set, level, separator) for label_set in tuples], tags)
@@ -194,7 +207,8 @@ def _prefixes(tags: LabelSet, level: int, separator: str | None) -> LabelSet:
     """Return the distinct prefixes of `level` parts of the tags."""
     if separator is None:
         return tags
-    paths = (tag.split(separator) for tag in tags)
+    # What lies below the level is not split: a client's label may have a million levels.
+    paths = (tag.split(separator, level) for tag in tags)
     return tuple({separator.join(path[:level]): None for path in paths if len(path) >= level})
 
 

@@ -87,6 +87,12 @@ def parse_gate(text: str) -> list[Rule]:
     except tomllib.TOMLDecodeError as error:
         message = f"the gate is not TOML: {error}"
         raise GateError(message) from None
+    except RecursionError:
+        message = "the gate is nested too deeply; it needs no lists, and no tables in values"
+        raise GateError(message) from None
+    except ValueError:  # the interpreter's limit, see sys.set_int_max_str_digits
+        message = "the gate has a whole number with too many digits"
+        raise GateError(message) from None
     _refuse_unknown(record, ("metrics",), "the gate")
     tables = record.get("metrics")
     if not isinstance(tables, dict) or not tables:

@@ -7,14 +7,17 @@ whatever arrives. Here a client is limited to
 - one chunk of a body, until the application asks for the next;
 - one request at a time: what follows it stays in the socket until it is answered;
 - a number of connections, in all and from one address (503);
-- a time to send the head of a request (408), and a time to read some of a response.
+- a time to send the head of a request (408), and a time to read some of a response;
+- HTTP/1.1: a request to upgrade to another protocol is answered as if it did not ask for that.
 """
 
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
+from httptools import HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.http.connections import Connections, WriteWatch
@@ -24,6 +27,7 @@ READ_BYTES = 32 << 10
 MAX_REQUEST_LINE = 8 << 10
 MAX_HEADERS = 32 << 10
 HEAD_END = b"\r\n\r\n"
+FRAMING = {b"content-length", b"transfer-encoding"}
 # After a refusal, what a client still sends is discarded for this long. If the connection closed at
 # once, the client's system would discard the response.
 LINGER_SECONDS = 2.0
@@ -73,6 +77,7 @@ class HTTP(HttpToolsProtocol):
         self._head_tail = b""  # the last bytes fed, because a piece may end within the empty line
         self._body_left: int | None = 0  # bytes; None for a chunked body
         self._overhead = 0  # bytes of a chunked body since its last content
+        self._head_parser: Any = None  # while another one reads a body
         self._refusal: tuple[int, str, str] | None = None
         self._discards = False
         self._stopping = False
@@ -113,10 +118,8 @@ class HTTP(HttpToolsProtocol):
         while self._unparsed and not self._discards and not self._is_answering():
             size = self._piece_size()
             piece, self._unparsed = self._unparsed[:size], self._unparsed[size:]
-            if self._in_head:
-                self._feed_head(piece)
-            else:
-                self._feed_body(piece)
+            feed = self._feed_head if self._in_head else self._feed_body
+            feed(piece)
         if self._unparsed and not self.transport.is_closing():
             self.flow.pause_reading()
 
@@ -151,11 +154,8 @@ class HTTP(HttpToolsProtocol):
             self._overhead += len(piece)
         super().data_received(piece)
         if self._overhead > MAX_HEADERS + READ_BYTES and not self._discards:
-            self._refusal = (
-                431,
-                "headers_too_large",
-                "the trailer of the chunked body is too long",
-            )
+            message = "the trailer of the chunked body is too long"
+            self._refusal = (431, "headers_too_large", message)
             self.send_400_response("")
 
     def _is_head_too_long(self) -> bool:
@@ -182,12 +182,25 @@ class HTTP(HttpToolsProtocol):
             self._read_timer.cancel()
         self._in_head, self._head_bytes = False, 0
         self._overhead = 0
-        framing = {name: value for name, value in self.headers if name in _FRAMING}
+        framing = {name: value for name, value in self.headers if name in FRAMING}
         is_chunked = b"transfer-encoding" in framing
         self._body_left = None if is_chunked else int(framing.get(b"content-length", b"0"))
         super().on_headers_complete()
         if self._stopping:
             self.cycle.keep_alive = False
+        if self.parser.should_upgrade() and self._body_left != 0:
+            self._parse_body_apart(framing)
+
+    def _parse_body_apart(self, framing: dict[bytes, bytes]) -> None:
+        """Have another parser read the body, which httptools takes for the other protocol."""
+        callbacks = SimpleNamespace(on_body=self.on_body, on_message_complete=self._end_body)
+        self._head_parser, self.parser = self.parser, HttpRequestParser(callbacks)
+        headers = b"".join(b"%b: %b\r\n" % header for header in framing.items())
+        self.parser.feed_data(b"POST / HTTP/1.1\r\n" + headers + b"\r\n")
+
+    def _end_body(self) -> None:
+        self.parser, self._head_parser = self._head_parser, None
+        self.on_message_complete()
 
     def on_body(self, body: bytes) -> None:
         """Pass a chunk to the application, and pause reading until it asks for the next."""
@@ -198,6 +211,8 @@ class HTTP(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Resume reading, to see the client disconnect or send the next request."""
+        if self._head_parser is not None:
+            return  # the other parser has yet to read the body
         self._in_head, self._head_bytes, self._head_tail = True, 0, b""
         self.flow.resume_reading()
         super().on_message_complete()
@@ -238,6 +253,9 @@ class HTTP(HttpToolsProtocol):
             self._set_read_timer(LINGER_SECONDS, self.transport.abort)
         else:
             self.transport.close()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Log nothing: a server may ignore the header Upgrade (RFC 9110, section 7.8)."""
 
     def _wait_for_head(self) -> None:
         self._set_read_timer(self._connections.idle_seconds, self._give_up_head)
@@ -280,6 +298,3 @@ class HTTP(HttpToolsProtocol):
             self.cycle.keep_alive = False
         elif not self._discards:
             self._set_read_timer(LAST_REQUEST_SECONDS, self.transport.close)
-
-
-_FRAMING = {b"content-length", b"transfer-encoding"}

@@ -104,6 +104,16 @@ def test_grades_are_those_of_the_best_pair(
     assert pairs.tolist() == [expected[place][place] for place in columns]
 
 
+def test_a_label_of_a_million_levels_costs_no_more_than_its_length() -> None:
+    endless = ".".join(["a"] * 1_000_000)
+    documents = [("a.a",), ("a.b",), ("b",)]
+    assert grades(relevance_by_hierarchy([(endless,)], documents)) == [[2, 1, 0]]
+    assert grades(relevance_by_hierarchy(documents[:1], [(endless,)])) == [[2]]
+    message = "labels of 1,000,000 levels; at most 100 can be graded"
+    with pytest.raises(EvaluationError, match=message):
+        relevance_by_hierarchy([(endless,)], [(endless,)])
+
+
 def test_relevant_from_is_at_least_1() -> None:
     with pytest.raises(EvaluationError, match="relevant_from is 0"):
         relevance_by_hierarchy([("a",)], [("a",)], relevant_from=0)

@@ -70,6 +70,9 @@ def test_a_gate_is_read_from_toml(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
+        ("x = " + "[" * 5000, "the gate is nested too deeply"),
+        ("x = " + "{a = " * 2000, "the gate is nested too deeply"),
+        ("x = " + "9" * 5000, "a whole number with too many digits"),
         ("", "the gate has no rule"),
         ("[metrics]", "the gate has no rule"),
         ("metrics = 3", "the gate has no rule"),

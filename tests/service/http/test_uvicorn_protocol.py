@@ -202,6 +202,38 @@ def test_a_request_on_the_heels_of_a_chunked_body() -> None:
         assert served.app.bodies == [b"abc"]
 
 
+@pytest.mark.parametrize("in_pieces", [False, True])
+@pytest.mark.parametrize(
+    ("framing", "body"),
+    [
+        (b"Content-Length: 29\r\n", GET % 13),
+        (b"Transfer-Encoding: chunked\r\n", b"1d\r\n" + GET % 13 + b"\r\n0\r\n\r\n"),
+    ],
+)
+def test_the_body_of_a_request_to_upgrade_is_no_request(
+    framing: bytes, body: bytes, *, in_pieces: bool
+) -> None:
+    """Java's HttpClient asks for HTTP/2 so in every request, and a proxy may pass that on."""
+    upgrade = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+    head = b"POST /1 HTTP/1.1\r\nHost: x\r\n" + upgrade + framing + b"\r\n"
+    pieces = [head + body]
+    if in_pieces:
+        pieces = [head[:40], head[40:] + body[:6], body[6:20], body[20:]]
+    with serving() as served, served.connect() as one:
+        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for piece in pieces:
+            one.sendall(piece)
+            time.sleep(0.02 * in_pieces)
+        wait_until(lambda: served.app.bodies)
+        if b"chunked" not in framing:  # a connection with a chunked body may close behind it
+            one.sendall(GET % 2)
+            wait_until(lambda: len(served.app.bodies) == 2)
+        one.shutdown(socket.SHUT_WR)
+        read_all(one)
+    assert served.app.started == (["/1"] if b"chunked" in framing else ["/1", "/2"])
+    assert served.app.bodies[0] == GET % 13
+
+
 def test_nonsense_behind_a_request_does_not_cost_it_its_answer() -> None:
     with serving() as served:
         answer = served.ask(GET % 1 + b"\x00\x01 nonsense\r\n\r\n")
