@@ -43,7 +43,9 @@ check: $(VENV)/.dev ## Lint, types and import arrows
 clients: $(VENV)/.dev ## Write the asynchronous client from the synchronous one
 	$(BIN)/python -m tests.support.async_clients
 
+# The tests start hundreds of processes, so Python saves what it compiles, whatever the environment says.
 .PHONY: test
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.dev ## Run the whole test suite
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadscope
 

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+# First, since the numerical libraries read the environment when they are imported. The tests run in
+# as many processes as there are cores; more threads would wait for each other in busy loops.
+import hummingbit.threads  # noqa: F401  # isort: skip
+
 import itertools
 from collections import Counter
 from collections.abc import Iterator

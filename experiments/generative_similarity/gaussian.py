@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -221,18 +221,24 @@ def _record(method: str, seed: int, tensors: Tensors) -> Record:
         "seed": seed,
         "accuracy": float((nearest == source).mean()),
         "spearman": float(spearmanr(distance, similarity).statistic),
-        "spearman_of_means": _spearman_of_means(tensors["point_ND"], points),
+        "spearman_of_means": _spearman_of_means(tensors["point_ND"], _test_similarities(seed)),
     }
 
 
-def _spearman_of_means(x_ND: Tensor, points: Numbers) -> float:
+@lru_cache(maxsize=1)
+def _test_similarities(seed: int) -> Numbers:
+    """Return s_gen of every two of the first points, in the order of :func:`torch.pdist`."""
+    (points, _), _ = _test_pairs(seed)
+    i, j = np.triu_indices(len(points), k=1)
+    return np.exp(MIXTURE.log_similarity(points[i], points[j]))
+
+
+def _spearman_of_means(x_ND: Tensor, similarity: Numbers) -> float:
     """Return Spearman's correlation of the quantiles of distance and the mean s_gen in each.
 
-    It is over all pairs of points.
+    It is over all pairs of points; ``similarity`` is their s_gen.
     """
-    i, j = np.triu_indices(len(points), k=1)
     distance = torch.pdist(x_ND).numpy()
-    similarity = np.exp(MIXTURE.log_similarity(points[i], points[j]))
     by_distance = similarity[np.argsort(distance, kind="stable")]
     means = [part.mean() for part in np.array_split(by_distance, QUANTILES)]
     return float(spearmanr(np.arange(QUANTILES), means).statistic)

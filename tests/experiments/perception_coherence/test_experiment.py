@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from matplotlib.image import imread
 from PIL import Image
 
-from experiments.perception_coherence import cifar10
+from experiments.perception_coherence import cifar10, estimator, image_training
 from experiments.perception_coherence.cifar10 import OUT_OF_TIME, SETTINGS, Scale
 from experiments.perception_coherence.estimator import fit_exponent
 from hummingbit.cli import main
@@ -41,7 +42,10 @@ def test_toy_students_come_to_rank_as_their_teachers(tmp_path: Path) -> None:
     assert all(path.stat().st_mtime_ns == time for path, time in before.items())
 
 
-def test_the_estimators_error_falls_as_one_over_the_root_of_the_batch(tmp_path: Path) -> None:
+def test_the_estimators_error_falls_as_one_over_the_root_of_the_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(estimator, "HELD_OUT", 64)
     records = reproduce(tmp_path, "gpcl", "--examples", "1024", "--plot", tmp_path / "gpcl.svg")
     exponents = [one["exponent"] for one in records if "exponent" in one]
     assert len(exponents) == 3
@@ -80,9 +84,9 @@ def write_images(folder: Path, split: str, n_per_class: int, seed: int) -> None:
 
 @pytest.fixture
 def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    write_images(tmp_path, "train", 32, seed=0)
+    write_images(tmp_path, "train", 8, seed=0)
     write_images(tmp_path, "test", 5, seed=1)
-    tiny = Scale(((4, 8), 1, 3), 30, 4, 4, 2, 1)
+    tiny = Scale(((4, 8), 1, 3), 6, 4, 2, 2, 1)
     monkeypatch.setitem(cifar10.SCALES, "small", tiny)
     for method, settings in SETTINGS.items():
         monkeypatch.setitem(cifar10.SETTINGS, method, settings[:2])
@@ -137,6 +141,14 @@ def test_a_run_cut_off_at_any_time_goes_on_to_the_same_figures(
     assert statuses[-1] == 0
     assert len(statuses) > 3
     assert json.loads(out.read_text()) == whole
+
+
+def test_batches_have_one_size_and_no_image_twice() -> None:
+    shuffled = image_training._batches(300, 128, torch.Generator().manual_seed(0))
+    assert [len(batch) for batch in shuffled] == [128, 128]
+    assert len(set(torch.cat(shuffled).tolist())) == 256
+    (only,) = image_training._batches(60, 128, torch.Generator().manual_seed(0))
+    assert sorted(only.tolist()) == list(range(60))
 
 
 def test_without_the_images_it_says_what_is_missing(
