@@ -59,7 +59,7 @@ def random_texts(count: int, seed: int = 0) -> list[str]:
 
 
 def spd_encoder(order: int = 4, n_bits: int = 16, seed: int = 0) -> Encoder:
-    """An encoder of `order` × `order` matrices, by way of three rows to two."""
+    """An encoder of `order` × `order` matrices, which two maps take to 3 × 3 and then 2 × 2."""
     rng = np.random.default_rng(seed)
     shapes = [(order, 3), (3, 2)]
     return Encoder(

@@ -18,7 +18,7 @@ def spd_matrices(count: int, order: int, seed: int = 0) -> Matrices:
 
 
 def class_matrices(count: int, seed: int = 0, order: int = 6) -> tuple[Matrices, list[str]]:
-    """Wishart matrices of three classes, and the label of each: each class is long one way."""
+    """Wishart matrices of three classes, and their labels; each class stretches two axes."""
     rng = np.random.default_rng(seed)
     places = rng.integers(0, 3, count)
     drawn = np.empty((count, order, order))

@@ -366,7 +366,7 @@ def check(path: Path, files: Path, kind: str) -> None:
         assert all(job["state"] == "done" for job in done), jobs
         _check_writes(service.folder, lines)
         for job in done:
-            _check_result(service, kind, job, lines)
+            _check_result(service, kind, job)
         for collection in service.folder.collections().values():
             assert collection.verify().problems == []
         assert not service.folder.unavailable()
@@ -399,9 +399,7 @@ def _check_writes(folder: DataFolder, lines: list[dict[str, str]]) -> None:
         assert found.code == OTHER_CODE, "a write was undone by a job that was begun again"
 
 
-def _check_result(
-    service: Service, kind: str, job: dict[str, Any], lines: list[dict[str, str]]
-) -> None:
+def _check_result(service: Service, kind: str, job: dict[str, Any]) -> None:
     folder, result = service.folder, job["result"]
     if kind in {"reindex", "retrain"}:
         assert folder.aliases() == {"books": "books-2"}
@@ -425,11 +423,10 @@ def _check_result(
     elif kind in {"evaluation", "map", "duplicates"}:
         kept = service.kinds[kind].kept_files - {REQUEST_FILE, RUN_FILE}
         assert {path.name for path in service.jobs.files.of(job["id"]).iterdir()} >= kept
-    assert lines is not None
 
 
 def call_in_fork(function: Callable[..., None], *args: Any) -> int:
-    """Call a function in a call_in_fork process; return its exit status, -9 if it was killed."""
+    """Call a function in a forked process; return its exit status, -9 if it was killed."""
     process = os.fork()
     if process == 0:
         status = 1

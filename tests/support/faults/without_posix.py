@@ -1,7 +1,7 @@
-"""``python -m tests.support.faults.without_posix ARGUMENTS``: what Windows lacks is hidden.
+"""Runs hummingbit without what Windows lacks.
 
-The modules, functions and constants of POSIX are hidden, and uvloop, before anything of hummingbit
-is imported.
+``python -m tests.support.faults.without_posix ARGUMENTS`` hides modules, functions and constants of
+POSIX, and uvloop, and then runs ``hummingbit ARGUMENTS``.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def slow_expectation(measure: Measure, groups: Sequence[tuple[int, int]], k: int
 
 
 def distinct_lists(groups: Sequence[Sequence[int]]) -> list[tuple[tuple[int, ...], float]]:
-    """Yield every distinct list of grades from orders within groups, with its probability.
+    """Return every distinct list of grades from orders within groups, with its probability.
 
     All orders of single documents make each pattern of grades in a group equally often, so
     patterns can be enumerated instead, which are far fewer.
