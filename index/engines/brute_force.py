@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from encoder.codes import Codes, hamming_distance, unpack_codes
 from index.engines.protocol import (
+    After,
     Neighbours,
     Rows,
     Weights,
@@ -29,14 +31,26 @@ class BruteForceIndex:
         return len(self._rows)
 
     def search(
-        self, queries: Codes, k: int, radius: int | None = None, among: Rows | None = None
+        self,
+        queries: Codes,
+        k: int,
+        radius: int | None = None,
+        among: Rows | None = None,
+        after: After | None = None,
     ) -> list[Neighbours]:
         """See :meth:`index.engines.protocol.CodeIndex.search`."""
         check_search(self, queries, k, radius, among)
-        return [self._search_one(query, k, radius, among) for query in queries]
+        found = []
+        for query in queries:
+            distances = hamming_distance(self._codes, query)
+            order = self._order(distances, among, after)
+            if radius is not None:
+                order = order[distances[order] <= radius]
+            found.append(Neighbours(self._rows[order[:k]], distances[order[:k]]))
+        return found
 
     def search_weighted(
-        self, weights: Weights, k: int, among: Rows | None = None
+        self, weights: Weights, k: int, among: Rows | None = None, after: After | None = None
     ) -> list[Neighbours]:
         """See :meth:`index.engines.protocol.CodeIndex.search_weighted`."""
         check_weights(self, weights, k, among)
@@ -44,20 +58,18 @@ class BruteForceIndex:
         found = []
         for one in weights:
             distances = (np.abs(one) * (bits != (one > 0))).sum(axis=1)
-            order = np.lexsort((self._rows, distances))
-            if among is not None:
-                order = order[np.isin(self._rows[order], among)]
+            order = self._order(distances, among, after)
             found.append(Neighbours(self._rows[order[:k]], distances[order[:k]]))
         return found
 
-    def _search_one(
-        self, query: Codes, k: int, radius: int | None, among: Rows | None
-    ) -> Neighbours:
-        distances = hamming_distance(self._codes, query)
+    def _order(
+        self, distances: npt.NDArray[np.int64], among: Rows | None, after: After | None
+    ) -> npt.NDArray[np.int64]:
+        """Return the places of the allowed rows in the order (distance, row)."""
         order = np.lexsort((self._rows, distances))
         if among is not None:
             order = order[np.isin(self._rows[order], among)]
-        if radius is not None:
-            order = order[distances[order] <= radius]
-        order = order[:k]
-        return Neighbours(self._rows[order], distances[order])
+        if after is not None:
+            pairs = zip(distances[order].tolist(), self._rows[order].tolist(), strict=True)
+            order = order[[pair > tuple(after) for pair in pairs]]
+        return np.asarray(order, dtype=np.int64)

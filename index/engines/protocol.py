@@ -21,6 +21,22 @@ MAX_ROWS = 2**31 - 1
 """The most codes in one index: positions take four bytes."""
 
 
+FARTHEST = 2**31 - 1
+"""No distance is larger, weighted or not."""
+
+
+class After(NamedTuple):
+    """A place in the order (distance, row), at which the hits of earlier pages end."""
+
+    distance: int
+    row: int
+
+    @classmethod
+    def at(cls, distance: float, row: int) -> After | None:
+        """Return the place of a hit, or None if every hit comes after it."""
+        return cls(int(min(distance, FARTHEST)), row) if distance >= 0 else None
+
+
 class Neighbours(NamedTuple):
     """The result of one query, nearest first; rows at the same distance in ascending order."""
 
@@ -46,7 +62,12 @@ class CodeIndex(Protocol):
         """The number of codes that a search can find."""
 
     def search(
-        self, queries: Codes, k: int, radius: int | None = None, among: Rows | None = None
+        self,
+        queries: Codes,
+        k: int,
+        radius: int | None = None,
+        among: Rows | None = None,
+        after: After | None = None,
     ) -> list[Neighbours]:
         """Return the `k` nearest codes of each query, or all if there are fewer.
 
@@ -56,18 +77,20 @@ class CodeIndex(Protocol):
             radius: if given, only codes at a distance of at most `radius` are found.
             among: if given, only these rows are found, ``int64[M]`` in ascending order. Unknown
                 rows are ignored.
+            after: if given, only what comes after this place in the order is found. Its row need
+                not exist.
 
         Raises:
             ValueError: if an argument is invalid.
         """
 
     def search_weighted(
-        self, weights: Weights, k: int, among: Rows | None = None
+        self, weights: Weights, k: int, among: Rows | None = None, after: After | None = None
     ) -> list[Neighbours]:
         """Return the `k` nearest by weighted distance; see :mod:`index.engines.portable.weighted`.
 
-        `weights` are ``int64[Q, n_bits]``; `k` and `among` are those of :meth:`search`. The
-        distances of the results are weighted distances.
+        `weights` are ``int64[Q, n_bits]``; `k`, `among` and `after` are those of :meth:`search`.
+        The distances of the results, and of `after`, are weighted distances.
 
         Raises:
             ValueError: if an argument is invalid.

@@ -24,7 +24,7 @@ from index.engines.choice import Engine, build
 from index.engines.compiled.scan import ScanIndex
 from index.engines.portable.flat import FlatIndex
 from index.engines.portable.postings import Integers, distinct_codes
-from index.engines.protocol import Neighbours, Rows, Weights, check_search
+from index.engines.protocol import After, Neighbours, Rows, Weights, check_search
 
 MIN_FOLD = 4096
 GROWTH = 4
@@ -99,24 +99,29 @@ class Generation:
         return replace(self, number=number, base=base, deltas=tuple(deltas))
 
     def search(
-        self, queries: Codes, k: int, radius: int | None = None, among: Rows | None = None
+        self,
+        queries: Codes,
+        k: int,
+        radius: int | None = None,
+        among: Rows | None = None,
+        after: After | None = None,
     ) -> list[Neighbours]:
         """See :meth:`index.engines.protocol.CodeIndex.search`."""
         # The segments check `among`, once for an array that they remember.
         check_search(self, queries, k, radius, None)
-        found = self.base.search(queries, k, radius, among)
+        found = self.base.search(queries, k, radius, among, after)
         for delta in self.deltas:
-            later = delta.search(queries, k, radius, among)
+            later = delta.search(queries, k, radius, among, after)
             found = [_merge(one, other, k) for one, other in zip(found, later, strict=True)]
         return found
 
     def search_weighted(
-        self, weights: Weights, k: int, among: Rows | None = None
+        self, weights: Weights, k: int, among: Rows | None = None, after: After | None = None
     ) -> list[Neighbours]:
         """See :meth:`index.engines.protocol.CodeIndex.search_weighted`."""
-        found = self.base.search_weighted(weights, k, among)
+        found = self.base.search_weighted(weights, k, among, after)
         for delta in self.deltas:
-            later = delta.search_weighted(weights, k, among)
+            later = delta.search_weighted(weights, k, among, after)
             found = [_merge(one, other, k) for one, other in zip(found, later, strict=True)]
         return found
 

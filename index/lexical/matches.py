@@ -42,6 +42,16 @@ class Matches:
         order = np.lexsort((rows, -scores))[:k]
         return ScoredRows(rows[order], scores[order])
 
+    def after(self, score: float, row: int) -> Matches:
+        """Return the matches after a place in the order; those up to it have the score 0."""
+        parts = []
+        for rows, scores in self.parts:
+            later, first = scores.copy(), int(np.searchsorted(rows, row, side="right"))
+            later[:first][scores[:first] >= score] = 0
+            later[first:][scores[first:] > score] = 0
+            parts.append((rows, later))
+        return Matches(parts)
+
     def at_least(self, least: int, allowed: Rows | None = None) -> ScoredRows:
         """Return the documents with a score of at least `least`, which is above 0, by row."""
         found = []

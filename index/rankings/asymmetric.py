@@ -23,7 +23,7 @@ import numpy as np
 
 from encoder.features import Floats
 from index.engines.portable.weighted import weighted_distances
-from index.engines.protocol import MAX_WEIGHT, Rows, Weights
+from index.engines.protocol import MAX_WEIGHT, After, Rows, Weights
 from index.engines.segments import Generation
 from index.rankings.protocol import ASYMMETRIC, RankedRows, Scores
 from index.records import EncodedQueries
@@ -53,6 +53,16 @@ class AsymmetricRanking:
             RankedRows(rows, total - 2 * distances)
             for total, (rows, distances) in zip(totals, found, strict=True)
         ]
+
+    def rank_after(
+        self, query: EncodedQueries, k: int, score: float, row: int, allowed: Rows | None = None
+    ) -> RankedRows:
+        """See :meth:`index.rankings.protocol.RankingFromAnywhere.rank_after`."""
+        weights = whole_weights(query.weights)
+        total = int(np.abs(weights).sum())
+        after = After.at((total - score) / 2, row)
+        (found,) = self._generation.search_weighted(weights, k, allowed, after)
+        return RankedRows(found.rows, total - 2 * found.distances)
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """See :meth:`index.rankings.protocol.RowScorer.score`."""

@@ -40,6 +40,13 @@ class Bm25Ranking:
             for weighed, matches in self._matches(queries)
         ]
 
+    def rank_after(
+        self, query: EncodedQueries, k: int, score: float, row: int, allowed: Rows | None = None
+    ) -> RankedRows:
+        """See :meth:`index.rankings.protocol.RankingFromAnywhere.rank_after`."""
+        ((weighed, matches),) = self._matches(query)
+        return RankedRows(*matches.after(score, row).best(k, allowed), weighed.statistics)
+
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """See :meth:`index.rankings.protocol.Ranking.score`."""
         pairs = zip(self._matches(queries), rows, strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from encoder.codes import hamming_distance
-from index.engines.protocol import Rows
+from index.engines.protocol import After, Rows
 from index.engines.segments import Generation
 from index.rankings.protocol import HAMMING, RankedRows, Scores
 from index.records import EncodedQueries
@@ -30,6 +30,14 @@ class HammingRanking:
         index = generation if generation.deltas else generation.base
         found = index.search(queries.codes, k, self._radius, allowed)
         return [RankedRows(rows, -distances) for rows, distances in found]
+
+    def rank_after(
+        self, query: EncodedQueries, k: int, score: float, row: int, allowed: Rows | None = None
+    ) -> RankedRows:
+        """See :meth:`index.rankings.protocol.RankingFromAnywhere.rank_after`."""
+        after = After.at(-score, row)
+        found = self._generation.search(query.codes, k, self._radius, allowed, after)
+        return RankedRows(found[0].rows, -found[0].distances)
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """See :meth:`index.rankings.protocol.RowScorer.score`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +68,19 @@ class Ranking(Protocol):
 
     def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         """Return the scores that hits report, for the result of each query; higher is better."""
+
+
+@runtime_checkable
+class RankingFromAnywhere(Protocol):
+    """A ranking in which a page costs the same however many hits precede it."""
+
+    def rank_after(
+        self, query: EncodedQueries, k: int, score: float, row: int, allowed: Rows | None = None
+    ) -> RankedRows:
+        """Return the `k` best documents of one query that come after a score and a row.
+
+        `k` and `allowed` are those of :meth:`Ranking.rank`. The row need not exist.
+        """
 
 
 class RowScorer(Protocol):

@@ -36,6 +36,8 @@ def _first_ranking(search: Search, published: PublishedGeneration) -> Ranking:
         return _by_codes(search, published)
     if all(text is not None for text in search.queries.texts):
         return _by_words(search, published)
+    if all(text is None for text in search.queries.texts):
+        return AsymmetricRanking(published.generation)
     return _TextsByWords(_by_words(search, published), AsymmetricRanking(published.generation))
 
 

@@ -11,6 +11,7 @@ against mistakes, not against forgery: whoever can search may read any page anyw
 from __future__ import annotations
 
 import binascii
+import math
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from hashlib import blake2b
@@ -22,6 +23,8 @@ from foundation.errors import InputError
 
 _NUMBERS = struct.Struct(">dqqq")
 _DIGEST_SIZE = 8
+# No search has more hits.
+MAX_PASSED = 2**53
 
 
 class Position(NamedTuple):
@@ -57,11 +60,17 @@ def read_cursor(cursor: str, *search: object) -> Position:
     numbers, statistics_bytes = packed[: _NUMBERS.size], packed[_NUMBERS.size :]
     whole = len(numbers) == _NUMBERS.size and len(statistics_bytes) % 8 == 0
     if digest != _digest(packed, search) or _encode(raw) != cursor or not whole:
-        message = "it must be the next_cursor of a page of the same search"
-        raise InputError("cursor", f"is {cursor[:60]!a}; {message}")
+        raise _refusal(cursor)
     score, row, last_row, passed = _NUMBERS.unpack(numbers)
+    if math.isnan(score) or not 0 <= passed <= MAX_PASSED:
+        raise _refusal(cursor)
     statistics = tuple(np.frombuffer(statistics_bytes, dtype=">f8").tolist())
     return Position(score, row, last_row, passed, statistics)
+
+
+def _refusal(cursor: str) -> InputError:
+    message = "it must be the next_cursor of a page of the same search"
+    return InputError("cursor", f"is {cursor[:60]!a}; {message}")
 
 
 def _encode(raw: bytes) -> str:

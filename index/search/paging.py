@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from index.engines.protocol import Rows
 from index.filters import filter_to_json
-from index.rankings.protocol import RankedRows, Ranking
+from index.rankings.protocol import RankedRows, Ranking, RankingFromAnywhere
 from index.records import EncodedQueries
 from index.search.cursors import Position, write_cursor
 from index.search.search_options import SearchOptions
@@ -23,15 +23,20 @@ class Page(NamedTuple):
 
 
 def hits_after(
-    after: Position, ranking: Ranking, queries: EncodedQueries, k: int, allowed: Rows | None
+    after: Position, ranking: Ranking, query: EncodedQueries, k: int, allowed: Rows | None
 ) -> RankedRows:
-    """Return the hits after a position, more than `k` of them if there are so many.
+    """Return the hits of one query after a position, more than `k` of them if there are so many.
 
     Only documents that existed when the first page was made are found.
     """
-    count = after.passed + k + 1
+    # Some rankings find the hits before the page again.
+    passed = 0 if isinstance(ranking, RankingFromAnywhere) else after.passed
+    count = passed + k + 1
     while True:
-        (found,) = ranking.rank(queries, count, allowed)
+        if isinstance(ranking, RankingFromAnywhere):
+            found = ranking.rank_after(query, count, after.score, after.row, allowed)
+        else:
+            (found,) = ranking.rank(query, count, allowed)
         exhausted = len(found.rows) < count
         old = found.rows <= after.last_row
         rows, scores = found.rows[old], found.scores[old]

@@ -20,6 +20,8 @@ from foundation.arrays import sorted_distinct
 from index.engines.compiled import kernel
 from index.engines.compiled.kernel import Bitmap
 from index.engines.protocol import (
+    FARTHEST,
+    After,
     Neighbours,
     Rows,
     Weights,
@@ -35,7 +37,6 @@ Integers = npt.NDArray[np.int64]
 FEW = 8
 MANY = 2**17
 REMEMBERED = 4
-FARTHEST = 2**31 - 1
 
 
 class AllowedRows(NamedTuple):
@@ -80,8 +81,10 @@ class CompiledIndex(ABC):
         """Search with the kernel; return the cost, in words that a scan reads in the same time."""
 
     @abstractmethod
-    def _find_weighted(self, weights: Weights, arguments: tuple[Any, ...]) -> None:
-        """Search by weighted distance with the kernel."""
+    def _find_weighted(
+        self, weights: Weights, arguments: tuple[Any, ...], floor: tuple[int, ...]
+    ) -> None:
+        """Search by weighted distance with the kernel, from a floor on."""
 
     @abstractmethod
     def _scan_of(self, places: Integers) -> CompiledIndex:
@@ -134,25 +137,32 @@ class CompiledIndex(ABC):
         return codes, np.ones(len(codes), dtype=np.int64)
 
     def search(
-        self, queries: Codes, k: int, radius: int | None = None, among: Rows | None = None
+        self,
+        queries: Codes,
+        k: int,
+        radius: int | None = None,
+        among: Rows | None = None,
+        after: After | None = None,
     ) -> list[Neighbours]:
         """See :meth:`index.engines.protocol.CodeIndex.search`."""
         shape = (len(queries), self.n_bits // 8)
         fits = queries.shape == shape and queries.dtype == np.uint8
-        if fits and k > 0 and radius is None and among is None:  # nothing is left to check
+        if fits and k > 0 and radius is None and among is None and after is None:
+            # Nothing is left to check.
             return self._search(queries, k, self.n_bits, self._live, self._n_live)
         allowed = self._remembered_rows(among)
         check_search(self, queries, k, radius, among if allowed is None else None)
         reach = self.n_bits if radius is None else min(radius, self.n_bits)
+        floor = self._floor(after)
         if among is None:
-            return self._search(queries, k, reach, self._live, self._n_live)
+            return self._search(queries, k, reach, self._live, self._n_live, floor)
         allowed = allowed or self._find_allowed(among)
         if allowed.few is not None:
-            return allowed.few.search(queries, k, radius)
-        return self._search(queries, k, reach, allowed.bitmap, allowed.n_rows)
+            return allowed.few.search(queries, k, radius, None, after)
+        return self._search(queries, k, reach, allowed.bitmap, allowed.n_rows, floor)
 
     def search_weighted(
-        self, weights: Weights, k: int, among: Rows | None = None
+        self, weights: Weights, k: int, among: Rows | None = None, after: After | None = None
     ) -> list[Neighbours]:
         """See :meth:`index.engines.protocol.CodeIndex.search_weighted`."""
         allowed = self._remembered_rows(among)
@@ -161,13 +171,13 @@ class CompiledIndex(ABC):
         if among is not None:
             allowed = allowed or self._find_allowed(among)
             if allowed.few is not None:
-                return allowed.few.search_weighted(weights, k)
+                return allowed.few.search_weighted(weights, k, None, after)
             bitmap, n_rows = allowed.bitmap, allowed.n_rows
         if not n_rows or not len(weights):
             return _no_neighbours(len(weights))
         found = _Results(len(weights), min(k, n_rows))
         arguments = found.arguments(weights, FARTHEST, bitmap, self._rows)
-        self._find_weighted(weights, arguments)
+        self._find_weighted(weights, arguments, self._floor(after))
         return found.neighbours()
 
     def work(self, queries: Codes, k: int) -> float:
@@ -176,14 +186,26 @@ class CompiledIndex(ABC):
         arguments = found.arguments(queries[:1], self.n_bits, self._live, self._rows)
         return sum(self._find(query[None], arguments) for query in queries) / len(queries)
 
-    def _search(
-        self, queries: Codes, k: int, reach: int, bitmap: Bitmap | None, n_rows: int
+    def _search(  # noqa: PLR0917 - the arguments of the kernel
+        self,
+        queries: Codes,
+        k: int,
+        reach: int,
+        bitmap: Bitmap | None,
+        n_rows: int,
+        floor: tuple[int, ...] = (),
     ) -> list[Neighbours]:
         if not n_rows or not len(queries):
             return _no_neighbours(len(queries))
         found = _Results(len(queries), min(k, n_rows))
-        self._find(queries, found.arguments(queries, reach, bitmap, self._rows))
+        self._find(queries, (*found.arguments(queries, reach, bitmap, self._rows), *floor))
         return found.neighbours()
+
+    def _floor(self, after: After | None) -> tuple[int, ...]:
+        """Return the distance and the place from which on the kernel finds codes, if there are."""
+        if after is None:
+            return ()
+        return (after.distance, int(np.searchsorted(self._rows, after.row, side="right")))
 
     def _remembered_rows(self, among: Rows | None) -> AllowedRows | None:
         allowed = None if among is None else self._remembered.get(id(among))

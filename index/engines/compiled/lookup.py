@@ -66,10 +66,12 @@ class LookupIndex(CompiledIndex):
         words = _words_of(queries)
         return float(native.lookup(*self._table.arguments, n_queries, words, *others))
 
-    def _find_weighted(self, weights: Weights, arguments: tuple[Any, ...]) -> None:
+    def _find_weighted(
+        self, weights: Weights, arguments: tuple[Any, ...], floor: tuple[int, ...]
+    ) -> None:
         n_queries, _, *others = arguments
         placed = by_place(weights, np.arange(self.n_bits // 8), 1)
-        native.lookup_weighted(*self._table.arguments, n_queries, placed, *others, placed)
+        native.lookup_weighted(*self._table.arguments, n_queries, placed, *others, placed, *floor)
 
 
 def check_length(n_bits: int) -> None:

@@ -61,11 +61,13 @@ class ScanIndex(CompiledIndex):
         words = self._words_of(queries)
         return float(native.scan(*self._source, n_queries, words, *others))
 
-    def _find_weighted(self, weights: Weights, arguments: tuple[Any, ...]) -> None:
+    def _find_weighted(
+        self, weights: Weights, arguments: tuple[Any, ...], floor: tuple[int, ...]
+    ) -> None:
         n_queries, _, *others = arguments
         placed = by_place(weights, self._bytes, self._n_words)
         # The weights stand in for the queries, which this function does not read.
-        native.scan_weighted(*self._source, n_queries, placed, *others, placed)
+        native.scan_weighted(*self._source, n_queries, placed, *others, placed, *floor)
 
 
 def by_place(weights: Weights, bytes_: npt.NDArray[np.intp], n_words: int) -> Weights:

@@ -16,6 +16,8 @@
 #include <string.h>
 
 #define MAX_VIEWS 24
+/* The number of arguments that take_floor reads; a search may leave them out. */
+#define FLOOR_ITEMS 2
 
 typedef struct {
     PyObject *const *items;
@@ -29,6 +31,11 @@ static inline args_t begin_args(PyObject *const *items, Py_ssize_t n, Py_ssize_t
     a.items = items, a.n = n, a.next = 0, a.n_views = 0, a.is_bad = n != expected;
     if (a.is_bad) PyErr_Format(PyExc_TypeError, "expected %zd arguments, not %zd", expected, n);
     return a;
+}
+
+/* Begin the arguments of a search, which FLOOR_ITEMS more may follow. */
+static inline args_t begin_search(PyObject *const *items, Py_ssize_t n, Py_ssize_t expected) {
+    return begin_args(items, n, n == expected + FLOOR_ITEMS ? n : expected);
 }
 
 static inline void release(args_t *a) {
@@ -126,12 +133,20 @@ static inline search_t take_search(args_t *a, size_t n, size_t words) {
     s.queries = take_input(a, s.n_queries * words, sizeof *s.queries);
     s.k = take_number(a, 1, MAX_PLACES);
     s.radius = take_number(a, 0, INT32_MAX);
+    s.floor = 0;
     s.allowed = take_view(a, (n + 7) / 8, 1, PyBUF_SIMPLE, 1);
     s.rows = take_input(a, n, sizeof *s.rows);
     s.out_rows = take_output(a, s.n_queries * s.k, sizeof *s.out_rows);
     s.out_distances = take_output(a, s.n_queries * s.k, sizeof *s.out_distances);
     s.out_counts = take_output(a, s.n_queries, sizeof *s.out_counts);
     return s;
+}
+
+/* Read a distance and a place: results are farther, or as far and not before that place. */
+static inline void take_floor(args_t *a, search_t *s) {
+    if (a->is_bad || a->next == a->n) return;
+    const size_t distance = take_number(a, 0, INT32_MAX);
+    s->floor = KEY(distance, take_number(a, 0, MAX_PLACES));
 }
 
 /* Return the cost of a search as a float; a negative one means that memory ran out. */

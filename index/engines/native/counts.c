@@ -28,8 +28,8 @@ void count_distances(const source_t *s, const int32_t *sizes, const uint64_t *qu
                 uint64_t distances[LANES];
                 uint8_t hits = 0;
                 const size_t left = s->n - LANES * g, lanes = left < LANES ? left : LANES;
-                path.hamming(s->groups, g, g + 1, s->words, query, MAX_DISTANCE, NULL, distances,
-                             &hits);
+                path.hamming(s->groups, g, g + 1, s->words, query, 0, MAX_DISTANCE, NULL,
+                             distances, &hits);
                 if (lanes == LANES)
                     for (size_t i = 0; i < LANES; i++)
                         sums[distances[i]][i % N_SUMS] += sizes[LANES * g + i];

@@ -25,8 +25,8 @@
 #define UNROLL 4
 
 /* The body of a near_fn: a loop over groups. GROUP(p) computes the eight distances of the group
-   at p, NEAR(r) a mask of those within the limit, and STORE(r) writes them. UNROLL groups are
-   compared before the first branch, because few groups hold a code within the limit. */
+   at p, NEAR(r) a mask of those from `least` to `limit`, and STORE(r) writes them. UNROLL
+   groups are compared before the first branch, because few groups hold a code that near. */
 #define FIRST_GROUP_NEAR(REGISTER, GROUP, NEAR, STORE)                                        \
     const size_t step = LANES * words;                                                        \
     for (;;) {                                                                                \
@@ -53,21 +53,29 @@
         if (g >= end) return end;                                                             \
     }
 
-/* Define a near_fn. With a constant number of words, the compiler writes separate loops for
-   codes of one and of two words. */
+/* Define a near_fn. With constants for the number of words and for `least`, the compiler writes
+   separate loops for codes of one and of two words, with a lower limit and without. */
 #define BY_WORDS(NAME, TARGET, INNER, QUERY)                                                  \
     TARGET static size_t NAME(const uint64_t *groups, size_t g, size_t end, size_t words,     \
-                              const void *query, uint64_t limit, const uint8_t *allowed,      \
-                              uint64_t distances[LANES], uint8_t *hits) {                     \
+                              const void *query, uint64_t least, uint64_t limit,              \
+                              const uint8_t *allowed, uint64_t distances[LANES],              \
+                              uint8_t *hits) {                                                \
         const QUERY *q = query;                                                               \
-        if (words == 1) return INNER(groups, g, end, 1, q, limit, allowed, distances, hits);  \
-        if (words == 2) return INNER(groups, g, end, 2, q, limit, allowed, distances, hits);  \
-        return INNER(groups, g, end, words, q, limit, allowed, distances, hits);              \
+        if (words == 1 && !least)                                                             \
+            return INNER(groups, g, end, 1, q, 0, limit, allowed, distances, hits);           \
+        if (words == 1)                                                                       \
+            return INNER(groups, g, end, 1, q, least, limit, allowed, distances, hits);       \
+        if (words == 2 && !least)                                                             \
+            return INNER(groups, g, end, 2, q, 0, limit, allowed, distances, hits);           \
+        if (words == 2)                                                                       \
+            return INNER(groups, g, end, 2, q, least, limit, allowed, distances, hits);       \
+        return INNER(groups, g, end, words, q, least, limit, allowed, distances, hits);       \
     }
 
 #define PARAMETERS(QUERY)                                                                     \
     const uint64_t *groups, size_t g, size_t end, size_t words, const QUERY *q,               \
-        uint64_t limit, const uint8_t *allowed, uint64_t distances[LANES], uint8_t *hits
+        uint64_t least, uint64_t limit, const uint8_t *allowed, uint64_t distances[LANES],    \
+        uint8_t *hits
 
 /* ---- scalar: any processor */
 
@@ -95,13 +103,14 @@ INLINE eight_t eight_weighted(const uint64_t *p, size_t words, const weights_t *
     return sum;
 }
 
-INLINE unsigned eight_near(eight_t sum, uint64_t limit) {
+INLINE unsigned eight_near(eight_t sum, uint64_t least, uint64_t limit) {
     unsigned mask = 0;
-    for (unsigned i = 0; i < LANES; i++) mask |= (unsigned)(sum.of[i] <= limit) << i;
+    for (unsigned i = 0; i < LANES; i++)
+        mask |= (unsigned)(sum.of[i] - least <= limit - least) << i;
     return mask;
 }
 
-#define NEAR(r) eight_near(r, limit)
+#define NEAR(r) eight_near(r, least, limit)
 #define STORE(r) memcpy(distances, (r).of, sizeof(r).of)
 INLINE size_t scalar_inner(PARAMETERS(uint64_t)) {
 #define GROUP(p) eight_hamming(p, words, q)

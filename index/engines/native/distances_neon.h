@@ -24,11 +24,11 @@ INLINE four128_t neon_group(const uint64_t *p, size_t words, const uint64_t *q) 
     return distances;
 }
 
-INLINE unsigned neon_near(four128_t sum, uint64_t limit) {
-    const uint64x2_t most = vdupq_n_u64(limit);
+INLINE unsigned neon_near(four128_t sum, uint64_t least, uint64_t limit) {
+    const uint64x2_t from = vdupq_n_u64(least), most = vdupq_n_u64(limit - least);
     unsigned mask = 0;
     for (unsigned i = 0; i < 4; i++) {
-        const uint64x2_t near = vcleq_u64(sum.of[i], most);
+        const uint64x2_t near = vcleq_u64(vsubq_u64(sum.of[i], from), most);
         mask |= (unsigned)(vgetq_lane_u64(near, 0) & 1) << (2 * i);
         mask |= (unsigned)(vgetq_lane_u64(near, 1) & 1) << (2 * i + 1);
     }
@@ -36,7 +36,7 @@ INLINE unsigned neon_near(four128_t sum, uint64_t limit) {
 }
 
 #define GROUP(p) neon_group(p, words, q)
-#define NEAR(r) neon_near(r, limit)
+#define NEAR(r) neon_near(r, least, limit)
 #define STORE(r) \
     for (unsigned i = 0; i < 4; i++) vst1q_u64(distances + 2 * i, (r).of[i])
 INLINE size_t neon_inner(PARAMETERS(uint64_t)) { FIRST_GROUP_NEAR(four128_t, GROUP, NEAR, STORE) }

@@ -35,18 +35,23 @@ AVX2 INLINE two256_t avx2_group(const uint64_t *p, size_t words, const uint64_t 
     return sum;
 }
 
-AVX2 INLINE unsigned avx2_near(two256_t sum, uint64_t limit) {
+AVX2 INLINE unsigned avx2_near(two256_t sum, uint64_t least, uint64_t limit) {
     /* The instruction compares signed numbers; no distance is above 1024, so a larger limit
        changes nothing. */
     const __m256i above = _mm256_set1_epi64x((long long)(limit < 2048 ? limit + 1 : 2048));
-    const __m256i low = _mm256_cmpgt_epi64(above, sum.low);
-    const __m256i high = _mm256_cmpgt_epi64(above, sum.high);
+    __m256i low = _mm256_cmpgt_epi64(above, sum.low);
+    __m256i high = _mm256_cmpgt_epi64(above, sum.high);
+    if (least) {
+        const __m256i below = _mm256_set1_epi64x((long long)(least - 1));
+        low = _mm256_and_si256(low, _mm256_cmpgt_epi64(sum.low, below));
+        high = _mm256_and_si256(high, _mm256_cmpgt_epi64(sum.high, below));
+    }
     return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(low)) |
            (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(high)) << 4;
 }
 
 #define GROUP(p) avx2_group(p, words, q)
-#define NEAR(r) avx2_near(r, limit)
+#define NEAR(r) avx2_near(r, least, limit)
 #define STORE(r)                                          \
     _mm256_storeu_si256((__m256i *)distances, (r).low);   \
     _mm256_storeu_si256((__m256i *)(distances + 4), (r).high)
@@ -61,7 +66,9 @@ BY_WORDS(avx2_hamming, AVX2, avx2_inner, uint64_t)
 /* ---- AVX-512BW: as with AVX2, with all eight codes in one register */
 
 #define AVX512BW __attribute__((target("avx512f,avx512bw")))
-#define NEAR(r) (unsigned)_mm512_cmple_epu64_mask(r, _mm512_set1_epi64((long long)limit))
+#define NEAR(r)                                                                                \
+    (unsigned)_mm512_cmple_epu64_mask(_mm512_sub_epi64(r, _mm512_set1_epi64((long long)least)), \
+                                      _mm512_set1_epi64((long long)(limit - least)))
 #define STORE(r) _mm512_storeu_si512(distances, r)
 
 AVX512BW INLINE __m512i avx512bw_group(const uint64_t *p, size_t words, const uint64_t *q) {

@@ -51,9 +51,12 @@ static int probe(half_t *h) {
 }
 
 /* Read the buckets of the next step. A code that the other half has already read is not offered
-   again: those are the codes within `other_reach` in the other half. */
+   again: those are the codes within `other_reach` in the other half. Nor are codes that are
+   nearer than the floor. */
 static void take_step(half_t *h, int other_reach, const search_t *a, nearest_t *nearest) {
-    const uint64_t here = (uint64_t)++h->reach;
+    const uint64_t here = (uint64_t)++h->reach, unread = (uint64_t)(other_reach + 1);
+    const uint64_t from = nearest->floor >> 32;
+    const uint64_t least = from > here + unread ? from - here : unread;
     uint64_t distances[LANES];
     uint8_t hits = 0;
     h->is_probed = 0;
@@ -63,17 +66,16 @@ static void take_step(half_t *h, int other_reach, const search_t *a, nearest_t *
         const size_t groups = (n + LANES - 1) / LANES;
         for (size_t g = 0; g < groups && nearest->bound; g++) {
             const uint64_t limit = (nearest->bound - 1) >> 32;
-            if (limit < here) break;
-            g = path.hamming(h->rest + start, g, groups, 1, &h->other, limit - here, NULL,
-                             distances, &hits);
+            if (limit < here + least) break;
+            g = path.hamming(h->rest + start, g, groups, 1, &h->other, least, limit - here,
+                             NULL, distances, &hits);
             if (g >= groups) break;
             for (unsigned mask = hits; mask; mask &= mask - 1) {
                 const unsigned lane = (unsigned)__builtin_ctz(mask);
                 if (LANES * g + lane >= n) break;
                 const int32_t place = h->table->places[start + LANES * g + lane];
                 const uint64_t key = KEY(here + distances[lane], place);
-                if ((int64_t)distances[lane] > other_reach && key < nearest->bound &&
-                    is_allowed(a->allowed, place))
+                if (key < nearest->bound && is_allowed(a->allowed, place))
                     nearest_push(nearest, key);
             }
         }
@@ -127,7 +129,7 @@ double search_halves(const table_t tables[2], const uint64_t *const rest[2], con
         two.own = one.other = a->queries[2 * i + 1];
         one.reach = two.reach = -1;
         one.is_probed = two.is_probed = 0;
-        nearest_begin(&nearest, memory, a->k, a->radius);
+        nearest_begin(&nearest, memory, a->k, a->radius, a->floor);
         const int status = search_by_lookups(&one, &two, a, scan, &nearest, &work);
         if (status > 0) {
             write_results(&nearest, a, i);

@@ -36,15 +36,16 @@ typedef struct {
     uint64_t *spare; /* as long as `keys`; used only if k is large */
     size_t n, k;
     uint64_t bound; /* a key that is not below it is not among the k smallest */
+    uint64_t floor; /* a key below it is not collected */
 } nearest_t;
 
 #define KEY(distance, place) ((uint64_t)(distance) << 32 | (uint32_t)(place))
 
 /* Return how many numbers of memory nearest_begin needs. */
 size_t nearest_size(size_t k);
-/* Begin to collect keys with a distance of at most `limit`. */
-void nearest_begin(nearest_t *t, uint64_t *memory, size_t k, uint64_t limit);
-/* Add a key that is below the bound. */
+/* Begin to collect keys from `floor` on with a distance of at most `limit`. */
+void nearest_begin(nearest_t *t, uint64_t *memory, size_t k, uint64_t limit, uint64_t floor);
+/* Add a key that is below the bound, unless it is below the floor. */
 void nearest_push(nearest_t *t, uint64_t key);
 /* Lower `bound` as far as the keys allow; return whether there are k of them. */
 int nearest_tighten(nearest_t *t);
@@ -70,13 +71,14 @@ INLINE unsigned ones(uint64_t x) {
     return (unsigned)(x * 0x0101010101010101u >> 56);
 }
 
-/* Return the first group from g on and before end that has a code within the limit, or end if
-   there is none. Write its eight distances and a mask of the codes within the limit. A code
-   whose bit in `allowed` is 0 is passed over; `allowed` may be NULL. The type of `query`
-   depends on the function: uint64_t[words] for Hamming distances, weights_t for weighted ones. */
+/* Return the first group from g on and before end that has a code at a distance from `least` to
+   `limit`, or end if there is none. Write its eight distances and a mask of those codes. `least`
+   must not exceed `limit`. A code whose bit in `allowed` is 0 is passed over; `allowed` may be
+   NULL. The type of `query` depends on the function: uint64_t[words] for Hamming distances,
+   weights_t for weighted ones. */
 typedef size_t (*near_fn)(const uint64_t *groups, size_t g, size_t end, size_t words,
-                          const void *query, uint64_t limit, const uint8_t *allowed,
-                          uint64_t distances[LANES], uint8_t *hits);
+                          const void *query, uint64_t least, uint64_t limit,
+                          const uint8_t *allowed, uint64_t distances[LANES], uint8_t *hits);
 
 /* The functions for one instruction set. */
 typedef struct {
@@ -150,11 +152,21 @@ static inline int is_allowed(const uint8_t *allowed, int32_t place) {
     return allowed == NULL || (allowed[place >> 3] >> (place & 7) & 1);
 }
 
-/* Offer the places of one code. They ascend, so none after the first refused one can be among
-   the k nearest. */
+/* Offer the places of one code. They ascend, so those below the floor come first, and none after
+   the first refused one can be among the k nearest. */
 static inline void offer_code(const table_t *t, size_t code, uint64_t distance,
                               const uint8_t *allowed, nearest_t *nearest) {
-    for (uint32_t i = t->starts[code]; i < t->starts[code + 1]; i++) {
+    const uint32_t end = t->starts[code + 1];
+    uint32_t i = t->starts[code];
+    if (KEY(distance, 0) < nearest->floor)
+        for (uint32_t high = end; i < high;) {
+            const uint32_t middle = i + (high - i) / 2;
+            if (KEY(distance, t->places[middle]) < nearest->floor)
+                i = middle + 1;
+            else
+                high = middle;
+        }
+    for (; i < end; i++) {
         const uint64_t key = KEY(distance, t->places[i]);
         if (key >= nearest->bound) return;
         if (is_allowed(allowed, t->places[i])) nearest_push(nearest, key);
@@ -181,6 +193,7 @@ typedef struct {
     const uint64_t *queries; /* uint64[n_queries, words] */
     size_t n_queries, k;
     uint64_t radius;         /* results lie at most this far away */
+    uint64_t floor;          /* the keys of results are not below it */
     const uint8_t *allowed;  /* a bit for each place, or NULL */
     const int64_t *rows;     /* the row of each place */
     int64_t *out_rows;       /* int64[n_queries, k] */

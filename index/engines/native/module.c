@@ -4,7 +4,9 @@
    Every size is checked before a buffer is read. What a table contains is trusted: it must come
    from group() and index(). The interpreter lock is released during the computation. The
    searches write rows and distances, int64[n_queries, k], in the order (distance, place), and
-   the number of results, int64[n_queries]; they return their cost (scan_cost). */
+   the number of results, int64[n_queries]; they return their cost (scan_cost). A floor, which
+   may be left out, is a distance and a place: results nearer than the distance, or as near at an
+   earlier place, are skipped. */
 #include "arguments.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -24,11 +26,12 @@
     statement;                   \
     Py_END_ALLOW_THREADS
 
-/* scan(*source, *search): search all codes. */
+/* scan(*source, *search, *floor): search all codes. */
 FUNCTION(scan) {
-    args_t a = begin_args(items, n_items, 3 + SEARCH_ITEMS);
+    args_t a = begin_search(items, n_items, 3 + SEARCH_ITEMS);
     source_t source = take_source(&a);
-    const search_t search = take_search(&a, source.n, source.words);
+    search_t search = take_search(&a, source.n, source.words);
+    take_floor(&a, &search);
     double work;
     RETURN_IF_BAD(a)
     source.allowed = search.allowed;
@@ -36,13 +39,14 @@ FUNCTION(scan) {
     return finish_search(&a, work);
 }
 
-/* scan_weighted(*source, *search, weights): search all codes by weighted distance. */
+/* scan_weighted(*source, *search, weights, *floor): search all codes by weighted distance. */
 FUNCTION(scan_weighted) {
-    args_t a = begin_args(items, n_items, 4 + SEARCH_ITEMS);
+    args_t a = begin_search(items, n_items, 4 + SEARCH_ITEMS);
     source_t source = take_source(&a);
-    const search_t search = take_search(&a, source.n, 0);
+    search_t search = take_search(&a, source.n, 0);
     const int64_t *weights =
         take_input(&a, search.n_queries * source.words * 64, sizeof *weights);
+    take_floor(&a, &search);
     double work;
     RETURN_IF_BAD(a)
     source.allowed = search.allowed;
@@ -50,34 +54,36 @@ FUNCTION(scan_weighted) {
     return finish_search(&a, work);
 }
 
-/* lookup(*table, *search): search codes of at most 64 bits. */
+/* lookup(*table, *search, *floor): search codes of at most 64 bits. */
 FUNCTION(lookup) {
-    args_t a = begin_args(items, n_items, TABLE_ITEMS + SEARCH_ITEMS);
+    args_t a = begin_search(items, n_items, TABLE_ITEMS + SEARCH_ITEMS);
     const table_t table = take_table(&a);
-    const search_t search = take_search(&a, table.n_places, 1);
+    search_t search = take_search(&a, table.n_places, 1);
+    take_floor(&a, &search);
     double work;
     RETURN_IF_BAD(a)
     WITHOUT_LOCK(work = search_table(&table, &search))
     return finish_search(&a, work);
 }
 
-/* lookup_weighted(*table, *search, weights): search codes of at most 64 bits by weighted
-   distance. */
+/* lookup_weighted(*table, *search, weights, *floor): search codes of at most 64 bits by
+   weighted distance. */
 FUNCTION(lookup_weighted) {
-    args_t a = begin_args(items, n_items, 1 + TABLE_ITEMS + SEARCH_ITEMS);
+    args_t a = begin_search(items, n_items, 1 + TABLE_ITEMS + SEARCH_ITEMS);
     const table_t table = take_table(&a);
-    const search_t search = take_search(&a, table.n_places, 0);
+    search_t search = take_search(&a, table.n_places, 0);
     const int64_t *weights = take_input(&a, search.n_queries * 64, sizeof *weights);
+    take_floor(&a, &search);
     double work;
     RETURN_IF_BAD(a)
     WITHOUT_LOCK(work = search_table_weighted(&table, &search, weights))
     return finish_search(&a, work);
 }
 
-/* halves(*source, *first_table, first_rest, *second_table, second_rest, *search): search codes
-   of two words. */
+/* halves(*source, *first_table, first_rest, *second_table, second_rest, *search, *floor): search
+   codes of two words. */
 FUNCTION(halves) {
-    args_t a = begin_args(items, n_items, 3 + 2 * (TABLE_ITEMS + 1) + SEARCH_ITEMS);
+    args_t a = begin_search(items, n_items, 3 + 2 * (TABLE_ITEMS + 1) + SEARCH_ITEMS);
     source_t source = take_source(&a);
     table_t tables[2];
     const uint64_t *rest[2];
@@ -89,7 +95,8 @@ FUNCTION(halves) {
         if (tables[i].n_places != source.n)
             reject(&a, "has another number of codes than the first");
     }
-    const search_t search = take_search(&a, source.n, 2);
+    search_t search = take_search(&a, source.n, 2);
+    take_floor(&a, &search);
     double work;
     RETURN_IF_BAD(a)
     source.allowed = search.allowed;

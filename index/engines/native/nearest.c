@@ -16,12 +16,13 @@
 
 size_t nearest_size(size_t k) { return k <= MAX_HEAP ? k : 4 * k; }
 
-void nearest_begin(nearest_t *t, uint64_t *memory, size_t k, uint64_t limit) {
+void nearest_begin(nearest_t *t, uint64_t *memory, size_t k, uint64_t limit, uint64_t floor) {
     t->keys = memory;
     t->spare = memory + 2 * k;
     t->n = 0;
     t->k = k;
     t->bound = KEY(limit + 1, 0);
+    t->floor = floor;
 }
 
 static void sift_down(uint64_t *heap, size_t n, uint64_t key) {
@@ -36,6 +37,7 @@ static void sift_down(uint64_t *heap, size_t n, uint64_t key) {
 }
 
 void nearest_push(nearest_t *t, uint64_t key) {
+    if (key < t->floor) return;
     if (t->k > MAX_HEAP) {
         t->keys[t->n++] = key;
         if (t->n == 2 * t->k) nearest_tighten(t);

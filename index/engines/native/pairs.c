@@ -22,7 +22,7 @@ size_t find_pairs(const pairs_t *p, size_t *next_i, size_t *next_j, size_t room,
         for (size_t g = 0; g < groups; g++) {
             uint64_t near[LANES];
             uint8_t hits = 0;
-            g = path.hamming(others, g, groups, 1, p->words + i, p->radius, 0, near, &hits);
+            g = path.hamming(others, g, groups, 1, p->words + i, 0, p->radius, NULL, near, &hits);
             if (g >= groups) break;
             if (room - found < LANES) {
                 *next_j += LANES * g;

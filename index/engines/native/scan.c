@@ -21,19 +21,20 @@ double scan_cost(size_t n_words, size_t n_queries) {
     return (double)n_words * (n_queries < MANY_QUERIES ? 1 : SHARE_IN_BATCH);
 }
 
-void scan_groups(const source_t *s, near_fn near, const void *query, size_t g, size_t end,
-                 nearest_t *nearest) {
+/* Offer the codes of some groups at a distance of at least `least`. */
+static void scan_from(const source_t *s, near_fn near, const void *query, uint64_t least, size_t g,
+                      size_t end, nearest_t *nearest) {
     uint64_t distances[LANES];
     uint8_t hits = 0;
     for (; nearest->bound; g++) {
         /* Places ascend with the codes, so a later code must be strictly nearer than the bound.
            The places of distinct codes do not ascend, so there an equal distance may still be
            among the k nearest. */
-        const uint64_t least = (nearest->bound - (s->runs != NULL)) >> 32;
-        if (s->runs == NULL && !least) return;
-        const uint64_t limit = s->runs != NULL ? least : least - 1;
-        g = near(s->groups, g, end, s->words, query, limit, s->runs != NULL ? NULL : s->allowed,
-                 distances, &hits);
+        const uint64_t beyond =
+            s->runs != NULL ? ((nearest->bound - 1) >> 32) + 1 : nearest->bound >> 32;
+        if (beyond <= least) return;
+        g = near(s->groups, g, end, s->words, query, least, beyond - 1,
+                 s->runs != NULL ? NULL : s->allowed, distances, &hits);
         if (g >= end) return;
         for (unsigned mask = hits; mask; mask &= mask - 1) {
             const unsigned lane = (unsigned)__builtin_ctz(mask);
@@ -45,6 +46,20 @@ void scan_groups(const source_t *s, near_fn near, const void *query, size_t g, s
                 offer_code(s->runs, place, distances[lane], s->allowed, nearest);
         }
     }
+}
+
+void scan_groups(const source_t *s, near_fn near, const void *query, size_t g, size_t end,
+                 nearest_t *nearest) {
+    const uint64_t least = nearest->floor >> 32;
+    if (s->runs == NULL) {
+        /* Codes before the place of the floor are below it if they have its distance. */
+        const size_t first = (uint32_t)nearest->floor / LANES, stop = first < end ? first : end;
+        if (g < stop) {
+            scan_from(s, near, query, least + 1, g, stop, nearest);
+            g = stop;
+        }
+    }
+    if (g < end) scan_from(s, near, query, least, g, end, nearest);
 }
 
 void write_results(nearest_t *nearest, const search_t *a, size_t query) {
@@ -73,7 +88,7 @@ int scan_queries(const source_t *s, const search_t *a, const size_t *which, cons
     for (size_t start = 0; start < n; start += batch_size) {
         const size_t n_batch = n - start < batch_size ? n - start : batch_size;
         for (size_t i = 0; i < n_batch; i++)
-            nearest_begin(nearest + i, memory + i * size, a->k, limits[start + i]);
+            nearest_begin(nearest + i, memory + i * size, a->k, limits[start + i], a->floor);
         for (size_t g = 0; g < groups; g += step) {
             const size_t end = groups - g < step ? groups : g + step;
             for (size_t i = 0; i < n_batch; i++)
@@ -103,7 +118,7 @@ double search_scan_weighted(const source_t *s, const search_t *a, const int64_t 
     for (size_t i = 0; is_ok && i < a->n_queries; i++) {
         nearest_t nearest;
         fill_weights(table, weights + i * s->words * 64, s->words);
-        nearest_begin(&nearest, memory, a->k, a->radius);
+        nearest_begin(&nearest, memory, a->k, a->radius, a->floor);
         scan_groups(s, path.weighted, table, 0, (s->n + LANES - 1) / LANES, &nearest);
         write_results(&nearest, a, i);
     }

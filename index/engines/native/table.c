@@ -127,7 +127,7 @@ int table_shell(const table_t *t, uint64_t key, unsigned r, list_t *codes) {
 static int search_by_lookups(const table_t *t, const search_t *a, uint64_t key, list_t *list,
                              nearest_t *nearest, double *work) {
     const double scan = scan_cost(t->n_keys, a->n_queries);
-    for (unsigned r = 0; r <= t->bits && r <= a->radius; r++) {
+    for (unsigned r = (unsigned)(a->floor >> 32); r <= t->bits && r <= a->radius; r++) {
         const double cost = WORDS_PER_LOOKUP * shell_size(t->bits, r);
         if (r && cost > scan) return 0;
         *work += cost;
@@ -151,7 +151,7 @@ double search_table(const table_t *t, const search_t *a) {
     int is_ok = which != NULL && limits != NULL && memory != NULL;
     for (size_t i = 0; is_ok && i < a->n_queries; i++) {
         nearest_t nearest;
-        nearest_begin(&nearest, memory, a->k, a->radius);
+        nearest_begin(&nearest, memory, a->k, a->radius, a->floor);
         const int status = search_by_lookups(t, a, a->queries[i], &list, &nearest, &work);
         if (status > 0) {
             write_results(&nearest, a, i);

@@ -64,6 +64,7 @@ static int by_cost(const void *a, const void *b) {
 
 static void offer(const table_t *t, uint64_t key, int64_t cost, const search_t *a,
                   nearest_t *nearest) {
+    if ((uint64_t)cost < nearest->floor >> 32) return;
     const int64_t code = table_find(t, key);
     if (code >= 0) offer_code(t, (size_t)code, (uint64_t)cost, a->allowed, nearest);
 }
@@ -110,9 +111,9 @@ double search_table_weighted(const table_t *t, const search_t *a, const int64_t 
     for (size_t i = 0; is_ok && i < a->n_queries; i++) {
         const int64_t *own = weights + 64 * i;
         nearest_t nearest;
-        nearest_begin(&nearest, memory, a->k, a->radius);
+        nearest_begin(&nearest, memory, a->k, a->radius, a->floor);
         if (!search_by_lookups(t, a, own, queue, &nearest, &work)) {
-            nearest_begin(&nearest, memory, a->k, a->radius);
+            nearest_begin(&nearest, memory, a->k, a->radius, a->floor);
             fill_weights(table, own, 1);
             scan_groups(&source, path.weighted, table, 0, (t->n_keys + LANES - 1) / LANES,
                         &nearest);

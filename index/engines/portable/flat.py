@@ -15,9 +15,16 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from encoder.codes import Codes, pack_bits
-from index.engines.portable.weighted import nearest_places, weighted_distances, within_distance
+from encoder.codes import Codes, hamming_distance, pack_bits
+from index.engines.portable.weighted import (
+    nearest_places,
+    rows_after,
+    weighted_distances,
+    within_distance,
+)
 from index.engines.protocol import (
+    FARTHEST,
+    After,
     Neighbours,
     Rows,
     Weights,
@@ -74,7 +81,7 @@ class FlatIndex:
 
     def live_codes(self) -> tuple[Codes, Rows]:
         """Return the codes that a search can find and their rows, in ascending order of rows."""
-        codes = held_codes(self._scan)[:, : self.n_bits // 8]
+        codes = self._held()
         if self._live is None:
             return codes.copy(), self._rows
         return codes[self._live], self._rows[self._live]
@@ -95,7 +102,7 @@ class FlatIndex:
 
     def codes_of(self, rows: Rows) -> Codes:
         """Return the codes of `rows`, all of which must exist, in that order."""
-        codes: Codes = held_codes(self._scan)[places_of(self._rows, rows), : self.n_bits // 8]
+        codes: Codes = self._held()[places_of(self._rows, rows)]
         return codes
 
     def counted_codes(self) -> tuple[Codes, npt.NDArray[np.int64]]:
@@ -104,12 +111,23 @@ class FlatIndex:
         return codes, np.ones(len(codes), dtype=np.int64)
 
     def search(
-        self, queries: Codes, k: int, radius: int | None = None, among: Rows | None = None
+        self,
+        queries: Codes,
+        k: int,
+        radius: int | None = None,
+        among: Rows | None = None,
+        after: After | None = None,
     ) -> list[Neighbours]:
         """See :meth:`index.engines.protocol.CodeIndex.search`."""
         check_search(self, queries, k, radius, among)
         if among is not None:
-            return self._only(among).search(queries, k, radius)
+            return self._only(among).search(queries, k, radius, None, after)
+        if after is not None:
+            limit = FARTHEST if radius is None else radius
+            every = (hamming_distance(self._held(), query) for query in queries)
+            return [
+                rows_after(self._rows, one, k, after, live=self._live, limit=limit) for one in every
+            ]
         k = min(k, self._n_live)
         if not k or not len(queries):
             nothing = np.empty(0, dtype=np.int64)
@@ -141,12 +159,15 @@ class FlatIndex:
         return [found[number] for number in range(len(queries))]
 
     def search_weighted(
-        self, weights: Weights, k: int, among: Rows | None = None
+        self, weights: Weights, k: int, among: Rows | None = None, after: After | None = None
     ) -> list[Neighbours]:
         """See :meth:`index.engines.protocol.CodeIndex.search_weighted`."""
         check_weights(self, weights, k, among)
         if among is not None:
-            return self._only(among).search_weighted(weights, k)
+            return self._only(among).search_weighted(weights, k, None, after)
+        if after is not None:
+            every = (weighted_distances(self._held(), one) for one in weights)
+            return [rows_after(self._rows, one, k, after, live=self._live) for one in every]
         return [self._search_one_weighted(one, k) for one in weights]
 
     def _search_one_weighted(self, weights: npt.NDArray[np.int64], k: int) -> Neighbours:
@@ -155,13 +176,16 @@ class FlatIndex:
             # The k-th smallest weighted distance among these bounds that among all rows.
             (near,) = self.search(pack_bits(weights[None] > 0), MANY * k)
             limit = int(np.partition(weighted_distances(self.codes_of(near.rows), weights), k)[k])
-        codes = held_codes(self._scan)[:, : self.n_bits // 8]
-        places, distances = within_distance(codes, weights, limit)
+        places, distances = within_distance(self._held(), weights, limit)
         if self._live is not None:
             live = self._live[places]
             places, distances = places[live], distances[live]
         nearest = nearest_places(places, distances, k)
         return Neighbours(self._rows[nearest.rows], nearest.distances)
+
+    def _held(self) -> Codes:
+        """Return the codes of all rows, without a copy."""
+        return held_codes(self._scan)[:, : self.n_bits // 8]
 
     def _only(self, among: Rows) -> FlatIndex:
         """Return an index of the rows `among` that a search can find."""
@@ -169,8 +193,7 @@ class FlatIndex:
         if self._live is not None:
             places = places[self._live[places]]
         if len(places) * FEW < len(self._rows):
-            codes = held_codes(self._scan)[places, : self.n_bits // 8]
-            return FlatIndex(codes, self._rows[places])
+            return FlatIndex(self._held()[places], self._rows[places])
         live = np.zeros(len(self._rows), dtype=np.bool_)
         live[places] = True
         return self._with_live(live)

@@ -16,11 +16,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from encoder.codes import Codes, pack_bits
+from encoder.codes import Codes, hamming_distance, pack_bits
 from foundation.arrays import sorted_distinct
 from index.engines.portable.flat import FEW, FlatIndex, pad
-from index.engines.portable.weighted import weighted_distances, within_distance
+from index.engines.portable.weighted import rows_after, weighted_distances, within_distance
 from index.engines.protocol import (
+    FARTHEST,
+    After,
     Neighbours,
     Rows,
     Weights,
@@ -127,13 +129,21 @@ class PostingIndex(ABC):
         return self._codes_of(live), self._live_counts[live]
 
     def search(
-        self, queries: Codes, k: int, radius: int | None = None, among: Rows | None = None
+        self,
+        queries: Codes,
+        k: int,
+        radius: int | None = None,
+        among: Rows | None = None,
+        after: After | None = None,
     ) -> list[Neighbours]:
         """See :meth:`index.engines.protocol.CodeIndex.search`."""
         check_search(self, queries, k, radius, among)
         if among is not None:
-            return self._only(among).search(queries, k, radius)
+            return self._only(among).search(queries, k, radius, None, after)
         radius = self.n_bits if radius is None else min(radius, self.n_bits)
+        if after is not None:
+            every = (hamming_distance(self._distinct_codes(), query) for query in queries)
+            return [self._rows_after(one, k, after, radius) for one in every]
         k = min(k, len(self))
         if k == 0:
             nothing = np.empty(0, dtype=np.int64)
@@ -152,12 +162,15 @@ class PostingIndex(ABC):
         return [results[number] for number in same]
 
     def search_weighted(
-        self, weights: Weights, k: int, among: Rows | None = None
+        self, weights: Weights, k: int, among: Rows | None = None, after: After | None = None
     ) -> list[Neighbours]:
         """See :meth:`index.engines.protocol.CodeIndex.search_weighted`."""
         check_weights(self, weights, k, among)
         if among is not None:
-            return self._only(among).search_weighted(weights, k)
+            return self._only(among).search_weighted(weights, k, None, after)
+        if after is not None:
+            every = (weighted_distances(self._distinct_codes(), one) for one in weights)
+            return [self._rows_after(one, k, after) for one in every]
         k = min(k, len(self))
         if k == 0:
             nothing = np.empty(0, dtype=np.int64)
@@ -175,6 +188,13 @@ class PostingIndex(ABC):
         near = np.flatnonzero(distances <= self._limit(codes, distances, k))
         owners = np.zeros(len(near), dtype=np.int64)
         return Candidates(owners, codes[near], distances[near].astype(np.int64))
+
+    def _rows_after(
+        self, distances: npt.NDArray[Any], k: int, after: After, limit: int = FARTHEST
+    ) -> Neighbours:
+        """See :func:`index.engines.portable.weighted.rows_after`; distances are of the codes."""
+        of_rows = distances[self._postings.code_of]
+        return rows_after(self._rows, of_rows, k, after, live=self._live, limit=limit)
 
     def _limit(self, codes: Integers, distances: npt.NDArray[np.int32], k: int) -> int:
         """Return the distance of the k-th row of some codes, which have at least k rows."""

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes, unpack_codes
-from index.engines.protocol import Neighbours
+from index.engines.protocol import FARTHEST, After, Neighbours, Rows
 
 Distances = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.int64]
@@ -149,3 +149,27 @@ def nearest_places(places: Numbers, distances: Distances, k: int) -> Neighbours:
         places, distances = places[near], distances[near]
     order = np.argsort(distances, kind="stable")[:k]
     return Neighbours(places[order], distances[order].astype(np.int64))
+
+
+def rows_after(
+    rows: Rows,
+    distances: npt.NDArray[Any],
+    k: int,
+    after: After,
+    *,
+    live: npt.NDArray[np.bool_] | None,
+    limit: int = FARTHEST,
+) -> Neighbours:
+    """Return the `k` nearest rows that come after a place in the order (distance, row).
+
+    Of the ascending `rows`, only those marked in `live` and within `limit` are found.
+    """
+    later = distances > after.distance
+    first = int(np.searchsorted(rows, after.row, side="right"))
+    later[first:] |= distances[first:] == after.distance
+    later &= distances <= limit
+    if live is not None:
+        later &= live
+    places = np.flatnonzero(later)
+    nearest = nearest_places(places, distances[places], k)
+    return Neighbours(rows[nearest.rows], nearest.distances)

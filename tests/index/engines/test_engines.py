@@ -14,7 +14,7 @@ from encoder.codes import Codes
 from index.engines.brute_force import BruteForceIndex
 from index.engines.choice import MAKERS, Engine, build
 from index.engines.portable import distinct, pruned
-from index.engines.protocol import Rows
+from index.engines.protocol import After, Rows
 from tests.index.engines.conftest import WITHOUT
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
 
@@ -62,6 +62,7 @@ def make(name: str, codes: Codes, rows: Rows) -> Engine:
     spread=st.sampled_from([0.0, 0.01, 0.05, 0.5]),
     dead=st.sampled_from([0.0, 0.1, 0.9, 1.0]),
     allowed=st.none() | st.sampled_from([0.0, 0.05, 0.5, 1.0]),
+    nearer=st.none() | st.floats(0, 1),
 )
 def test_it_finds_what_the_oracle_finds(
     *,
@@ -75,6 +76,7 @@ def test_it_finds_what_the_oracle_finds(
     spread: float,
     dead: float,
     allowed: float | None,
+    nearer: float | None,
 ) -> None:
     rng = np.random.default_rng(seed)
     sizes = {"none": 0, "one": 1, "k - 1": k - 1, "k": k, "k + 1": k + 1, "100": 100, "1000": 1000}
@@ -91,6 +93,13 @@ def test_it_finds_what_the_oracle_finds(
     assert_same(index.search(queries, k, radius, among), expected)
     assert_same(index.search(queries[:1], k, radius, among), expected[:1])
     assert (len(index), index.n_dead, index.n_bits) == (len(oracle), gone.sum(), n_bits)
+    if nearer is not None:
+        # The place of a hit, or one between two hits.
+        whole = oracle.search(queries[:1], n + 1)[0].distances
+        distance = int(whole[int(nearer * (len(whole) - 1))]) if len(whole) else 3
+        after = After(distance, int(rng.integers(-1, 3 * n + 3)))
+        expected = oracle.search(queries, k, radius, among, after)
+        assert_same(index.search(queries, k, radius, among, after), expected)
 
 
 def agree(name: str, codes: Codes, queries: Codes, k: int, rng: np.random.Generator) -> None:

@@ -1,26 +1,32 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from encoder.codes import Codes
 from foundation.errors import InputError
 from index.backend import MAX_K
 from index.collection import Collection
 from index.data_folder import DataFolder
+from index.engines.protocol import Neighbours
+from index.engines.segments import Generation
 from index.filter_parser import parse_filter
 from index.records import Query
-from index.search.cursors import Position, read_cursor, write_cursor
+from index.search.cursors import MAX_PASSED, Position, read_cursor, write_cursor
 from index.search.search_options import MAX_OFFSET
 from tests.support.codes import random_hex
 from tests.support.collections import code_collection, code_documents
 
 NUMBERS = st.integers(0, 2**63 - 1)
+PASSED = st.integers(0, MAX_PASSED)
 SCORES = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False)
 AT = Query(code="0000")
 
@@ -35,7 +41,7 @@ def collection(tmp_path: Path) -> Iterator[Collection]:
 STATISTICS = st.lists(st.floats(allow_nan=False), max_size=5).map(tuple)
 
 
-@given(st.builds(Position, SCORES, NUMBERS, NUMBERS, NUMBERS, STATISTICS), st.text())
+@given(st.builds(Position, SCORES, NUMBERS, NUMBERS, PASSED, STATISTICS), st.text())
 def test_a_cursor_comes_back(position: Position, word: str) -> None:
     assert read_cursor(write_cursor(position, word, None), word, None) == position
 
@@ -68,6 +74,53 @@ def test_pages_put_together_are_the_whole_order(collection: Collection) -> None:
     by_offset = [collection.search([AT], 9, offset=start).hits[0] for start in range(0, 207, 9)]
     assert [hit.id for hits in by_offset for hit in hits] == whole
     assert collection.search([AT], 9, offset=200).hits == [[]]
+
+
+@pytest.mark.parametrize("restricted", ["no", "by radius", "by a filter", "by deletions"])
+def test_a_page_far_down_asks_for_no_more_hits_than_the_first(
+    collection: Collection, restricted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    radius = 9 if restricted == "by radius" else None
+    filter_ = parse_filter({"field": "at", "gte": 60}) if restricted == "by a filter" else None
+    if restricted == "by deletions":
+        collection.delete([f"d{i}" for i in range(0, 200, 3)])
+    whole = [hit.id for hit in collection.search([AT], 300, radius, filter=filter_).hits[0]]
+    asked: list[int] = []
+    search = Generation.search
+
+    def recorded(self: Generation, queries: Codes, k: int, *others: Any) -> list[Neighbours]:
+        asked.append(k)
+        return search(self, queries, k, *others)
+
+    monkeypatch.setattr(Generation, "search", recorded)
+    result = collection.search([AT], 7, radius, filter=filter_)
+    paged = [hit.id for hit in result.hits[0]]
+    while result.next_cursors[0] is not None:
+        (cursor,) = result.next_cursors
+        result = collection.search([AT], 7, radius, filter=filter_, cursor=cursor)
+        paged += [hit.id for hit in result.hits[0]]
+    assert paged == whole
+    assert len(paged) > 60
+    assert set(asked) == {8}
+
+
+@pytest.mark.parametrize("score", [math.inf, -math.inf, 1e300, -1e300, 2.5, -0.5])
+def test_a_cursor_that_someone_made_up_finds_some_page_or_none(
+    collection: Collection, score: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = {hit.id for hit in collection.search([AT], 300).hits[0]}
+    for row in (-(2**63), 0, 2**63 - 1):
+        position = Position(score, row, 200, MAX_PASSED)
+        monkeypatch.setattr("index.search.search_steps.read_cursor", lambda *_, at=position: at)
+        result = collection.search([AT], 7, cursor="made up")
+        assert {hit.id for hit in result.hits[0]} <= whole
+
+
+@pytest.mark.parametrize(("score", "passed"), [(math.nan, 10), (-3, -1), (-3, 2**63 - 1)])
+def test_a_cursor_with_impossible_numbers_is_refused(score: float, passed: int) -> None:
+    cursor = write_cursor(Position(score, 17, 200, passed), "search")
+    with pytest.raises(InputError, match=r"cursor: is .* must be the next_cursor of a page"):
+        read_cursor(cursor, "search")
 
 
 def test_thousands_of_documents_added_before_the_page_do_not_disturb_it(

@@ -25,7 +25,7 @@ from index.engines.compiled.compiled_index import CompiledIndex
 from index.engines.compiled.halves import HalvesIndex
 from index.engines.compiled.lookup import LookupIndex
 from index.engines.compiled.scan import ScanIndex
-from index.engines.protocol import MAX_WEIGHT
+from index.engines.protocol import MAX_WEIGHT, After, Neighbours
 from tests.index.engines.conftest import PATHS
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
 
@@ -50,6 +50,11 @@ def engines(n_bits: int) -> list[type[CompiledIndex]]:
     return fitting + [HalvesIndex] * (16 <= n_bits <= 128)
 
 
+def distance_of_some_hit(rng: np.random.Generator, found: list[Neighbours]) -> int:
+    """Return a distance at which a page may end."""
+    return int(rng.choice(np.concatenate([[0, 3], *(one.distances for one in found)])))
+
+
 def check(rng: np.random.Generator, *, n: int, n_bits: int, k: int, flips: float) -> None:
     """Hold every engine to the oracle: radius, tombstones, allowed rows, weights, batches."""
     codes = clustered_codes(rng, n + 12, n_bits, centres=4, flips=flips)
@@ -58,6 +63,7 @@ def check(rng: np.random.Generator, *, n: int, n_bits: int, k: int, flips: float
     among = np.flatnonzero(rng.random(3 * n + 3) < rng.choice([0, 0.02, 0.5, 1]))
     among.setflags(write=False)
     radius = int(rng.integers(0, n_bits + 1))
+    last_row = int(rng.integers(-1, 3 * n + 3))
     weights = rng.integers(-MAX_WEIGHT, MAX_WEIGHT + 1, (4, n_bits)) * (rng.random(n_bits) < 0.7)
     oracle = BruteForceIndex(codes[~gone], rows[~gone])
     for engine in engines(n_bits):
@@ -66,9 +72,15 @@ def check(rng: np.random.Generator, *, n: int, n_bits: int, k: int, flips: float
             expected = oracle.search(queries, k, limit, some)
             assert_same(index.search(queries, k, limit, some), expected)
             assert_same(index.search(queries[:1], k, limit, some), expected[:1])
+            after = After(distance_of_some_hit(rng, expected), last_row)
+            expected = oracle.search(queries, k, limit, some, after)
+            assert_same(index.search(queries, k, limit, some, after), expected)
         for some in (None, among):
             expected = oracle.search_weighted(weights, k, some)
             assert_same(index.search_weighted(weights, k, some), expected)
+            after = After(distance_of_some_hit(rng, expected), last_row)
+            expected = oracle.search_weighted(weights, k, some, after)
+            assert_same(index.search_weighted(weights, k, some, after), expected)
         assert np.array_equal(index.live_codes()[0], codes[~gone])
         held, counts = index.counted_codes()
         assert len(held) <= (counts > 0).sum()

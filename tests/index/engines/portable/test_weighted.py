@@ -13,7 +13,7 @@ from index.engines.brute_force import BruteForceIndex
 from index.engines.choice import MAKERS
 from index.engines.portable.probes import nearest_codes
 from index.engines.portable.weighted import MANY_CODES, weighted_distances, within_distance
-from index.engines.protocol import MAX_WEIGHT, CodeIndex, Weights
+from index.engines.protocol import MAX_WEIGHT, After, CodeIndex, Weights
 from index.engines.segments import Generation
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
 
@@ -64,6 +64,13 @@ def test_engines_find_what_the_oracle_finds(  # noqa: PLR0917 - what hypothesis 
     assert_same(index.search_weighted(weights, k), oracle.search_weighted(weights, k))
     some = np.unique(rng.choice(rows, n // 3)) if n else rows
     assert_same(index.search_weighted(weights, k, some), oracle.search_weighted(weights, k, some))
+    (first,) = oracle.search_weighted(weights[:1], 20)
+    after = After(
+        *(0, 0) if not len(first.rows) else (int(first.distances[-1]), int(first.rows[-1]))
+    )
+    for among in (None, some):
+        expected = oracle.search_weighted(weights, k, among, after)
+        assert_same(index.search_weighted(weights, k, among, after), expected)
 
 
 def test_weights_of_one_give_hamming_distances() -> None:
