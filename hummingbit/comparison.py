@@ -102,7 +102,7 @@ def verdict(figures: Mapping[str, Figures]) -> str:
     """Return sentences that say which ranking to use, and whether codes pay off on this corpus."""
     rankings = {name: one for name, one in figures.items() if one.reciprocal_rank is not None}
     best = max(rankings, key=lambda name: rankings[name].reciprocal_rank or 0.0)
-    sentences = [f"Words from a document find it best by {best}."]
+    sentences = [f"To find a document by some of its words, use {best}."]
     codes = max(
         rankings[n].reciprocal_rank or 0 for n in ("hamming", "asymmetric") if n in rankings
     )
@@ -125,10 +125,10 @@ def _label_sentences(figures: Mapping[str, Figures]) -> list[str]:
     best = max(labelled, key=lambda name: labelled[name])
     if labelled[best] + 0.01 >= classifier:
         return [
-            f"Documents of the same label are found best by {best}, no worse than by a classifier."
+            f"To find documents with the same label, use {best}: it does as well as a classifier."
         ]
     return [
         f"A classifier finds more documents of the same label ({classifier:.3f}) than {best} does"
-        f" ({labelled[best]:.3f}). If the label is all that matters, use one.",
+        f" ({labelled[best]:.3f}). If only the label matters, use a classifier.",
         "More labels or more bits may close the gap.",
     ]

@@ -114,7 +114,7 @@ def test_the_verdict_says_which_ranking_and_whether_a_classifier_does_better() -
         CLASSIFIER: Figures(0.9),
     }
     said = verdict(figures)
-    assert "Words from a document find it best by hybrid." in said
+    assert "To find a document by some of its words, use hybrid." in said
     assert "keep the texts stored" in said
     assert (
         "A classifier finds more documents of the same label (0.900) than asymmetric does" in said
