@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -15,6 +14,7 @@ import numpy as np
 
 from corpus.document import Document
 from encoder.codes import Codes, code_to_hex
+from evaluation.labelling.exchange import write_records
 from hummingbit.clients import responses
 from hummingbit.clients.labels.label_responses import JudgementPage, LabelPage
 from hummingbit.clients.responses import DocumentPage, Ranking
@@ -22,8 +22,6 @@ from hummingbit.clients.transport import ServiceError
 from index.annotations.annotation_records import (
     DocumentLabel,
     Judgement,
-    judgement_to_json,
-    label_to_json,
     parse_judgement,
     parse_label,
 )
@@ -119,8 +117,7 @@ def send_annotations(client: Client, name: str, export: Export) -> None:
         ServiceError: if the service refuses.
     """
     lines = [
-        *(json.dumps(label_to_json(label)) for label in export.labels),
-        *(json.dumps(judgement_to_json(judgement)) for judgement in export.judgements),
+        *write_records([*export.labels, *export.judgements]),
     ]
     for start in range(0, len(lines), RECORDS):
         content = "\n".join(lines[start : start + RECORDS]).encode()

@@ -39,7 +39,6 @@ from training.semi_supervised import train
 DATASETS = ("snippets", "20news-bydate", "ag-news")
 RANDOM = "random"
 SSB_VAE, CLASS_CODES, CLASSIFIER = "ssb-vae", "class-codes", "classifier"
-SEEDS = 5
 FEW_LABELS = 200
 SHARE = 0.1
 BUDGETS = ("200", "tenth")

@@ -17,7 +17,7 @@ def search_fields(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ready() -> Call[responses.Ready]:
-    """Check that every collection and encoder can be opened."""
+    """Check that every collection and encoder is open."""
     return Call("GET", "/readyz")
 
 
@@ -43,7 +43,7 @@ def create_collection(
     engine: str | None,
     indexed_fields: Sequence[str] | None,
 ) -> Call[responses.CollectionSummary]:
-    """Create a collection; one with the same settings may exist already."""
+    """Create a collection; one with the same settings may already exist."""
     fields = None if indexed_fields is None else [*indexed_fields]
     body = without_none(encoder=encoder, n_bits=n_bits, engine=engine, indexed_fields=fields)
     return Call("PUT", collection_path(name), body)

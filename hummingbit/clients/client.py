@@ -27,7 +27,12 @@ class Client(Operations, LabelOperations):
     share it.
 
     Every method raises :class:`hummingbit.ServiceError` if the service refuses the request, fails
-    or cannot be reached.
+    or cannot be reached. For a service at the default address with the encoder `words`::
+
+        with Client() as client:
+            client.create_collection("notes", encoder="words")
+            client.upsert("notes", [{"id": "a", "text": "the moon raises the tides"}])
+            hits = client.search("notes", "moon and tides", limit=5)["hits"]
     """
 
     def __init__(
@@ -52,7 +57,7 @@ class Client(Operations, LabelOperations):
         self._http.close()
 
     def ready(self) -> responses.Ready:
-        """Return the names of what is served; an error says what cannot be opened."""
+        """Check that every collection and encoder is open, and return their names."""
         return self._call(calls.ready())
 
     def collections(self) -> responses.Collections:
@@ -84,7 +89,7 @@ class Client(Operations, LabelOperations):
         return self._call(call)
 
     def update_collection(self, name: str, *, ranking: Ranking) -> responses.CollectionSummary:
-        """Set the ranking of searches that name none."""
+        """Set the default ranking of a collection."""
         return self._call(calls.update_collection(name, ranking))
 
     def delete_collection(self, name: str) -> None:
@@ -120,7 +125,7 @@ class Client(Operations, LabelOperations):
         """Upsert documents, each accepted or refused on its own; the response lists the refused.
 
         With `create_only`, documents with existing ids are refused. With `skip_unchanged`,
-        documents that are stored already with the same content are skipped. With
+        documents that are already stored with the same content are skipped. With
         `encoder_fingerprint`, the fingerprint of the encoder that made their codes, documents may
         have a code as well as a text or vector.
         """

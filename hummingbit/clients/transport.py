@@ -53,7 +53,7 @@ class ServiceError(RuntimeError):
 class Call(Generic[Answer]):
     """A request whose response is an `Answer`; `repeatable` if a second one has no further effect.
 
-    `body` is sent as JSON, `content` as it is; of `file`, the content is sent.
+    `body` is sent as JSON, `content` unchanged; of `file`, the content is sent.
     """
 
     method: str
@@ -125,7 +125,7 @@ def service_error(url: str, outcome: httpx.Response | Exception) -> ServiceError
 def is_done(call: Call[Any], response: httpx.Response, attempt: int) -> bool:
     """Return whether `response` is a success.
 
-    A repeated deletion that finds nothing counts as one: an earlier attempt was done.
+    A repeated deletion that finds nothing counts as one: an earlier attempt deleted it.
     """
     is_gone = call.method == "DELETE" and attempt > 0 and response.status_code == 404
     return response.is_success or is_gone

@@ -104,9 +104,9 @@ def _neighbourhoods(
         start, affinities, negative_gradient_method="fft", n_jobs=jobs, random_state=seed
     )
     total = EXAGGERATED_ITERATIONS + ITERATIONS
-    for done in range(0, total, ITERATIONS_AT_ONCE):
-        tell("arranging", done, total)
-        early = done < EXAGGERATED_ITERATIONS
+    for iteration in range(0, total, ITERATIONS_AT_ONCE):
+        tell("arranging", iteration, total)
+        early = iteration < EXAGGERATED_ITERATIONS
         plane = plane.optimize(
             ITERATIONS_AT_ONCE,
             exaggeration=EXAGGERATION if early else None,

@@ -104,8 +104,8 @@ def encoder_of_export(header: Header, known: Iterable[tuple[str, str]]) -> str |
     for name, fingerprint in known:
         if fingerprint == header.encoder_fingerprint:
             return name
-    wanted = f"{header.encoder!a} of fingerprint {header.encoder_fingerprint}"
-    raise EncoderMismatch(f"the codes were made by encoder {wanted}; there is none of that")
+    encoder = f"{header.encoder!a} of fingerprint {header.encoder_fingerprint}"
+    raise EncoderMismatch(f"the codes were made by encoder {encoder}; there is no such encoder")
 
 
 def import_documents(
@@ -152,8 +152,8 @@ def import_annotations(collection: CollectionBackend, export: Export) -> None:
     if not export.labels and not export.judgements:
         return
     if not isinstance(collection, Collection):
-        held = f"{len(export.labels):,} labels and {len(export.judgements):,} judgements"
-        message = f"{collection.name!a} is on Milvus and cannot keep the export's {held}"
+        records = f"{len(export.labels):,} labels and {len(export.judgements):,} judgements"
+        message = f"{collection.name!a} is on Milvus and cannot keep the export's {records}"
         raise InputError("collection", f"{message}; its documents were imported")
     collection.annotations.set_labels(export.labels)
     collection.annotations.set_judgements(export.judgements)

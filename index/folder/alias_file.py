@@ -63,10 +63,6 @@ class Aliases:
         """Return the collection of each alias, in the order of the aliases."""
         return MappingProxyType(dict(sorted(self.names.items())))
 
-    def aliases_of(self, collection: str) -> list[str]:
-        """Return the aliases of a collection, sorted."""
-        return sorted(alias for alias, name in self.names.items() if name == collection)
-
     def resolve(self, name: str) -> str:
         """Return the collection of an alias; any other name is returned unchanged."""
         return self.names.get(name, name)

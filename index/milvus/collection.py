@@ -101,9 +101,9 @@ class MilvusCollection(SearchableCollection):
         stream ends with an error, earlier batches stay; the generation does not count them.
         """
         encoded = (
-            (len(given), self._entities(batch, encode_documents(batch, self.encoder, self.n_bits)))
-            for given in batches(documents, batch_size)
-            for batch in [last_of_each_id(given)]
+            (len(batch), self._entities(last, encode_documents(last, self.encoder, self.n_bits)))
+            for batch in batches(documents, batch_size)
+            for last in [last_of_each_id(batch)]
         )
         ready = list(encoded) if isinstance(documents, Sequence) else encoded
         ids: set[str] = set()

@@ -40,7 +40,7 @@ class Connections:
         self.files: OpenFiles | None = None
         self._path = path
         self._idle: deque[sqlite3.Connection] = deque()
-        self._held = threading.local()
+        self._of_thread = threading.local()
         self._frozen = not writable and self._is_frozen()
 
     def __len__(self) -> int:
@@ -67,10 +67,10 @@ class Connections:
             StoreReplaced: if it was deleted or replaced, and a new connection is needed.
             StoreError: if the file cannot be read.
         """
-        held: sqlite3.Connection | None = getattr(self._held, "connection", None)
-        if held is not None:
+        own: sqlite3.Connection | None = getattr(self._of_thread, "connection", None)
+        if own is not None:
             with errors_of(self._path):
-                yield held
+                yield own
             return
         with self._borrow() as connection:
             if not transaction:
@@ -80,10 +80,10 @@ class Connections:
             try:
                 # The first read fixes what the transaction sees.
                 connection.execute("SELECT count(*) FROM meta").fetchone()
-                self._held.connection = connection
+                self._of_thread.connection = connection
                 yield connection
             finally:
-                self._held.connection = None
+                self._of_thread.connection = None
                 connection.execute("ROLLBACK")
 
     def fetch(self, query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -93,7 +93,7 @@ class Connections:
             StoreError: as :meth:`reading`.
         """
         idle = self._idle
-        if self._frozen or not idle or getattr(self._held, "connection", None) is not None:
+        if self._frozen or not idle or getattr(self._of_thread, "connection", None) is not None:
             with self.reading() as connection:
                 return connection.execute(query, values).fetchall()
         # A connection is nearly always idle; borrowing it needs no context manager.

@@ -22,7 +22,7 @@ from encoder.codes import Codes
 from index.engines.protocol import Rows
 from index.errors import StoreError
 from index.filters import Filter
-from index.schema import BOOKMARK, Description, last_row, number_in_meta
+from index.schema import BOOKMARK, last_row, number_in_meta
 from index.sqlite.blocks import Block, BlockError, read_blocks, read_removed
 from index.sqlite.changes import Changes, read_texts
 from index.sqlite.database import Database
@@ -90,19 +90,7 @@ class Store(DocumentReader):
         self.incarnation = self._database.incarnation
         self.problems: list[str] = []
 
-    @staticmethod
-    def create(
-        path: Path,
-        description: Description,
-        ranking: str | None = None,
-        indexed_fields: Sequence[str] = (),
-    ) -> None:
-        """Write an empty store to the new file `path`; `ranking` is its default ranking.
-
-        Raises:
-            StoreError: if it cannot be written.
-        """
-        Database.create(path, description, ranking, indexed_fields)
+    create = staticmethod(Database.create)
 
     def close(self) -> None:
         """Close every connection; those in use are closed when they are returned."""

@@ -61,7 +61,7 @@ class JSONRoute(APIRoute):
             except ClientDisconnect:
                 return Response(status_code=400)  # nobody receives it
             finally:
-                state.held_bytes.remove(json_request.held)
+                state.held_bytes.remove(json_request.held_bytes)
 
         return handle
 

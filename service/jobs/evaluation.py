@@ -29,12 +29,12 @@ def evaluate(folder: DataFolder, limits: Settings, progress: Progress) -> dict[s
     progress.step = "searching"
     progress.advance(total=len(queries))
     collection = folder.collection(progress.job.collection)
-    done = run_job(
+    evaluated = run_job(
         collection, queries, body.metrics, settings, read_training_labels(folder, collection)
     )
-    if done.run is not None:
-        replace_file(progress.folder / RUN_FILE, done.run())
-    replace_file(progress.folder / REPORT_FILE, write_report(done.report))
+    if evaluated.run is not None:
+        replace_file(progress.folder / RUN_FILE, evaluated.run())
+    replace_file(progress.folder / REPORT_FILE, write_report(evaluated.report))
     progress.advance(len(queries))
     return {"report": f"/v1/evaluations/{progress.job.id}"}
 

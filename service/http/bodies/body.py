@@ -34,7 +34,7 @@ class JSONRequest(Request):
     def __init__(self, scope: Scope, receive: Receive, model: type[BaseModel] | None) -> None:
         super().__init__(scope, receive)
         self._model = model
-        self.held = 0
+        self.held_bytes = 0
         """The bytes of the body that count in HeldBytes until they are removed there."""
 
     async def body(self) -> bytes:
@@ -63,8 +63,8 @@ class JSONRequest(Request):
             held_bytes: HeldBytes = self.app.state.held_bytes
             chunks: list[bytes] = []
             async for chunk in self.stream():
-                held_bytes.add(len(chunk), self.held)
-                self.held += len(chunk)
+                held_bytes.add(len(chunk), self.held_bytes)
+                self.held_bytes += len(chunk)
                 chunks.append(chunk)
             self._body = b"".join(chunks)
         return self._body
@@ -106,7 +106,7 @@ class HeldBytes:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._held = 0
+        self._total = 0
 
     def add(self, count: int, received: int) -> None:
         """Count `count` more bytes of a body of which `received` are counted already.
@@ -114,15 +114,15 @@ class HeldBytes:
         Raises:
             ProblemError: 503 if the limit is exceeded and the body is not small.
         """
-        self._held += count
-        if self._held > self._limit and received + count > SMALL_BODY:
-            self._held -= count
+        self._total += count
+        if self._total > self._limit and received + count > SMALL_BODY:
+            self._total -= count
             message = "too many large bodies are being received; try again later"
             raise ProblemError(503, "too_many_bodies", message)
 
     def remove(self, count: int) -> None:
         """Stop counting `count` bytes."""
-        self._held -= count
+        self._total -= count
 
 
 def is_json(content_type: str) -> bool:

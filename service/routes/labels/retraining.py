@@ -148,13 +148,13 @@ def _spec(
     }
 
 
-def _next_name(name: str, taken: set[str]) -> str:
+def _next_name(name: str, existing: set[str]) -> str:
     """Return ``NAME-2``, or with the next free number; ``NAME-2`` itself becomes ``NAME-3``."""
     stem, _, suffix = name.rpartition("-")
     if not (stem and suffix.isdecimal()):
         stem, suffix = name, "1"
     number = int(suffix) + 1
-    while f"{stem}-{number}" in taken:
+    while f"{stem}-{number}" in existing:
         number += 1
     return f"{stem}-{number}"
 
