@@ -61,7 +61,7 @@ class Collection:
         """Open the collection `name` of the data folder `folder`.
 
         Raises:
-            UnknownCollection: if there is none of that name.
+            UnknownCollection: if it does not exist.
             DataFolderInUse: unless `read_only`, if another process is writing to the folder.
             DataFolderError: if there is no such folder, or it cannot be read.
         """

@@ -45,7 +45,7 @@ def header_of(client: Client, name: str) -> Header:
     """Return the header of an export of a service's collection; `name` may be an alias.
 
     Raises:
-        ServiceError: if there is none of that name, or the service refuses.
+        ServiceError: if it does not exist, or the service refuses.
     """
     summary = summary_of(client, name)
     encoder = summary["encoder"]
@@ -65,7 +65,7 @@ def summary_of(client: Client, name: str) -> responses.CollectionSummary:
     """Return a service's summary of a collection, without statistics; `name` may be an alias.
 
     Raises:
-        ServiceError: if there is none of that name, or the service refuses.
+        ServiceError: if it does not exist, or the service refuses.
     """
     collection = client.aliases().get(name, name)
     for summary in client.collections()["collections"]:

@@ -43,7 +43,7 @@ class HummingbitDocumentStore:
         """Open the collection `collection`, which has a text encoder, of the data folder `folder`.
 
         Raises:
-            UnknownCollection: if there is none of that name.
+            UnknownCollection: if it does not exist.
             DataFolderInUse: unless `read_only`, if another process is writing to the folder.
         """
         self._arguments = {"folder": folder, "collection": collection, "read_only": read_only}

@@ -86,8 +86,9 @@ def build(codes: Codes, rows: Rows, engine: str = AUTO) -> Choice:
     check_codes(codes, rows)
     if engine != AUTO:
         index = MAKERS[engine](codes, rows)
-        missing = f"The engine {engine} was asked for, but there is no compiled kernel."
-        return Choice(index, "It was asked for." if index.name == engine else missing)
+        missing = f"The collection names the engine {engine}, but there is no compiled kernel."
+        reason = "The collection names this engine." if index.name == engine else missing
+        return Choice(index, reason)
     if len(codes) < FEW_CODES:
         reason = f"There are fewer than {FEW_CODES:,} codes, and none are scanned faster."
         return Choice(_scan(codes, rows), reason)

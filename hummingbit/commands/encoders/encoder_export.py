@@ -71,7 +71,7 @@ def encoder_folder(data_dir: Path, name: str) -> Path:
     """Return the folder of an encoder of a data folder.
 
     Raises:
-        OptionError: if there is none of that name.
+        OptionError: if it does not exist.
     """
     folders = {path.name: path for path in encoder_folders(data_dir)}
     if name not in folders:
