@@ -1,0 +1,126 @@
+"""The jobs of a data folder without HTTP, and the data folder that jobs are killed in."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from corpus.document import Document
+from encoder.artifact import write_artifact
+from index.data_folder import DataFolder
+from index.folder.alias_file import AddAlias
+from service.jobs.bulk import BATCH_LINES, INPUT
+from service.jobs.evaluation import REQUEST_FILE
+from service.jobs.job_records import FINISHED, NewJob
+from service.jobs.kinds import UPLOAD, explain, kinds_of_jobs
+from service.jobs.map import MapOptions
+from service.jobs.runner import Jobs
+from service.settings import Settings
+from service.write_gate import WriteGate
+from tests.support.encoders import random_texts, text_encoder
+
+DOCUMENTS = 40
+LINES = 2 * BATCH_LINES + 10
+SECONDS = 180.0
+N_BITS = 32
+RETRAINING = {
+    "source": "books-1",
+    "into": "books-2",
+    "alias": "books",
+    "engine": "auto",
+    "auto": True,
+    "encoder": "better",
+    "label_field": "label",
+    "held_out": 0.2,
+    "min_gain": -1.0,
+    "seed": 0,
+    "n_bits": None,
+    "epochs": None,
+}
+KEPT_CODE, OTHER_CODE = "0f0f0f0f", "f0f0f0f0"
+
+
+class Service:
+    """The jobs of a data folder, without HTTP."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = DataFolder(path, writable=True)
+        self.gate = WriteGate()
+        self.kinds = kinds_of_jobs(self.folder, self.gate, Settings(training="elsewhere"))
+        self.jobs = Jobs(path / "jobs", self.kinds, explain)
+
+    def close(self) -> None:
+        """Close the jobs and the folder."""
+        self.jobs.close()
+        self.folder.close()
+
+    def submit(self, kind: str, files: Path) -> str:
+        """Submit the job, and return its id."""
+        draft = self.jobs.files.draft()
+        spec: dict[str, Any] = {}
+        name, collection = kind.partition(" ")[0], "books-1"
+        if name == "reindex":
+            alias = None if kind.endswith("alias") else "books"
+            spec = {"source": "books-1", "encoder": "large", "into": "books-2", "alias": alias}
+            spec["engine"] = "auto"
+        elif name == "bulk":
+            collection = "codes"
+            spec = {"create_only": "creates" in kind, "skip_unchanged": "skips" in kind}
+            shutil.copyfile(files / INPUT, draft / INPUT)
+        elif name == "upload":
+            shutil.copyfile(files / UPLOAD, draft / UPLOAD)
+        elif name == "restore":
+            collection, spec = "restored", {"snapshot": (files / "snapshot").read_text()}
+        elif name == "evaluation":
+            shutil.copyfile(files / REQUEST_FILE, draft / REQUEST_FILE)
+        elif name == "map":
+            spec = asdict(MapOptions(method="pca"))
+        elif name == "duplicates":
+            spec = {"radius": 2}
+        elif name == "index_fields":
+            spec = {"fields": ["label"]}
+        elif name == "retrain":
+            spec = RETRAINING
+        return self.jobs.submit(draft, NewJob(name, collection, spec)).id
+
+    def wait(self) -> list[dict[str, Any]]:
+        """Wait until every job is finished."""
+        deadline = time.monotonic() + SECONDS
+        while not all(job.state in FINISHED for job in self.jobs.last(100)):
+            assert time.monotonic() < deadline, f"a job is stuck: {self.jobs.last(100)}"
+            time.sleep(0.005)
+        return [
+            {"state": job.state, "result": job.result, "error": job.error, "id": job.id}
+            for job in self.jobs.last(100)
+        ]
+
+
+def make(path: Path, files: Path, kind: str) -> None:
+    """Make a data folder with the input of the job."""
+    write_artifact(path / "encoders" / "words", text_encoder(), random_texts(40))
+    write_artifact(path / "encoders" / "large", text_encoder(64, seed=1), random_texts(40))
+    with DataFolder(path, writable=True) as folder:
+        books = folder.create_collection("books-1", encoder="words")
+        texts = random_texts(DOCUMENTS, seed=1)
+        books.upsert([book(f"d{at}", text) for at, text in enumerate(texts)])
+        books.delete(["d0"])
+        folder.change_aliases([AddAlias("books", "books-1")])
+        folder.create_collection("codes", n_bits=N_BITS)
+        snapshot = folder.create_snapshot("books-1")
+        shutil.copyfile(folder.snapshots.file(snapshot.id), files / UPLOAD)
+        (files / "snapshot").write_text(snapshot.id)
+        if kind != "restore":
+            folder.snapshots.delete(snapshot.id)
+    lines = (json.dumps({"id": f"b{at}", "code": KEPT_CODE}) + "\n" for at in range(LINES))
+    (files / INPUT).write_text("".join(lines))
+    queries = [{"text": text, "label": "a"} for text in random_texts(5)]
+    (files / REQUEST_FILE).write_text(json.dumps({"queries": queries, "metrics": ["P@10"]}))
+
+
+def book(id_: str, text: str) -> Document:
+    """Return a document with a text and a label."""
+    return Document(id=id_, text=text, payload={"label": "ab"[len(text) % 2]})
