@@ -33,12 +33,13 @@ class DocumentError(InputError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Document:
-    """One document: an id, exactly one of text, vector and code, and labels and a payload.
+    """One document: an id, its content, and labels and a payload.
 
-    `code` is a packed code in hexadecimal; the collection that it is added to checks its length.
-    `labels` holds the labels of the document; it is empty for an unlabelled document.
-    `is_matrix` says that `vector` is the upper triangle of a symmetric positive definite matrix
-    (:mod:`corpus.matrices`).
+    The content is a text, a vector or a code, or a text and a vector. Then the vector is what an
+    encoder takes, and the text is searched by its words. `code` is a packed code in hexadecimal;
+    the collection that it is added to checks its length. `labels` holds the labels of the document;
+    it is empty for an unlabelled document. `is_matrix` says that `vector` is the upper triangle of
+    a symmetric positive definite matrix (:mod:`corpus.matrices`).
     """
 
     id: str
@@ -73,10 +74,12 @@ def parse_document(record: object) -> Document:
         raise DocumentError(unknown[0], f"is not a field; the fields are {', '.join(FIELDS)}")
     get = record.get
     text, vector, code = get("text"), get("vector"), get("code")
-    if (text is None) + (vector is None) + (code is None) != len(CONTENT_FIELDS) - 1:
+    contents = (text is not None) + (vector is not None)
+    if contents + (code is not None) == 0 or (code is not None and contents):
         found = " and ".join(name for name in CONTENT_FIELDS if get(name) is not None)
+        hint = "; only a text and a vector go together" if found else ""
         reason = f"must have exactly one of text, vector, code; has {found or 'none of them'}"
-        raise DocumentError("document", reason)
+        raise DocumentError("document", reason + hint)
     is_matrix = vector is not None and _is_matrix(vector)
     parse = _parse_matrix if is_matrix else parse_vector
     return Document(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,6 +22,7 @@ from hummingbit.sharing import NUMBERING, FolderKey, acquire, release, release_s
 from index.backend import MAX_K, CollectionBackend
 from index.data_folder import DataFolder
 from index.errors import DataFolderError
+from index.kept_vectors import FLOAT32
 from index.records import Hybrid, Query, Rescore, StoredDocument
 
 if TYPE_CHECKING:
@@ -52,9 +54,8 @@ class Collection:
         self._key = key
         self._folder = folder
         self.backend: CollectionBackend = folder.collection(name)
-        # Garbage collection releases the folder, but not the end of the process.
         self._release = weakref.finalize(self, release_soon, key)
-        self._release.atexit = False
+        self._release.atexit = False  # the end of the process does not release the folder
 
     @classmethod
     def open(cls, folder: str | Path, name: str, *, read_only: bool = False) -> Self:
@@ -65,8 +66,7 @@ class Collection:
             DataFolderInUse: unless `read_only`, if another process is writing to the folder.
             DataFolderError: if there is no such folder, or it cannot be read.
         """
-        path = Path(folder)
-        if not path.exists():  # opening a misspelt name for writing would create a folder
+        if not (path := Path(folder)).exists():  # a misspelt name would become a folder
             raise DataFolderError(f"{path}: No such file or directory")
         return cls._open(path, name, writable=not read_only)
 
@@ -78,22 +78,24 @@ class Collection:
         *,
         encoder: SemanticHasher | str | Path | None = None,
         n_bits: int | None = None,
+        keep_vectors: str = FLOAT32,
     ) -> Self:
         """Create the collection `name` in the data folder `folder`, which is created if missing.
 
         `encoder` is a fitted :class:`SemanticHasher`, an encoder's folder, or its name in the data
-        folder. Without it, the collection takes codes of `n_bits`. An existing one is opened.
+        folder. Without it, the collection takes codes of `n_bits`. `keep_vectors` is float32,
+        float16, int8 or none. An existing collection is opened.
 
         Raises:
-            InputError: if `name` or `n_bits` is invalid, or not just one of the two is given.
+            InputError, CollectionExists: if a setting is invalid, or an existing one differs.
             ArtifactError: if `encoder` is not an intact encoder.
-            CollectionExists: if a collection of this name has other settings.
             DataFolderInUse: if another process is writing to the folder.
         """
         path = Path(folder)
         with shared_folder(path) as data_folder:
             installed = None if encoder is None else install_encoder(data_folder, encoder, name)
-            data_folder.create_collection(name, encoder=installed, n_bits=n_bits)
+            create = partial(data_folder.create_collection, name, keep_vectors=keep_vectors)
+            create(encoder=installed, n_bits=n_bits)
             return cls._open(path, name, writable=True)
 
     @classmethod
@@ -195,14 +197,14 @@ class Collection:
         filter: Mapping[str, Any] | None = None,  # noqa: A002
         offset: int = 0,
         codes_weight: float | None = None,
-        rescore: str | None = None,
+        rescore: str | Mapping[str, Any] | None = None,
     ) -> Hits:
         """Return the best hits for a text or vector, a packed `code` in hexadecimal, or an `id`.
 
-        The other arguments are those of ``POST /v1/collections/{name}/search``.
+        A mapping brings a `text` and a `vector`. The other arguments are those of
+        ``POST /v1/collections/{name}/search``.
 
-        Raises:
-            InputError: if an argument is invalid; it names the argument.
+        InputError is raised if an argument is invalid; it names the argument.
         """
         if query is not None and (code, id) != (None, None):
             raise InputError("query", "cannot be combined with code or id; pass one of the three")
@@ -228,7 +230,7 @@ class Collection:
         filter: Mapping[str, Any] | None = None,  # noqa: A002
         offset: int = 0,
         codes_weight: float | None = None,
-        rescore: str | None = None,
+        rescore: str | Mapping[str, Any] | None = None,
     ) -> list[Hits]:
         """Return the hits of several texts or vectors, of one generation; see :meth:`search`."""
         limit = inputs.whole_number("limit", limit)
@@ -249,7 +251,7 @@ class Collection:
             with_text=True,
             with_cursor=False,
             hybrid=None if codes_weight is None else Hybrid(codes=codes_weight),
-            rescore=None if rescore is None else Rescore(rescore),
+            rescore=Rescore.of(rescore),
         )
         return [Hits(result, place) for place in range(len(parsed))]
 
@@ -276,9 +278,9 @@ class Collection:
         """
         parsed = inputs.documents_of(queries, Layout(), ids=ids, labels=labels)
         settings = RelevanceSettings(label_field, qrels=qrels, exclude_self=exclude_self)
-        labels_of_training = read_training_labels(self._folder, self.backend)
+        known = read_training_labels(self._folder, self.backend)
         documents = [document for document, _ in parsed]
-        return run_job(self.backend, documents, metrics, settings, labels_of_training).report
+        return run_job(self.backend, documents, metrics, settings, known).report
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a row for each document: id, text, code, and a column for each payload field."""

@@ -102,11 +102,15 @@ def filter_of(value: Mapping[str, Any] | None) -> Filter | None:
 
 
 def query_of(value: Any) -> Query:
-    """Return the query for a text or a vector ``(D,)``.
+    """Return the query for a text, a vector ``(D,)``, or a mapping with a `text` and a `vector`.
 
     Raises:
-        DocumentError: if `value` is neither.
+        DocumentError: if `value` is none of these.
     """
+    if isinstance(value, Mapping):
+        if set(value) != {"text", "vector"}:
+            raise DocumentError("query", f"is {value!a:.80}; it must have text and vector")
+        return Query(parse_text(value["text"]), parse_vector(value["vector"]))
     if isinstance(value, str):
         return Query(text=parse_text(value, "query"))
     return Query(vector=parse_vector(value, "query"))

@@ -27,6 +27,7 @@ from index.annotations.annotation_records import (
 )
 from index.bulk.collection_transfer import check_same_encoder, encoder_of_export
 from index.bulk.export_format import Export, Header
+from index.kept_vectors import FLOAT32
 from index.rankings.protocol import HAMMING
 from index.records import StoredDocument
 
@@ -58,6 +59,7 @@ def header_of(client: Client, name: str) -> Header:
         documents=summary["documents"],
         ranking=summary["ranking"],
         indexed_fields=tuple(summary["indexed_fields"]),
+        keep_vectors=summary.get("keep_vectors", FLOAT32),
     )
 
 
@@ -148,6 +150,8 @@ def create_collection_for(client: Client, name: str, header: Header) -> bool:
     encoder = encoder_of_export(header, encoders)
     n_bits = header.n_bits if encoder is None else None
     settings: dict[str, Any] = {"engine": header.engine, "indexed_fields": header.indexed_fields}
+    if header.keep_vectors != FLOAT32:
+        settings["keep_vectors"] = header.keep_vectors
     while True:
         try:
             client.create_collection(name, encoder=encoder, n_bits=n_bits, **settings)

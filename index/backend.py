@@ -67,6 +67,10 @@ class CollectionBackend(Protocol):
         """The engine that was chosen at creation; see :mod:`index.engines.choice`."""
 
     @property
+    def keep_vectors(self) -> str:
+        """The form in which vectors are kept; see :mod:`index.kept_vectors`."""
+
+    @property
     def ranking(self) -> str:
         """The ranking of searches that name none."""
 
@@ -249,9 +253,7 @@ class CollectionBackend(Protocol):
         """Search as :meth:`search` does, with the options as one value."""
 
     def set_ranking(self, ranking: str) -> None:
-        """Make `ranking` the default of searches that name none.
-
-        Queries of which only the code is known are still ranked by Hamming distance.
+        """Make `ranking` the default of searches by a text or a vector that name none.
 
         Raises:
             InputError: if the ranking does not exist, or not for this kind of collection.
@@ -267,9 +269,8 @@ class CollectionBackend(Protocol):
     ) -> None:
         """Index these payload fields, and no others, in present and future documents.
 
-        Filters match the same documents with and without an index. Other writes proceed meanwhile.
-        `progress` is called now and then. If this is interrupted, later writes complete the
-        indexes.
+        Filters match the same documents with and without an index. `progress` is called now and
+        then. If this is interrupted, later writes complete the indexes.
 
         Raises:
             InputError: if there are too many fields, a field cannot be used in a filter, or this
@@ -283,8 +284,7 @@ class CollectionBackend(Protocol):
     def compact(self) -> None:
         """Free the space of deleted documents; searches continue meanwhile.
 
-        A collection in the data folder rewrites its store and rebuilds its index, which needs as
-        much free disk space as the store takes.
+        A collection in the data folder is written anew, which takes as much free disk space again.
 
         Raises:
             StoreError: if the collection cannot be written, or is damaged.

@@ -45,6 +45,7 @@ class CollectionBase(ABC):
         self.encoder_name: str | None = description.encoder_name
         self.encoder_fingerprint: str | None = description.encoder_fingerprint
         self.engine_setting: str = description.engine
+        self.keep_vectors: str = description.keep_vectors
         self.ranking: str = HAMMING
 
     @abstractmethod
@@ -130,6 +131,7 @@ class CollectionBase(ABC):
             "encoder_fingerprint": self.encoder_fingerprint,
             "generation": generation,
             "engine_setting": self.engine_setting,
+            "keep_vectors": self.keep_vectors,
             "ranking": self.ranking,
             "indexed_fields": list(self.indexed_fields),
             "engine": engine,

@@ -9,10 +9,8 @@
 
 A name from a caller is compared with the existing names and never becomes a path. The writing
 process holds an exclusive lock on the folder, which the operating system releases when the process
-ends, however it ends.
-
-Collections and snapshots appear whole or not at all; see :mod:`index.folder.partial`. The remains
-of a crash are deleted when the data folder is next opened for writing.
+ends, however it ends. Collections and snapshots appear whole or not at all; see
+:mod:`index.folder.partial`. The remains of a crash are deleted at the next opening for writing.
 """
 
 from __future__ import annotations
@@ -32,6 +30,7 @@ from index.folder.lock import FolderLock
 from index.folder.named_collections import Collections, HiddenCollection
 from index.folder.named_encoders import EncoderFolder
 from index.folder.names import check_name
+from index.kept_vectors import FLOAT32
 from index.schema import AUTO
 from index.snapshots.snapshot_files import Snapshot, Snapshots
 
@@ -56,8 +55,7 @@ class DataFolder:
         """Open the data folder at `path`; if `writable`, a missing folder is created.
 
         A folder opened for reading shows its contents at that moment, and with `follow` what
-        another process writes later. For collections that cannot be opened, see
-        :meth:`unavailable`. `engine` and `indexed` are those of
+        another process writes later. `engine` and `indexed` are those of
         :class:`index.collection.Collection`; a process that only writes needs no index.
 
         Raises:
@@ -135,12 +133,13 @@ class DataFolder:
         n_bits: int | None = None,
         engine: str = AUTO,
         indexed_fields: Sequence[str] | None = None,
+        keep_vectors: str = FLOAT32,
     ) -> CollectionBackend:
         """Create a collection with an encoder, or for documents with codes of `n_bits`.
 
-        `engine`, one of :data:`index.engines.choice.ENGINES`, searches the collection from then on.
-        Filters on `indexed_fields` read no payloads. If a collection with the same name and
-        settings exists, it is returned.
+        `engine`, one of :data:`index.engines.choice.ENGINES`, searches the collection. Filters on
+        `indexed_fields` read no payloads. Vectors are kept in a form of :mod:`index.kept_vectors`.
+        If a collection with the same name and settings exists, it is returned.
 
         Raises:
             InputError: if a value is invalid, or not exactly one of encoder and `n_bits` is given.
@@ -148,7 +147,8 @@ class DataFolder:
             CollectionExists: if an alias or a collection with other settings has the name.
             StoreError: if it cannot be written.
         """
-        description, loaded = self._collections.describe(name, encoder, n_bits, engine)
+        settings = (name, encoder, n_bits, engine, keep_vectors)
+        description, loaded = self._collections.describe(*settings)
         with self._changing:
             if name in self._collections.names():
                 return self._collections.get_equal(description, indexed_fields)
@@ -156,14 +156,16 @@ class DataFolder:
             self._lock.check_writable()
             return self._collections.create(description, loaded, indexed_fields or ())
 
-    def draft_collection(self, name: str, *, encoder: str, engine: str = AUTO) -> Draft:
+    def draft_collection(
+        self, name: str, *, encoder: str, engine: str = AUTO, keep_vectors: str = FLOAT32
+    ) -> Draft:
         """Create a collection that is hidden until it is published; its name is reserved meanwhile.
 
         Raises:
             InputError, UnknownEncoder, ArtifactError, StoreError: as :meth:`create_collection`.
             CollectionExists: if the name is taken.
         """
-        description, loaded = self._collections.describe(name, encoder, None, engine)
+        description, loaded = self._collections.describe(name, encoder, None, engine, keep_vectors)
         with self._changing:
             self._check_free(name)
             self._lock.check_writable()
@@ -182,8 +184,7 @@ class DataFolder:
     def drop_collection(self, name: str) -> None:
         """Delete a collection with all its documents and aliases, even if it is damaged.
 
-        Raises:
-            UnknownCollection: if no collection has that name.
+        UnknownCollection is raised if no collection has that name.
         """
         with self._changing:
             if name not in self._collections.names():
@@ -197,7 +198,7 @@ class DataFolder:
     ) -> Snapshot:
         """Copy one generation of a collection and its encoder; searches and writes continue.
 
-        `before_appearing` is called with the id just before the complete snapshot is listed.
+        `before_appearing` is called with the id just before the snapshot is listed.
 
         Raises:
             UnknownCollection, CollectionUnavailable: as :meth:`collection`.
@@ -246,9 +247,8 @@ class DataFolder:
         """Accept the loss of acknowledged writes, so that a collection can be written again.
 
         Raises:
-            UnknownCollection: if no collection has that name.
+            UnknownCollection, StoreError: if there is none of that name, or it cannot be written.
             DataFolderError: if the folder is not open for writing.
-            StoreError: if it cannot be written.
         """
         name = self._aliases.resolve(name)
         with self._changing:
@@ -259,8 +259,7 @@ class DataFolder:
     def follow(self, *, wait: bool = True) -> None:
         """Show what another process has written since: documents, collections and aliases.
 
-        Without `wait`, a collection that opens slowly appears later, and no alias moves until then.
-        DataFolderError is raised if the aliases cannot be read.
+        Without `wait`, a collection that opens slowly appears later, and aliases move after that.
         """
         with self._changing:
             if not self._lock.is_open:

@@ -10,9 +10,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from corpus.document import Document, parse_text, parse_vector
+from corpus.document import Document, Vector, parse_text, parse_vector
 from encoder.codes import Codes, code_from_hex, codes_from_hex, pack_bits
 from encoder.encoder import Encoder, Inputs
+from encoder.vector_features import VectorFeatures
 from foundation.errors import InputError
 from index.errors import UnknownDocument
 from index.records import EncodedQueries, Query
@@ -67,13 +68,15 @@ def encode_queries(
     bits are known; each weighs 1.
 
     Raises:
-        InputError: if a query does not have exactly one of text, vector, code and id, or if the
-            collection's encoder does not encode it. Its `position` says which query.
+        InputError: if a query does not have exactly one of text, vector, code and id, or a text and
+            a vector, or if the collection's encoder does not encode it. Its `position` says which
+            query.
         UnknownDocument: if no document has the id of a query.
     """
     for position, query in enumerate(queries):
-        others = (query.vector is not None) + (query.code is not None) + (query.id is not None)
-        if (query.text is not None) + others != 1:
+        others = (query.code is not None) + (query.id is not None)
+        contents = (query.text is not None) + (query.vector is not None)
+        if contents + others != 1 and (contents, others) != (2, 0):
             raise InputError("query", _describe_fields(query), position)
     codes, positions, inputs = _read(queries, encoder, description.n_bits)
     all_encoded = len(positions) == len(queries)
@@ -81,20 +84,27 @@ def encode_queries(
         _insert_document_codes(queries, codes, description.name, codes_of)
     if encoder is None or not positions:
         return EncodedQueries.of_codes(codes)
-    texts = [query.text for query in queries]
+    texts, vectors = [query.text for query in queries], _vectors_of(queries, encoder)
     weights, terms = encoder.read_queries(inputs)
     encoded_codes = pack_bits(weights > 0)
     # A text without a recognized term says nothing about any bit.
     weights[[one is not None and not one.recognized_terms for one in terms]] = 0
     if all_encoded:
         weighted = np.ones(len(positions), dtype=np.bool_)
-        return EncodedQueries(encoded_codes, weights, texts, weighted, terms)
+        return EncodedQueries(encoded_codes, weights, texts, weighted, terms, vectors)
     codes[positions] = encoded_codes
     encoded = EncodedQueries.of_codes(codes)
     encoded.weights[positions], encoded.weighted[positions] = weights, True
     terms_at = dict(zip(positions, terms, strict=True))
     all_terms = [terms_at.get(position) for position in range(len(queries))]
-    return replace(encoded, texts=texts, terms=all_terms)
+    return replace(encoded, texts=texts, terms=all_terms, vectors=vectors)
+
+
+def _vectors_of(queries: Sequence[Query], encoder: Encoder) -> Sequence[Vector | None]:
+    """Return the vectors of queries; the triangle of a matrix is not a vector."""
+    if not isinstance(encoder.features, VectorFeatures):
+        return ()
+    return [query.vector for query in queries]
 
 
 def read_contents(
@@ -135,7 +145,8 @@ def _read(
 def _describe_fields(query: Query) -> str:
     present = [name for name in QUERY_FIELDS if getattr(query, name) is not None]
     fields = " and ".join(present) or "none of them"
-    return f"must have exactly one of {', '.join(QUERY_FIELDS)}; it has {fields}"
+    hint = "; only a text and a vector go together" if present else ""
+    return f"must have exactly one of {', '.join(QUERY_FIELDS)}; it has {fields}{hint}"
 
 
 def _insert_document_codes(
@@ -155,16 +166,17 @@ def _insert_document_codes(
 
 def _check_content(item: Document | Query, encoder: Encoder | None) -> None:
     """Raise InputError unless `encoder` can encode the text or vector of `item`."""
-    field = "text" if item.text is not None else "vector"
+    # Beside a vector, a text is there for searches by words.
+    field = "text" if item.vector is None else "vector"
     if encoder is None:
         raise InputError(field, "cannot be encoded: the collection has no encoder; give a code")
     if field != encoder.kind:
         message = f"cannot be encoded: the collection's encoder takes {encoder.kind}s"
         raise InputError(field, message)
-    if field == "text":
+    if item.text is not None:
         parse_text(item.text)
-        return
-    encoder.check_vector(parse_vector(item.vector))
+    if item.vector is not None:
+        encoder.check_vector(parse_vector(item.vector))
 
 
 def _encoder_inputs(items: Sequence[Document | Query], encoder: Encoder | None) -> Inputs:

@@ -47,6 +47,10 @@ class StoreReplaced(StoreError):
     """The files of an open store were deleted or replaced; nothing more is written to them."""
 
 
+class RowsRemoved(StoreError):
+    """Rows of the generation that a search reads were removed; the search runs again."""
+
+
 class WritesLost(StoreError):
     """A store holds fewer generations than it acknowledged; nothing more is written to it."""
 

@@ -12,14 +12,16 @@ import numpy.typing as npt
 from corpus.document import Vector
 from encoder.codes import Codes, unpack_codes
 from encoder.features import Floats, QueryTerms
+from foundation.errors import InputError, abbreviate
 from index.lexical.highlights import Highlight
 
 
 class Query(NamedTuple):
-    """What to search for; exactly one of the four fields is set.
+    """What to search for: one of the four fields, or a text and a vector.
 
-    `code` is a packed code in hexadecimal. `id` names a document of the collection: the search uses
-    its code, and finds the document itself at distance 0.
+    With both, the text is searched for by its words, and the encoder encodes the vector. `code` is
+    a packed code in hexadecimal. `id` names a document of the collection: the search uses its code,
+    and finds the document itself at distance 0.
     """
 
     text: str | None = None
@@ -44,6 +46,8 @@ class EncodedQueries:
     """``bool[Q]``: which queries have weights from an encoder, not only a code."""
     terms: Sequence[QueryTerms | None]
     """The terms that the encoder recognized in each query that is a text; None for others."""
+    vectors: Sequence[Vector | None] = ()
+    """The vector of each query, or None; empty if no query has one. A matrix is no vector."""
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -55,6 +59,7 @@ class EncodedQueries:
             self.texts[some],
             self.weighted[some],
             self.terms[some],
+            self.vectors[some],
         )
 
     def words_of(self, place: int) -> str | None:
@@ -108,6 +113,21 @@ class Rescore:
     oversample: float = 4.0
     """The number of candidates divided by the number of hits, offset included."""
 
+    @classmethod
+    def of(cls, value: str | Mapping[str, Any] | None) -> Rescore | None:
+        """Return how to rescore: by a name, or by a mapping with `by` and perhaps `oversample`.
+
+        Raises:
+            InputError: if it is neither.
+        """
+        if value is None or isinstance(value, str):
+            return None if value is None else cls(value)
+        types = {name: type(one) for name, one in value.items()}
+        if types.pop("oversample", int) not in {int, float} or types != {"by": str}:
+            message = "it must be a name, or have by, a name, and oversample, a number"
+            raise InputError("rescore", f"is {abbreviate(value)}; {message}")
+        return cls(**value)
+
 
 class Hit(NamedTuple):
     """A document that a search found.
@@ -143,8 +163,8 @@ class SearchResult:
     `next_cursors` continue the search of a single query; they are None if nothing is left or there
     are several queries. `ties_cut` tells whether documents with the score of the last hit are
     missing. `engine` names the engine, and `rankings` the ranking of each query. If `rescored_by`
-    is not None, that ranking only chose the candidates, and `rescored_by` ordered them. `queries`
-    are the encoded queries.
+    is not None, that ranking only chose at most `candidates` documents, and `rescored_by` ordered
+    them. `queries` are the encoded queries.
     """
 
     generation: int
@@ -156,6 +176,7 @@ class SearchResult:
     queries: EncodedQueries
     reranked: bool = False
     rescored_by: str | None = None
+    candidates: int = 0
     highlighted: bool = False
     """Whether passages were requested."""
 

@@ -1,8 +1,10 @@
 """The schema of a store's file, and the checksum of a row.
 
-``documents`` holds the documents, each with a checksum of the whole row. ``codes`` holds the packed
-codes a second time, in blocks of thousands, so that opening a collection reads a few large values
-and no document. ``removed`` lists the rows of those blocks that were deleted.
+``documents`` holds the documents, each with a checksum of the whole row, and a vector in the form
+that the description names (:mod:`index.kept_vectors`). Stores whose vectors are not whole have a
+later format version, which versions of hummingbit without these forms refuse. ``codes`` holds the
+packed codes a second time, in blocks of thousands, so that opening a collection reads a few large
+values and no document. ``removed`` lists the rows of those blocks that were deleted.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ from typing import Any
 
 from encoder.codes import check_n_bits
 from index.errors import StoreError
+from index.kept_vectors import FLOAT32, FORMS
 
 FORMAT_VERSION = 2
+ROUNDED_VECTORS_VERSION = 3
 APPLICATION_ID = 0x48424954
 AUTO = "auto"
 # The prefix of the keys of ``meta`` under which jobs store their progress.
@@ -55,6 +59,13 @@ class Description:
     encoder_fingerprint: str | None = None
     engine: str = AUTO
     """The engine that :func:`index.engines.choice.build` uses."""
+    keep_vectors: str = FLOAT32
+    """The form in which vectors are kept, one of :data:`index.kept_vectors.FORMS`."""
+
+    @property
+    def format_version(self) -> int:
+        """The version of the store's format."""
+        return FORMAT_VERSION if self.keep_vectors == FLOAT32 else ROUNDED_VECTORS_VERSION
 
 
 def initial_meta(description: Description, ranking: str | None = None) -> dict[str, Any]:
@@ -62,12 +73,13 @@ def initial_meta(description: Description, ranking: str | None = None) -> dict[s
     default_ranking = {} if ranking is None else {"default_ranking": ranking}
     return {
         **default_ranking,
-        "format_version": FORMAT_VERSION,
+        "format_version": description.format_version,
         "name": description.name,
         "n_bits": check_n_bits(description.n_bits),
         "encoder_name": description.encoder_name,
         "encoder_fingerprint": description.encoder_fingerprint,
         "engine": description.engine,
+        "keep_vectors": description.keep_vectors,
         "incarnation": new_incarnation(),
         "generation": 0,
         "documents": 0,
@@ -86,22 +98,27 @@ def read_description(connection: sqlite3.Connection) -> Description:
         raise StoreError(f"{path}: is not a hummingbit store")
     meta = dict(connection.execute("SELECT key, value FROM meta"))
     version = meta.get("format_version")
-    if version != FORMAT_VERSION:
-        later = isinstance(version, int) and version > FORMAT_VERSION
+    if version not in {FORMAT_VERSION, ROUNDED_VECTORS_VERSION}:
+        later = isinstance(version, int) and version > ROUNDED_VECTORS_VERSION
         hint = "use a later hummingbit" if later else "index the documents again"
-        message = f"has format version {version}; this hummingbit reads version {FORMAT_VERSION}"
+        known = f"versions {FORMAT_VERSION} and {ROUNDED_VECTORS_VERSION}"
+        message = f"has format version {version}; this hummingbit reads {known}"
         raise StoreError(f"{path}: {message}; {hint}")
     try:
-        return Description(
+        description = Description(
             name=meta["name"],
             n_bits=check_n_bits(meta["n_bits"]),
             encoder_name=meta["encoder_name"],
             encoder_fingerprint=meta["encoder_fingerprint"],
-            # Stores of earlier versions have no engine.
+            # Stores of earlier versions have no engine, and their vectors are whole.
             engine=str(meta.get("engine", AUTO)),
+            keep_vectors=str(meta.get("keep_vectors", FLOAT32)),
         )
+        if description.keep_vectors not in FORMS or description.format_version != version:
+            raise ValueError(f"keep_vectors is {description.keep_vectors[:40]!a}")
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{path}: is damaged: {error}") from error
+    return description
 
 
 def number_in_meta(connection: sqlite3.Connection, key: str) -> int:

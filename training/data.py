@@ -138,14 +138,15 @@ def mask_labels(tags: Tags, supervision: float, rng: np.random.Generator) -> Tag
 
 
 def _inputs(documents: list[Document]) -> Inputs:
+    vectors = [document.vector for document in documents if document.vector is not None]
     texts = [document.text for document in documents if document.text is not None]
-    if len(texts) == len(documents):
+    # Of documents with a text and a vector, an encoder takes the vectors.
+    if len(texts) == len(documents) > len(vectors):
         return texts
-    if texts:
+    if len(vectors) < len(documents):
         raise TrainingDataError(
             "text: some documents are texts and some are vectors; train on one kind"
         )
-    vectors = [document.vector for document in documents if document.vector is not None]
     lengths = sorted({len(vector) for vector in vectors})
     if len(lengths) > 1:
         found = f"lengths differ, from {lengths[0]} to {lengths[-1]}"

@@ -69,10 +69,11 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         n_bits: int | None = None,
         engine: str | None = None,
         indexed_fields: Sequence[str] | None = None,
+        keep_vectors: responses.KeepVectors | None = None,
     ) -> responses.CollectionSummary:
         """See :meth:`hummingbit.Client.create_collection`."""
-        call = calls.create_collection(name, encoder, n_bits, engine, indexed_fields)
-        return await self._call(call)
+        settings = (encoder, n_bits, engine, indexed_fields)
+        return await self._call(calls.create_collection(name, *settings, keep_vectors=keep_vectors))
 
     async def update_collection(
         self, name: str, *, ranking: Ranking
@@ -212,12 +213,13 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         searches: Sequence[Mapping[str, Any]],
         *,
         ranking: Ranking | None = None,
+        rescore: Mapping[str, Any] | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
         encoder_fingerprint: str | None = None,
     ) -> list[responses.SearchResponse]:
         """See :meth:`hummingbit.Client.search_batch`."""
-        call = calls.search_batch(name, searches, ranking, filter, encoder_fingerprint)
-        response = await self._call(call)
+        searched = (name, searches, ranking, filter, encoder_fingerprint)
+        response = await self._call(calls.search_batch(*searched, rescore=rescore))
         return response["results"]
 
     async def encoders(self) -> responses.Encoders:

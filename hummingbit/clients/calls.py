@@ -42,10 +42,18 @@ def create_collection(
     n_bits: int | None,
     engine: str | None,
     indexed_fields: Sequence[str] | None,
+    *,
+    keep_vectors: str | None,
 ) -> Call[responses.CollectionSummary]:
     """Create a collection; one with the same settings may already exist."""
     fields = None if indexed_fields is None else [*indexed_fields]
-    body = without_none(encoder=encoder, n_bits=n_bits, engine=engine, indexed_fields=fields)
+    body = without_none(
+        encoder=encoder,
+        n_bits=n_bits,
+        engine=engine,
+        indexed_fields=fields,
+        keep_vectors=keep_vectors,
+    )
     return Call("PUT", collection_path(name), body)
 
 
@@ -97,11 +105,14 @@ def search_batch(
     ranking: str | None,
     filter_: Mapping[str, Any] | None,
     encoder_fingerprint: str | None,
+    *,
+    rescore: Mapping[str, Any] | None,
 ) -> Call[dict[str, list[responses.SearchResponse]]]:
     """Search many times in one generation."""
     body = without_none(
         searches=[without_none(**search_) for search_ in searches],
         ranking=ranking,
+        rescore=rescore,
         filter=filter_,
         encoder_fingerprint=encoder_fingerprint,
     )

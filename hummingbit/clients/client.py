@@ -80,13 +80,15 @@ class Client(Operations, LabelOperations):
         n_bits: int | None = None,
         engine: str | None = None,
         indexed_fields: Sequence[str] | None = None,
+        keep_vectors: responses.KeepVectors | None = None,
     ) -> responses.CollectionSummary:
         """Create a collection with an encoder, or for documents that bring codes of `n_bits`.
 
-        Filters on `indexed_fields`, which are fields of payloads, do not read the payloads.
+        Filters on `indexed_fields`, which are fields of payloads, do not read the payloads. Vectors
+        are kept as `keep_vectors` says, by default whole, as float32.
         """
-        call = calls.create_collection(name, encoder, n_bits, engine, indexed_fields)
-        return self._call(call)
+        settings = (encoder, n_bits, engine, indexed_fields)
+        return self._call(calls.create_collection(name, *settings, keep_vectors=keep_vectors))
 
     def update_collection(self, name: str, *, ranking: Ranking) -> responses.CollectionSummary:
         """Set the default ranking of a collection."""
@@ -231,7 +233,7 @@ class Client(Operations, LabelOperations):
     ) -> responses.SearchResponse:
         """Find the nearest documents to a text, a vector, a code or a stored document's `id`.
 
-        Pass exactly one of these four.
+        Pass one of these four, or a text and a vector.
         """
         return self._call(calls.search(name, calls.search_fields(locals())))
 
@@ -241,12 +243,13 @@ class Client(Operations, LabelOperations):
         searches: Sequence[Mapping[str, Any]],
         *,
         ranking: Ranking | None = None,
+        rescore: Mapping[str, Any] | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
         encoder_fingerprint: str | None = None,
     ) -> list[responses.SearchResponse]:
         """Run searches, each a mapping of :meth:`search`'s arguments, in one generation."""
-        call = calls.search_batch(name, searches, ranking, filter, encoder_fingerprint)
-        response = self._call(call)
+        searched = (name, searches, ranking, filter, encoder_fingerprint)
+        response = self._call(calls.search_batch(*searched, rescore=rescore))
         return response["results"]
 
     def encoders(self) -> responses.Encoders:

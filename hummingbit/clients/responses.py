@@ -9,6 +9,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 CodeFormat = Literal["hex", "base64", "bits"]
 Ranking = Literal["hamming", "asymmetric", "bm25", "hybrid"]
+KeepVectors = Literal["float32", "float16", "int8", "none"]
 
 
 class EncoderName(TypedDict):
@@ -34,6 +35,7 @@ class CollectionSummary(TypedDict):
     engine_setting: str
     ranking: Ranking
     indexed_fields: list[str]
+    keep_vectors: KeepVectors
     documents: int
     generation: int
 
@@ -167,6 +169,8 @@ class SearchResponse(TypedDict):
     """Unknown words of the text, and the known words that replaced them."""
     reranked: NotRequired[bool]
     rescored_by: NotRequired[str]
+    candidates: NotRequired[int]
+    """The most documents that were rescored."""
     next_cursor: NotRequired[str | None]
     query_code: NotRequired[str]
     query_terms: NotRequired[list[dict[str, Any]]]

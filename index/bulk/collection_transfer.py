@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
+from functools import partial
 from typing import BinaryIO
 
 import numpy as np
@@ -48,6 +49,7 @@ def export_collection(
             documents=len(collection),
             ranking=collection.ranking,
             indexed_fields=collection.indexed_fields,
+            keep_vectors=collection.keep_vectors,
         )
         return write_export(
             header, pages_of(collection), stream, progress, _annotations(collection)
@@ -57,7 +59,7 @@ def export_collection(
 def collection_for(folder: Folder, name: str, header: Header) -> CollectionBackend:
     """Return the collection to import into; a missing one is created like the exported one.
 
-    It gets the same engine and ranking if collections of the folder support these.
+    It gets the same engine, ranking and form of vectors if collections of the folder support these.
 
     Raises:
         EncoderMismatch: if no encoder of the folder has the fingerprint of the one that made the
@@ -71,7 +73,15 @@ def collection_for(folder: Folder, name: str, header: Header) -> CollectionBacke
         encoder = _encoder_for(folder, header)
         n_bits = header.n_bits if encoder is None else None
         engine = _engine_for(folder, header)
-        created = folder.create_collection(name, encoder=encoder, n_bits=n_bits, engine=engine)
+        create = partial(
+            folder.create_collection, name, encoder=encoder, n_bits=n_bits, engine=engine
+        )
+        try:
+            created = create(keep_vectors=header.keep_vectors)
+        except InputError as error:
+            if error.field != "keep_vectors":
+                raise
+            created = create()  # on Milvus
         with suppress(InputError):  # Milvus ranks by one only
             created.set_ranking(header.ranking)
         with suppress(InputError):  # nor does it take indexes of fields

@@ -4,7 +4,7 @@
 
     {"format": "hummingbit export", "version": 1, "name": ..., "n_bits": ..., "encoder": ...,
      "encoder_fingerprint": ..., "engine": ..., "documents": ..., "ranking": ...,
-     "indexed_fields": [...]}
+     "indexed_fields": [...], "keep_vectors": ...}
     {"id": ..., "text": ..., "payload": {...}, "code": "00ff..."}
     ...
     {"labelled": {"id": ..., "labels": [...], "grade": 1, "who": ..., "when": ...}}
@@ -12,9 +12,9 @@
     ...
     {"end": true, "documents": ...}
 
-A document has a code, and a text, a vector or neither; documents are in the order of rows. Labels
-and judgements follow them. An import encodes nothing again, so the codes stay the same. The last
-line distinguishes a complete export from one that was cut short.
+A document has a code, and a text, a vector, both or neither; documents are in the order of rows.
+Labels and judgements follow them. An import encodes nothing again, so the codes stay the same. The
+last line distinguishes a complete export from one that was cut short.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from index.annotations.annotation_records import (
 )
 from index.engines.choice import ENGINES
 from index.filter_parser import check_indexed_fields
+from index.kept_vectors import FLOAT32, FORMS
 from index.rankings.protocol import HAMMING, RANKINGS
 from index.records import StoredDocument
 from index.schema import AUTO
@@ -63,6 +64,8 @@ class Header:
     """What ordered the hits of searches that named no ranking."""
     indexed_fields: tuple[str, ...] = ()
     """The indexed fields of payloads."""
+    keep_vectors: str = FLOAT32
+    """The form in which vectors were kept; see :mod:`index.kept_vectors`."""
 
 
 def write_export(
@@ -199,6 +202,7 @@ def _parse_header(record: dict[str, Any]) -> Header:
         documents=record["documents"],
         ranking=record.get("ranking", HAMMING),
         indexed_fields=_parse_fields(record.get("indexed_fields", [])),
+        keep_vectors=record.get("keep_vectors", FLOAT32),
     )
     strings = (header.name, header.encoder or "", header.encoder_fingerprint or "")
     numbers = (header.n_bits, header.documents)
@@ -210,6 +214,8 @@ def _parse_header(record: dict[str, Any]) -> Header:
         raise TypeError(f"engine must be one of {', '.join(ENGINES)}")
     if header.ranking not in RANKINGS:
         raise TypeError(f"ranking must be one of {', '.join(RANKINGS)}")
+    if header.keep_vectors not in FORMS:
+        raise TypeError(f"keep_vectors must be one of {', '.join(FORMS)}")
     return header
 
 

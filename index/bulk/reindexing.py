@@ -21,10 +21,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from corpus.document import Document
+from encoder.encoder import Encoder
 from foundation.errors import InputError
 from index.annotations.annotations import copy_annotations
 from index.backend import CollectionBackend
 from index.collection import Collection
+from index.folder.protocol import Folder
+from index.kept_vectors import FLOAT32
 from index.records import StoredDocument
 
 BATCH = 1000
@@ -46,7 +49,7 @@ def copy_following(
         StoreError: if one of the stores fails.
     """
     while batch := source.documents_after(row, BATCH):
-        documents = [_without_code(one) for one in batch]
+        documents = [_to_encode(one, target.encoder) for one in batch]
         target.upsert(documents)
         row = batch[-1].row
         if progress is not None:
@@ -84,8 +87,17 @@ def carry_annotations(
         copy_annotations(source.annotations, target.annotations, partly=partly)
 
 
-def _without_code(stored: StoredDocument) -> Document:
+def form_for(folder: Folder, encoder: str, source: CollectionBackend) -> str:
+    """Return the form in which a new collection with an encoder keeps the vectors of `source`."""
+    takes_texts = folder.encoders.load(encoder).kind == "text"
+    return FLOAT32 if takes_texts else source.keep_vectors
+
+
+def _to_encode(stored: StoredDocument, encoder: Encoder | None) -> Document:
     if stored.text is None and stored.vector is None:
         message = f"document {stored.id!a} has only a code, so no encoder can encode it"
         raise InputError("collection", message)
-    return Document(stored.id, stored.text, stored.vector, payload=stored.payload)
+    # An encoder of texts does not take the vector of a document that has both.
+    takes_texts = encoder is not None and encoder.kind == "text"
+    vector = None if takes_texts and stored.text is not None else stored.vector
+    return Document(stored.id, stored.text, vector, payload=stored.payload)

@@ -23,6 +23,7 @@ from index.errors import (
 )
 from index.folder.named_encoders import EncoderFolder
 from index.folder.names import check_name
+from index.kept_vectors import FLOAT32, check_form
 from index.schema import Description
 
 
@@ -99,11 +100,13 @@ class Collections(ABC):
             collection.encoder_name,
             collection.encoder_fingerprint,
             collection.engine_setting,
+            collection.keep_vectors,
         )
         if actual != description:
             encoding = collection.encoder_name or f"{collection.n_bits} bits"
             message = f"collection {description.name!a} already exists, with {encoding}"
-            raise CollectionExists(f"{message} and the engine {collection.engine_setting}")
+            settings = f"engine {collection.engine_setting}, keep_vectors {collection.keep_vectors}"
+            raise CollectionExists(f"{message}, {settings}")
         if indexed_fields is not None and {*indexed_fields} != {*collection.indexed_fields}:
             fields = ", ".join(collection.indexed_fields) or "none"
             message = f"collection {description.name!a} already exists; its indexed fields are"
@@ -111,27 +114,34 @@ class Collections(ABC):
         return collection
 
     def describe(
-        self, name: str, encoder_name: str | None, n_bits: int | None, engine: str
+        self,
+        name: str,
+        encoder_name: str | None,
+        n_bits: int | None,
+        engine: str,
+        keep_vectors: str = FLOAT32,
     ) -> tuple[Description, Encoder | None]:
         """Return the settings of a collection to create, and its encoder.
 
         Raises:
-            InputError: if the name, `n_bits` or the engine is invalid, or not exactly one of
-                encoder and `n_bits` is given.
+            InputError: if the name, `n_bits`, the engine or `keep_vectors` is invalid, or not
+                exactly one of encoder and `n_bits` is given.
             UnknownEncoder: if no encoder has that name.
             ArtifactError: if the encoder is damaged.
         """
         check_name(name)
+        check_form(keep_vectors)
         if (encoder_name is None) == (n_bits is None):
             raise InputError("encoder", "exactly one of encoder and n_bits must be given")
         if encoder_name is None:
             encoder = None
-            description = Description(name, n_bits or 0, engine=engine)
+            description = Description(name, n_bits or 0, engine=engine, keep_vectors=keep_vectors)
             _check_n_bits(description.n_bits)
         else:
             encoder = self._encoders.load(encoder_name)
+            _check_has_vectors(encoder, keep_vectors)
             description = Description(
-                name, encoder.n_bits, encoder_name, encoder.fingerprint, engine
+                name, encoder.n_bits, encoder_name, encoder.fingerprint, engine, keep_vectors
             )
         self.check_engine(engine, description.n_bits)
         return description, encoder
@@ -215,6 +225,13 @@ class Collections(ABC):
             return self._encoders.load(description.encoder_name)
         except (UnknownEncoder, ArtifactError) as error:
             raise EncoderMismatch(str(error)) from error
+
+
+def _check_has_vectors(encoder: Encoder, keep_vectors: str) -> None:
+    """Raise InputError if vectors are to be kept in a form of their own and there are none."""
+    if encoder.kind == "text" and keep_vectors != FLOAT32:
+        message = f"is {keep_vectors!r}, but the encoder takes texts; leave it out"
+        raise InputError("keep_vectors", message)
 
 
 def _check_n_bits(n_bits: int) -> None:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from index.backend import CollectionBackend
 from index.folder.named_encoders import EncoderFolder
+from index.kept_vectors import FLOAT32
 from index.schema import AUTO
 
 
@@ -40,15 +41,17 @@ class Folder(Protocol):
         n_bits: int | None = None,
         engine: str = AUTO,
         indexed_fields: Sequence[str] | None = None,
+        keep_vectors: str = FLOAT32,
     ) -> CollectionBackend:
         """Create a collection with an encoder, or for documents with codes of `n_bits`.
 
-        `engine` must be an engine of the folder's collections. If a collection with the same name
-        and settings exists, it is returned.
+        `engine` must be an engine of the folder's collections. `keep_vectors` is a form of
+        :mod:`index.kept_vectors`. If a collection with the same name and settings exists, it is
+        returned.
 
         Raises:
-            InputError: if the name, `n_bits`, the engine or an indexed field is invalid, or not
-                exactly one of encoder and `n_bits` is given.
+            InputError: if the name or a setting is invalid or not supported by the folder's
+                collections, or not exactly one of encoder and `n_bits` is given.
             UnknownEncoder: if no encoder has that name.
             ArtifactError: if the encoder is damaged.
             CollectionExists: if the name belongs to a collection with other settings.

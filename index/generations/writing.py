@@ -20,6 +20,7 @@ from encoder.codes import Codes
 from foundation.slices import stepping_aside, unbroken
 from index.filters import Filter
 from index.generations.publication import Publication
+from index.kept_vectors import NONE
 from index.records import DeleteResult, UpsertResult
 from index.sqlite.changes import Changes, document_checksum
 from index.sqlite.store import Store
@@ -100,13 +101,17 @@ class Writer:
     def new_or_changed(self, documents: Sequence[Document]) -> list[Document]:
         """Return the documents that the store does not yet hold in exactly this form.
 
-        An unchanged text or vector has an unchanged code, because the encoder never changes.
+        An unchanged text or vector has an unchanged code, because the encoder never changes. A
+        vector counts as unchanged if what the collection keeps of it is; one that is not kept at
+        all counts as changed.
         """
+        keep_vectors = self._store.description.keep_vectors
         marks = self._store.read_marks(list({document.id: None for document in documents}))
         return [
             document
             for document in documents
-            if document.id not in marks or not _is_stored(document, *marks[document.id])
+            if document.id not in marks
+            or not _is_stored(document, *marks[document.id], keep_vectors)
         ]
 
     def set_bookmark(self, key: str, value: str | None) -> None:
@@ -167,6 +172,8 @@ class Writer:
         return np.empty((0, self._store.description.n_bits // 8), dtype=np.uint8)
 
 
-def _is_stored(document: Document, code: bytes, mark: bytes) -> bool:
+def _is_stored(document: Document, code: bytes, mark: bytes, keep_vectors: str) -> bool:
+    if document.vector is not None and keep_vectors == NONE:
+        return False
     same_code = document.code is None or document.code.lower() == code.hex()
-    return same_code and document_checksum(document, code) == mark
+    return same_code and document_checksum(document, code, keep_vectors) == mark

@@ -17,7 +17,13 @@ from index.milvus.catalogue import CATALOGUE, Catalogue, Counters
 from index.milvus.cluster import Cluster
 from index.milvus.collection import MilvusCollection
 from index.milvus.filters import check_fields_on_milvus
-from index.milvus.schema import PREFIX, create_on_milvus, name_on_milvus, read_description
+from index.milvus.schema import (
+    PREFIX,
+    check_vectors_on_milvus,
+    create_on_milvus,
+    name_on_milvus,
+    read_description,
+)
 from index.schema import AUTO, Description
 
 
@@ -84,6 +90,7 @@ class MilvusCollections(Collections):
     ) -> CollectionBackend:
         """Create an empty collection under a free name and return it."""
         check_fields_on_milvus(indexed_fields)
+        check_vectors_on_milvus(description.keep_vectors)
         self.opened[description.name] = collection = self._create(description, encoder)
         return collection
 
@@ -95,6 +102,7 @@ class MilvusCollections(Collections):
         Milvus has no hidden collections, so other processes and the next opening see it.
         """
         name = description.name
+        check_vectors_on_milvus(description.keep_vectors)
         collection = self._create(description, encoder)
 
         def appear() -> None:

@@ -21,6 +21,7 @@ from corpus.document import MAX_ID_LENGTH, Document
 from encoder.codes import Codes, check_n_bits
 from foundation.errors import InputError
 from index.errors import StoreError
+from index.kept_vectors import FLOAT32
 from index.milvus.cluster import Cluster
 from index.milvus.filters import filterable
 from index.records import StoredDocument
@@ -38,6 +39,13 @@ CONTENT_FIELDS = ["id", "row", "code", "payload", "original", "content", "checks
 def name_on_milvus(name: str) -> str:
     """Return the name of a collection on Milvus, which allows no hyphens; ours have no capitals."""
     return PREFIX + name.replace("-", "X")
+
+
+def check_vectors_on_milvus(keep_vectors: str) -> None:
+    """Raise an InputError unless collections on Milvus keep vectors in this form."""
+    if keep_vectors != FLOAT32:
+        message = f"is {keep_vectors!r}; a collection on Milvus keeps vectors as {FLOAT32!r} only"
+        raise InputError("keep_vectors", message)
 
 
 def create_on_milvus(cluster: Cluster, description: Description) -> None:
@@ -113,6 +121,9 @@ def to_entity(document: Document, code: bytes) -> dict[str, Any]:
     payload = document.payload_with_labels
     readable, original = filterable(payload), payload_to_json(payload)
     content, vector = "", None
+    if document.text is not None and document.vector is not None:
+        message = "cannot be stored beside a vector on Milvus; leave one of them out"
+        raise InputError("text", f"{message} (document {document.id!a})")
     if document.text is not None:
         content = f"t{document.text}"
     elif document.vector is not None:

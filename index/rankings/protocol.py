@@ -84,7 +84,7 @@ class RankingFromAnywhere(Protocol):
 
 
 class RowScorer(Protocol):
-    """A ranking that can score documents that another one found."""
+    """Something that can score documents that a ranking found."""
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """Return the scores of each query's own `rows`, all of which must exist, in that order."""

@@ -9,40 +9,50 @@ from index.engines.protocol import Rows
 from index.generations.published import PublishedGeneration
 from index.rankings.asymmetric import AsymmetricRanking
 from index.rankings.bm25 import Bm25Ranking
+from index.rankings.cosine import VECTORS, CosineScorer
 from index.rankings.hamming import HammingRanking
 from index.rankings.hybrid import DEFAULT_WEIGHT, HybridRanking
 from index.rankings.protocol import ASYMMETRIC, BM25, N_FEEDBACK, RankedRows, Ranking
 from index.rankings.reciprocal import ReciprocalRanking
 from index.rankings.rescored import RescoredRanking, Scorer
 from index.records import EncodedQueries
+from index.search.search_options import ranking_without_text
 
 if TYPE_CHECKING:
     from index.search.search_steps import Search
+    from index.sqlite.store import Store
 
 
-def make_ranking(search: Search, published: PublishedGeneration) -> Ranking:
-    """Return the ranking of a search over the published documents."""
+def make_ranking(search: Search, published: PublishedGeneration, store: Store) -> Ranking:
+    """Return the ranking of a search over the published documents, whose vectors `store` has.
+
+    Raises:
+        InputError: if the search rescores by vectors and the collection keeps none.
+    """
     ranking, rescore = _first_ranking(search, published), search.options.rescore
     if rescore is None:
         return ranking
     scorer: Scorer = AsymmetricRanking(published.generation)
     if rescore.by == BM25 and published.lexical is not None:
         scorer = Bm25Ranking(published.lexical)
+    elif rescore.by == VECTORS:
+        scorer = CosineScorer(store.read_vectors, store.description.keep_vectors)
     return RescoredRanking(ranking, scorer, search.options.n_candidates)
 
 
 def _first_ranking(search: Search, published: PublishedGeneration) -> Ranking:
     if not search.by_words:
-        return _by_codes(search, published)
+        return _by_codes(search, published, search.ranking)
     if all(text is not None for text in search.queries.texts):
         return _by_words(search, published)
+    others = _by_codes(search, published, ranking_without_text(search.default))
     if all(text is None for text in search.queries.texts):
-        return AsymmetricRanking(published.generation)
-    return _TextsByWords(_by_words(search, published), AsymmetricRanking(published.generation))
+        return others
+    return _TextsByWords(_by_words(search, published), others)
 
 
-def _by_codes(search: Search, published: PublishedGeneration) -> Ranking:
-    if search.ranking == ASYMMETRIC:
+def _by_codes(search: Search, published: PublishedGeneration, name: str) -> Ranking:
+    if name == ASYMMETRIC:
         return AsymmetricRanking(published.generation)
     return HammingRanking(published.generation, search.options.radius)
 

@@ -16,8 +16,11 @@ from index.rankings.protocol import RankedRows, Ranking, RowScorer
 from index.records import EncodedQueries
 
 
-class Scorer(Ranking, RowScorer, Protocol):
-    """A ranking that can score documents that another one found."""
+class Scorer(RowScorer, Protocol):
+    """What scores documents that a ranking found."""
+
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+        """Return the scores that hits report, for the result of each query; higher is better."""
 
 
 class RescoredRanking:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from foundation.errors import InputError
 from index.backend import MAX_K
 from index.filters import Filter
+from index.rankings.cosine import VECTORS
 from index.rankings.protocol import (
+    ASYMMETRIC,
     BM25,
     BY_WORDS,
     HAMMING,
@@ -24,8 +26,8 @@ MAX_OFFSET = 100_000
 MAX_OVERSAMPLE = 100
 MAX_RRF = 10_000
 LOGITS = "logits"
-RESCORERS = (BM25, LOGITS)
-"""What can rescore candidates: their words, or the real values of the query."""
+RESCORERS = (BM25, LOGITS, VECTORS)
+"""What can rescore candidates: their words, the real values of the query, or their vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +124,36 @@ def check_hybrid(hybrid: Hybrid) -> None:
         raise InputError("hybrid", f"rrf is {hybrid.rrf}; it must be from 1 to {MAX_RRF:,}")
 
 
-def default_ranking(default: str, queries: EncodedQueries, options: SearchOptions) -> str:
+def choose_ranking(default: str, queries: EncodedQueries, options: SearchOptions) -> str:
     """Return the ranking of a search that names none.
 
     It is `default`, or Hamming distance if the search has a radius or reranks, or if only the codes
-    of the queries are known.
+    of the queries are known. If a query brings a text and a vector, it is hybrid, for all queries
+    that have a text.
     """
-    by_distance = options.radius is not None or options.rerank or not queries.weighted.any()
-    return HAMMING if by_distance else default
+    if options.radius is not None or options.rerank or not queries.weighted.any():
+        return HAMMING
+    pairs = zip(queries.texts, queries.vectors, strict=False)
+    has_both = any(text is not None and vector is not None for text, vector in pairs)
+    return HYBRID if has_both else default
+
+
+def ranking_without_text(default: str) -> str:
+    """Return the ranking of queries without a text where others are ranked by their words."""
+    return HAMMING if default == HAMMING else ASYMMETRIC
+
+
+def rankings_of(queries: EncodedQueries, ranking: str, default: str) -> list[str]:
+    """Return the ranking of each query of a search that named none and is ranked by `ranking`.
+
+    A query that is only a code is ranked by distance. `default` is that of the collection.
+    """
+    other = ranking_without_text(default) if ranking in BY_WORDS else ranking
+    weighted: list[bool] = queries.weighted.tolist()
+    return [
+        HAMMING if not has_weights else ranking if text is not None else other
+        for has_weights, text in zip(weighted, queries.texts, strict=True)
+    ]
 
 
 def check_compatible(options: SearchOptions, ranking: str, queries: EncodedQueries) -> None:
@@ -149,6 +173,11 @@ def check_compatible(options: SearchOptions, ranking: str, queries: EncodedQueri
         if text is None and by_words:
             message = f"by is {BM25!r}, which needs a text as the query"
             raise InputError("rescore", message, position)
+    if options.rescore is not None and options.rescore.by == VECTORS:
+        for position in range(len(queries)):
+            if not queries.vectors or queries.vectors[position] is None:
+                message = f"by is {VECTORS!r}, which needs a vector as the query"
+                raise InputError("rescore", message, position)
     if options.rerank and not queries.weighted.all():
         message = "needs a text or a vector as the query, for the collection's encoder to encode"
         raise InputError("rerank", message, int(queries.weighted.argmin()))

@@ -7,7 +7,6 @@ was searched. If one is gone, a writer has replaced or deleted its document. The
 repeated in one transaction while it holds the publishing lock; the generation is first brought up
 to that transaction, so all rows exist. A search waits for at most one commit, and never for an
 encoder or for another search's first attempt.
-
 What only some searches need is in ``search_options``, ``paging`` and ``hit_details``.
 """
 
@@ -25,7 +24,7 @@ from index.backend import MAX_K
 from index.base import CollectionBase
 from index.encoded_inputs import encode_queries
 from index.engines.protocol import Rows
-from index.errors import StoreError
+from index.errors import RowsRemoved, StoreError
 from index.generations.publication import Publication
 from index.generations.published import PublishedGeneration
 from index.lexical.index import LexicalIndex
@@ -36,7 +35,7 @@ from index.records import EncodedQueries, Hit, Queries, Query, SearchResult, Sto
 from index.search.cursors import Position, read_cursor
 from index.search.hit_details import add_highlights, hits_with_codes
 from index.search.paging import Page, cursor_after, cursor_identity, hits_after
-from index.search.search_options import SearchOptions, check_compatible, default_ranking
+from index.search.search_options import SearchOptions, check_compatible, choose_ranking, rankings_of
 from index.sqlite.store import Store
 
 # The values of radius, cursor, hybrid, rescore and offset in most searches, which need no further
@@ -65,8 +64,6 @@ class Search:
     ) -> None:
         """Begin a search of the collection `name`; cursors belong to one `incarnation` of it.
 
-        If the options name no ranking, :func:`default_ranking` chooses it.
-
         Raises:
             InputError: if the queries and the options are not compatible, or the cursor belongs to
                 another search.
@@ -74,8 +71,9 @@ class Search:
         self.queries = queries
         self.options = options
         self.name = name
-        if default != HAMMING and not options.ranking:
-            default = default_ranking(default, queries, options)
+        self.default = default
+        if (default != HAMMING or queries.vectors) and not options.ranking:
+            default = choose_ranking(default, queries, options)
         self.ranking: str = options.ranking or default
         rescore = options.rescore
         self.by_words: bool = self.ranking in BY_WORDS
@@ -154,15 +152,14 @@ class Search:
             queries=queries,
             reranked=options.rerank,
             rescored_by=None if options.rescore is None else options.rescore.by,
+            candidates=0 if options.rescore is None else options.n_candidates,
             highlighted=options.highlight,
         )
 
     def _rankings(self) -> list[str]:
-        """Return the ranking of each query; one that is only a code is ranked by distance."""
         if self.options.ranking is not None or self.ranking == HAMMING:
             return [self.ranking] * len(self.queries.codes)
-        weighted: list[bool] = self.queries.weighted.tolist()
-        return [self.ranking if has_weights else HAMMING for has_weights in weighted]
+        return rankings_of(self.queries, self.ranking, self.default)
 
     def _drop_unrecognized(self, place: int, found: RankedRows) -> RankedRows:
         """Return no rows for a query that is ranked by a code that says nothing about it."""
@@ -213,7 +210,7 @@ class SearchableCollection(CollectionBase, ABC):
 
     @abstractmethod
     def _codes_of(self, ids: Sequence[str]) -> Mapping[str, Codes]:
-        """Return the codes of the documents with these ids; unknown ids are left out."""
+        """Return the codes of these documents; unknown ids are left out."""
 
     @abstractmethod
     def _run_search(self, search: Search) -> SearchResult:
@@ -241,8 +238,8 @@ class IndexedCollection(SearchableCollection, ABC):
             result = self._search_generation(search, published, allowed)
             if result is not None:
                 return result
-            # A hit was removed since. The writer has probably published its generation by now;
-            # taking the lock could mean waiting until the next write is on disk.
+            # A hit was removed since. Its writer has probably published by now; taking the lock
+            # could mean waiting until the next write is on disk.
             tried = published
         with self._publication.target_in_transaction(filter_, lexical=lexical) as target:
             result = self._search_generation(search, *target)
@@ -253,12 +250,15 @@ class IndexedCollection(SearchableCollection, ABC):
     def _search_generation(
         self, search: Search, published: PublishedGeneration, allowed: Rows | None
     ) -> SearchResult | None:
-        """Search one generation; return None if a hit is no longer in the store."""
+        """Search one generation; return None if a hit or candidate was removed from the store."""
         generation, options = published.generation, search.options
         ranking: Ranking = HammingRanking(generation, options.radius)
         if not search.by_distance:
-            ranking = make_ranking(search, published)
-        pages = search.pages(ranking, allowed)
+            ranking = make_ranking(search, published, self.store)
+        try:
+            pages = search.pages(ranking, allowed)
+        except RowsRemoved:
+            return None
         rows = rows_of(pages)
         stored_rows = self.store.read_rows(
             rows,

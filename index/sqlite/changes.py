@@ -15,6 +15,7 @@ from corpus.document import Document
 from encoder.codes import Codes
 from index.engines.protocol import Rows
 from index.filters import Filter
+from index.kept_vectors import FLOAT32, pack_vector
 from index.schema import (
     BOOKMARK,
     Description,
@@ -54,7 +55,10 @@ class Changes:
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, code_size: int, commit: Callable[[int], None]
+        self,
+        connection: sqlite3.Connection,
+        description: Description,
+        commit: Callable[[int], None],
     ) -> None:
         """Begin; `commit` is called with the generation to commit as."""
         self.generation = number_in_meta(connection, "generation")
@@ -65,7 +69,8 @@ class Changes:
         self._deleted = 0
         self._connection = connection
         self._commit = commit
-        self._code_size = code_size
+        self._code_size = description.n_bits // 8
+        self._keep_vectors = description.keep_vectors
         self._inserted: list[Block] = []
         self._prepared = False
 
@@ -101,9 +106,9 @@ class Changes:
         rows = self.last_row + 1 + np.arange(len(documents))
         self.last_row += len(documents)
         self._documents += len(documents)
-        packed, size = codes.tobytes(), self._code_size
+        packed, size, keep_vectors = codes.tobytes(), self._code_size, self._keep_vectors
         records = [
-            (row, *_record(document, packed[place * size : (place + 1) * size]))
+            (row, *_record(document, packed[place * size : (place + 1) * size], keep_vectors))
             for place, (row, document) in enumerate(zip(rows.tolist(), documents, strict=True))
         ]
         whole = len(records) - len(records) % ROWS_A_STATEMENT
@@ -214,23 +219,19 @@ def storable_ids(ids: Sequence[str]) -> list[str]:
     return [id_ for id_ in ids if not LONE_SURROGATE.search(id_)]
 
 
-def document_checksum(document: Document, code: bytes) -> bytes:
-    """Return the checksum of a document that is stored with `code`."""
+def document_checksum(document: Document, code: bytes, keep_vectors: str = FLOAT32) -> bytes:
+    """Return the checksum of a document that is stored with `code` and so kept a vector."""
     payload = payload_to_json(document.payload_with_labels)
-    return checksum(document.id, code, payload, document.text, _vector_bytes(document))
+    vector = pack_vector(document.vector, keep_vectors)
+    return checksum(document.id, code, payload, document.text, vector)
 
 
 def _insert_statement(rows: int) -> str:
     return f"INSERT INTO documents VALUES {','.join(['(?, ?, ?, ?, ?, ?, ?)'] * rows)}"  # noqa: S608 - fixed parts
 
 
-def _record(document: Document, code: bytes) -> tuple[Any, ...]:
+def _record(document: Document, code: bytes, keep_vectors: str) -> tuple[Any, ...]:
     payload = payload_to_json(document.payload_with_labels)
-    vector = _vector_bytes(document)
+    vector = pack_vector(document.vector, keep_vectors)
     mark = checksum(document.id, code, payload, document.text, vector)
     return (document.id, code, mark, payload, document.text, vector)
-
-
-def _vector_bytes(document: Document) -> bytes | None:
-    vector = document.vector
-    return None if vector is None else np.asarray(vector, dtype="<f4").tobytes()

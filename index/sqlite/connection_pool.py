@@ -193,6 +193,15 @@ class RowReader:
                 stored[row] = (id_, None if payload is None else json.loads(payload), text, code)
         return stored
 
+    def read_vectors(self, rows: Sequence[int]) -> dict[int, bytes | None]:
+        """Return what is stored of the vector of each row; missing rows are left out.
+
+        Raises:
+            StoreError: if the store cannot be read.
+        """
+        query = f"SELECT row, vector FROM documents WHERE row IN ({','.join('?' * len(rows))})"  # noqa: S608 - only marks
+        return dict(self._connections.fetch(query, rows))
+
 
 def _rows_query(*selected: bool) -> str:
     names = zip(("payload", "text", "code"), selected, strict=True)

@@ -15,6 +15,7 @@ from foundation.slices import checkpoint
 from index.annotations.annotation_records import agreed_labels
 from index.errors import StoreError
 from index.filters import Filter
+from index.kept_vectors import unpack_vector
 from index.records import CodedPayloads, StoredDocument
 from index.schema import checksum, last_row
 from index.sqlite.annotation_tables import LABELS, read_records
@@ -37,6 +38,7 @@ class DocumentReader(RowReader):
     def __init__(self, path: Path, database: Database) -> None:
         super().__init__(path, database.connections)
         self.description = database.description
+        self._keep_vectors = database.description.keep_vectors
         self._database = database
 
     def read_payloads(self, *, with_given_labels: bool) -> CodedPayloads:
@@ -187,7 +189,7 @@ class DocumentReader(RowReader):
             row=row,
             code=code_to_hex(self._pack_codes([code])[0]),
             text=text,
-            vector=None if vector is None else np.frombuffer(vector, dtype="<f4"),
+            vector=None if vector is None else unpack_vector(vector, self._keep_vectors),
             payload=json.loads(payload),
         )
 

@@ -244,7 +244,7 @@ class Store(DocumentReader):
             WritesLost: if it holds fewer generations than it acknowledged.
         """
         with self._database.writing() as connection:
-            yield Changes(connection, self._code_size, self._database.commit)
+            yield Changes(connection, self.description, self._database.commit)
 
     def compact(self) -> None:
         """Rebuild the blocks of codes from the documents and rewrite the file without unused pages.

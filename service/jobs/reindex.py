@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from index.backend import CollectionBackend
-from index.bulk.reindexing import carry_annotations, copy_following, delete_missing
+from index.bulk.reindexing import carry_annotations, copy_following, delete_missing, form_for
 from index.data_folder import DataFolder
 from index.folder.alias_file import AddAlias
 from index.folder.drafts import Draft
@@ -45,7 +45,12 @@ def reindex(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str
 def _begin(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str, Any]:
     spec = progress.job.spec
     source = folder.collection(spec["source"])
-    draft = folder.draft_collection(spec["into"], encoder=spec["encoder"], engine=spec["engine"])
+    draft = folder.draft_collection(
+        spec["into"],
+        encoder=spec["encoder"],
+        engine=spec["engine"],
+        keep_vectors=form_for(folder, spec["encoder"], source),
+    )
     try:
         draft.collection.set_ranking(source.ranking)
         draft.collection.set_indexed_fields(source.indexed_fields)

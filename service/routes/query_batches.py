@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from foundation.errors import InputError
 from foundation.slices import checkpoint
 from index.backend import CollectionBackend
 from index.rankings.protocol import HAMMING
-from index.records import Query
+from index.records import Query, Rescore
 from service.http.problems import invalid_field
 from service.http.roles import READ
 from service.http.routing import JSONRoute
@@ -51,6 +52,8 @@ def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limit
     # A limit that is too large for any search is refused below, with a pointer to it.
     largest = min(max(search.limit for search in body.searches), limits.max_limit)
     hits = len(body.searches) * largest
+    if body.rescore is not None:
+        hits = _check_rescored(body, largest)
     if hits > limits.max_hits:
         rule = f"the number of searches times the largest limit may be {limits.max_hits:,} at most"
         raise invalid_field(f"may find {hits:,} documents; {rule}", "searches")
@@ -96,6 +99,24 @@ def _encode(collection: CollectionBackend, queries: Sequence[Query]) -> Codes:
     return np.concatenate(codes)
 
 
+def _check_rescored(body: SearchBatch, limit: int) -> int:
+    """Return the number of candidates of all searches.
+
+    Raises:
+        ProblemError: if not all searches have the same limit and radius, on which the candidates
+            depend.
+    """
+    first = body.searches[0]
+    for position, search in enumerate(body.searches):
+        for field in ("limit", "radius"):
+            value, expected = getattr(search, field), getattr(first, field)
+            if value != expected:
+                message = f"is {value}; with rescore, all searches must have one, here {expected}"
+                raise invalid_field(message, "searches", position, field)
+    oversample = 1.0 if body.rescore is None else body.rescore.oversample
+    return len(body.searches) * math.ceil(oversample * limit)
+
+
 def _search(
     collection: CollectionBackend, body: SearchBatch, limits: Settings
 ) -> list[dict[str, Any]]:
@@ -127,6 +148,9 @@ def _search(
             with_payload=any(search.with_payload for search in searches),
             with_text=any(search.with_text for search in searches),
             filter=filter_,
+            rescore=None
+            if body.rescore is None
+            else Rescore(body.rescore.by, body.rescore.oversample),
         )
     seconds = time.perf_counter() - start
     return [

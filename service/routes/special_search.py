@@ -14,10 +14,14 @@ from fastapi.concurrency import run_in_threadpool
 from encoder.explanation import explain_text
 from index.backend import CollectionBackend
 from index.filters import Filter
+from index.rankings.cosine import VECTORS
 from index.records import Hybrid, Query, Rescore
 from service.schemas.checks import parse_body_filter, pointing_at
 from service.schemas.results import add_codes, add_differing_bits, answer_to_json, search_answer
 from service.schemas.search import SearchRequest
+
+# A search that reads more vectors waits in the lane of long reads.
+CHEAP_VECTORS = 200
 
 
 async def special_search(
@@ -34,6 +38,7 @@ async def special_search(
     `state` is that of the request's scope.
     """
     filter_ = parse_body_filter(body.filter)
+    is_long = is_long or _reads_many_vectors(body)
     arguments = (app, collection, body, query, filter_)
     if filter_ is not None and not collection.knows_filter(filter_):
         async with app.state.filters.place(state):
@@ -44,6 +49,14 @@ async def special_search(
         async with app.state.long_reads.place(state):
             return await run_in_threadpool(_search_alone, *arguments)
     return await run_in_threadpool(_search_alone, *arguments)
+
+
+def _reads_many_vectors(body: SearchRequest) -> bool:
+    """Tell whether a search reads so many vectors from disk that others should not wait for it."""
+    rescore = body.rescore
+    if rescore is None or rescore.by != VECTORS:
+        return False
+    return rescore.oversample * (body.limit + body.offset) > CHEAP_VECTORS
 
 
 def _search_alone(

@@ -63,6 +63,7 @@ def search_answer(
         answer["reranked"] = True
     if result.rescored_by is not None:
         answer["rescored_by"] = result.rescored_by
+        answer["candidates"] = result.candidates
     return answer
 
 

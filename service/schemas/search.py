@@ -67,7 +67,8 @@ class RescoreOptions(RequestModel):
     """Take more candidates from the ranking, and order them by another score."""
 
     by: str = Field(
-        description="What scores the candidates: their words, or the real values of the query.",
+        description="What scores the candidates: bm25, their words; logits, the real values of the"
+        " query; vectors, the cosine of the query's vector and those that the collection keeps.",
         json_schema_extra={"enum": [*RESCORERS]},
     )
     oversample: float = Field(
@@ -94,11 +95,15 @@ class SearchFields(StrictModel):
 
 
 class BatchedSearch(SearchFields, RequestModel):
-    """A search by exactly one of text, vector, code and the id of a document of the collection."""
+    """A search by one of text, vector, code and the id of a document, or by a text and a vector."""
 
 
 class SearchRequest(SearchFields):
-    """A search by exactly one of text, vector, code and the id of a document of the collection."""
+    """A search by one of text, vector, code and the id of a document, or by a text and a vector.
+
+    With a text and a vector, the ranking is hybrid by default: by the words of the text and the
+    code of the vector.
+    """
 
     ranking: RankingName = None
     filter: Filter = None
@@ -139,6 +144,9 @@ class SearchBatch(RequestModel):
 
     searches: list[BatchedSearch] = Field(min_length=1)
     ranking: RankingName = None
+    rescore: RescoreOptions | None = Field(
+        None, description="For searches that all have the same limit and radius."
+    )
     filter: Filter = None
     encoder_fingerprint: Fingerprint = None
 
@@ -160,9 +168,9 @@ class SearchHit(ResponseModel):
 
     `distance` is the Hamming distance between the codes. A higher `score` is better: 1 − distance /
     n_bits with the ranking hamming; the share of the query's weight in the bits that agree with
-    asymmetric. A lower `rerank_score` is better: Σ_b |p_b − c_b|, where p_b is the query's
-    probability of bit b and c_b the stored bit. `differing_bits` counts from 0, the first bit of
-    the code.
+    asymmetric; the cosine if rescored by vectors. A lower `rerank_score` is better:
+    Σ_b |p_b − c_b|, where p_b is the query's probability of bit b and c_b the stored bit.
+    `differing_bits` counts from 0, the first bit of the code.
     """
 
     id: str
@@ -194,10 +202,10 @@ class SearchResponse(ResponseModel):
     `took_ms` is the time in the collection, encoding included; in a batch, that of all searches.
     `ties_cut` tells whether documents with the last hit's score were left out. With `rerank` the
     same hits are ordered by `rerank_score`, and `reranked` is true. With `rescore` the scores are
-    those of `rescored_by`, and there is no cursor. For a text, `recognized_terms` counts its
-    distinct terms that the encoder knows; if it is 0, codes find no hits. `corrected` lists the
-    unknown words and the known ones, one edit away, that were searched for in their place.
-    `next_cursor` is present on request, and null on the last page.
+    those of `rescored_by`, of at most `candidates` documents, and there is no cursor. For a text,
+    `recognized_terms` counts its distinct terms that the encoder knows; if it is 0, codes find no
+    hits. `corrected` lists the unknown words and the known ones, one edit away, that were searched
+    for in their place. `next_cursor` is present on request, and null on the last page.
     """
 
     hits: list[SearchHit]
@@ -212,6 +220,7 @@ class SearchResponse(ResponseModel):
     corrected: list[tuple[str, str]] = Field(default_factory=list)
     reranked: bool = False
     rescored_by: str = ""
+    candidates: int = 0
     next_cursor: str | None = None
     query_code: str = ""
     query_terms: list[QueryTerm] = Field(default_factory=list)

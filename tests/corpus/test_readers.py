@@ -295,7 +295,6 @@ def test_a_csv_cell_may_be_as_long_as_a_text(tmp_path: Path) -> None:
         (b"x", "has 1 cells; the header has 3"),
         (b"x,y,,z", "has 4 cells; the header has 3"),
         (b",y,", "id: is None"),
-        (b"x,y,[1]", "document: must have exactly one of text, vector, code; has text and vector"),
         (b"x,,", "document: must have exactly one of text, vector, code; has none"),
         (b"x,,[1", "vector: is not valid JSON"),
         (b"x,,[NaN]", "vector: is not valid JSON: NaN is not"),

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from index.backend import CollectionBackend
@@ -19,7 +20,14 @@ from index.errors import StoreError
 from index.records import Query
 from index.sqlite import connection_pool
 from tests.support.faults.disks import fill, small_disk
-from tests.support.faults.endless_writes import KINDS, N_BITS, NAME, code_of, document_of
+from tests.support.faults.endless_writes import (
+    KINDS,
+    N_BITS,
+    NAME,
+    code_of,
+    document_of,
+    vector_of,
+)
 
 ROOT = Path(__file__).parents[2]
 Versions = dict[str, int]
@@ -66,6 +74,7 @@ def held_in(collection: CollectionBackend) -> Versions:
     versions = {one.id: int(one.payload["version"]) for one in stored}
     assert len(versions) == len(stored) == len(collection)
     assert all(one.code == code_of(one.id, versions[one.id]) for one in stored)
+    assert all(np.array_equal(one.vector, vector_of(one.id, versions[one.id])) for one in stored)
     hits = collection.search([Query(code="0" * (N_BITS // 4))], 10_000).hits[0]
     assert sorted(hit.id for hit in hits) == sorted(versions)
     assert collection.verify().problems == []

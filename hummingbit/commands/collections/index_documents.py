@@ -32,6 +32,7 @@ from index.bulk.encoding import available_cores
 from index.bulk.ingest import IngestReport, ingest
 from index.engines.choice import ENGINES as SEARCH_ENGINES
 from index.errors import CollectionExists, UnknownDocument
+from index.kept_vectors import FLOAT32, FORMS
 from index.records import Query, StoredDocument
 from index.schema import AUTO
 
@@ -58,6 +59,12 @@ def configure(actions: Actions) -> None:
         nargs="+",
         metavar="FIELD",
         help="fields of payloads by which filters find documents without reading payloads",
+    )
+    build.add_argument(
+        "--keep-vectors",
+        choices=FORMS,
+        default=FLOAT32,
+        help="how vectors are kept on disk: whole, rounded, or not at all (default: %(default)s)",
     )
     add = add_action(
         actions, "add", run_add, "add documents; those with a known id replace the stored ones"
@@ -103,6 +110,7 @@ def run_build(args: argparse.Namespace) -> int:
             n_bits=args.bits,
             engine=args.search_by,
             indexed_fields=args.index_fields,
+            keep_vectors=args.keep_vectors,
         )
         with filling(folder, collection, is_new=True):
             report = _ingest(args, collection)

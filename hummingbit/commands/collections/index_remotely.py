@@ -14,6 +14,7 @@ from hummingbit.commands.json_output import print_json, print_result
 from hummingbit.commands.options import OptionError
 from index.encoded_inputs import batches
 from index.errors import UnknownDocument
+from index.kept_vectors import FLOAT32
 
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
@@ -33,6 +34,7 @@ def build(args: argparse.Namespace) -> int:
             n_bits=args.bits,
             engine=args.search_by,
             indexed_fields=args.index_fields,
+            keep_vectors=None if args.keep_vectors == FLOAT32 else args.keep_vectors,
         )
         return fill(client, name, lambda: send_sources(client, args))
 

@@ -13,7 +13,7 @@ from hummingbit.commands.data_folder_options import (
     wait_for,
 )
 from hummingbit.commands.json_output import add_json, print_result
-from index.bulk.reindexing import carry_annotations, copy_following
+from index.bulk.reindexing import carry_annotations, copy_following, form_for
 from index.data_folder import DataFolder
 from index.engines.choice import ENGINES
 from index.folder.alias_file import AddAlias
@@ -65,7 +65,10 @@ def _reindex(folder: DataFolder, args: argparse.Namespace) -> int:
     if args.alias is not None:
         check_name(args.alias, "--alias")
     engine = args.search_by or source.engine_setting
-    draft = folder.draft_collection(args.into, encoder=args.encoder, engine=engine)
+    keep_vectors = form_for(folder, args.encoder, source)
+    draft = folder.draft_collection(
+        args.into, encoder=args.encoder, engine=engine, keep_vectors=keep_vectors
+    )
     try:
         draft.collection.set_ranking(source.ranking)
         draft.collection.set_indexed_fields(source.indexed_fields)

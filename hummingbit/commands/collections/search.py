@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from corpus.document import Vector, parse_vector
 from hummingbit.commands.data_folder_options import (
     add_filter,
     add_folder,
@@ -21,6 +22,7 @@ from hummingbit.commands.data_folder_options import (
     service_at,
 )
 from hummingbit.commands.json_output import add_json, print_json
+from hummingbit.commands.options import OptionError
 from index.backend import CollectionBackend
 from index.rankings.protocol import HAMMING, RANKINGS
 from index.records import Hit, Hybrid, Query, Rescore, SearchResult
@@ -34,10 +36,15 @@ INDENT = " " * 6
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("collection", metavar="COLLECTION")
-    what = parser.add_mutually_exclusive_group(required=True)
+    what = parser.add_mutually_exclusive_group()
     what.add_argument("text", nargs="?", metavar="TEXT")
     what.add_argument("--code", metavar="HEX", help="a packed code instead of a text")
     what.add_argument("--id", metavar="ID", help="a stored document instead of a text")
+    parser.add_argument(
+        "--vector",
+        metavar="JSON",
+        help="a vector instead of a text or beside one, such as '[0.1, -0.2]'",
+    )
     parser.add_argument("--limit", type=int, default=10, metavar="N", help="hits (default: 10)")
     parser.add_argument("--radius", type=int, metavar="N", help="largest distance, inclusive")
     parser.add_argument(
@@ -54,7 +61,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rescore",
         choices=RESCORERS,
-        help="find four times as many candidates and order them by another score",
+        help="find more candidates than hits and order them by another score",
+    )
+    parser.add_argument(
+        "--oversample",
+        type=float,
+        metavar="X",
+        help="candidates for each hit of a search with --rescore (default: 4)",
     )
     add_filter(parser)
     parser.add_argument(
@@ -90,9 +103,10 @@ def run(args: argparse.Namespace) -> int:
     """Print a hit a line: distance, id and the requested fields, with its text on the next."""
     if args.with_text is None:
         args.with_text = sys.stdout.isatty() and not args.json
+    vector = _read_vector(args)
     if args.url is not None:
-        return _search_remotely(args)
-    query = Query(text=args.text, code=args.code, id=args.id)
+        return _search_remotely(args, vector)
+    query = Query(text=args.text, vector=vector, code=args.code, id=args.id)
     filter_ = read_filter(args)
     with open_folder(args, writable=False) as folder:
         collection = folder.collection(args.collection)
@@ -110,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
             cursor=args.cursor,
             rerank=args.rerank,
             hybrid=None if args.codes_weight is None else Hybrid(codes=args.codes_weight),
-            rescore=None if args.rescore is None else Rescore(args.rescore),
+            rescore=None if (how := _rescoring(args)) is None else Rescore(**how),
         )
         if args.json:
             answer = _as_object(args, collection, found, time.perf_counter() - began)
@@ -135,12 +149,43 @@ def _print_terms(recognized_terms: int, corrected: Iterable[Sequence[str]], *, h
         print(f"the encoder knows no word of the query{outcome}", file=sys.stderr)
 
 
-def _search_remotely(args: argparse.Namespace) -> int:
+def _read_vector(args: argparse.Namespace) -> Vector | None:
+    """Return the vector of ``--vector``, or None without one.
+
+    Raises:
+        OptionError: if it is not JSON, or there is nothing to search for.
+        DocumentError: if it is not a vector.
+    """
+    if args.vector is None:
+        if (args.text, args.code, args.id) == (None, None, None):
+            raise OptionError("TEXT: is missing; give a text, --vector, --code or --id")
+        return None
+    try:
+        return parse_vector(json.loads(args.vector), "--vector")
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise OptionError(f"--vector: is not valid JSON: {error}") from None
+
+
+def _rescoring(args: argparse.Namespace) -> dict[str, Any] | None:
+    """Return the arguments of :class:`index.records.Rescore`, or None.
+
+    Raises:
+        OptionError: if there is an ``--oversample`` without a ``--rescore``.
+    """
+    if args.rescore is None:
+        if args.oversample is not None:
+            raise OptionError("--oversample: needs --rescore, which orders the candidates")
+        return None
+    return {"by": args.rescore} | ({"oversample": args.oversample} if args.oversample else {})
+
+
+def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
     """Search a collection of a service, and print the same."""
     with service_at(args) as client:
         found = client.search(
             args.collection,
             args.text,
+            vector=None if vector is None else vector.tolist(),
             code=args.code,
             id=args.id,
             limit=args.limit,
@@ -155,7 +200,7 @@ def _search_remotely(args: argparse.Namespace) -> int:
             with_code=args.with_code or None,
             rerank=args.rerank or None,
             hybrid=None if args.codes_weight is None else {"codes": args.codes_weight},
-            rescore=None if args.rescore is None else {"by": args.rescore},
+            rescore=_rescoring(args),
         )
     if args.json:
         print_json(found)

@@ -122,6 +122,7 @@ def put_collection(name: str, body: CreateCollection, folder: Folder) -> Respons
         n_bits=body.n_bits,
         engine=body.engine,
         indexed_fields=body.indexed_fields,
+        keep_vectors=body.keep_vectors,
     )
     return render(CollectionSummary(**_summary(collection)), 200 if exists else 201)
 
@@ -271,6 +272,7 @@ def _summary(collection: CollectionBackend) -> dict[str, Any]:
         "engine_setting": collection.engine_setting,
         "ranking": collection.ranking,
         "indexed_fields": collection.indexed_fields,
+        "keep_vectors": collection.keep_vectors,
         "documents": len(collection),
         "generation": collection.generation,
     }

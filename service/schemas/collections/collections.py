@@ -6,6 +6,7 @@ from pydantic import Field
 
 from index.engines.choice import ENGINES
 from index.filter_parser import MAX_INDEXED_FIELDS
+from index.kept_vectors import FLOAT32, FORMS
 from index.rankings.protocol import RANKINGS
 from index.schema import AUTO
 from service.schemas.common import EncoderName, RankingUsed, RequestModel, ResponseModel
@@ -27,6 +28,13 @@ class CreateCollection(RequestModel):
         max_length=MAX_INDEXED_FIELDS,
         description="Payload fields by which filters find documents without reading payloads."
         " Results are the same with and without.",
+    )
+    keep_vectors: str = Field(
+        FLOAT32,
+        description="How the documents' vectors are kept on disk: float32, whole; float16 or int8,"
+        " rounded to a half or a quarter of that; none, not at all. Kept vectors can rescore"
+        " searches and be encoded again by a reindexing.",
+        json_schema_extra={"enum": [*FORMS]},
     )
 
 
@@ -62,7 +70,8 @@ class CollectionSummary(ResponseModel):
     """A collection; `encoder` is null if its documents come with codes.
 
     `engine_setting` is the engine it was created with; `ranking` applies to searches that do not
-    name one. Filters on `indexed_fields` read no payloads.
+    name one. Filters on `indexed_fields` read no payloads. `keep_vectors` is the form in which
+    vectors are kept.
     """
 
     name: str
@@ -71,6 +80,7 @@ class CollectionSummary(ResponseModel):
     engine_setting: str
     ranking: RankingUsed
     indexed_fields: list[str]
+    keep_vectors: str
     documents: int
     generation: int
 

@@ -20,7 +20,10 @@ from service.schemas.common import (
 
 
 class NewDocument(RequestModel):
-    """A document: its id and exactly one of text, vector and code."""
+    """A document: its id and one of text, vector and code, or a text and a vector.
+
+    With both, the encoder takes the vector, and the text is found by its words.
+    """
 
     id: str
     text: Text = None

@@ -143,8 +143,15 @@ def test_more_ids_than_one_statement_takes(path: Path) -> None:
 
 def test_a_later_format_is_refused(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("UPDATE meta SET value = 3 WHERE key = 'format_version'")
-    with pytest.raises(StoreError, match="has format version 3; this hummingbit reads version 2"):
+        connection.execute("UPDATE meta SET value = 4 WHERE key = 'format_version'")
+    with pytest.raises(StoreError, match="has format version 4; this hummingbit reads versions 2"):
+        Store(path, writable=True)
+
+
+def test_a_form_of_vectors_that_the_format_does_not_have_is_damage(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE meta SET value = 'int8' WHERE key = 'keep_vectors'")
+    with pytest.raises(StoreError, match="is damaged: keep_vectors is 'int8'"):
         Store(path, writable=True)
 
 

@@ -3,7 +3,7 @@
 Run as ``python -m tests.support.faults.endless_writes FOLDER KIND SEED``. KIND is ``ingest``,
 ``upsert`` or ``compact``. Before each write it prints ``try JSON``, where JSON maps ids to
 versions, or to null for a document to delete. Once the write has returned, it prints ``done``. The
-id and the version of a document determine its code and its payload.
+id and the version of a document determine its code, its vector and its payload.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from corpus.document import Document
+import numpy as np
+
+from corpus.document import Document, Vector
 from index.backend import CollectionBackend
 from index.bulk.ingest import ingest
 from index.data_folder import DataFolder
 from index.engines import segments
+from index.kept_vectors import INT8
 from index.sqlite import blocks
 
 NAME = "words"
@@ -32,10 +35,17 @@ def code_of(id_: str, version: int) -> str:
     return f"{random.Random(f'{id_} {version}').getrandbits(N_BITS):08x}"  # noqa: S311
 
 
+def vector_of(id_: str, version: int) -> Vector:
+    """Return a vector of whole numbers that the form of the collection keeps exactly."""
+    chance = random.Random(f"{id_} {version} vector")  # noqa: S311
+    return np.array([127, *(chance.randint(-127, 127) for _ in range(7))], dtype=np.float32)
+
+
 def document_of(id_: str, version: int) -> Document:
     """Return the document with this id and version."""
     payload = {"version": version, "filling": "x" * (version % 300)}
-    return Document(id=id_, code=code_of(id_, version), payload=payload)
+    vector = vector_of(id_, version)
+    return Document(id=id_, code=code_of(id_, version), vector=vector, payload=payload)
 
 
 def print_attempt(change: Change) -> None:
@@ -91,7 +101,8 @@ def main() -> None:
     segments.MIN_FOLD = 16
     blocks.BLOCK_ROWS = 32
     with DataFolder(folder, writable=True) as data:
-        KINDS[kind](data.create_collection(NAME, n_bits=N_BITS), random.Random(seed))  # noqa: S311
+        collection = data.create_collection(NAME, n_bits=N_BITS, keep_vectors=INT8)
+        KINDS[kind](collection, random.Random(seed))  # noqa: S311
 
 
 if __name__ == "__main__":
