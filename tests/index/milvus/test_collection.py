@@ -27,7 +27,7 @@ from index.errors import (
     StoreUnavailable,
     UnknownCollection,
 )
-from index.records import Query
+from index.records import Query, Rescore
 from tests.support.codes import random_codes
 from tests.support.collections import code_documents
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
@@ -164,7 +164,21 @@ def test_what_milvus_cannot_hold_is_refused(collection: CollectionBackend) -> No
     large = Document(id="large", code="0000", payload={"x": "é" * 40_000})
     with pytest.raises(InputError, match=r"payload: is 80,009 bytes long; Milvus takes 65,535 \(d"):
         collection.upsert([Document(id="a", code="0000"), large])
+    vector = np.ones(6, dtype=np.float32)
+    both = Document("both", "a text", vector)
+    with pytest.raises(InputError, match="text: cannot be stored beside a vector on Milvus"):
+        collection.upsert_encoded([both], np.zeros((1, 2), dtype=np.uint8))
     assert (len(collection), collection.generation) == (0, generation)
+
+
+def test_milvus_keeps_whole_vectors_and_does_not_rescore_by_them(other: MilvusFolder) -> None:
+    with pytest.raises(InputError, match="is 'int8'; a collection on Milvus keeps vectors as 'fl"):
+        other.create_collection("rounded", n_bits=16, keep_vectors="int8")
+    assert "rounded" not in other.collections()
+    whole = other.create_collection("whole", n_bits=16)
+    assert whole.keep_vectors == "float32"
+    with pytest.raises(InputError, match="rescore"):
+        whole.search([Query(code="0000")], 1, rescore=Rescore("vectors"))
 
 
 def test_texts_and_vectors_come_back(other: MilvusFolder, tmp_path: Path) -> None:
