@@ -80,7 +80,7 @@ class CollectionSummary(ResponseModel):
     engine_setting: str
     ranking: RankingUsed
     indexed_fields: list[str]
-    keep_vectors: str
+    keep_vectors: str = Field(json_schema_extra={"enum": [*FORMS]})
     documents: int
     generation: int
 

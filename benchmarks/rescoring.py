@@ -1,0 +1,195 @@
+"""Codes of vectors, rescored by the vectors that a collection keeps: quality, space and time.
+
+The vectors are latent semantic vectors (LSA) of judged corpora, ``--dimension`` numbers each, of
+length 1. Per corpus and code length, an ITQ encoder is fitted to the vectors of the documents, and
+collections with each form of kept vectors are searched by those of the queries. nDCG@10 is
+tie-averaged for whole rankings and as served for rescored ones; the first row is the exact ranking
+by cosine. Bytes a document are what a form adds to the store. Times are medians of single searches,
+interleaved, and ratios to a search without rescoring.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corpus.document import Document
+from encoder.artifact import write_artifact
+from encoder.encoder import Encoder, Layer
+from encoder.vector_features import VectorFeatures
+from evaluation.scores import evaluate_by_score
+from experiments.judged_queries.experiment import Corpus, read_corpus
+from experiments.result_tables import print_table
+from index.backend import CollectionBackend
+from index.data_folder import DataFolder
+from index.kept_vectors import FLOAT16, FLOAT32, FORMS, INT8, NONE
+from index.lexical.analyzer_names import ANALYZERS
+from index.records import Query, Rescore
+from training.linear_codes import fit_itq
+
+METRIC, HITS = "nDCG@10", 10
+OVERSAMPLES = (4, 10)
+CORPORA = ("cranfield", "nfcorpus", "medline", "cisi")
+TIMED_QUERIES = 100
+
+Floats = npt.NDArray[np.float32]
+Figures = dict[str, float]
+"""A figure for each ranking."""
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The vectors of a corpus, ``float32[N, D]`` and ``float32[Q, D]``."""
+
+    documents: Floats
+    queries: Floats
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--corpora", nargs="+", default=list(CORPORA))
+    parser.add_argument("--bits", type=int, nargs="+", default=[64, 256])
+    parser.add_argument("--dimension", type=int, default=256, help="(default: %(default)s)")
+    parser.add_argument("--data-root", type=Path)
+    args = parser.parse_args()
+    quality: dict[str, Figures] = {}
+    space: dict[str, Figures] = {}
+    times: dict[str, Figures] = {}
+    for name in args.corpora:
+        corpus = read_corpus(name, "queries", args.data_root)
+        vectors = latent_vectors(corpus, args.dimension)
+        quality[name] = {"vectors, exact": ndcg(corpus, vectors.queries @ vectors.documents.T)}
+        for n_bits in args.bits:
+            with TemporaryDirectory() as folder, DataFolder(Path(folder), writable=True) as data:
+                filled = dict(fill(data, Path(folder), vectors, n_bits))
+                quality[name] |= dict(measure(corpus, vectors, filled, n_bits))
+                space[f"{name}, {n_bits} bits"] = bytes_added(filled)
+                times[f"{name}, {n_bits} bits"] = ratios(vectors, filled)
+    print_figures(f"{METRIC} of LSA vectors of {args.dimension} numbers", quality, "mean", 3)
+    print_figures("bytes a document that a form adds to the store", space, "mean", 0)
+    print_figures("time of a search, ratio to one without rescoring", times, "mean", 1)
+
+
+def latent_vectors(corpus: Corpus, dimension: int) -> Vectors:
+    """Return vectors of length 1 by latent semantic analysis, with stems."""
+    from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - takes a second
+    from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415
+    from sklearn.preprocessing import normalize  # noqa: PLC0415
+
+    vectorizer = TfidfVectorizer(analyzer=ANALYZERS["english"].terms, sublinear_tf=True)
+    rows = vectorizer.fit_transform(corpus.documents)
+    svd = TruncatedSVD(dimension, random_state=0).fit(rows)
+    queries = vectorizer.transform(corpus.queries)
+    parts = [normalize(svd.transform(one)).astype(np.float32) for one in (rows, queries)]
+    return Vectors(*parts)
+
+
+def fill(
+    data: DataFolder, folder: Path, vectors: Vectors, n_bits: int
+) -> Iterator[tuple[str, CollectionBackend]]:
+    """Yield a collection of the documents for each form of kept vectors."""
+    weight, thresholds = fit_itq(vectors.documents, n_bits, 0)
+    layer = Layer(weight, np.zeros(n_bits, dtype=np.float32), "identity")
+    encoder = Encoder(VectorFeatures(weight.shape[0]), [layer], thresholds, {})
+    write_artifact(folder / "encoders" / "itq", encoder, vectors.documents[:200])
+    for form in FORMS:
+        collection = data.create_collection(form, encoder="itq", keep_vectors=form)
+        collection.upsert(
+            Document(str(at), vector=vector) for at, vector in enumerate(vectors.documents)
+        )
+        collection.compact()
+        yield form, collection
+
+
+def measure(
+    corpus: Corpus, vectors: Vectors, filled: dict[str, CollectionBackend], n_bits: int
+) -> Iterator[tuple[str, float]]:
+    """Yield the name of each ranking and its figure."""
+    queries = [Query(vector=vector) for vector in vectors.queries]
+    n_documents = len(vectors.documents)
+    for ranking in ("hamming", "asymmetric"):
+        found = filled[NONE].search(queries, n_documents, ranking=ranking)
+        yield f"{n_bits} bits, {ranking}", ndcg(corpus, table(found, n_documents))
+    for ranking in ("hamming", "asymmetric"):
+        for oversample in OVERSAMPLES:
+            for form in (INT8, FLOAT16, FLOAT32):
+                rescore = Rescore("vectors", oversample)
+                found = filled[form].search(queries, HITS, ranking=ranking, rescore=rescore)
+                name = f"{n_bits} bits, {ranking}, {form} × {oversample}"
+                yield name, ndcg(corpus, table(found, n_documents), served=True)
+
+
+def table(found: Any, n_documents: int) -> npt.NDArray[np.float64]:
+    """Return the scores of all documents, ``float64[Q, N]``; −∞ for those that are not hits."""
+    scores = np.full((len(found.hits), n_documents), -np.inf)
+    for line, hits in zip(scores, found.hits, strict=True):
+        for hit in hits:
+            line[int(hit.id)] = hit.score
+    return scores
+
+
+def ndcg(corpus: Corpus, scores: npt.NDArray[Any], *, served: bool = False) -> float:
+    """Return the mean of the metric, as served or tie-averaged."""
+    result = evaluate_by_score([scores.astype(np.float64)], corpus.relevance, [METRIC])
+    return (result.metrics if served else result.expected)[METRIC]
+
+
+def bytes_added(filled: dict[str, CollectionBackend]) -> Figures:
+    """Return the bytes a document that each form adds to the store without vectors."""
+    least = filled[NONE].bytes_on_disk()
+    return {
+        form: (filled[form].bytes_on_disk() - least) / len(filled[form])
+        for form in FORMS
+        if form != NONE
+    }
+
+
+def ratios(vectors: Vectors, filled: dict[str, CollectionBackend]) -> Figures:
+    """Return the median times of rescored searches, as ratios to a search by Hamming distance."""
+    ways: dict[str, Callable[[Query], object]] = {
+        "hamming": lambda query: filled[NONE].search([query], HITS, with_cursor=False)
+    }
+    for form in (INT8, FLOAT16, FLOAT32):
+        for oversample in OVERSAMPLES:
+            rescore = Rescore("vectors", oversample)
+
+            def search(
+                query: Query,
+                collection: CollectionBackend = filled[form],
+                rescore: Rescore = rescore,
+            ) -> object:
+                return collection.search([query], HITS, with_cursor=False, rescore=rescore)
+
+            ways[f"{form} × {oversample}"] = search
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for vector in vectors.queries[:TIMED_QUERIES]:
+        for name, way in ways.items():
+            began = time.process_time()
+            way(Query(vector=vector))
+            seconds[name].append(time.process_time() - began)
+    medians = {name: median(values) for name, values in seconds.items()}
+    print(f"hamming: {1000 * medians['hamming']:.2f} ms of processor time")
+    return {name: value / medians["hamming"] for name, value in medians.items()}
+
+
+def print_figures(title: str, columns: dict[str, Figures], last: str, digits: int) -> None:
+    """Print a row for each ranking, a column for each corpus, and their mean."""
+    print(f"\n{title}\n")
+    rows = []
+    for name in next(iter(columns.values())):
+        values = [figures[name] for figures in columns.values()]
+        rows.append([name, *(f"{value:.{digits}f}" for value in [*values, mean(values)])])
+    print_table(("", *columns, last), rows)
+
+
+if __name__ == "__main__":
+    main()
