@@ -192,7 +192,7 @@ def _predictors(reference: ClassifierReference) -> _Predictors | None:
 def _inputs(documents: Sequence[Document | StoredDocument]) -> Inputs:
     texts = [document.text for document in documents if document.text is not None]
     vectors = [document.vector for document in documents if document.vector is not None]
-    if len(texts) == len(documents) > len(vectors):
+    if len(texts) == len(documents) and not 0 < len(documents) == len(vectors):
         return texts
     if len(vectors) != len(documents) or len({len(vector) for vector in vectors}) > 1:
         message = "the classifier baseline needs texts throughout, or vectors of one length"

@@ -141,7 +141,7 @@ def _inputs(documents: list[Document]) -> Inputs:
     vectors = [document.vector for document in documents if document.vector is not None]
     texts = [document.text for document in documents if document.text is not None]
     # Of documents with a text and a vector, an encoder takes the vectors.
-    if len(texts) == len(documents) > len(vectors):
+    if len(texts) == len(documents) and not 0 < len(documents) == len(vectors):
         return texts
     if len(vectors) < len(documents):
         raise TrainingDataError(
