@@ -231,10 +231,7 @@ class Client(Operations, LabelOperations):
         explain: bool | None = None,
         encoder_fingerprint: str | None = None,
     ) -> responses.SearchResponse:
-        """Find the nearest documents to a text, a vector, a code or a stored document's `id`.
-
-        Pass one of these four, or a text and a vector.
-        """
+        """Find the nearest documents to a text, a vector, both, a code or a document's `id`."""
         return self._call(calls.search(name, calls.search_fields(locals())))
 
     def search_batch(
