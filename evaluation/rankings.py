@@ -87,7 +87,7 @@ def _scores(
             distances = [hamming_distance(data.codes, code) for code in encoded.codes]
             yield -np.stack(distances).astype(np.float64)
         elif ranking == ASYMMETRIC:
-            weights = whole_weights(encoded.weights)
+            weights, _ = whole_weights(encoded.weights)
             yield -np.stack([weighted_distances(data.codes, one) for one in weights]).astype(float)
         else:
             table = np.full((len(encoded), len(rows)), -np.inf)

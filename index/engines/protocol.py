@@ -111,11 +111,16 @@ def check_search(
 
 def check_weights(index: CodeIndex, weights: Weights, k: int, among: Rows | None) -> None:
     """Raise ValueError unless the arguments of :meth:`CodeIndex.search_weighted` are valid."""
+    check_shape_of_weights(index, weights, k, among)
+    if weights.max(initial=0) > MAX_WEIGHT or weights.min(initial=0) < -MAX_WEIGHT:
+        raise ValueError(f"weights must be within ±{MAX_WEIGHT}")
+
+
+def check_shape_of_weights(index: CodeIndex, weights: Weights, k: int, among: Rows | None) -> None:
+    """Do as :func:`check_weights`, except that the weights may be of any size."""
     if weights.dtype != np.int64 or weights.ndim != 2 or weights.shape[1] != index.n_bits:
         actual = f"{weights.dtype}{list(weights.shape)}"
         raise ValueError(f"weights are {actual}; they must be int64[Q, {index.n_bits}]")
-    if weights.max(initial=0) > MAX_WEIGHT or weights.min(initial=0) < -MAX_WEIGHT:
-        raise ValueError(f"weights must be within ±{MAX_WEIGHT}")
     _check_k_and_among(k, among)
 
 

@@ -20,8 +20,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from encoder.features import Floats
+from index.engines.compiled import kernel
 from index.engines.portable.weighted import weighted_distances
 from index.engines.protocol import MAX_WEIGHT, After, Rows, Weights
 from index.engines.segments import Generation
@@ -45,21 +47,20 @@ class AsymmetricRanking:
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
         """See :meth:`index.rankings.protocol.Ranking.rank`."""
-        weights = whole_weights(queries.weights)
-        totals = np.abs(weights).sum(axis=1)
+        weights, totals = whole_weights(queries.weights)
         found = self._generation.search_weighted(weights, k, allowed)
         # A bit that differs counts -|w|, where an equal one counts |w|.
         return [
             RankedRows(rows, total - 2 * distances)
-            for total, (rows, distances) in zip(totals, found, strict=True)
+            for total, (rows, distances) in zip(totals.tolist(), found, strict=True)
         ]
 
     def rank_after(
         self, query: EncodedQueries, k: int, score: float, row: int, allowed: Rows | None = None
     ) -> RankedRows:
         """See :meth:`index.rankings.protocol.RankingFromAnywhere.rank_after`."""
-        weights = whole_weights(query.weights)
-        total = int(np.abs(weights).sum())
+        weights, (total,) = whole_weights(query.weights)
+        total = int(total)
         after = After.at((total - score) / 2, row)
         (found,) = self._generation.search_weighted(weights, k, allowed, after)
         return RankedRows(found.rows, total - 2 * found.distances)
@@ -67,28 +68,33 @@ class AsymmetricRanking:
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """See :meth:`index.rankings.protocol.RowScorer.score`."""
         return [
-            np.abs(one).sum()
-            - 2 * weighted_distances(self._generation.codes_of(some), one).astype(np.int64)
-            for one, some in zip(whole_weights(queries.weights), rows, strict=True)
+            total - 2 * weighted_distances(self._generation.codes_of(some), one).astype(np.int64)
+            for one, total, some in zip(*whole_weights(queries.weights), rows, strict=True)
         ]
 
     def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         """Return ``(1 + score / sum_b |w_b|) / 2``: the share of the weight in bits that agree."""
-        totals = np.maximum(np.abs(whole_weights(queries.weights)).sum(axis=1), 1)
+        totals = np.maximum(whole_weights(queries.weights)[1], 1)
         return [
             ((1 + some.scores / total) / 2).tolist()
             for total, some in zip(totals, found, strict=True)
         ]
 
 
-def whole_weights(weights: Floats) -> Weights:
-    """Round `weights`, ``float32[Q, n_bits]``, to integers within ±:data:`MAX_WEIGHT`.
+def whole_weights(weights: Floats) -> tuple[Weights, npt.NDArray[np.int64]]:
+    """Round `weights`, ``float32[Q, n_bits]`` and finite, to integers within ±:data:`MAX_WEIGHT`.
 
     Each query's weights are scaled by the largest power of two that keeps them within the bounds,
     so scaling itself loses nothing.
+
+    Returns:
+        The weights, and the sum of their absolute values for each query.
     """
+    max_bits = int(MAX_WEIGHT).bit_length() - 1
+    if kernel.native is not None:
+        return kernel.round_weights(weights, max_bits)
     largest = np.abs(weights).max(axis=1, initial=0).astype(np.float64)
     _, exponents = np.frexp(largest)
-    steps = int(MAX_WEIGHT).bit_length() - 1 - exponents
-    whole: Weights = np.rint(np.ldexp(weights.astype(np.float64), steps[:, None])).astype(np.int64)
-    return whole
+    scaled = np.ldexp(weights.astype(np.float64), (max_bits - exponents)[:, None])
+    whole: Weights = np.rint(scaled).astype(np.int64)
+    return whole, np.abs(whole).sum(axis=1)

@@ -109,7 +109,7 @@ class HybridRanking:
         weighed = self._lexical.weigh(text, opening_twice=True)
         matches = self._lexical.matches(weighed)
         by_words = self._standardization(matches)
-        by_codes = self._moments.standard_score(whole_weights(query.weights)[0])
+        by_codes = self._moments.standard_score(whole_weights(query.weights)[0][0])
         return _Scorer(weighed, matches, self._codes, query, by_words, by_codes, self._weight)
 
     def _with_feedback(self, scorer: _Scorer, rows: Rows) -> _Scorer:
@@ -120,7 +120,7 @@ class HybridRanking:
         weights = _of_length_1(scorer.query.weights[0].astype(np.float64))
         weights += FEEDBACK * _of_length_1(centre)
         query = replace(scorer.query, weights=weights[None].astype(np.float32))
-        by_codes = self._moments.standard_score(whole_weights(query.weights)[0])
+        by_codes = self._moments.standard_score(whole_weights(query.weights)[0][0])
         return replace(scorer, query=query, by_codes=by_codes)
 
     def _scorer_from_statistics(

@@ -80,7 +80,7 @@ def test_ties_of_the_asymmetric_ranking_are_averaged(collection: CollectionBacke
     codes = np.array([np.frombuffer(bytes.fromhex(one.code), np.uint8) for one in stored])
     signs = unpack_codes(codes).astype(np.int64) * 2 - 1
     encoded = collection.encode_queries([Query(text=query.text) for query in QUERIES])
-    for place, weights in enumerate(whole_weights(encoded.weights)):
+    for place, weights in enumerate(whole_weights(encoded.weights)[0]):
         scores = signs @ weights
         relevant = np.array(
             [one.payload["label"] == QUERIES[place].payload["label"] for one in stored]

@@ -27,7 +27,7 @@ from index.engines.protocol import (
     Weights,
     check_codes,
     check_search,
-    check_weights,
+    check_shape_of_weights,
     places_of,
 )
 
@@ -166,7 +166,8 @@ class CompiledIndex(ABC):
     ) -> list[Neighbours]:
         """See :meth:`index.engines.protocol.CodeIndex.search_weighted`."""
         allowed = self._remembered_rows(among)
-        check_weights(self, weights, k, among if allowed is None else None)
+        # The kernel checks the size of the weights.
+        check_shape_of_weights(self, weights, k, among if allowed is None else None)
         bitmap, n_rows = self._live, self._n_live
         if among is not None:
             allowed = allowed or self._find_allowed(among)

@@ -15,7 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes
+from encoder.features import Floats
 from foundation.errors import InputError
+from index.engines.protocol import MAX_WEIGHT, Weights
 
 try:
     from index.engines import _kernel
@@ -169,3 +171,28 @@ def order_of(keys: Keys) -> tuple[Keys, npt.NDArray[np.int64]]:
     order = np.empty(len(keys), dtype=np.uint32)
     native.order(len(keys), ordered, order)
     return ordered, order.astype(np.int64)
+
+
+def place_weights(weights: Weights, bytes_: npt.NDArray[np.intp], n_words: int) -> Weights:
+    """Return the weights in the bit order of the words, lowest first: ``int64[Q, 64 * n_words]``.
+
+    `bytes_` is the position of each byte of a code in its words.
+
+    Raises:
+        ValueError: if a weight is not within ±:data:`~index.engines.protocol.MAX_WEIGHT`.
+    """
+    n_queries, n_bits = weights.shape
+    placed = np.empty((n_queries, 64 * n_words), dtype=np.int64)
+    weights = np.ascontiguousarray(weights)
+    native.place(n_queries, n_bits // 8, weights, bytes_, n_words, MAX_WEIGHT, placed)
+    return placed
+
+
+def round_weights(weights: Floats, max_bits: int) -> tuple[Weights, npt.NDArray[np.int64]]:
+    """Return whole weights and their sums; see :func:`index.rankings.asymmetric.whole_weights`."""
+    n_queries, n_bits = weights.shape
+    whole = np.empty((n_queries, n_bits), dtype=np.int64)
+    totals = np.empty(n_queries, dtype=np.int64)
+    weights = np.ascontiguousarray(weights, dtype=np.float32)
+    native.round(n_queries, n_bits, weights, max_bits, whole, totals)
+    return whole, totals

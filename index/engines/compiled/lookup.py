@@ -13,8 +13,15 @@ import numpy as np
 
 from encoder.codes import Codes
 from index.engines.compiled.compiled_index import CompiledIndex, Integers
-from index.engines.compiled.kernel import TABLE_BITS, Keys, Table, are_set, native
-from index.engines.compiled.scan import ScanIndex, by_place
+from index.engines.compiled.kernel import (
+    TABLE_BITS,
+    Keys,
+    Table,
+    are_set,
+    native,
+    place_weights,
+)
+from index.engines.compiled.scan import ScanIndex
 from index.engines.protocol import Rows, Weights, check_codes
 
 
@@ -34,6 +41,7 @@ class LookupIndex(CompiledIndex):
         n_bits = codes.shape[1] * 8
         check_length(n_bits)
         super().__init__(codes, rows)
+        self._bytes = np.arange(codes.shape[1])
         self._code_of = np.empty(len(codes), dtype=np.int32)
         self._table = Table.of(_words_of(codes), n_bits, self._code_of)
 
@@ -70,7 +78,7 @@ class LookupIndex(CompiledIndex):
         self, weights: Weights, arguments: tuple[Any, ...], floor: tuple[int, ...]
     ) -> None:
         n_queries, _, *others = arguments
-        placed = by_place(weights, np.arange(self.n_bits // 8), 1)
+        placed = place_weights(weights, self._bytes, 1)
         native.lookup_weighted(*self._table.arguments, n_queries, placed, *others, placed, *floor)
 
 

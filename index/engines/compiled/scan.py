@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from encoder.codes import Codes
 from index.engines.compiled.compiled_index import CompiledIndex, Integers
-from index.engines.compiled.kernel import Keys, group_codes, native
+from index.engines.compiled.kernel import Keys, group_codes, native, place_weights
 from index.engines.protocol import Rows, Weights
 
 
@@ -65,17 +65,6 @@ class ScanIndex(CompiledIndex):
         self, weights: Weights, arguments: tuple[Any, ...], floor: tuple[int, ...]
     ) -> None:
         n_queries, _, *others = arguments
-        placed = by_place(weights, self._bytes, self._n_words)
+        placed = place_weights(weights, self._bytes, self._n_words)
         # The weights stand in for the queries, which this function does not read.
         native.scan_weighted(*self._source, n_queries, placed, *others, placed, *floor)
-
-
-def by_place(weights: Weights, bytes_: npt.NDArray[np.intp], n_words: int) -> Weights:
-    """Return the weights in the bit order of the words, lowest first: ``int64[Q, 64 * n_words]``.
-
-    `bytes_` is the position of each byte of a code in its words.
-    """
-    placed = np.zeros((len(weights), 8 * n_words, 8), dtype=np.int64)
-    # The first bit of a byte is its highest.
-    placed[:, bytes_] = weights.reshape(len(weights), -1, 8)[:, :, ::-1]
-    return placed.reshape(len(weights), -1)

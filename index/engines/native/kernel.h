@@ -13,7 +13,7 @@
        scan.c       search over all codes, or over all distinct codes
        table.c      search by looking up the codes around a query
        halves.c     search by looking up both halves of codes of two words
-       weighted.c   search by weighted distance, by looking up codes
+       weighted.c   search by weighted distance, by looking up codes; weights as whole numbers
        counts.c     the number of documents at each distance
        pairs.c      pairs of codes within a radius
        module.c     the functions that Python calls; arguments.h reads their arguments */
@@ -213,6 +213,19 @@ double search_halves(const table_t tables[2], const uint64_t *const rest[2], con
    fill it up, the lowest bit first. The radius bounds the weighted distance. */
 double search_scan_weighted(const source_t *s, const search_t *a, const int64_t *weights);
 double search_table_weighted(const table_t *t, const search_t *a, const int64_t *weights);
+
+/* ---- weights of bits, in the order of the bits of a packed code */
+
+/* Write weights as whole numbers, int64[n_queries, n_bits], and the sum of their absolute values,
+   int64[n_queries]. Each query's are multiplied by the largest power of two that keeps them below
+   2^max_bits, and rounded, halves to even. Return whether all are finite. */
+int round_weights(const float *weights, size_t n_queries, size_t n_bits, unsigned max_bits,
+                  int64_t *whole, int64_t *totals);
+/* Write weights for the words of codes, int64[n_queries, 64 * words], lowest bit first: those of
+   the byte i of a code go to byte positions[i], and all other bits weigh 0. Return whether all
+   weights are within +-most. */
+int place_weights(const int64_t *weights, size_t n_queries, const int64_t *positions,
+                  size_t n_bytes, size_t words, int64_t most, int64_t *placed);
 
 /* Return the cost of a scan for each query, as the number of words that a scan for one query
    reads in that time. */

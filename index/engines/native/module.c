@@ -201,6 +201,47 @@ FUNCTION(count) {
     Py_RETURN_NONE;
 }
 
+/* round(n_queries, n_bits, weights, max_bits, whole, totals): round weights to whole numbers
+   (round_weights). */
+FUNCTION(round_) {
+    args_t a = begin_args(items, n_items, 6);
+    const size_t n_queries = take_number(&a, 0, MAX_PLACES);
+    const size_t n_bits = take_number(&a, 1, 64 * MAX_WORDS);
+    const float *weights = take_input(&a, n_queries * n_bits, sizeof *weights);
+    const unsigned max_bits = (unsigned)take_number(&a, 1, 50);
+    int64_t *whole = take_output(&a, n_queries * n_bits, sizeof *whole);
+    int64_t *totals = take_output(&a, n_queries, sizeof *totals);
+    int are_finite;
+    RETURN_IF_BAD(a)
+    are_finite = round_weights(weights, n_queries, n_bits, max_bits, whole, totals);
+    release(&a);
+    if (!are_finite) return PyErr_Format(PyExc_ValueError, "weights must be finite");
+    Py_RETURN_NONE;
+}
+
+/* place(n_queries, n_bytes, weights, positions, n_words, most, placed): write weights for the
+   words of codes (place_weights). */
+FUNCTION(place) {
+    args_t a = begin_args(items, n_items, 7);
+    const size_t n_queries = take_number(&a, 0, MAX_PLACES);
+    const size_t n_bytes = take_number(&a, 1, 8 * MAX_WORDS);
+    const int64_t *weights = take_input(&a, n_queries * n_bytes * 8, sizeof *weights);
+    const int64_t *positions = take_input(&a, n_bytes, sizeof *positions);
+    const size_t words = take_number(&a, 1, MAX_WORDS);
+    const int64_t most = (int64_t)take_number(&a, 0, INT32_MAX);
+    int64_t *placed = take_output(&a, n_queries * words * 64, sizeof *placed);
+    for (size_t i = 0; !a.is_bad && i < n_bytes; i++)
+        if (positions[i] < 0 || (size_t)positions[i] >= 8 * words)
+            reject(&a, "follows a position out of bounds");
+    int is_within;
+    RETURN_IF_BAD(a)
+    is_within = place_weights(weights, n_queries, positions, n_bytes, words, most, placed);
+    release(&a);
+    if (!is_within)
+        return PyErr_Format(PyExc_ValueError, "weights must be within +-%zd", (Py_ssize_t)most);
+    Py_RETURN_NONE;
+}
+
 /* mark(n, bits, m, places, on): set the bits of m of the n places, or clear them if `on` is 0. */
 FUNCTION(mark) {
     args_t a = begin_args(items, n_items, 5);
@@ -278,6 +319,8 @@ static PyMethodDef methods[] = {
     METHOD("pairs", pairs),
     METHOD("count", count),
     METHOD("mark", mark),
+    METHOD("round", round_),
+    METHOD("place", place),
     METHOD("paths", paths),
     METHOD("use", use),
     {NULL, NULL, 0, NULL},

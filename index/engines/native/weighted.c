@@ -11,7 +11,9 @@
    place). */
 #include "kernel.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A query that needs more sets is scanned. */
 #define MAX_SETS 8192
@@ -123,4 +125,57 @@ double search_table_weighted(const table_t *t, const search_t *a, const int64_t 
     }
     free(queue), free(table), free(memory);
     return is_ok ? work : -1;
+}
+
+/* Return 2^exponent for the exponents of normal numbers. */
+static double power_of_two(int exponent) {
+    const uint64_t bits = (uint64_t)(exponent + 1023) << 52;
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    return power;
+}
+
+int round_weights(const float *weights, size_t n_queries, size_t n_bits, unsigned max_bits,
+                  int64_t *whole, int64_t *totals) {
+    /* Beside this number, a double has no digits after the point. */
+    const double shift = 0x1.8p52;
+    for (size_t q = 0; q < n_queries; q++) {
+        const float *own = weights + q * n_bits;
+        double largest = 0;
+        for (size_t b = 0; b < n_bits; b++) {
+            const double size = own[b] < 0 ? -(double)own[b] : own[b];
+            if (!(size < HUGE_VAL)) return 0;
+            if (size > largest) largest = size;
+        }
+        uint64_t bits;
+        memcpy(&bits, &largest, sizeof bits);
+        /* The largest is below 2^exponent and not below half of that. */
+        const int exponent = largest > 0 ? (int)(bits >> 52) - 1022 : 0;
+        const double scale = power_of_two((int)max_bits - exponent);
+        int64_t total = 0;
+        for (size_t b = 0; b < n_bits; b++) {
+            const double scaled = own[b] * scale;
+            const int64_t one = (int64_t)((scaled + shift) - shift);
+            whole[q * n_bits + b] = one;
+            total += one < 0 ? -one : one;
+        }
+        totals[q] = total;
+    }
+    return 1;
+}
+
+int place_weights(const int64_t *weights, size_t n_queries, const int64_t *positions,
+                  size_t n_bytes, size_t words, int64_t most, int64_t *placed) {
+    int is_within = 1;
+    memset(placed, 0, n_queries * words * 64 * sizeof *placed);
+    for (size_t q = 0; q < n_queries; q++)
+        for (size_t i = 0; i < n_bytes; i++) {
+            const int64_t *from = weights + 8 * (q * n_bytes + i);
+            int64_t *to = placed + 64 * q * words + 8 * positions[i];
+            for (unsigned bit = 0; bit < 8; bit++) {
+                is_within &= from[bit] >= -most && from[bit] <= most;
+                to[7 - bit] = from[bit];
+            }
+        }
+    return is_within;
 }

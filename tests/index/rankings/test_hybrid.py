@@ -53,13 +53,13 @@ def brute_force(
     words = np.array(oracle.scores(queries.texts[place] or "", opening=12), dtype=np.float64)
     signs = unpack_codes(codes).astype(np.float64) * 2 - 1
     asked = queries.weights[place].astype(np.float64)
-    before = standardized(words) + weight * standardized(signs @ whole_weights(asked[None])[0])
+    before = standardized(words) + weight * standardized(signs @ whole_weights(asked[None])[0][0])
     if not n_feedback:
         return before
     nearest = np.argsort(-before.round(9), kind="stable")[:n_feedback]
     centre = (signs[nearest] - signs.mean(axis=0)).sum(axis=0)
     learned = normalized(asked) + 2 * normalized(centre)
-    weights = whole_weights(learned.astype(np.float32)[None])[0]
+    weights = whole_weights(learned.astype(np.float32)[None])[0][0]
     return standardized(words) + weight * standardized(signs @ weights)
 
 

@@ -18,6 +18,7 @@ from encoder.features import Floats
 from foundation.errors import InputError
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
+from index.engines.compiled import kernel
 from index.engines.protocol import Rows
 from index.engines.segments import Generation
 from index.filter_parser import parse_filter
@@ -105,12 +106,35 @@ def test_a_ranking_by_hamming_distance_scores_the_rows_of_another() -> None:
         assert found.tolist() == (-hamming_distance(codes[one], code)).tolist()
 
 
-def test_weights_are_scaled_by_a_power_of_two_and_rounded() -> None:
+@pytest.mark.parametrize("way", ["kernel", "without the kernel"])
+def test_weights_are_scaled_by_a_power_of_two_and_rounded(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if way == "without the kernel":
+        monkeypatch.setattr(kernel, "native", None)
     weights = np.array([[0.5, -0.25, 1e-9, 0.3], [3.0, -1.0, 0.0, 2.0], [0, 0, 0, 0]], np.float32)
-    whole = whole_weights(weights)
+    whole, totals = whole_weights(weights)
     assert whole[0].tolist() == [2**19, -(2**18), 0, round(float(np.float32(0.3)) * 2**20)]
     assert whole[1].tolist() == [3 * 2**18, -(2**18), 0, 2**19]
     assert whole[2].tolist() == [0, 0, 0, 0]
+    assert totals.tolist() == np.abs(whole).sum(axis=1).tolist()
+
+
+@given(seed=st.integers(0, 2**32 - 1), n_bits=st.sampled_from([8, 40, 1024]))
+def test_weights_are_the_same_whole_numbers_without_the_kernel(seed: int, n_bits: int) -> None:
+    rng = np.random.default_rng(seed)
+    exponents = rng.integers(-149, 128, (3, 1)) - rng.integers(0, 40, (3, n_bits))
+    weights = np.ldexp(rng.normal(size=(3, n_bits)), exponents).clip(-3e38, 3e38)
+    # Halves are rounded to even numbers.
+    weights[2] = rng.integers(-40, 40, n_bits) / 2
+    weights[2, 0] = 2**19
+    found = whole_weights(weights.astype(np.float32))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "native", None)
+        expected = whole_weights(weights.astype(np.float32))
+    for one, other in zip(found, expected, strict=True):
+        assert one.tolist() == other.tolist()
+        assert one.dtype == other.dtype
 
 
 @pytest.fixture(scope="module")

@@ -186,6 +186,11 @@ def test_threads_search_and_strike_out_at_once(path: str) -> None:
         ),
         ("group", (1, 65, bytearray(8), bytearray(4), bytearray(8), None), "argument 2"),
         ("pairs", (1, 1, bytes(72), bytes(8), 3, 1, 1, 8, None, None, None), "bytes-like|buffer"),
+        ("place", (1, 1, bytes(64), bytes([8] + [0] * 7), 1, 9, bytearray(512)), "out of bounds"),
+        ("place", (1, 1, bytes(64), bytes(8), 1, 9, bytearray(511)), "argument 7 is too short"),
+        ("place", (1, 1, b"\xff" * 63 + b"\x7f", bytes(8), 1, 9, bytearray(512)), "within"),
+        ("round", (1, 1, np.full(1, np.inf, np.float32), 20, bytearray(8), bytearray(8)), "finite"),
+        ("round", (1, 1, np.full(1, np.nan, np.float32), 20, bytearray(8), bytearray(8)), "finite"),
         ("use", ("quantum",), "does not support 'quantum'"),
     ],
 )
