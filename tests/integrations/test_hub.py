@@ -129,7 +129,9 @@ def test_what_the_hub_refuses(data: Path, hub: str, arguments: list[str], reason
     done = hummingbit(data, hub, "encoder", *arguments)
     assert done.returncode == 2
     assert reason in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    # A stage that takes long prints its name first.
+    lines = [line for line in done.stderr.splitlines() if not line.endswith(" …")]
+    assert len(lines) == 1
 
 
 def test_a_hub_that_cannot_be_reached(data: Path) -> None:
