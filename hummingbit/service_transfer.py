@@ -83,7 +83,7 @@ def pages_of(client: Client, header: Header) -> Iterator[list[StoredDocument]]:
     read.
     """
     for page in all_pages(partial(client.scroll, header.name, limit=PAGE)):
-        yield [*map(_stored, page["documents"])]
+        yield [*map(_to_document, page["documents"])]
 
 
 def all_pages(get_page: Callable[..., Page]) -> Iterator[Page]:
@@ -178,7 +178,7 @@ def exported_record(document: Document, code: Codes) -> dict[str, Any]:
     return {**record_of(document), "code": code_to_hex(code)}
 
 
-def _stored(document: responses.StoredDocument) -> StoredDocument:
+def _to_document(document: responses.StoredDocument) -> StoredDocument:
     vector = document["vector"]
     return StoredDocument(
         id=document["id"],

@@ -39,8 +39,8 @@ class AnyOf:
 
     def matches(self, payload: Mapping[str, Any]) -> bool:
         """Tell whether the filter holds for a payload."""
-        wanted = {(kind_of(value), value) for value in self.values}
-        return any((kind_of(value), value) in wanted for value in _scalars(payload, self.field))
+        accepted = {(kind_of(value), value) for value in self.values}
+        return any((kind_of(value), value) in accepted for value in _scalars(payload, self.field))
 
 
 @dataclass(frozen=True, slots=True)

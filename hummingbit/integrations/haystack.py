@@ -71,7 +71,7 @@ class HummingbitDocumentStore:
             FilterError: if `filters` is not a filter of Haystack, or compares values without an
                 order.
         """
-        return [_document(stored) for stored in self._stored(filters)]
+        return [_document(stored) for stored in self._scroll(filters)]
 
     def write_documents(
         self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
@@ -102,7 +102,7 @@ class HummingbitDocumentStore:
 
     def delete_all_documents(self) -> None:
         """Delete every document; the collection stays."""
-        self.collection.delete([stored.id for stored in self._stored(None)])
+        self.collection.delete([stored.id for stored in self._scroll(None)])
 
     def delete_by_filter(self, filters: Filters) -> int:
         """Delete the documents that match `filters`, and return their number."""
@@ -133,7 +133,7 @@ class HummingbitDocumentStore:
             documents.append(document)
         return documents
 
-    def _stored(self, filters: Filters | None) -> Iterator[StoredDocument]:
+    def _scroll(self, filters: Filters | None) -> Iterator[StoredDocument]:
         condition = parse_filter(translate(filters)) if filters else None
         for page in pages_of(self.collection.backend, condition):
             yield from page

@@ -136,8 +136,8 @@ def _point_selection(
     if kind is not None:
         content = "text" if kind == "text" else "vector"
     packing = cast("Packing | None", args.codes)
-    wanted = n_bits if args.bits is not None else None
-    return PointSelection(content, args.vector_field, packing, wanted)
+    length = n_bits if args.bits is not None else None
+    return PointSelection(content, args.vector_field, packing, length)
 
 
 def _print_error(what: str) -> None:

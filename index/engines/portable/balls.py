@@ -89,8 +89,8 @@ def limits(
     width = reach + 1
     near = found.distances <= reach
     steps = (found.queries * width + found.distances)[near]
-    held = np.bincount(steps, counts[found.codes[near]], n_queries * width)
-    reached = held.reshape(n_queries, width).cumsum(axis=1) >= k
+    rows = np.bincount(steps, counts[found.codes[near]], n_queries * width)
+    reached = rows.reshape(n_queries, width).cumsum(axis=1) >= k
     settled = reached[:, -1]
     return np.where(settled, reached.argmax(axis=1), reach), settled
 

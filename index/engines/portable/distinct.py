@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from encoder.codes import Codes
 from index.engines.portable.balls import Balls, ball_size
-from index.engines.portable.flat import held_codes, pad, scan_of
+from index.engines.portable.flat import pad, scan_of, scanned_codes
 from index.engines.portable.postings import (
     Candidates,
     Integers,
@@ -55,7 +55,7 @@ class DistinctIndex(PostingIndex):
         words, postings = group(as_words(codes))
         super().__init__(codes.shape[1] * 8, rows, postings)
         self._scan = scan_of(words.view(np.uint8))
-        self._codes = held_codes(self._scan)
+        self._codes = scanned_codes(self._scan)
         self._lookups = _Lookups.over(as_words(self._codes)[:, 0], self.n_bits)
 
     @property

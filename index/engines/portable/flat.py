@@ -81,7 +81,7 @@ class FlatIndex:
 
     def live_codes(self) -> tuple[Codes, Rows]:
         """Return the codes that a search can find and their rows, in ascending order of rows."""
-        codes = self._held()
+        codes = self._all_codes()
         if self._live is None:
             return codes.copy(), self._rows
         return codes[self._live], self._rows[self._live]
@@ -102,7 +102,7 @@ class FlatIndex:
 
     def codes_of(self, rows: Rows) -> Codes:
         """Return the codes of `rows`, all of which must exist, in that order."""
-        codes: Codes = self._held()[places_of(self._rows, rows)]
+        codes: Codes = self._all_codes()[places_of(self._rows, rows)]
         return codes
 
     def counted_codes(self) -> tuple[Codes, npt.NDArray[np.int64]]:
@@ -124,7 +124,7 @@ class FlatIndex:
             return self._only(among).search(queries, k, radius, None, after)
         if after is not None:
             limit = FARTHEST if radius is None else radius
-            every = (hamming_distance(self._held(), query) for query in queries)
+            every = (hamming_distance(self._all_codes(), query) for query in queries)
             return [
                 rows_after(self._rows, one, k, after, live=self._live, limit=limit) for one in every
             ]
@@ -166,7 +166,7 @@ class FlatIndex:
         if among is not None:
             return self._only(among).search_weighted(weights, k, None, after)
         if after is not None:
-            every = (weighted_distances(self._held(), one) for one in weights)
+            every = (weighted_distances(self._all_codes(), one) for one in weights)
             return [rows_after(self._rows, one, k, after, live=self._live) for one in every]
         return [self._search_one_weighted(one, k) for one in weights]
 
@@ -176,16 +176,16 @@ class FlatIndex:
             # The k-th smallest weighted distance among these bounds that among all rows.
             (near,) = self.search(pack_bits(weights[None] > 0), MANY * k)
             limit = int(np.partition(weighted_distances(self.codes_of(near.rows), weights), k)[k])
-        places, distances = within_distance(self._held(), weights, limit)
+        places, distances = within_distance(self._all_codes(), weights, limit)
         if self._live is not None:
             live = self._live[places]
             places, distances = places[live], distances[live]
         nearest = nearest_places(places, distances, k)
         return Neighbours(self._rows[nearest.rows], nearest.distances)
 
-    def _held(self) -> Codes:
+    def _all_codes(self) -> Codes:
         """Return the codes of all rows, without a copy."""
-        return held_codes(self._scan)[:, : self.n_bits // 8]
+        return scanned_codes(self._scan)[:, : self.n_bits // 8]
 
     def _only(self, among: Rows) -> FlatIndex:
         """Return an index of the rows `among` that a search can find."""
@@ -193,7 +193,7 @@ class FlatIndex:
         if self._live is not None:
             places = places[self._live[places]]
         if len(places) * FEW < len(self._rows):
-            return FlatIndex(self._held()[places], self._rows[places])
+            return FlatIndex(self._all_codes()[places], self._rows[places])
         live = np.zeros(len(self._rows), dtype=np.bool_)
         live[places] = True
         return self._with_live(live)
@@ -212,14 +212,14 @@ def scan_of(codes: Codes) -> faiss.IndexBinaryFlat:
     return scan
 
 
-def held_codes(scan: faiss.IndexBinaryFlat) -> Codes:
+def scanned_codes(scan: faiss.IndexBinaryFlat) -> Codes:
     """Return the padded codes that FAISS holds, without a copy; `scan` must outlive them."""
     size = scan.code_size
     if not scan.ntotal:
         return np.empty((0, size), dtype=np.uint8)
     vector = scan.xb  # type: ignore[attr-defined]  # the stubs leave it out
-    held: Codes = faiss.rev_swig_ptr(vector.data(), scan.ntotal * size)
-    return held.reshape(-1, size)
+    codes: Codes = faiss.rev_swig_ptr(vector.data(), scan.ntotal * size)
+    return codes.reshape(-1, size)
 
 
 def pad(codes: Codes) -> Codes:

@@ -183,8 +183,8 @@ class PostingIndex(ABC):
         seeds = sorted_distinct(join_candidates(self._candidates(query, k, self.n_bits)).codes)
         limit = self._limit(seeds, weighted_distances(self._codes_of(seeds), weights), k)
         codes, distances = within_distance(self._distinct_codes(), weights, limit)
-        held = np.flatnonzero(self._live_counts[codes])
-        codes, distances = codes[held], distances[held]
+        live = np.flatnonzero(self._live_counts[codes])
+        codes, distances = codes[live], distances[live]
         near = np.flatnonzero(distances <= self._limit(codes, distances, k))
         owners = np.zeros(len(near), dtype=np.int64)
         return Candidates(owners, codes[near], distances[near].astype(np.int64))
@@ -230,12 +230,12 @@ class PostingIndex(ABC):
         starts = self._postings.offsets[codes]
         lengths = self._postings.offsets[codes + 1] - starts
         # The k nearest rows take no more than k live ones from any posting list.
-        taken = np.minimum(lengths, k + lengths - self._live_counts[codes])
-        ends = taken.cumsum()
-        within = np.arange(ends[-1] if len(ends) else 0) + (starts - ends + taken).repeat(taken)
+        sizes = np.minimum(lengths, k + lengths - self._live_counts[codes])
+        ends = sizes.cumsum()
+        within = np.arange(ends[-1] if len(ends) else 0) + (starts - ends + sizes).repeat(sizes)
         places = self._postings.places[within]
         # One number sorts by query, then distance, then place.
-        keys = ((queries * (self.n_bits + 1) + distances) * len(self._rows)).repeat(taken) + places
+        keys = ((queries * (self.n_bits + 1) + distances) * len(self._rows)).repeat(sizes) + places
         if self.n_dead:
             keys = keys[self._live[places]]
         keys.sort()

@@ -82,7 +82,7 @@ class PrunedIndex(DistinctIndex):
         lookups, pending = self.lookup_work(queries, k)
         if not len(pending):
             return lookups
-        needed, _ = self._needed(pad(queries)[pending], k, self.n_bits)
+        needed, _ = self._cells_in_reach(pad(queries)[pending], k, self.n_bits)
         scanned = needed @ (self._sizes + CODES_PER_VISIT)
         scanned = np.where(self._is_most(needed), self.n_distinct, scanned)
         return lookups + float(scanned.sum()) / len(queries)
@@ -90,7 +90,7 @@ class PrunedIndex(DistinctIndex):
     def _scan_candidates(
         self, queries: Codes, pending: Integers, k: int, radius: int
     ) -> list[Candidates]:
-        needed, reach = self._needed(queries[pending], k, radius)
+        needed, reach = self._cells_in_reach(queries[pending], k, radius)
         whole = self._is_most(needed)
         parts = super()._scan_candidates(queries, pending[whole], k, radius)
         near = needed.any(axis=1) & ~whole
@@ -105,7 +105,7 @@ class PrunedIndex(DistinctIndex):
         most: Marks = needed @ self._sizes > WHOLE * self.n_distinct
         return most
 
-    def _needed(self, queries: Codes, k: int, radius: int) -> tuple[Marks, Integers]:
+    def _cells_in_reach(self, queries: Codes, k: int, radius: int) -> tuple[Marks, Integers]:
         """Return which cells may have the `k` nearest rows, and a bound on their distance."""
         from_centre, cells = self._centres.search(queries, len(self._cells))
         reach = np.full(len(queries), radius)
@@ -115,9 +115,9 @@ class PrunedIndex(DistinctIndex):
             width = min(k, len(cell.numbers))
             if width:
                 distances, codes = cell.scan.search(queries[some], width)
-                held = self._live_counts[cell.numbers[codes]].cumsum(axis=1) >= k
-                last = distances[np.arange(len(some)), held.argmax(axis=1)]
-                reach[some] = np.where(held[:, -1], np.minimum(last, radius), radius)
+                has_k_rows = self._live_counts[cell.numbers[codes]].cumsum(axis=1) >= k
+                last = distances[np.arange(len(some)), has_k_rows.argmax(axis=1)]
+                reach[some] = np.where(has_k_rows[:, -1], np.minimum(last, radius), radius)
         needed = np.empty(cells.shape, dtype=np.bool_)
         near = from_centre - self._radii[cells] <= reach[:, None]
         np.put_along_axis(needed, cells, near, axis=1)
