@@ -3,7 +3,8 @@
 Texts are projected on the principal directions of their features, which is latent semantic analysis
 (Deerwester et al. 1990). Vectors are centred, and documents that came with codes are represented by
 their bits. All rows are scaled to unit length. A large collection is represented by a sample and by
-its labelled documents, 20,000 documents at most.
+its labelled documents, 20,000 documents at most. Their texts have about 64 million characters at
+most; of longer ones, fewer documents are used.
 """
 
 from __future__ import annotations
@@ -25,11 +26,15 @@ from evaluation.labelling.classes import Classes
 from foundation.arrays import unit_rows
 from foundation.slices import checkpoint, stepping_aside, unbroken
 from index.collection import Collection
+from index.encoded_inputs import batches
 from index.records import StoredDocument
 
 MAX_DOCUMENTS = 20_000
+MAX_CHARACTERS = 64_000_000
 DIRECTIONS = 128
 MAX_CACHED = 4
+# A text may have a million characters.
+READ_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +76,7 @@ class VectorCache:
             with stepping_aside(), self._computing, unbroken():
                 vectors = self._get(key)
                 if vectors is None:
-                    documents = collection.annotations.documents(sample)
+                    documents = _read_documents(collection, sample)
                     vectors = vectorize_documents(documents, collection.encoder)
                     self._remember(key, vectors)
         return vectors
@@ -87,6 +92,19 @@ class VectorCache:
             self._cache[key] = vectors
             while len(self._cache) > MAX_CACHED:
                 self._cache.popitem(last=False)
+
+
+def _read_documents(collection: Collection, rows: Sequence[int]) -> list[StoredDocument]:
+    """Return the documents of `rows`, or of some at random if they have too many characters."""
+    documents: list[StoredDocument] = []
+    size = 0
+    for some in batches(np.random.default_rng(0).permutation(rows).tolist(), READ_AT_ONCE):
+        read = collection.annotations.documents(some)
+        documents += read
+        size += sum(len(one.text or "") for one in read)
+        if size > MAX_CHARACTERS:
+            break
+    return sorted(documents, key=lambda one: one.row)
 
 
 def vectorize_documents(

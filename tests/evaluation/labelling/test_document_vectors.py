@@ -3,8 +3,13 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+from corpus.document import Document
+from evaluation.labelling import document_vectors
 from evaluation.labelling.document_vectors import VectorCache
-from tests.support.collections import code_collection, code_documents
+from tests.support.collections import code_collection, code_documents, text_collection
 
 
 def test_concurrent_callers_get_the_same_vectors(tmp_path: Path) -> None:
@@ -16,3 +21,19 @@ def test_concurrent_callers_get_the_same_vectors(tmp_path: Path) -> None:
     assert len({id(vectors) for vectors in found}) == 1
     collection.upsert(code_documents(["ffff"]))
     assert cache.of(collection) is not found[0]
+
+
+def test_of_long_texts_fewer_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    collection = text_collection(tmp_path)
+    collection.upsert([Document(f"d{at}", "apple bread " * 10) for at in range(300)])
+    whole = VectorCache().of(collection).documents
+    assert [one.id for one in whole] == [f"d{at}" for at in range(300)]
+    monkeypatch.setattr(document_vectors, "MAX_CHARACTERS", 120 * 100)
+    vectors = VectorCache().of(collection)
+    rows = [one.row for one in vectors.documents]
+    assert 100 <= len(rows) < 100 + document_vectors.READ_AT_ONCE
+    assert rows == sorted(set(rows))
+    assert len(vectors.vectors) == len(vectors.buckets) == len(rows)
+    assert rows == [one.row for one in VectorCache().of(collection).documents]
+    # They are drawn from all of the collection.
+    assert np.mean(rows) == pytest.approx(np.mean([one.row for one in whole]), rel=0.2)
