@@ -38,6 +38,7 @@ from index.data_folder import DataFolder
 from index.errors import DataFolderError
 from index.folder.following import Follower
 from service.app import create_app
+from service.http.admission import Keyring
 from service.http.gateway import Service
 from service.logs import configure_logs
 from service.server import BACKLOG, announce, bind_listener, check_address, run_server
@@ -95,6 +96,7 @@ class _Supervisor:
     def __init__(self, settings: Settings, listener: socket.socket, private: Path) -> None:
         self._settings = settings
         self._listener = listener
+        self._keyring = Keyring(settings)
         self._sockets = [private / f"{slot}.sock" for slot in range(settings.workers + 1)]
         self._processes: dict[int, _Process] = {}
         self._leaving: set[int] = set()
@@ -132,6 +134,7 @@ class _Supervisor:
 
     def _check_processes(self) -> None:
         """Replace processes that ended, and follow the writer."""
+        self._keyring.role_of(None)  # notices the first key, which processes to come must know of
         # A reader that shut down has set the backlog of the shared socket to 0.
         self._listener.listen(BACKLOG)
         for pid, process in self._reap():
@@ -237,6 +240,7 @@ class _Supervisor:
         ):
             self._listener.close()
             app = create_app(folder, settings)
+            app.state.keyring.is_required |= self._keyring.is_required
             app.gateway = ForwardedClient(app.gateway)
             run_server(app, settings.model_copy(update=limits), [listener], on_ready)
 
@@ -247,6 +251,7 @@ class _Supervisor:
         others = [path for path in self._sockets[1:] if path != self._sockets[slot]]
         with listen_at(self._sockets[slot]) as own:
             follower = Follower(lambda: folder.follow(wait=False))
+            app.state.keyring.is_required |= self._keyring.is_required
             app.gateway = Forwarding(app, app.gateway, folder, self._sockets[WRITER], others)
             run_server(app, self._settings, [self._listener, own], on_ready)
             follower.stop()
@@ -262,6 +267,7 @@ class _Supervisor:
             for pid in pids:
                 send_signal(pid, signal.SIGTERM)
             for pid in [*pids, *self._leaving]:
+                send_signal(pid, signal.SIGCONT)  # somebody may have stopped it
                 with suppress(ChildProcessError):
                     os.waitpid(pid, 0)
                 self._processes.pop(pid, None)

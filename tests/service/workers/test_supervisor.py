@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from hummingbit.cli import main
+from service.http.keys import create_key, revoke_key
 from service.workers.forwarding import IDLE_CONNECTIONS
 from tests.support.faults import soak
 from tests.support.service import (
@@ -388,6 +389,34 @@ def test_keys_are_checked_wherever_an_answer_is_made(
             "/v1/collections/c", json={"n_bits": 8}, headers={"X-API-Key": "r" * 40}
         )
         check_problem(reader, 403, "forbidden")
+
+
+def test_a_replacement_knows_that_there_was_a_key_and_stopped_processes_end(
+    tmp_path: Path,
+) -> None:
+    """It takes seconds, because a process that has just begun is not replaced at once."""
+    keys, paths = tmp_path / "keys.json", ("/v1/collections/c", "/v1/jobs")
+    with serving_process(tmp_path, "--workers", "1", *QUIET) as (process, address):
+
+        def statuses() -> list[int]:
+            with client_of(address) as client:
+                return [client.get(path).status_code for path in paths]
+
+        assert statuses() == [404, 200]
+        create_key(keys, "first", "read")
+        assert statuses() == [401, 401]
+        time.sleep(1.5)  # the supervisor looks four times a second
+        revoke_key(keys, "first")
+        former = children(process.pid)
+        for pid in former:
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: len({*children(process.pid)} - {*former}) == 2)
+        wait_until(lambda: 503 not in statuses())
+        assert statuses() == [401, 401], "whoever can reach the port would be an administrator"
+        for pid in children(process.pid):
+            os.kill(pid, signal.SIGSTOP)
+        process.terminate()
+        assert process.wait(SECONDS) == 0
 
 
 def test_who_the_writer_does_not_answer_is_told_so_in_time(tmp_path: Path) -> None:
