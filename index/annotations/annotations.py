@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +51,11 @@ class Annotations:
         self._store = store
         self._write_lock = write_lock
         self._publication = publication
+
+    @property
+    def generation(self) -> int:
+        """The generation of the collection; every write of documents or records changes it."""
+        return self._publication.current().generation.number
 
     def labels(
         self,
@@ -191,24 +197,62 @@ class Annotations:
                 raise InputError("id", f"there is no document {id_[:80]!a}", position)
 
 
-def copy_annotations(source: Annotations, target: Annotations, *, partly: bool = False) -> None:
-    """Make the records of `target` equal to those of `source`.
+@dataclass(frozen=True, slots=True)
+class CopiedMarks:
+    """What a copy has left to read: the marks of the target, and the source they were copied from.
 
-    Equal records are not written again. With `partly`, the copy skips records of documents that are
-    not in the target yet, deletes none, and lets others write in between. A complete copy then has
-    little left to do.
+    `generation` is the source's when the copy began, and `is_whole` tells whether the target had
+    all of its records afterwards.
+    """
+
+    generation: int
+    is_whole: bool
+    of_target: Mapping[str, Mapping[tuple[str, ...], bytes]]
+    """By the name of the table."""
+
+
+_TABLES: tuple[Table[Any], ...] = (LABELS, JUDGEMENTS)
+
+
+def copy_most_annotations(source: Annotations, target: Annotations) -> CopiedMarks:
+    """Copy records of `source` that `target` lacks, while others write to `source`.
+
+    Records of documents that are not in the target yet are skipped, and none are deleted.
+    :func:`copy_annotations` does the rest; until then, nobody else may write to the target.
 
     Raises:
-        InputError: if a document is not in the target, unless `partly`.
         StoreError: if one of the stores fails.
     """
-    tables: tuple[Table[Any], ...] = (LABELS, JUDGEMENTS)
-    for table in tables:
+    generation = source.generation
+    is_whole, of_target = True, {}
+    for table in _TABLES:
         source_marks, target_marks = source.marks(table), target.marks(table)
         changed = [key for key, mark in source_marks.items() if target_marks.get(key) != mark]
+        for keys in batches(changed, RECORDS_AT_ONCE):
+            target.write(table, source.find(table, keys), skip_unknown=True)
+        of_target[table.name] = target.marks(table)
+        is_whole = is_whole and of_target[table.name] == source_marks
+    return CopiedMarks(generation, is_whole, of_target)
+
+
+def copy_annotations(
+    source: Annotations, target: Annotations, copied: CopiedMarks | None = None
+) -> None:
+    """Make the records of `target` equal to those of `source`, to which nobody writes meanwhile.
+
+    Equal records are not written again. With `copied`, the result of :func:`copy_most_annotations`,
+    the marks of the target are not read, and those of the source only if it was written to since.
+
+    Raises:
+        InputError: if a document is not in the target.
+        StoreError: if one of the stores fails.
+    """
+    if copied is not None and copied.is_whole and copied.generation == source.generation:
+        return
+    for table in _TABLES:
+        source_marks = source.marks(table)
+        target_marks = target.marks(table) if copied is None else copied.of_target[table.name]
+        changed = [key for key, mark in source_marks.items() if target_marks.get(key) != mark]
         removed = [key for key in target_marks if key not in source_marks]
-        if partly:
-            for keys in batches(changed, RECORDS_AT_ONCE):
-                target.write(table, source.find(table, keys), skip_unknown=True)
-        elif changed or removed:
+        if changed or removed:
             target.write(table, source.find(table, changed), removed)

@@ -5,11 +5,11 @@ later writes follow the last row that was copied. Deletions are found at the end
 The caller keeps writers out during the last, short part::
 
     last_row = copy_following(source, target, 0)      # long; writes to the source go on
-    carry_annotations(source, target, partly=True)    # long, too
+    copied = carry_most_annotations(source, target)   # long, too
     with writers_kept_out:                            # short
         copy_following(source, target, last_row)
         delete_missing(source, target)
-        carry_annotations(source, target)
+        carry_annotations(source, target, copied)
         point_the_alias_to(target)
 
 After a crash it begins again: every document is written once more, so rows stay in the order of the
@@ -23,7 +23,11 @@ from collections.abc import Callable
 from corpus.document import Document
 from encoder.encoder import Encoder
 from foundation.errors import InputError
-from index.annotations.annotations import copy_annotations
+from index.annotations.annotations import (
+    CopiedMarks,
+    copy_annotations,
+    copy_most_annotations,
+)
 from index.backend import CollectionBackend
 from index.collection import Collection
 from index.folder.protocol import Folder
@@ -72,19 +76,34 @@ def delete_missing(source: CollectionBackend, target: CollectionBackend) -> int:
     return target.delete(missing).deleted
 
 
-def carry_annotations(
-    source: CollectionBackend, target: CollectionBackend, *, partly: bool = False
-) -> None:
+def carry_most_annotations(
+    source: CollectionBackend, target: CollectionBackend
+) -> CopiedMarks | None:
     """Copy the labels and judgements of `source` to `target`, with their authors and times.
 
-    A copy made `partly` leaves little to do for the complete one, during which the caller keeps
-    writers out. Collections on Milvus have no labels and judgements.
+    What it returns makes :func:`carry_annotations` short. Collections on Milvus have no labels and
+    judgements.
 
     Raises:
         StoreError: if one of the stores fails.
     """
     if isinstance(source, Collection) and isinstance(target, Collection):
-        copy_annotations(source.annotations, target.annotations, partly=partly)
+        return copy_most_annotations(source.annotations, target.annotations)
+    return None
+
+
+def carry_annotations(
+    source: CollectionBackend, target: CollectionBackend, copied: CopiedMarks | None = None
+) -> None:
+    """Make the labels and judgements of `target` equal to those of `source`.
+
+    The caller keeps writers out meanwhile.
+
+    Raises:
+        StoreError: if one of the stores fails.
+    """
+    if isinstance(source, Collection) and isinstance(target, Collection):
+        copy_annotations(source.annotations, target.annotations, copied)
 
 
 def form_for(folder: Folder, encoder: str, source: CollectionBackend) -> str:

@@ -75,6 +75,9 @@ TITLES = {
 # What a path may contain unquoted; RFC 3986, section 3.3.
 PATH_CHARACTERS = "/:@!$&'()*+,;="
 
+# The longest name in a pointer. A client may send a field with a name of megabytes.
+MAX_NAME = 256
+
 # Seconds after which to try again, by status.
 RETRY_AFTER = {429: "1", 503: "5"}
 
@@ -118,9 +121,10 @@ def invalid_fields(errors: Sequence[FieldError]) -> ProblemError:
 
 
 def pointer(*place: str | int) -> str:
-    """Return the JSON pointer of a part of the body; RFC 6901."""
-    parts = (str(part).replace("~", "~0").replace("/", "~1") for part in place)
-    return "".join(f"/{part}" for part in parts)
+    """Return the JSON pointer of a part of the body (RFC 6901), with long names cut."""
+    names = (str(part) for part in place)
+    cut = (name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…" for name in names)
+    return "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in cut)
 
 
 def problem_document(problem: ProblemError, path: str = "/") -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from corpus.document import Document, parse_document
+from corpus.document import MAX_ID_LENGTH, Document, parse_document
 from encoder.codes import Codes
 from foundation.files import replace_file
 from index.backend import CollectionBackend
@@ -53,6 +53,8 @@ class BulkResult:
         """Count a refused line, and keep its problem."""
         self.failed += 1
         if len(self.errors) < MAX_ERRORS:
+            # An invalid id may be as long as its line.
+            id_ = None if id_ is None else id_[:MAX_ID_LENGTH]
             error = {"line": line, "id": id_, "status": problem.status_code, "code": problem.code}
             self.errors.append({**error, "detail": problem.detail, "errors": list(problem.errors)})
 

@@ -10,6 +10,8 @@ from evaluation.reports.collection_report import read_training_labels, run_job
 from evaluation.reports.report import write_report
 from foundation.files import replace_file
 from index.data_folder import DataFolder
+from service.http.bodies.body_validation import validate
+from service.http.bodies.json_parser import parse_json
 from service.http.problems import invalid_field
 from service.jobs.work import Progress
 from service.schemas.checks import parse_item
@@ -24,7 +26,8 @@ RUN_FILE = "run.trec"
 def evaluate(folder: DataFolder, limits: Settings, progress: Progress) -> dict[str, Any]:
     """Evaluate by the request in the job's folder, and write the report there."""
     raw = (progress.folder / REQUEST_FILE).read_bytes()
-    body = EvaluateRequest.model_validate_json(raw)
+    # In slices, because requests wait meanwhile.
+    body = validate(EvaluateRequest, parse_json(raw, limits.max_json_depth), limits.max_entries)
     queries, settings = parse_evaluation(body, limits)
     progress.step = "searching"
     progress.advance(total=len(queries))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -131,14 +132,26 @@ class JobStore:
         state: State | None = None,
         kind: str | None = None,
         collection: str | None = None,
+        max_bytes: int = sys.maxsize,
     ) -> list[JobRecord]:
-        """Return the last jobs, the newest first; of one state, kind or collection where given."""
+        """Return the last jobs, the newest first; of one state, kind or collection where given.
+
+        It ends early, but not before the first, where their records have more than `max_bytes`.
+        """
         conditions = (
             "(?1 IS NULL OR state = ?1) AND (?2 IS NULL OR kind = ?2)"
             " AND (?3 IS NULL OR collection = ?3)"
         )
         values = (state, kind, collection, limit)
-        return self._select(f"WHERE {conditions} ORDER BY number DESC LIMIT ?4", *values)
+        clause = f"WHERE {conditions} ORDER BY number DESC LIMIT ?4"
+        jobs: list[JobRecord] = []
+        with self._using() as connection:
+            for row in connection.execute(_query(clause), values):
+                max_bytes -= sum(len(value) for value in row if isinstance(value, str))
+                if jobs and max_bytes < 0:
+                    break
+                jobs.append(_record(row))
+        return jobs
 
     def unfinished(self) -> list[JobRecord]:
         """Return the jobs that wait or were running, oldest first."""
@@ -231,9 +244,8 @@ class JobStore:
             raise JobStoreError(f"{self._path}: was replaced by another file; restart the service")
 
     def _select(self, clause: str, *values: Any) -> list[JobRecord]:
-        query = f"SELECT {COLUMNS} FROM jobs {clause}"  # noqa: S608 - fixed parts
         with self._using() as connection:
-            return [_record(row) for row in connection.execute(query, values)]
+            return [_record(row) for row in connection.execute(_query(clause), values)]
 
     def _update(self, query: str, *values: Any) -> bool:
         with self._using() as connection:
@@ -246,6 +258,10 @@ class JobStore:
                 yield self._connection
             except sqlite3.Error as error:
                 raise JobStoreError(f"{self._path}: {error}") from error
+
+
+def _query(clause: str) -> str:
+    return f"SELECT {COLUMNS} FROM jobs {clause}"  # noqa: S608 - fixed parts
 
 
 def _record(row: tuple[Any, ...]) -> JobRecord:

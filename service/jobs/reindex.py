@@ -17,7 +17,13 @@ from __future__ import annotations
 from typing import Any
 
 from index.backend import CollectionBackend
-from index.bulk.reindexing import carry_annotations, copy_following, delete_missing, form_for
+from index.bulk.reindexing import (
+    carry_annotations,
+    carry_most_annotations,
+    copy_following,
+    delete_missing,
+    form_for,
+)
 from index.data_folder import DataFolder
 from index.folder.alias_file import AddAlias
 from index.folder.drafts import Draft
@@ -55,11 +61,11 @@ def _begin(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str,
         draft.collection.set_ranking(source.ranking)
         draft.collection.set_indexed_fields(source.indexed_fields)
         row = _copy(source, draft.collection, progress)
-        carry_annotations(source, draft.collection, partly=True)
+        copied = carry_most_annotations(source, draft.collection)
         with gate.closed():
             copy_following(source, draft.collection, row)
             delete_missing(source, draft.collection)
-            carry_annotations(source, draft.collection)
+            carry_annotations(source, draft.collection, copied)
             generation = draft.collection.generation
             _publish(folder, draft, source, progress)
     finally:

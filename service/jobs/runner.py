@@ -12,6 +12,7 @@ in memory, and the runner retries until the record is written or the service end
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -127,9 +128,10 @@ class Jobs:
         state: State | None = None,
         kind: str | None = None,
         collection: str | None = None,
+        max_bytes: int = sys.maxsize,
     ) -> list[JobRecord]:
-        """Return the last jobs, the newest first; of one state, kind or collection where given."""
-        stored = self._store.last(limit, state, kind, collection)
+        """Return the last jobs, as :meth:`service.jobs.job_store.JobStore.last` does."""
+        stored = self._store.last(limit, state, kind, collection, max_bytes)
         jobs = [self._with_progress(job) for job in stored]
         return [job for job in jobs if state in (None, job.state)]
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
+from index.filter_parser import MAX_FIELD_LENGTH
 from index.rankings.protocol import RANKINGS
 from service.http.bodies.field_errors import MAX_ERRORS
 
@@ -73,6 +74,10 @@ Fingerprint = Annotated[
         " encoder, the response is 409."
     ),
 ]
+
+
+FieldName = Annotated[str, Field(max_length=MAX_FIELD_LENGTH)]
+"""The name of a payload field, with dots between the levels of nested objects."""
 
 
 Filter = Annotated[

@@ -17,7 +17,7 @@ from index.backend import CollectionBackend
 from index.records import Hit, SearchResult, StoredDocument
 from service.http.problems import ProblemError
 
-LONG_LISTS = ("hits", "documents", "results", "data")
+LONG_LISTS = ("hits", "documents", "results", "data", "queries")
 # Entries that are written between two checkpoints; each may be large.
 ENTRIES_AT_ONCE = 16
 # Bytes of a response that are sent at a time.

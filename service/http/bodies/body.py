@@ -69,6 +69,11 @@ class JSONRequest(Request):
             self._body = b"".join(chunks)
         return self._body
 
+    @property
+    def received_body(self) -> bytes:
+        """The body, once :meth:`body` or :meth:`json` has returned."""
+        return self._body
+
     async def json(self) -> Any:
         """Return the parsed body, as an instance of the model if there is one."""
         raw = await self.body()

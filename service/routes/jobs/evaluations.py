@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
 
 from evaluation.reports.collection_report import Job
 from evaluation.reports.compare import compare_reports
@@ -18,6 +19,8 @@ from evaluation.reports.report import Report, parse_report
 from evaluation.result import EvaluationError
 from evaluation.retrieval import evaluate_collection
 from foundation.files import replace_file
+from service.http.bodies.body import JSONRequest
+from service.http.bodies.json_parser import parse_json
 from service.http.problems import ProblemError, invalid_field
 from service.http.roles import READ
 from service.http.routing import JSONRoute
@@ -28,6 +31,7 @@ from service.routes.dependencies import (
     LONG_READ,
     CollectionOf,
     Limits,
+    LongReads,
     encoder_name,
     render,
     wants_async,
@@ -41,7 +45,11 @@ from service.schemas.jobs.evaluations import (
     EvaluateRequest,
     EvaluateResponse,
     EvaluationStatus,
+    LabelledQuery,
 )
+from service.schemas.results import JSONAnswer, answer_to_json
+
+NO_QUERY = dict.fromkeys(LabelledQuery.model_fields)
 
 router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
@@ -56,7 +64,7 @@ router = APIRouter(prefix="/v1", route_class=JSONRoute)
 )
 def post_evaluate(
     *,
-    request: Request,
+    request: JSONRequest,
     collection: CollectionOf,
     body: EvaluateRequest,
     limits: Limits,
@@ -70,7 +78,7 @@ def post_evaluate(
     queries, settings = parse_evaluation(body, limits)
     if wants_async(request):
         draft = submit.draft()
-        replace_file(draft / REQUEST_FILE, body.model_dump_json())
+        replace_file(draft / REQUEST_FILE, request.received_body)
         id_ = submit("evaluation", collection.name, draft=draft).id
         status = EvaluationStatus(id=id_, status="running", error=None, report=None)
         return render(status, 202, {"Location": f"/v1/evaluations/{id_}"})
@@ -98,10 +106,12 @@ def post_evaluate(
     },
     summary="Get an evaluation",
 )
-def get_evaluation(
+async def get_evaluation(
+    *,
     id: str,  # noqa: A002 - as in the path
     request: Request,
     jobs: JobsOf,
+    long_reads: LongReads,
     format: str | None = None,  # noqa: A002 - as in the query
 ) -> Response:
     """Get an evaluation's status and, once it is done, its report.
@@ -110,9 +120,19 @@ def get_evaluation(
     """
     accept = request.headers.get("accept", "*/*")
     form = _check_format(format) if format else _preferred_format(accept)
-    job = _evaluation(jobs, id)
     if form == "json":
-        return render(_status(job, jobs))
+        return await run_in_threadpool(_write_status, jobs, id)
+    # A page of plots takes long.
+    async with long_reads.place(request.scope["state"]):
+        return await run_in_threadpool(_write_report, jobs, id, form)
+
+
+def _write_status(jobs: Jobs, id_: str) -> Response:
+    return render(_status(_evaluation(jobs, id_), jobs))
+
+
+def _write_report(jobs: Jobs, id_: str, form: str) -> Response:
+    job = _evaluation(jobs, id_)
     _check_done(job)
     try:
         with _job_folder(jobs, job) as folder:
@@ -129,9 +149,10 @@ def get_evaluation(
     "/evaluations/{id}/queries",
     response_model=EvaluatedQueries,
     openapi_extra=READ,
+    dependencies=LONG_READ,
     summary="Get an evaluation's queries",
 )
-def get_queries(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
+def get_queries(id: str, jobs: JobsOf, limits: Limits) -> Response:  # noqa: A002 - as in the path
     """Get the queries of an evaluation as they were sent, each with its id."""
     job = _evaluation(jobs, id)
     _check_done(job)
@@ -140,12 +161,12 @@ def get_queries(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the pa
         if not path.exists():
             message = "the evaluation is from an earlier version, which did not keep the queries"
             raise ProblemError(404, "unknown_evaluation", message)
-        body = EvaluateRequest.model_validate_json(path.read_bytes())
+        sent = parse_json(path.read_bytes(), limits.max_json_depth)["queries"]
     queries = [
-        query.model_copy(update={"id": query.id or str(place)})
-        for place, query in enumerate(body.queries)
+        {**NO_QUERY, **query, "id": query.get("id") or str(place)}
+        for place, query in enumerate(sent)
     ]
-    return render(EvaluatedQueries(queries=queries))
+    return JSONAnswer(answer_to_json({"queries": queries}, limits.max_response_bytes))
 
 
 @router.post(

@@ -15,7 +15,7 @@ from service.http.roles import READ, WRITE
 from service.http.routing import JSONRoute
 from service.jobs.job_records import JobRecord, NewJob, State
 from service.jobs.runner import Jobs
-from service.routes.dependencies import render
+from service.routes.dependencies import Limits, render
 from service.schemas.jobs.jobs import JobInfo, JobList
 
 Status = Literal["running", "done", "failed"]
@@ -65,14 +65,19 @@ SubmitOf = Annotated[Submit, Depends()]
 
 @router.get("", response_model=JobList, openapi_extra=READ, summary="List the jobs")
 def get_jobs(
+    *,
     jobs: JobsOf,
+    limits: Limits,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     state: State | None = None,
     kind: str | None = None,
     collection: str | None = None,
 ) -> Response:
-    """List the latest jobs, newest first; all of them, or those of a state, kind or collection."""
-    latest = jobs.last(limit, state, kind, collection)
+    """List the latest jobs, newest first; all of them, or those of a state, kind or collection.
+
+    The list ends early if the results of the jobs are large.
+    """
+    latest = jobs.last(limit, state, kind, collection, limits.max_response_bytes // 4)
     return render(JobList(jobs=[job_info(job) for job in latest]))
 
 

@@ -113,7 +113,10 @@ class Deleted(ResponseModel):
 
 
 class LineError(ResponseModel):
-    """A line that was refused; `line` counts from 1, `id` is null if the line has none."""
+    """A line that was refused; `line` counts from 1.
+
+    `id` is null if the line has none, and cut if it is too long.
+    """
 
     line: int
     id: str | None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from evaluation.reports.report import Change, GateResult, Report
+from foundation.slices import checkpoint
 from service.schemas.common import (
     Code,
     EncoderName,
+    FieldName,
     RequestModel,
     ResponseModel,
     Strings,
@@ -18,16 +20,21 @@ from service.schemas.common import (
 )
 
 
-def _first_invalid_grade(qrels: Any) -> Any:
-    """Return only the first invalid grade, if any: pydantic would report an error for each."""
+def _check_grades(qrels: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """Have pydantic check the first invalid grade only, if there is one.
+
+    It would hold the interpreter lock until it has checked a million grades, and report an error
+    for each invalid one.
+    """
     if not isinstance(qrels, dict):
-        return qrels
+        return check(qrels)
     for query, grades in qrels.items():
+        checkpoint()
         if not isinstance(grades, dict):
-            return {query: grades}
+            return check({query: grades})
         for document, grade in grades.items():
             if type(grade) is not int:
-                return {query: {document: grade}}
+                return check({query: {document: grade}})
     return qrels
 
 
@@ -52,13 +59,11 @@ class EvaluateRequest(RequestModel):
     metrics: Strings = Field(
         ["P@100", "mAP@100"], min_length=1, max_length=20, description="Such as P@k and mAP@k."
     )
-    label_field: str = Field("label", description="The payload field that holds the label.")
-    qrels: Annotated[dict[str, dict[str, int]], BeforeValidator(_first_invalid_grade)] | None = (
-        Field(
-            None,
-            description="Grades by the ids of queries and documents, in place of labels; above 0 is"
-            " relevant.",
-        )
+    label_field: FieldName = Field("label", description="The payload field that holds the label.")
+    qrels: Annotated[dict[str, dict[str, int]], WrapValidator(_check_grades)] | None = Field(
+        None,
+        description="Grades by the ids of queries and documents, in place of labels; above 0 is"
+        " relevant.",
     )
     hierarchy: bool = Field(
         False,

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from service.schemas.common import RequestModel, ResponseModel
+from service.schemas.common import FieldName, RequestModel, ResponseModel
 
 
 class DrawMap(RequestModel):
@@ -17,8 +17,8 @@ class DrawMap(RequestModel):
     """
 
     method: Literal["pca", "tsne"] | None = None
-    label_field: str = Field("label", description="The payload field that holds the label.")
-    time_field: str | None = Field(
+    label_field: FieldName = Field("label", description="The payload field that holds the label.")
+    time_field: FieldName | None = Field(
         None, min_length=1, description="A payload field of numbers or ISO 8601 dates."
     )
     seed: int = Field(0, ge=0, le=2**31 - 1)

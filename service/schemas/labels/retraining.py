@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from service.schemas.common import RequestModel, ResponseModel
+from service.schemas.common import FieldName, RequestModel, ResponseModel
 
 NewName = Annotated[
     str | None,
@@ -29,7 +29,7 @@ class Retrain(RequestModel):
     auto: bool = Field(
         False, description="If the gate passes, continue without a person's confirmation."
     )
-    label_field: str | None = Field(
+    label_field: FieldName | None = Field(
         None,
         description="A payload field with labels for the documents that nobody has labelled.",
     )

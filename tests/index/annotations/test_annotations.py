@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,11 +23,13 @@ from index.annotations.annotation_records import (
     parse_judgement,
     parse_label,
 )
-from index.bulk.reindexing import carry_annotations
+from index.annotations.annotations import Annotations
+from index.bulk.reindexing import carry_annotations, carry_most_annotations, delete_missing
 from index.collection import Collection
 from index.data_folder import DataFolder
 from index.errors import StoreError
 from index.filter_parser import parse_filter
+from index.sqlite.annotation_tables import Table
 from index.sqlite.store import Store
 from tests.support.collections import code_collection, code_documents, text_collection
 from tests.support.encoders import random_texts
@@ -150,7 +153,7 @@ def test_reindexing_carries_labels_and_later_changes_of_them(tmp_path: Path) -> 
     assert target.annotations.judgements() == source.annotations.judgements()
 
 
-def test_a_copy_in_part_leaves_little_for_the_whole_one(
+def test_a_copy_while_others_write_leaves_little_for_the_last_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(annotations_module, "RECORDS_AT_ONCE", 3)
@@ -163,20 +166,51 @@ def test_a_copy_in_part_leaves_little_for_the_whole_one(
     source.annotations.set_labels([DocumentLabel(one.id, ("a",), "ann") for one in texts])
     source.annotations.set_judgements([Judgement("q", one.id, 1, "ann") for one in texts])
     before = target.generation
-    carry_annotations(source, target, partly=True)
+    copied = carry_most_annotations(source, target)
     # Three times three labels, and as many judgements; those of d9 are for later.
     assert target.generation == before + 6
     assert target.annotations.labels() == source.annotations.labels()[:9]
     with pytest.raises(InputError, match="there is no document 'd9'"):
-        carry_annotations(source, target)
+        carry_annotations(source, target, copied)
     target.upsert(texts[9:])
     source.annotations.set_labels([DocumentLabel("d0", ("b",), "ann")], [("d1", "ann")])
-    carry_annotations(source, target)
+    source.delete(["d2"])
+    delete_missing(source, target)
+    carry_annotations(source, target, copied)
     assert target.annotations.labels() == source.annotations.labels()
     assert target.annotations.judgements() == source.annotations.judgements()
     before = target.generation
     carry_annotations(source, target)
     assert target.generation == before
+
+
+@pytest.mark.parametrize("written_since", [False, True])
+def test_the_last_copy_reads_no_more_than_what_may_have_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, written_since: bool
+) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "other").mkdir()
+    source, target = text_collection(tmp_path / "one"), text_collection(tmp_path / "other", 64)
+    texts = [Document(f"d{at}", text) for at, text in enumerate(random_texts(10))]
+    for one in (source, target):
+        one.upsert(texts)
+    source.annotations.set_labels([DocumentLabel(one.id, ("a",), "ann") for one in texts])
+    copied = carry_most_annotations(source, target)
+    if written_since:
+        source.annotations.set_judgements([Judgement("q", "d1", 1, "ann")], [])
+        source.annotations.set_labels([], [("d3", "ann")])
+    readings: list[Annotations] = []
+    marks = Annotations.marks
+
+    def counted(self: Annotations, table: Table[Any]) -> dict[tuple[str, ...], bytes]:
+        readings.append(self)
+        return marks(self, table)
+
+    monkeypatch.setattr(Annotations, "marks", counted)
+    carry_annotations(source, target, copied)
+    assert readings == [source.annotations] * 2 * written_since
+    assert target.annotations.labels() == source.annotations.labels()
+    assert target.annotations.judgements() == source.annotations.judgements()
 
 
 def test_a_snapshot_brings_labels_back(tmp_path: Path) -> None:

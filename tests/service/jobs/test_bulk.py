@@ -62,6 +62,20 @@ def test_what_is_unchanged_is_passed_over(client: httpx.Client, path: str) -> No
     assert (found["written"], found["unchanged"]) == (3, 0)
 
 
+def test_what_a_line_repeats_of_an_invalid_id_or_field_is_cut(
+    client: httpx.Client, path: str
+) -> None:
+    long = "x" * 200_000
+    lines = [{"id": long, "text": "a"}, {"id": "b", "text": "a", long: 1}]
+    found = bulk(client, path, lines)
+    assert len(found.content) < 10_000
+    first, second = found.json()["errors"]
+    assert (first["line"], first["id"]) == (1, "x" * 512)
+    assert (second["line"], second["id"]) == (2, "b")
+    job = wait_for_job(client, bulk(client, path, lines, {"Prefer": "respond-async"}))
+    assert job["result"]["errors"] == [first, second]
+
+
 def test_the_last_of_two_lines_stays_also_if_it_is_the_unchanged_one(
     client: httpx.Client, path: str
 ) -> None:

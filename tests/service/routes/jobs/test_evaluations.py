@@ -3,11 +3,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from fastapi.routing import APIRoute
 
 from corpus.document import Document
 from evaluation.reports.collection_report import run_job
@@ -15,10 +17,15 @@ from evaluation.reports.formats import FORMATS
 from evaluation.reports.report import parse_report
 from evaluation.retrieval import evaluate_collection
 from evaluation.trec import parse_run
+from foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
 from index.data_folder import DataFolder
+from service.jobs.evaluation import REQUEST_FILE
+from service.routes.dependencies import LONG_READ
+from service.routes.jobs import evaluations
+from service.settings import Settings
 from tests.support.encoders import random_texts
 from tests.support.evaluations import labelled_codes, parse_junit
-from tests.support.service import check_problem, forget_job_when_read
+from tests.support.service import check_problem, forget_job_when_read, send
 
 MakeCollection = Callable[..., str]
 ASYNC = {"Prefer": "wait=5, respond-async"}
@@ -137,6 +144,52 @@ def test_a_body_that_is_not_right_is_refused_at_once(client: httpx.Client, path:
         response = client.post(f"{path}/evaluate", json={"queries": queries}, headers=ASYNC)
         problem = check_problem(response, 422, "invalid_request")
         assert problem["errors"][0]["pointer"] == pointer
+
+
+def test_queries_come_back_with_ids_and_every_field(client: httpx.Client, path: str) -> None:
+    code = DOCUMENTS[0].code
+    queries = [{"code": code, "label": "a"}, {"id": "two", "code": code, "labels": ["a", "b"]}]
+    address, _ = finished(
+        client, client.post(f"{path}/evaluate", json={"queries": queries}, headers=ASYNC)
+    )
+    nothing = {"id": None, "text": None, "vector": None, "code": None, "label": None}
+    assert client.get(f"{address}/queries").json()["queries"] == [
+        {**nothing, "labels": None, **queries[0], "id": "0"},
+        {**nothing, **queries[1]},
+    ]
+
+
+def test_reading_queries_ends_with_its_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may have 16 MiB, so they are read in slices, in the lane of long reads."""
+    (tmp_path / REQUEST_FILE).write_text(json.dumps({"queries": [{"code": "00"}] * 10_000}))
+    monkeypatch.setattr(evaluations, "_evaluation", lambda _, __: None)
+    monkeypatch.setattr(evaluations, "_check_done", lambda _: None)
+    monkeypatch.setattr(evaluations, "_job_folder", lambda _, __: nullcontext(tmp_path))
+    with in_slices(Slices(ComputeTurns(1), lambda: True)), pytest.raises(Cancelled):
+        evaluations.get_queries("1", Any, Settings())  # type: ignore[arg-type]
+    routes = {
+        route.name: route for route in evaluations.router.routes if isinstance(route, APIRoute)
+    }
+    assert routes["get_queries"].dependencies == LONG_READ
+
+
+@pytest.mark.parametrize(
+    ("qrels", "pointer"),
+    [
+        ({"q": {"d": 1, "e": True}}, "/qrels/q/e"),
+        ({"q": {"d": 1.5}}, "/qrels/q/d"),
+        ({"q": {"d": 1}, "r": []}, "/qrels/r"),
+        ([], "/qrels"),
+    ],
+)
+def test_the_first_invalid_grade_is_named(
+    client: httpx.Client, path: str, qrels: Any, pointer: str
+) -> None:
+    body = {"queries": [{"id": "q", "code": DOCUMENTS[0].code}], "qrels": qrels}
+    problem = check_problem(send(client, "POST", f"{path}/evaluate", body), 422, "invalid_request")
+    assert [error["pointer"] for error in problem["errors"]] == [pointer]
 
 
 def test_judgements_in_the_body(client: httpx.Client, path: str, body: dict[str, Any]) -> None:

@@ -34,6 +34,16 @@ def columns(raw: bytes, n: int, code_size: int) -> list[np.ndarray]:
     return [*found, codes]
 
 
+@pytest.mark.parametrize("field", ["label_field", "time_field"])
+def test_a_job_keeps_no_long_field(client: httpx.Client, path: str, field: str) -> None:
+    """The records of jobs do not count towards the quota of a key."""
+    problem = check_problem(
+        client.post(f"{path}/map", json={field: "x" * 257}), 422, "invalid_request"
+    )
+    assert problem["errors"][0]["pointer"] == f"/{field}"
+    assert "at most 256 characters" in problem["detail"]
+
+
 def test_a_map_has_a_point_for_each_code(client: httpx.Client, path: str) -> None:
     job = wait_for_job(client, client.post(f"{path}/map", json={"method": "pca"}))
     assert job["state"] == "done", job
