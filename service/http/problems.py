@@ -11,6 +11,8 @@ from urllib.parse import quote
 from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
+from index.data_folder import DataFolder
+
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:hummingbit:problem:"
 
@@ -99,6 +101,11 @@ class ProblemError(HTTPException):
         super().__init__(status, detail, headers)
         self.code = code
         self.errors = errors
+
+
+def without_path(reason: object, folder: DataFolder) -> str:
+    """Return a reason as text without the path of the data folder."""
+    return str(reason).replace(f"{folder.path}/", "")
 
 
 def unsupported_media_type(content_type: str, remedy: str) -> ProblemError:

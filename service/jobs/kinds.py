@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from foundation.errors import HummingbitError, InputError
@@ -14,11 +15,12 @@ from index.data_folder import DataFolder
 from index.errors import (
     InvalidSnapshot,
     SnapshotError,
+    StoreClosed,
     UnknownSnapshot,
 )
 from index.snapshots.snapshot_files import Snapshot
 from service.http.error_table import status_and_code
-from service.http.problems import ProblemError
+from service.http.problems import ProblemError, without_path
 from service.jobs.bulk import INPUT, BulkOptions, BulkWriter, Resume, write_file
 from service.jobs.duplicates import CLUSTERS_FILE, write_clusters
 from service.jobs.evaluation import REPORT_FILE, REQUEST_FILE, RUN_FILE, evaluate
@@ -37,6 +39,8 @@ ALL_SHORT = 1 << 62
 
 def explain(error: Exception) -> ProblemError | None:
     """Return the problem that made a job fail, or None if it is an internal error."""
+    if isinstance(error, StoreClosed):
+        return ProblemError(404, "unknown_collection", "the collection was deleted meanwhile")
     if isinstance(error, SnapshotError) and not isinstance(error, InvalidSnapshot):
         return ProblemError(422, "snapshot_failed", str(error))
     entry = status_and_code(error) if isinstance(error, HummingbitError) else None
@@ -86,7 +90,9 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
         "upload": Kind(lambda progress: _upload(folder, progress), counted=False),
         "restore": Kind(lambda progress: _restore(folder, progress)),
         "verify": Kind(
-            lambda progress: _run_uninterrupted(folder, progress, "checking", verify),
+            lambda progress: _run_uninterrupted(
+                folder, progress, "checking", partial(verify, folder=folder)
+            ),
             short_bytes=ALL_SHORT,
             in_slices=True,
         ),
@@ -104,9 +110,11 @@ def snapshot_record(snapshot: Snapshot) -> dict[str, Any]:
     return {"id": snapshot.id, **contents, "bytes": snapshot.bytes, "sha256": snapshot.sha256}
 
 
-def verify(collection: CollectionBackend) -> dict[str, Any]:
+def verify(collection: CollectionBackend, folder: DataFolder) -> dict[str, Any]:
     """Verify, and return what :class:`service.schemas.jobs.jobs.VerificationInfo` describes."""
-    return asdict(collection.verify())
+    found = collection.verify()
+    problems = [without_path(problem, folder) for problem in found.problems]
+    return asdict(replace(found, problems=problems))
 
 
 def compact(collection: CollectionBackend) -> dict[str, Any]:

@@ -109,11 +109,6 @@ def encoder_name(collection: CollectionBackend) -> EncoderName | None:
     return EncoderName(name=name, fingerprint=fingerprint)
 
 
-def without_path(reason: object, folder: DataFolder) -> str:
-    """Return a reason as text without the path of the data folder."""
-    return str(reason).replace(f"{folder.path}/", "")
-
-
 def names_in_use(folder: DataFolder) -> set[str]:
     """Return the names of all collections and aliases, whether or not they can be opened."""
     return {*folder.collections(), *folder.unavailable(), *folder.aliases()}

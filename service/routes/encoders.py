@@ -20,10 +20,10 @@ from encoder.encoder import Encoder
 from encoder.features import TextFeatures
 from index.data_folder import DataFolder
 from index.errors import UnknownEncoder
-from service.http.problems import ProblemError, invalid_field
+from service.http.problems import ProblemError, invalid_field, without_path
 from service.http.roles import READ
 from service.http.routing import JSONRoute
-from service.routes.dependencies import LONG_READ, Folder, Limits, render, without_path
+from service.routes.dependencies import LONG_READ, Folder, Limits, render
 from service.schemas.checks import check_text, pointing_at
 from service.schemas.collections.collections import Unavailable
 from service.schemas.common import EncoderName

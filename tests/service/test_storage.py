@@ -12,7 +12,13 @@ from hummingbit.cli import main
 from index.data_folder import DataFolder
 from tests.support.collections import code_documents
 from tests.support.faults.disks import fill, make_read_only, small_disk
-from tests.support.service import check_problem, client_of, running_service, serving_process
+from tests.support.service import (
+    check_problem,
+    client_of,
+    running_service,
+    serving_process,
+    wait_for_job,
+)
 
 WRITES = 12
 DOCUMENTS = {"documents": [{"id": "x", "code": "ffff"}]}
@@ -138,6 +144,15 @@ def test_what_is_deleted_under_the_service_is_not_written_to(tmp_path: Path, wha
             assert "were deleted or replaced while the service ran" in problem["detail"]
         problem = check_problem(client.get("/readyz"), 503, "not_ready")
         assert "was deleted while it was open" in problem["unwritable"]["c"][0]
+        verified = client.post("/v1/collections/c/verify", headers={"Prefer": "respond-async"})
+        for found in (
+            client.get("/v1/collections/c/stats").json(),
+            client.post("/v1/collections/c/verify").json(),
+            wait_for_job(client, verified)["result"],
+        ):
+            (problem,) = found["problems"]
+            assert "was deleted while it was open" in problem
+            assert str(tmp_path) not in problem
         found = client.post("/v1/collections/c/search", json={"code": "ffff"}).json()
         assert [hit["id"] for hit in found["hits"]] == ["x"]
     # Nothing was lost by the refusal.

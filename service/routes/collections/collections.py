@@ -14,7 +14,13 @@ from index.backend import CollectionBackend
 from index.errors import UnknownDocument
 from service.http import roles
 from service.http.bodies.body import in_turn
-from service.http.problems import MEDIA_TYPE, ProblemError, invalid_field, pointer
+from service.http.problems import (
+    MEDIA_TYPE,
+    ProblemError,
+    invalid_field,
+    pointer,
+    without_path,
+)
 from service.http.routing import JSONRoute
 from service.routes.dependencies import (
     LONG_READ,
@@ -96,12 +102,14 @@ def get_collection(collection: CollectionOf) -> Response:
     dependencies=LONG_READ,
     summary="Get a collection's statistics",
 )
-def get_stats(collection: CollectionOf) -> Response:
+def get_stats(collection: CollectionOf, folder: Folder) -> Response:
     """Describe a collection's size, its search engine and why it was chosen, and its codes.
 
     Few distinct codes, dead bits or crowded buckets are signs of an encoder that has collapsed.
     """
-    return render(CollectionStats.model_validate(_describe(collection, CollectionStats)))
+    stats = _describe(collection, CollectionStats)
+    stats["problems"] = [without_path(problem, folder) for problem in stats["problems"]]
+    return render(CollectionStats.model_validate(stats))
 
 
 @router.put(

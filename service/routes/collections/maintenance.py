@@ -8,7 +8,7 @@ from index.filter_parser import check_indexed_fields
 from service.http.roles import ADMIN, READ, Role
 from service.http.routing import JSONRoute, check_role
 from service.jobs.kinds import compact, index_fields, verify
-from service.routes.dependencies import LONG_READ, CollectionOf, render, wants_async
+from service.routes.dependencies import LONG_READ, CollectionOf, Folder, render, wants_async
 from service.routes.jobs.jobs import SubmitOf, accepted_response
 from service.schemas.checks import pointing_at
 from service.schemas.collections.collections import IndexedFieldsInfo, IndexFields
@@ -25,7 +25,9 @@ router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
     responses={202: {"model": JobInfo, "description": "A job checks it in the background."}},
     summary="Verify a collection",
 )
-def post_verify(request: Request, collection: CollectionOf, submit: SubmitOf) -> Response:
+def post_verify(
+    request: Request, collection: CollectionOf, folder: Folder, submit: SubmitOf
+) -> Response:
     """Check every document against its checksum, and codes and index against the documents.
 
     The check sees one generation, while searches and writes continue. The response lists the
@@ -36,7 +38,7 @@ def post_verify(request: Request, collection: CollectionOf, submit: SubmitOf) ->
         # The job's record stays, and a read key must not write.
         check_role(request, Role.WRITE)
         return accepted_response(submit("verify", collection.name))
-    return render(VerificationInfo(**verify(collection)))
+    return render(VerificationInfo(**verify(collection, folder)))
 
 
 @router.post(

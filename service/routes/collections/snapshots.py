@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 from index.data_folder import DataFolder
 from index.folder.names import check_name
 from service.http.bodies.body import check_media_type, save_body
-from service.http.problems import ProblemError, problem_response
+from service.http.problems import ProblemError, problem_response, without_path
 from service.http.roles import ADMIN
 from service.http.routing import JSONRoute
 from service.jobs.kinds import UPLOAD, local_collection, snapshot_record
@@ -27,7 +27,6 @@ from service.routes.dependencies import (
     check_free,
     render,
     wants_async,
-    without_path,
 )
 from service.routes.jobs.jobs import SubmitOf, accepted_response
 from service.schemas.checks import pointing_at

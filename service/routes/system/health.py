@@ -9,10 +9,10 @@ from fastapi.responses import PlainTextResponse
 
 from index.data_folder import DataFolder
 from service.http.monitoring import CONTENT_TYPE, Metrics
-from service.http.problems import ProblemError, problem_response
+from service.http.problems import ProblemError, problem_response, without_path
 from service.http.roles import EVERYBODY, READ
 from service.http.routing import JSONRoute
-from service.routes.dependencies import Folder, render, without_path
+from service.routes.dependencies import Folder, render
 from service.routes.encoders import summarize_encoders
 from service.schemas.collections.collections import Unavailable
 from service.schemas.system.health import Ready, Root, Status

@@ -10,8 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
+from corpus.document import Document
 from encoder.artifact import write_artifact
 from index.data_folder import DataFolder
+from index.errors import StoreClosed
+from service.jobs.kinds import explain
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import (
     check_problem,
@@ -52,6 +55,19 @@ def upsert(client: httpx.Client, name: str, documents: list[dict[str, Any]]) -> 
 def move(client: httpx.Client, alias: str, collection: str) -> httpx.Response:
     action = {"add": {"alias": alias, "collection": collection}}
     return send(client, "POST", "/v1/aliases", {"actions": [action]})
+
+
+def test_a_job_whose_collection_is_deleted_fails_and_names_no_path(data: Path) -> None:
+    with DataFolder(data, writable=True) as folder:
+        collection = folder.create_collection("books", encoder="words")
+        collection.upsert([Document("a", "apple")])
+        folder.drop_collection("books")
+        with pytest.raises(StoreClosed, match=str(data)) as found:
+            collection.documents_after(0, 1)
+    problem = explain(found.value)
+    assert problem is not None
+    assert (problem.status_code, problem.code) == (404, "unknown_collection")
+    assert problem.detail == "the collection was deleted meanwhile"
 
 
 def test_an_alias_stands_for_a_collection_everywhere(client: httpx.Client) -> None:

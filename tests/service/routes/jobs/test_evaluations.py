@@ -148,11 +148,20 @@ def test_a_body_that_is_not_right_is_refused_at_once(client: httpx.Client, path:
 
 def test_queries_come_back_with_ids_and_every_field(client: httpx.Client, path: str) -> None:
     code = DOCUMENTS[0].code
-    queries = [{"code": code, "label": "a"}, {"id": "two", "code": code, "labels": ["a", "b"]}]
+    queries: list[dict[str, Any]] = [
+        {"code": code, "label": "a"},
+        {"id": "two", "code": code, "labels": ["a", "b"]},
+    ]
     address, _ = finished(
         client, client.post(f"{path}/evaluate", json={"queries": queries}, headers=ASYNC)
     )
-    nothing = {"id": None, "text": None, "vector": None, "code": None, "label": None}
+    nothing: dict[str, Any] = {
+        "id": None,
+        "text": None,
+        "vector": None,
+        "code": None,
+        "label": None,
+    }
     assert client.get(f"{address}/queries").json()["queries"] == [
         {**nothing, "labels": None, **queries[0], "id": "0"},
         {**nothing, **queries[1]},
