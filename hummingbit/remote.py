@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from corpus.document import Document
 from evaluation.evaluation_input import RelevanceSettings
-from evaluation.rankings import DEPTH, QUERIES_AT_ONCE
+from evaluation.rankings import DEPTH, OVERSAMPLE, QUERIES_AT_ONCE, list_length, parse_ranking
 from evaluation.reports.collection_report import Job
 from evaluation.reports.report import ReportError, parse_report
 from evaluation.result import Evaluation, EvaluationError
@@ -67,6 +68,7 @@ def evaluate_rankings_remotely(
     *,
     metrics: Sequence[str],
     settings: RelevanceSettings,
+    oversample: float = OVERSAMPLE,
 ) -> dict[str, Evaluation]:
     """Measure rankings at a service, as :func:`evaluation.rankings.evaluate_rankings` does here.
 
@@ -90,7 +92,15 @@ def evaluate_rankings_remotely(
         own = np.array([place.get(one.id, -1) for one in queries], dtype=np.int64)
         return {
             ranking: evaluate_by_score(
-                _scores(client, collection, queries, ranking, place),
+                _scores(
+                    client,
+                    collection,
+                    queries,
+                    ranking,
+                    place,
+                    oversample=oversample,
+                    length=list_length(metrics) + settings.exclude_self,
+                ),
                 relevance,
                 metrics,
                 self_rows=own if settings.exclude_self else None,
@@ -104,15 +114,25 @@ def _scores(
     client: Client,
     collection: str,
     queries: Sequence[Document],
-    ranking: str,
+    name: str,
     place: Mapping[str, int],
+    *,
+    oversample: float,
+    length: int,
 ) -> Iterator[npt.NDArray[np.float64]]:
     """Yield the scores of all documents, ``float64[q, N]``; −∞ for those that are not hits."""
-    begin_stage(f"searching {collection} by {ranking}")
+    begin_stage(f"searching {collection} by {name}")
+    ranking, rescore = parse_ranking(name, oversample)
+    limit = DEPTH if rescore is None else length
     for start in range(0, len(queries), QUERIES_AT_ONCE):
         block = queries[start : start + QUERIES_AT_ONCE]
-        searches = [{**_input(one), "limit": DEPTH} for one in block]
-        found = client.search_batch(collection, searches, ranking=cast("Ranking", ranking))
+        searches = [{**_input(one), "limit": limit} for one in block]
+        found = client.search_batch(
+            collection,
+            searches,
+            ranking=cast("Ranking", ranking),
+            rescore=None if rescore is None else asdict(rescore),
+        )
         table = np.full((len(block), len(place)), -np.inf)
         for line, answer in zip(table, found, strict=True):
             for hit in answer["hits"]:

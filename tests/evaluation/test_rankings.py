@@ -22,10 +22,11 @@ from hummingbit.cli import main
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.rankings.asymmetric import whole_weights
-from index.records import Query
+from index.records import Query, Rescore
 from tests.support.collections import code_collection, text_collection
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.evaluations import labelled_codes
+from tests.support.service import make_data_folder, running_service
 
 TEXTS = random_texts(120, seed=4)
 QUERIES = [
@@ -247,3 +248,64 @@ def test_the_command_compares_rankings(
     assert set(found["systems"]) == {"hamming", "asymmetric", "bm25"}
     assert main([*command, "--min-p100", "0.5"]) != 0
     assert "--rankings: cannot be combined with --min-p100" in capsys.readouterr().err
+
+
+VECTORS = np.random.default_rng(5).normal(size=(90, 6)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def vector_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = make_data_folder(tmp_path_factory.mktemp("vectors"))
+    documents = [
+        Document(f"d{at}", TEXTS[at], VECTORS[at], payload={"label": TEXTS[at].split()[0]})
+        for at in range(80)
+    ]
+    with DataFolder(path, writable=True) as data:
+        collection = data.create_collection("v", encoder="numbers", keep_vectors="int8")
+        collection.upsert(documents)
+    return path
+
+
+def vector_queries() -> list[Document]:
+    return [
+        Document(f"q{at}", TEXTS[at], VECTORS[at], payload={"label": TEXTS[at].split()[0]})
+        for at in range(80, 90)
+    ]
+
+
+@pytest.mark.parametrize("ranking", ["hamming", "hybrid"])
+def test_a_rescored_ranking_is_judged_by_its_searches(vector_data: Path, ranking: str) -> None:
+    metrics = ["P@3", "nDCG@5"]
+    with DataFolder(vector_data, writable=False) as data:
+        collection, queries = data.collection("v"), vector_queries()
+        name = f"{ranking}+vectors"
+        found = evaluate_rankings(collection, queries, [name, "hamming"], metrics, oversample=3)
+        assert list(found) == [name, "hamming"]
+        asked = [Query(query.text, query.vector) for query in queries]
+        result = collection.search(asked, 5, ranking=ranking, rescore=Rescore("vectors", 3))
+        labels = {one.id: one.payload["label"] for one in collection.all_documents()}
+        precision = [
+            sum(labels[hit.id] == query.payload["label"] for hit in hits[:3]) / 3
+            for query, hits in zip(queries, result.hits, strict=True)
+        ]
+        assert found[name].per_query["P@3"].tolist() == pytest.approx(precision)
+
+
+def test_the_command_judges_rescored_rankings_here_and_at_a_service(
+    vector_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "queries.jsonl"
+    lines = [
+        {"id": one.id, "text": one.text, "vector": VECTORS[80 + at].tolist(), **one.payload}
+        for at, one in enumerate(vector_queries())
+    ]
+    source.write_text("\n".join(map(json.dumps, lines)))
+    command = ["evaluate", "v", "--queries", str(source), "--metrics", "P@5", "--json"]
+    command += ["--rankings", "hamming+vectors", "hamming+logits", "--oversample", "2"]
+    assert main([*command, "--data-dir", str(vector_data)]) == 0
+    local = json.loads(capsys.readouterr().out)
+    with running_service(vector_data) as client:
+        assert main([*command, "--url", str(client.base_url)]) == 0
+    assert json.loads(capsys.readouterr().out) == local
+    assert main([*command[:4], "--oversample", "2", "--data-dir", str(vector_data)]) == 2
+    assert "--oversample: needs a rescored ranking" in capsys.readouterr().err

@@ -21,6 +21,9 @@ from hummingbit.commands.json_output import add_json, print_json
 from hummingbit.commands.options import OptionError, add_former_flag, naming
 from hummingbit.commands.printing import print_figures, print_report
 from index.rankings.protocol import RANKINGS
+from index.search.search_options import RESCORERS
+
+JUDGED_RANKINGS = (*RANKINGS, *(f"{name}+{by}" for name in RANKINGS for by in RESCORERS))
 
 EPILOG = (
     "See also: evaluate compare, evaluate curve. To evaluate a collection with one of these names,"
@@ -64,10 +67,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rankings",
         nargs="+",
-        choices=RANKINGS,
+        choices=JUDGED_RANKINGS,
         metavar="NAME",
         help="compare these rankings of the collection side by side, with significance:"
-        f" {', '.join(RANKINGS)}",
+        f" {', '.join(RANKINGS)}; NAME+SCORE rescores their candidates: {', '.join(RESCORERS)}",
+    )
+    parser.add_argument(
+        "--oversample",
+        type=float,
+        metavar="X",
+        help="candidates for each hit of a rescored ranking (default: 4)",
     )
     add_json(parser)
     parser.set_defaults(run=run)
@@ -76,6 +85,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the figures; return 1 if the gate fails."""
     name = _collection(args)
+    if args.oversample is not None and not any("+" in one for one in args.rankings or ()):
+        raise OptionError("--oversample: needs a rescored ranking, such as hamming+vectors")
     if args.rankings is not None:
         return _compare_rankings(args, name)
     rules = _rules(args)

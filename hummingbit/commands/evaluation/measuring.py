@@ -10,7 +10,7 @@ from corpus.datasets import is_judged, load_qrels
 from corpus.document import Document
 from evaluation.evaluation_input import RelevanceSettings
 from evaluation.metrics.metric_names import DEFAULT_METRICS, KNOWN_ITEM_METRICS
-from evaluation.rankings import evaluate_rankings
+from evaluation.rankings import OVERSAMPLE, evaluate_rankings
 from evaluation.reports.collection_report import Job, read_training_labels, run_job
 from evaluation.result import Evaluation
 from evaluation.retrieval import query_labels
@@ -103,6 +103,7 @@ class Measuring:
     def measure_rankings(self, name: str, rankings: Sequence[str]) -> dict[str, Evaluation]:
         """Evaluate rankings of one collection, and return the result of each by ranking."""
         settings = RelevanceSettings(qrels=self._qrels, **self._choices())
+        oversample = OVERSAMPLE if self._args.oversample is None else self._args.oversample
         if self._args.url is not None:
             return evaluate_rankings_remotely(
                 self._args.url,
@@ -111,10 +112,12 @@ class Measuring:
                 rankings,
                 metrics=self._metrics,
                 settings=settings,
+                oversample=oversample,
             )
         with open_folder(self._args, writable=False) as folder:
             collection = folder.collection(name)
-            return evaluate_rankings(collection, self._queries, rankings, self._metrics, settings)
+            judged = (collection, self._queries, rankings, self._metrics, settings)
+            return evaluate_rankings(*judged, oversample=oversample)
 
     def _choices(self) -> dict[str, Any]:
         names = ("label_field", "hierarchy", "relevant_from", "exclude_self")
