@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --e
 .DEFAULT_GOAL := help
 
 .PHONY: help
-help: ## Show what can be made
+help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/bin/python:
@@ -75,7 +75,7 @@ package: $(VENV)/.dev ## Build the wheels, install each into a clean environment
 	$(BIN)/python -m pytest -m package -s tests/package
 
 .PHONY: eval-gate
-eval-gate: $(VENV)/.dev ## Test the demo, run it, and hold its retrieval against the committed baseline
+eval-gate: $(VENV)/.dev ## Test and run the demo, and compare its retrieval with the committed baseline
 	$(BIN)/python -m pytest -m demo tests/hummingbit/commands/encoders/test_demo.py
 	$(BIN)/hummingbit demo --no-serve
 	$(BIN)/hummingbit evaluate docstrings --data-dir demo-data --queries docstrings:test \
@@ -105,27 +105,27 @@ bench-long: $(VENV)/.dev ## Time ten million codes, other libraries over a milli
 	$(BIN)/python -m benchmarks.ingest --rounds 0 --open 1000000 10000000
 
 .PHONY: console
-console: $(VENV)/.dev ## In Chromium: from a judgement to a live encoder, 100,000 documents, pictures
+console: $(VENV)/.dev ## Drive the console in Chromium: retraining, 100,000 documents, pictures of every page
 	test -d demo-data/collections || $(BIN)/hummingbit demo --no-serve
 	$(BIN)/python -m pytest -m console -s tests/console
 
 .PHONY: faults
-faults: $(VENV)/.dev ## Kill the service, jobs at every step and the store; cut the power; fill a disk
+faults: $(VENV)/.dev ## Kill the service, the store, and jobs at every step; simulate power cuts; fill a disk
 	$(BIN)/python -m pytest -m faults -s tests
 
 .PHONY: soak
-soak: $(VENV)/.dev ## Hold every answer to 32 clients that search and write to the oracle (SOAK_SECONDS=120)
+soak: $(VENV)/.dev ## Search and write with 32 clients, and compare every response with an oracle (SOAK_SECONDS=120)
 	$(BIN)/python -m pytest -m soak -s tests
 
 .PHONY: fuzz
-fuzz: $(VENV)/.dev ## Searches against the oracle, made-up, broken and expensive requests, 100,000 of each
+fuzz: $(VENV)/.dev ## Send valid, broken and expensive requests, 100,000 of each, and compare searches with an oracle
 	$(BIN)/python -m pytest -m fuzz -s tests
 
 # What torch and OpenBLAS take for the processor, which must have it, and the seed of made-up inputs.
 PROCESSORS ?= default:Haswell:1 avx2:Zen:2 avx512:SkylakeX:3
 
 .PHONY: processors
-processors: $(VENV)/.dev ## Run the numerical tests as torch and OpenBLAS compute on other processors
+processors: $(VENV)/.dev ## Run the numerical tests with the instructions of other processors
 	@set -e; for one in $(PROCESSORS); do set -- $$(echo $$one | tr : ' '); \
 	  echo "torch as on $$1, OpenBLAS as on $$2, seed $$3"; \
 	  ATEN_CPU_CAPABILITY=$$1 OPENBLAS_CORETYPE=$$2 $(BIN)/python -m pytest --quiet \
