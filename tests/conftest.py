@@ -5,6 +5,7 @@ from __future__ import annotations
 import hummingbit.threads  # noqa: F401  # isort: skip
 
 import itertools
+import logging
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -42,6 +43,22 @@ class MilvusTogether(LoadScopeScheduling):  # type: ignore[misc]  # it has no ty
 
     def _split_scope(self, nodeid: str) -> str:
         return "milvus" if "milvus" in nodeid else nodeid
+
+
+@pytest.fixture(autouse=True)
+def own_logging() -> Iterator[None]:
+    """Undo what ``hummingbit serve`` changes in the logging of this process.
+
+    Else every later request to a service in this process would be logged, to a closed stream.
+    """
+    loggers = [logging.getLogger(name) for name in (None, "uvicorn", "httpx")]
+    levels = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
+    root = loggers[0]
+    # Those of pytest have types of their own.
+    root.handlers[:] = [one for one in root.handlers if type(one) is not logging.StreamHandler]
 
 
 @pytest.fixture(scope="session")

@@ -44,7 +44,10 @@ def test_a_job_keeps_no_long_field(client: httpx.Client, path: str, field: str) 
     assert "at most 256 characters" in problem["detail"]
 
 
-def test_a_map_has_a_point_for_each_code(client: httpx.Client, path: str) -> None:
+def test_a_map_has_a_point_for_each_code(
+    client: httpx.Client, make_collection: Callable[..., str]
+) -> None:
+    path = make_collection(documents(150), encoder="words")
     job = wait_for_job(client, client.post(f"{path}/map", json={"method": "pca"}))
     assert job["state"] == "done", job
     answer = client.get(job["result"]["map"]).json()
