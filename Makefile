@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 # Processes that run the tests; a group of tests that share a server stays in one of them.
 JOBS ?= 2
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
+# An installation compiles the kernel, so a change of its sources needs a new one.
+INSTALLED := pyproject.toml constraints.txt $(wildcard index/engines/native/*.[ch])
 
 .DEFAULT_GOAL := help
 
@@ -16,11 +18,11 @@ help: ## List the targets
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.train: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.train: $(INSTALLED) | $(VENV)/bin/python
 	$(INSTALL) '.[train]'
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.dev: $(INSTALLED) | $(VENV)/bin/python
 	$(INSTALL) '.[train,dev]'
 	@touch $@ $(VENV)/.train
 
