@@ -38,7 +38,10 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
             wait_for_job(client, client.post(f"/v1/collections/{name}/map", json={"method": "pca"}))
             body = {"radius": 8}
             wait_for_job(client, client.post(f"/v1/collections/{name}/duplicates", json=body))
-        client.put("/v1/collections/empty", json={"n_bits": 16}).raise_for_status()
+        client.put("/v1/collections/empty", json={"encoder": "words"}).raise_for_status()
+        client.put("/v1/collections/unencoded", json={"n_bits": 16}).raise_for_status()
+        coded = {"documents": [{"id": "coded", "code": "0f0f"}]}
+        client.put("/v1/collections/unencoded/documents", json=coded).raise_for_status()
         yield client
 
 

@@ -214,6 +214,63 @@ def test_a_map_is_drawn_by_a_job_and_a_region_is_selected(browser: Browser, addr
         shown.check()
 
 
+@pytest.mark.parametrize("page", ["search", "map", "codes", "judging", "duplicates"])
+def test_an_empty_collection_has_pages_without_violations(
+    browser: Browser, address: str, page: str
+) -> None:
+    with watched_page(browser, address, bypass_csp=True) as shown:
+        shown.open(f"{page}?collection=empty")
+        if page in {"map", "codes", "judging"}:
+            expect(shown.page.get_by_text("hummingbit index add")).to_be_visible()
+        assert shown.violations() == []
+        shown.check()
+
+
+def test_a_collection_without_encoder_is_offered_no_texts(browser: Browser, address: str) -> None:
+    with watched_page(browser, address) as shown:
+        page = shown.page
+        shown.open("search?collection=unencoded")
+        kinds = page.get_by_role("group", name="Search by").get_by_role("button")
+        assert kinds.all_inner_texts() == ["Document", "Code"]
+        for mode in ("answers", "retrain"):
+            shown.open(f"judging?collection=unencoded&mode={mode}")
+            expect(
+                page.get_by_text("The documents of this collection come with codes")
+            ).to_be_visible()
+        shown.check()
+
+
+def test_an_address_names_a_collection_or_an_alias(
+    browser: Browser, address: str, client: httpx.Client
+) -> None:
+    action = {"add": {"alias": "by-alias", "collection": "hostile"}}
+    client.post("/v1/aliases", json={"actions": [action]}).raise_for_status()
+    with watched_page(browser, address) as shown:
+        shown.open("codes?collection=by-alias")
+        expect(shown.page.locator("main select").first).to_have_value("hostile")
+        assert shown.page.get_by_text("There is no collection").count() == 0
+        shown.open("codes?collection=nowhere")
+        expect(shown.page.get_by_text("There is no collection or alias nowhere.")).to_be_visible()
+        shown.check()
+
+
+def test_the_browsers_back_button_repeats_the_search_before(browser: Browser, address: str) -> None:
+    with watched_page(browser, address) as shown:
+        page = shown.page
+        shown.open("search?collection=plain&q=bread")
+        query = page.get_by_label("Query", exact=True)
+        query.fill("matrix")
+        page.get_by_role("button", name="Search", exact=True).click()
+        expect(page.locator(".hit mark", has_text="matrix").first).to_be_visible()
+        page.go_back()
+        expect(query).to_have_value("bread")
+        expect(page.locator(".hit mark", has_text="bread").first).to_be_visible()
+        page.go_forward()
+        expect(query).to_have_value("matrix")
+        expect(page.locator(".hit mark", has_text="matrix").first).to_be_visible()
+        shown.check()
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_legend_of_the_map_lies_beside_it_or_right_below(
     browser: Browser, address: str, width: int
@@ -421,6 +478,7 @@ def test_documents_are_labelled_by_keys_and_taken_back(
         page = shown.page
         shown.open("judging?collection=fresh")
         page.get_by_label("Your name", exact=True).fill("ada")
+        page.keyboard.press("Tab")
         shown.settle()
         subject = page.locator("[data-document]")
         first = subject.get_attribute("data-document")

@@ -1,7 +1,7 @@
 // The frame of the console: the key, the navigation and the current page.
 import { chooseTheme, chosenTheme, html, render, useCallback, useEffect, useState } from "./lib.js";
 import { get, hasKey, onKeyNeeded, setKey } from "./api.js";
-import { Button, Failure, Field, Segments, Waiting } from "./parts.js";
+import { Button, Failure, Field, Note, Segments, Waiting } from "./parts.js";
 import { Codes } from "./pages/codes.js";
 import { Duplicates } from "./pages/duplicates.js";
 import { Evaluation } from "./pages/evaluation.js";
@@ -98,11 +98,13 @@ function App() {
   const route = useRoute();
   const [access, setAccess] = useState(null);
   const [collections, setCollections] = useState([]);
+  const [aliases, setAliases] = useState({});
   const [keyReason, setKeyReason] = useState(null);
   const [error, setError] = useState(null);
   const reload = useCallback(async () => {
-    const found = await get("v1/collections");
+    const [found, named] = await Promise.all([get("v1/collections"), get("v1/aliases")]);
     setCollections(found.collections);
+    setAliases(Object.fromEntries(named.aliases.map((one) => [one.alias, one.collection])));
     return found;
   }, []);
   const begin = useCallback(async () => {
@@ -124,6 +126,12 @@ function App() {
     });
     begin();
   }, []);
+  const asked = aliases[route.params.collection] ?? route.params.collection;
+  const exists = collections.some((one) => one.name === asked);
+  useEffect(() => {
+    // It may have been created since the list was read.
+    if (access && asked && !exists) reload().catch(() => {});
+  }, [asked]);
   const [page, title, Page] = PAGES.find(([name]) => name === route.page) || PAGES[0];
   useEffect(() => {
     document.title = `${title} · hummingbit`;
@@ -134,8 +142,7 @@ function App() {
   if (!access) return html`<main class="gate"><${Waiting} /></main>`;
   const rank = ROLES.indexOf(access.role);
   const can = (role) => rank >= ROLES.indexOf(role) && (role === "read" || !access.read_only);
-  const exists = collections.some((one) => one.name === route.params.collection);
-  const collection = exists ? route.params.collection : collections[0]?.name;
+  const collection = exists ? asked : collections[0]?.name;
   const setParams = (changes) => {
     location.hash = link(page, { ...route.params, ...changes });
   };
@@ -144,6 +151,7 @@ function App() {
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to content</a>
     <${Navigation} current=${page} access=${access} collection=${exists ? collection : ""} onLeave=${leave} />
     <main id="main" tabindex="-1">
+      ${asked && !exists && html`<${Note} kind="warn">There is no collection or alias ${asked}.${collection ? ` This page shows ${collection}.` : ""}<//>`}
       <${Page} key=${page} access=${access} can=${can} collections=${collections} collection=${collection}
         params=${route.params} setParams=${setParams} reload=${reload} link=${link} />
     </main>`;

@@ -42,10 +42,13 @@ export const Waiting = ({ what = "Loading" }) =>
   html`<p class="waiting" role="status"><span class="spinner" aria-hidden="true"></span>${what} …</p>`;
 
 export const Empty = ({ title, children }) =>
-  html`<div class="empty"><h3>${title}</h3><p>${children}</p></div>`;
+  html`<div class="empty"><h2>${title}</h2><p>${children}</p></div>`;
 
 export const NoCollection = () =>
   html`<${Empty} title="No collection yet"><code>hummingbit index build</code> creates one from your documents.<//>`;
+
+export const NoDocuments = () =>
+  html`<${Empty} title="No documents yet"><code>hummingbit index add</code> adds documents to this collection.<//>`;
 
 export function Field({ label, hint, children, class: name }) {
   return html`<label class=${classes("field", name)}>

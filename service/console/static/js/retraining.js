@@ -5,6 +5,7 @@ import { ago, count, figure, plural, signed } from "./format.js";
 import { useJob } from "./jobs.js";
 import { Button, Failure, Field, Note, Panel, Progress, Table, Tag, Waiting, useLoaded } from "./parts.js";
 
+const FEWEST_LABELS = 10;
 const KINDS = { "waiting for confirmation": "warn", refused: "bad", live: "good" };
 
 function Trial({ trial }) {
@@ -55,7 +56,7 @@ function Outcome({ job, onDone, reload }) {
     </div><//>`;
 }
 
-export function Retraining({ collection, field, onChanged, stats }) {
+export function Retraining({ collection, hasEncoder, field, onChanged, stats }) {
   const [alias, setAlias] = useState(null);
   const [gain, setGain] = useState("0");
   const [epochs, setEpochs] = useState("");
@@ -74,15 +75,18 @@ export function Retraining({ collection, field, onChanged, stats }) {
     }));
   };
   const finished = (runs.data ?? []).filter((one) => one.state === "done");
+  if (!hasEncoder) return html`<${Note}>The documents of this collection come with codes. There is no encoder to train.<//>`;
+  const tooFew = stats && !field && (stats.labelled < FEWEST_LABELS || stats.labels.length < 2);
   return html`
     <${Panel} title="Retrain on these labels" what="A separate process trains an encoder on the labels, of which it holds out some. If the new encoder scores better on these than the one in use, it waits for your confirmation. Searches continue throughout.">
       <form class="inside stack" onSubmit=${start}>
         <p class="what">${stats ? `${count(stats.labelled)} documents are labelled by hand.${field ? ` For the others, the field ${field} counts.` : ""}` : ""}</p>
+        ${tooFew && html`<${Note}>Retraining needs at least ${FEWEST_LABELS} labelled documents with two different labels. Label some under Documents, or name a label field.<//>`}
         <div class="row">
           <${Field} label="Alias to move" hint="optional"><input size="14" disabled=${aliases.loading} value=${alias ?? known} onInput=${(event) => setAlias(event.currentTarget.value)} /><//>
           <${Field} label="Minimum gain" hint="in mAP@100"><input type="number" step="any" min="-1" max="1" value=${gain} onInput=${(event) => setGain(event.currentTarget.value)} /><//>
           <${Field} label="Epochs" hint="optional"><input type="number" min="1" max="1000" value=${epochs} onInput=${(event) => setEpochs(event.currentTarget.value)} /><//>
-          <button class="button primary" type="submit" disabled=${busy || aliases.loading}>Retrain</button>
+          <button class="button primary" type="submit" disabled=${busy || aliases.loading || tooFew}>Retrain</button>
           ${job && html`<${Progress} job=${job} />`}
         </div>
         <${Failure} error=${error} />

@@ -3,7 +3,7 @@ import { html, useState } from "../lib.js";
 import { get, of } from "../api.js";
 import { Bars, Heat } from "../charts.js";
 import { count, figure, percent, plural } from "../format.js";
-import { CollectionPicker, Empty, Failure, Field, NoCollection, Panel, Table, Tag, Waiting, useLoaded } from "../parts.js";
+import { CollectionPicker, Failure, Field, NoCollection, NoDocuments, Panel, Table, Tag, Waiting, useLoaded } from "../parts.js";
 
 const entropyOf = (share) =>
   share <= 0 || share >= 1 ? 0 : -share * Math.log2(share) - (1 - share) * Math.log2(1 - share);
@@ -95,7 +95,7 @@ function Plots({ collection, field, link }) {
   if (error) return html`<${Failure} error=${error} />`;
   if (!data) return html`<${Waiting} what="Reading the codes" />`;
   const { codes, stats } = data;
-  if (!codes.documents) return html`<${Empty} title="No codes yet">The collection has no documents.<//>`;
+  if (!codes.documents) return html`<${NoDocuments} />`;
   return html`<div class="plots">
     <${Balance} codes=${codes} /><${Entropy} codes=${codes} />
     <${Occupancy} codes=${codes} stats=${stats} /><${Purity} codes=${codes} field=${field} />

@@ -2,7 +2,7 @@
 import { html, useState } from "../lib.js";
 import { get, jobsOf } from "../api.js";
 import { ago, count, figure } from "../format.js";
-import { CollectionPicker, Empty, Failure, Field, Panel, Progress, Select, Table, Tag, Waiting, useLoaded } from "../parts.js";
+import { CollectionPicker, Empty, Failure, Field, Note, Panel, Progress, Select, Table, Tag, Waiting, useLoaded } from "../parts.js";
 import { Comparison } from "../comparison.js";
 import { Report, Supervision } from "../report.js";
 import { Runner } from "../runner.js";
@@ -55,6 +55,7 @@ export function Evaluation({ access, collections, collection, params, setParams 
       ${!data && !error && html`<${Waiting} />`}
       ${data && !data.length && !running && html`<${Empty} title="No evaluation yet">An evaluation searches with queries whose relevant documents are known, and measures how many of the hits are relevant.<//>`}
       ${data?.length > 0 && html`<${Runs} runs=${data} shown=${shown} setParams=${setParams} />`}
+      ${data && params.run && shown?.job.id !== params.run && !data.some((one) => one.job.id === params.run) && html`<${Note} kind="warn">There is no evaluation ${params.run}.<//>`}
       ${shown && html`
         <div class="row">
           <${Field} label="Report"><${Select} value=${shown.job.id} onChange=${(run) => setParams({ run, against: "" })} options=${done.map((one) => [one.job.id, nameOf(one)])} /><//>

@@ -5,7 +5,7 @@ import { Lines } from "../charts.js";
 import { count, figure, percent, plural } from "../format.js";
 import { AnswerJudge } from "../judge_answers.js";
 import { DocumentJudge } from "../judge_documents.js";
-import { CollectionPicker, Failure, Field, NoCollection, Panel, Segments, Table, useLoaded } from "../parts.js";
+import { CollectionPicker, Failure, Field, NoCollection, NoDocuments, Panel, Segments, Table, useLoaded } from "../parts.js";
 import { Retraining } from "../retraining.js";
 
 const STORED = "hummingbit.judge";
@@ -43,15 +43,15 @@ function Stats({ stats }) {
         : html`<p class="what">The estimate needs a few labels of at least two classes.</p>`}</div><//>
     ${stats.agreement.length > 0 && html`<${Panel} title="Agreement"><${Table} label="Agreement" columns=${pairs} rows=${stats.agreement} /><//>`}
     ${stats.people.length > 0 && html`<${Panel} title="People"><${Table} label="People" columns=${people} rows=${stats.people} /><//>`}
-    ${stats.labels.length > 0 && html`<${Panel} title="Labels"><ul class="swatches inside">${stats.labels.slice(0, 30).map((one) => html`<li><span></span><span class="text">${one.label}</span><span class="what">${count(one.documents)}</span></li>`)}</ul><//>`}`;
+    ${stats.labels.length > 0 && html`<${Panel} title="Labels"><ul class="swatches plain inside">${stats.labels.slice(0, 30).map((one) => html`<li><span class="text">${one.label}</span><span class="what">${count(one.documents)}</span></li>`)}</ul><//>`}`;
 }
 
-function Workplace({ collection, mode, who, can, field, link }) {
+function Workplace({ collection, hasEncoder, mode, who, can, field, link }) {
   const query = field ? `?${new URLSearchParams({ label_field: field })}` : "";
   const { data, error, reload } = useLoaded((signal) => get(`${of(collection)}/labels/stats${query}`, { signal }), [collection, field]);
   const Judge = { documents: DocumentJudge, answers: AnswerJudge, retrain: Retraining }[mode];
   return html`<div class="judge">
-    <div class="stack"><${Judge} collection=${collection} who=${who} field=${field} can=${can} onChanged=${reload} link=${link} stats=${data} /></div>
+    <div class="stack">${data?.documents === 0 ? html`<${NoDocuments} />` : html`<${Judge} collection=${collection} who=${who} field=${field} can=${can} onChanged=${reload} link=${link} stats=${data} hasEncoder=${hasEncoder} />`}</div>
     <div class="stack"><${Failure} error=${error} />${data && html`<${Stats} stats=${data} />`}</div>
   </div>`;
 }
@@ -69,10 +69,10 @@ export function Judging({ access, collections, collection, params, setParams, ca
       ${collection && html`<${CollectionPicker} collections=${collections} value=${collection} onChange=${(name) => setParams({ collection: name })} />
         <${Segments} label="What to judge" value=${mode} options=${modes} onChange=${(name) => setParams({ mode: name })} />
         <span class="spacer"></span>
-        <${Field} label="Your name" class="inline"><input size="12" maxlength="64" placeholder="the key's name" value=${who} onInput=${named} /><//>
+        <${Field} label="Your name" class="inline"><input size="12" maxlength="64" placeholder="the key's name" value=${who} onChange=${named} /><//>
         <${Field} label="Label field" class="inline"><input size="10" placeholder="payload field" value=${params.field ?? ""} onChange=${(event) => setParams({ field: event.currentTarget.value })} /><//>`}
     </div>
     ${collection
-      ? html`<${Workplace} key=${`${collection} ${mode} ${who} ${params.field}`} collection=${collection} mode=${mode} who=${who.trim()} field=${params.field ?? ""} can=${can} link=${link} />`
+      ? html`<${Workplace} hasEncoder=${Boolean(collections.find((one) => one.name === collection).encoder)} key=${`${collection} ${mode} ${who} ${params.field}`} collection=${collection} mode=${mode} who=${who.trim()} field=${params.field ?? ""} can=${can} link=${link} />`
       : html`<${NoCollection} />`}`;
 }

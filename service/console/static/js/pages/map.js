@@ -5,7 +5,7 @@ import { ago, count, percent, plural, short } from "../format.js";
 import { Passage } from "../hits.js";
 import { useJob } from "../jobs.js";
 import { MapView, useTheme } from "../mapview.js";
-import { Button, CollectionPicker, Failure, Field, NoCollection, Note, Panel, Progress, Segments, Select, Waiting, useLoaded } from "../parts.js";
+import { Button, CollectionPicker, Failure, Field, NoCollection, NoDocuments, Note, Panel, Progress, Segments, Select, Waiting, useLoaded } from "../parts.js";
 import { labelLegend, labelOf, labelSets, palette, purityOf, readPoints, scaleOf } from "../points.js";
 
 const TIME = ["time", "Time"];
@@ -15,12 +15,12 @@ const OF_BUCKET = 8;
 
 async function load(collection) {
   if (!collection) return { done: [] };
-  const [jobs, { generation }] = await Promise.all([jobsOf("map", collection, 50), get(of(collection))]);
+  const [jobs, { generation, documents, encoder }] = await Promise.all([jobsOf("map", collection, 50), get(of(collection))]);
   const done = jobs.filter((job) => job.state === "done");
   const running = jobs.find((job) => !job.finished);
-  if (!done.length) return { running, done, generation };
+  if (!done.length) return { running, done, generation, documents };
   const { map } = await get(`v1/maps/${done[0].id}`);
-  return { running, done, generation, map, points: readPoints(await bytes(`v1/maps/${done[0].id}/points`), map) };
+  return { running, done, generation, encoder, map, points: readPoints(await bytes(`v1/maps/${done[0].id}/points`), map) };
 }
 
 /** The documents of some codes: those of each at distance 0, the codes with the most first. */
@@ -98,7 +98,7 @@ function Selection({ collection, points, described, labels, selected }) {
       <p><b>${plural(documents, "document")}</b> of ${plural(selected.length, "code")}${purity != null ? html`, ${percent(purity, 0)} of the labelled ones have the label ${labelOf(labels, selected[0])}` : ""}</p>
       ${selected.length === 1
         ? html`<code class="break">${points.code(selected[0])}</code>`
-        : html`<ul class="swatches">${most.slice(0, 8).map(([name, n]) => html`<li><span></span><span class="text">${name}</span><span class="what">${percent(n / documents, 0)}</span></li>`)}</ul>`}
+        : html`<ul class="swatches plain">${most.slice(0, 8).map(([name, n]) => html`<li><span class="text">${name}</span><span class="what">${percent(n / documents, 0)}</span></li>`)}</ul>`}
     </div>
     <${Failure} error=${error} />
     ${loading && html`<div class="inside"><${Waiting} /></div>`}
@@ -144,7 +144,7 @@ function Largest({ points, labels, onSelect }) {
 }
 
 function Drawn({ collection, found, onDone }) {
-  const { generation, map, points } = found;
+  const { generation, encoder, map, points } = found;
   const sets = useMemo(() => labelSets(points, map), [points]);
   const [set, setSet] = useState(!map.labels.length && sets.given ? "given" : "field");
   const [by, setBy] = useState("label");
@@ -167,7 +167,7 @@ function Drawn({ collection, found, onDone }) {
           : html`<${Scale} points=${points} described=${map} by=${by} />`}</div><//>
         <${Panel} title=${selected.length ? "Selected" : "Nothing selected"} actions=${selected.length > 0 && html`<${Button} kind="small" onClick=${() => setSelected([])}>Clear<//>`}>
           <${Selection} collection=${collection} points=${points} described=${map} labels=${labels} selected=${selected} /><//>
-        <${Panel} title="Neighbours of a query"><${Neighbours} collection=${collection} points=${points} onFound=${(rings, cross) => setQuery({ rings, cross })} /><//>
+        ${encoder && html`<${Panel} title="Neighbours of a query"><${Neighbours} collection=${collection} points=${points} onFound=${(rings, cross) => setQuery({ rings, cross })} /><//>`}
         <${Panel} title="Most frequent codes"><${Largest} points=${points} labels=${labels} onSelect=${setSelected} /><//>
         <${Panel} title="Draw another map"><div class="inside"><${Start} collection=${collection} running=${found.running} onDone=${onDone} drawn=${map} /></div><//>
       </div>
@@ -186,6 +186,7 @@ export function MapPage({ collections, collection, setParams }) {
       ${!data && !error && html`<${Waiting} />`}
       ${data && collection && (data.map
         ? html`<${Drawn} key=${data.done[0].id} collection=${collection} found=${data} onDone=${reload} />`
+        : !data.documents ? html`<${NoDocuments} />`
         : html`<${Panel} title="No map yet" what="A job lays out the distinct codes in the plane, with similar codes close together. The service answers requests meanwhile. 100,000 codes take a minute or two.">
             <div class="inside"><${Start} key=${collection} collection=${collection} running=${data.running} onDone=${reload} /></div><//>`)}
     </div>`;

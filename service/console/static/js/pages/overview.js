@@ -72,7 +72,7 @@ function Health({ name, detail, unwritable }) {
   if (!detail.documents) return html`<${Tag}>empty<//>`;
   if (detail.largest_share > 0.2 && detail.documents > 100)
     return html`<${Tag} kind="warn" title="More than a fifth of the documents have the same code">collapsed<//>`;
-  if (detail.dead_bits.length)
+  if (detail.dead_bits.length && detail.documents > 100)
     return html`<${Tag} kind="warn">${plural(detail.dead_bits.length, "dead bit")}<//>`;
   return html`<${Tag} kind="good">good<//>`;
 }
@@ -107,7 +107,7 @@ function Jobs({ can }) {
     { title: "Job", class: "name", show: (job) => KINDS[job.kind] ?? job.kind },
     { title: "Collection", class: "break", show: (job) => job.collection || "–" },
     { title: "State", show: (job) => html`<${Tag} kind=${STATES[job.state]}>${job.state}<//>` },
-    { title: "Progress", show: (job) => job.state === "running" ? html`<${Progress} job=${job} />` : job.error ? html`<span class="sub">${job.error.detail}</span>` : "" },
+    { title: "Progress", class: "wide", show: (job) => job.state === "running" ? html`<${Progress} job=${job} />` : job.error ? html`<span class="sub">${job.error.detail}</span>` : "" },
     { title: "Started", number: true, show: (job) => ago(job.started ?? job.created) },
     { title: "", number: true, show: (job) => !job.finished && can("write") && html`<${Button} kind="small" onClick=${() => cancel(job.id)}>Cancel<//>` },
   ];
@@ -132,7 +132,7 @@ function Figures({ name }) {
   if (!data) return "…";
   const figures = flatFigures(data.figures);
   if (!figures.length) return html`<span class="sub">none recorded</span>`;
-  return html`<details><summary>${figures.slice(0, 2).map(([key, value]) => `${key} ${figure(value)}`).join(", ")}</summary>
+  return html`<details><summary>${figures.slice(0, 2).map(([key, value]) => `${key.replace(/^validation metrics /, "")} ${figure(value)}`).join(", ")}</summary>
     ${figures.slice(2, 60).map(([key, value]) => html`<span class="sub break">${key} <b>${figure(value)}</b></span>`)}</details>`;
 }
 
@@ -172,7 +172,7 @@ function Snapshots({ found }) {
     { title: "Size", number: true, show: (one) => size(one.bytes) },
   ];
   return html`<${Panel} title="Snapshots">
-    <${Table} label="Snapshots" columns=${columns} rows=${found.snapshots} keyOf=${(one) => one.id} empty="No snapshots." />
+    <${Table} label="Snapshots" columns=${columns} rows=${found.snapshots} keyOf=${(one) => one.id} empty="No snapshots. hummingbit snapshot create makes one." />
   <//>`;
 }
 

@@ -1,5 +1,5 @@
 // Search: a query and its hits, and on request the hits of another ranking or collection beside them.
-import { html, useEffect, useState } from "../lib.js";
+import { html, useEffect, useRef, useState } from "../lib.js";
 import { of, post } from "../api.js";
 import { count, plural } from "../format.js";
 import { FilterBuilder, fieldsOf, filterOf } from "../filter.js";
@@ -8,6 +8,7 @@ import { Empty, Failure, Field, NoCollection, Note, Panel, Segments, Select, Wai
 import { Snippets } from "../snippets.js";
 
 const KINDS = [["text", "Text"], ["id", "Document"], ["code", "Code"], ["vector", "Vector"]];
+const KINDS_WITHOUT_ENCODER = KINDS.filter(([kind]) => kind === "id" || kind === "code");
 const RANKINGS = [["", "default of the collection"], "hamming", "asymmetric", "bm25", "hybrid"];
 const RESCORERS = [["", "nothing"], ["bm25", "words (bm25)"], ["logits", "real values (logits)"]];
 const PLACEHOLDERS = {
@@ -44,6 +45,9 @@ function bodyOf(form, side) {
 /** The query's parameters in the page's address; a vector would make it too long. */
 const inAddress = ({ kind, query }) => ({ q: kind === "text" ? query : "", id: kind === "id" ? query : "", code: kind === "code" ? query : "" });
 
+/** The query of an address, as fields of the form. */
+const fromAddress = ({ q, id, code }) => ({ kind: id ? "id" : code ? "code" : "text", query: q ?? id ?? code ?? "" });
+
 const clean = (body) => JSON.parse(JSON.stringify(body));
 
 function Side({ side, collections, onChange, label }) {
@@ -63,19 +67,17 @@ function useFields(collection) {
   return data ?? [];
 }
 
-function Answer({ answer, other, title, onSimilar }) {
+function Answer({ answer, other, title, isEmpty, onSimilar }) {
   return html`<${Panel} title=${title} what=${`${plural(answer.hits.length, "hit")} in ${answer.took_ms.toFixed(1)} ms`}>
     ${answer.hits.length
       ? html`<${Hits} answer=${answer} other=${other} onSimilar=${onSimilar} />`
-      : html`<p class="nothing">No hits. ${answer.recognized_terms === 0 ? "The encoder knows none of the words." : "Remove conditions, or allow a larger radius."}</p>`}
+      : html`<p class="nothing">No hits. ${answer.recognized_terms === 0 ? "The encoder knows none of the words." : isEmpty ? "The collection has no documents yet." : "Remove conditions, or allow a larger radius."}</p>`}
   <//>`;
 }
 
 export function SearchPage({ collections, collection, params, setParams }) {
   const [form, setForm] = useState({
-    kind: params.id ? "id" : params.code ? "code" : "text",
-    query: params.q ?? params.id ?? params.code ?? "",
-    limit: params.limit ?? "10", radius: "", rows: [], all: true,
+    ...fromAddress(params), limit: params.limit ?? "10", radius: "", rows: [], all: true,
   });
   const [left, setLeft] = useState({ collection, ranking: params.ranking ?? "", rescore: "" });
   const [right, setRight] = useState(null);
@@ -85,32 +87,53 @@ export function SearchPage({ collections, collection, params, setParams }) {
   const change = (changed) => setForm((before) => ({ ...before, ...changed }));
   const fields = useFields(left.collection);
 
-  const search = async (request) => {
+  const encoderOf = ({ collection: name }) => collections.find((one) => one.name === name)?.encoder;
+  const kinds = [left, right].every((side) => !side || encoderOf(side)) ? KINDS : KINDS_WITHOUT_ENCODER;
+  const kind = kinds.some(([name]) => name === form.kind) ? form.kind : "code";
+
+  const latest = useRef(0);
+  const search = async (request, from = left) => {
     if (!request.query.trim()) return;
+    latest.current += 1;
+    const turn = latest.current;
     setBusy(true);
     setError(null);
-    const sides = right ? [left, right] : [left];
+    const sides = right ? [from, right] : [from];
     const bodies = sides.map((side) => clean(bodyOf(request, side)));
     try {
       const answers = await Promise.all(sides.map((side, at) => post(`${of(side.collection)}/search`, bodies[at])));
+      if (turn !== latest.current) return;
       setFound({ sides, bodies, answers });
     } catch (problem) {
+      if (turn !== latest.current) return;
       setFound(null);
       setError(problem);
     }
     setBusy(false);
   };
+  // The browser's buttons for back and forward change the address, too.
+  const searched = useRef("");
+  const addressOf = (name, request) => JSON.stringify([name, inAddress(request)]);
   useEffect(() => {
-    if (form.query) search(form);
-  }, []);
+    const asked = fromAddress(params);
+    const address = addressOf(collection, asked);
+    if (!asked.query || searched.current === address) return;
+    searched.current = address;
+    const request = { ...form, ...asked };
+    const from = { ...left, collection };
+    setForm(request);
+    setLeft(from);
+    if (encoderOf(from) || asked.kind !== "text") search(request, from);
+  }, [collection, params.q, params.id, params.code]);
   if (!collections.length) return html`<div class="head"><h1>Search</h1></div><${NoCollection} />`;
   const begin = (request) => {
+    searched.current = addressOf(left.collection, request);
     setParams({ collection: left.collection, ...inAddress(request) });
     search(request);
   };
   const submit = (event) => {
     event.preventDefault();
-    begin(form);
+    begin({ ...form, kind });
   };
   const similar = (id) => {
     const request = { ...form, kind: "id", query: id };
@@ -121,13 +144,14 @@ export function SearchPage({ collections, collection, params, setParams }) {
   const compare = (on) => setRight(on ? { ...left, ranking: left.ranking === "hamming" ? "hybrid" : "hamming" } : null);
   const [one, other] = found?.answers ?? [];
   const name = (side) => `${side.collection}${side.ranking ? `, ${side.ranking}` : ""}${side.rescore ? ` rescored by ${side.rescore}` : ""}`;
+  const isEmpty = (side) => collections.find((one) => one.name === side.collection)?.documents === 0;
   const byHamming = [left, right].some((side) => side?.ranking === "hamming");
   return html`
     <div class="head"><h1>Search</h1></div>
     <div class="stack">
       <form class="panel composer" onSubmit=${submit} role="search">
-        <${Segments} label="Search by" value=${form.kind} options=${KINDS} onChange=${(kind) => change({ kind })} />
-        <textarea aria-label="Query" rows="2" placeholder=${PLACEHOLDERS[form.kind]} value=${form.query} spellcheck=${false}
+        <${Segments} label="Search by" value=${kind} options=${kinds} onChange=${(chosen) => change({ kind: chosen })} />
+        <textarea aria-label="Query" rows="2" placeholder=${PLACEHOLDERS[kind]} value=${form.query} spellcheck=${false}
           onInput=${(event) => change({ query: event.currentTarget.value })}
           onKeyDown=${(event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && submit(event)}></textarea>
         <div class="row">
@@ -146,9 +170,9 @@ export function SearchPage({ collections, collection, params, setParams }) {
       ${found && other && html`<${Note}>${moves(one, other)}<//>`}
       ${found &&
       html`<div class=${other ? "sides two" : "sides"}>
-        <${Answer} answer=${one} other=${other} title=${name(found.sides[0])} onSimilar=${similar} />
+        <${Answer} answer=${one} other=${other} title=${name(found.sides[0])} isEmpty=${isEmpty(found.sides[0])} onSimilar=${similar} />
         ${other
-          ? html`<${Answer} answer=${other} other=${one} title=${name(found.sides[1])} onSimilar=${similar} />`
+          ? html`<${Answer} answer=${other} other=${one} title=${name(found.sides[1])} isEmpty=${isEmpty(found.sides[1])} onSimilar=${similar} />`
           : html`<div class="stack"><${QueryDetails} answer=${one} /><${Snippets} collection=${found.sides[0].collection} body=${found.bodies[0]} /></div>`}
       </div>`}
       ${found && other &&
