@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import importlib
+import math
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +30,9 @@ ARROW_MAGIC = b"ARROW1"
 def read_parquet(path: Path, layout: Layout | None) -> Iterator[Row]:
     """Yield the rows of a Parquet file, batch by batch.
 
-    A row with a null lacks the field. Dates become strings in ISO 8601. With a `layout` of None
-    the columns are not checked.
+    A row with a null or a NaN lacks the field. Dates and times become strings in ISO 8601,
+    durations become seconds, decimals numbers, and bytes text, or Base64 if they are not UTF-8.
+    With a `layout` of None the columns are not checked.
 
     Raises:
         ReadError: if pyarrow is not installed, the file is not Parquet, or its columns do not fit
@@ -115,10 +119,11 @@ def _batch_rows(batch: Any, first: int) -> Iterator[Row]:
         except UnicodeDecodeError as error:
             yield Row(first + place, reason=f"is not UTF-8: {error}")
             continue
+        record = {name: _as_json(value) for name, value in record.items()}
         record = {name: value for name, value in record.items() if value is not None}
         if vectors is not None and vectors[place].is_valid:
             record["vector"] = _vector(vectors[place])
-        yield Row(first + place, {name: _as_json(value) for name, value in record.items()})
+        yield Row(first + place, record)
 
 
 def _vector(scalar: Any) -> object:
@@ -127,8 +132,37 @@ def _vector(scalar: Any) -> object:
     return scalar.as_py() if numbers is None else numbers.to_numpy(zero_copy_only=False)
 
 
-def _as_json(value: object) -> object:
-    return value.isoformat() if isinstance(value, datetime.date) else value
+def _as_json(value: Any) -> object:
+    """Return a value of Arrow as JSON has it; see :func:`read_parquet`."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): _as_json(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(one) for one in value]
+    convert = next((one for kind, one in _CONVERSIONS.items() if isinstance(value, kind)), None)
+    return value if convert is None else convert(value)
+
+
+def _number_of(value: Decimal) -> int | float:
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def _text_of(value: bytes) -> str:
+    """Return bytes as UTF-8 text, which many programs write without saying so, or as Base64."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(value).decode()
+
+
+_CONVERSIONS: Mapping[type, Callable[[Any], object]] = {
+    datetime.date: lambda value: value.isoformat(),
+    datetime.time: datetime.time.isoformat,
+    datetime.timedelta: datetime.timedelta.total_seconds,
+    Decimal: _number_of,
+    bytes: _text_of,
+}
 
 
 def read_npz(path: Path) -> Iterator[Row]:

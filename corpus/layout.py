@@ -57,7 +57,7 @@ class Layout:
             return raw
         rest = dict(raw)
         record: Record = {}
-        id_ = rest.pop(self.id_field or "id", None)
+        id_ = rest.pop("id" if self.id_field is None else self.id_field, None)
         record["id"] = default_id if id_ is None else _as_string(id_)
         self._move_content(rest, record)
         self._move_labels(rest, record)
@@ -73,7 +73,9 @@ class Layout:
 
     def _is_document(self, raw: Mapping[str, Any]) -> bool:
         """Return whether a record, like most, already has the form of a document."""
-        if self.id_field or self.text_fields or self.label_field or self.payload_fields is not None:
+        if self.text_fields or self.payload_fields is not None:
+            return False
+        if self.id_field is not None or self.label_field is not None:
             return False
         if not raw.keys() <= _FIELDS or type(raw.get("id")) is not str or "labels" in raw:
             return False

@@ -9,24 +9,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from corpus.field_names import LABEL_NAMES, TEXT_NAMES, TITLE_NAMES, is_named_as_id, rank_of
 from corpus.layout import Layout
 from corpus.readers import read_rows
 from corpus.rows import ReadError
 
 SAMPLE = 2000
 MAX_LABELS = 1000
-TITLE_NAMES = ("title", "headline", "subject", "name", "summary")
-TEXT_NAMES = (
-    *("text", "body", "content", "contents", "document", "sentence", "question", "query"),
-    *("utterance", "description", "abstract", "article", "message", "review", "comment", "post"),
-)
-LABEL_NAMES = (
-    *("label", "labels", "category", "categories", "class", "topic", "topics", "intent", "genre"),
-    *("genres", "tag", "tags", "section", "target", "subject_area", "department"),
-)
-_ID_NAME = re.compile(r".{0,12}id|key|uuid", re.IGNORECASE)
 _COLUMN = re.compile(r"column\d+")
-_NUMBER = re.compile(r"[-+]?\d[\d.,eE+-]*")
+_NUMBER = re.compile(r"[-+]?\d[\d.,:/eE+TZ-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +30,13 @@ class _Field:
     mean_length: float
     """Characters of its strings; 0 unless most values are strings of words."""
     holds_objects: bool
+    """Whether it holds objects, or lists of anything but strings and integers."""
+    holds_lists: bool
+    """Whether its values are lists; then `count` and `distinct` are of their entries."""
 
     @property
     def is_unique(self) -> bool:
-        return self.distinct == self.count
+        return self.distinct == self.count and not self.holds_lists
 
     @property
     def repeats(self) -> float:
@@ -59,6 +53,8 @@ class Survey:
     label_candidates: tuple[str, ...]
     repeated_id: str | None
     """A field that is named like an id but whose values repeat, or None."""
+    unused_lists: Mapping[str, int]
+    """Fields with lists of strings that are no labels, and how many different strings they hold."""
 
 
 class _Unchecked(Layout):
@@ -76,7 +72,8 @@ def survey(source: Path, settings: Layout) -> Survey:
     The text is the field with a usual name, or else the one with the longest strings that hardly
     repeat. If there is also a title, it is joined to the text. The label is a field with a usual
     name whose values repeat, or else the only field whose values repeat, unless these are numbers.
-    The id is a field with a usual name whose values do not repeat.
+    The id is a field with a usual name whose values do not repeat. :mod:`corpus.field_names` has
+    the usual names.
 
     Raises:
         ReadError: if the source cannot be read, or no field looks like text.
@@ -95,17 +92,20 @@ def survey(source: Path, settings: Layout) -> Survey:
     rest = [field for field in fields if field.name not in texts]
     label, candidates = _find_label(rest, records)
     layout = Layout(
-        id_field=settings.id_field or _find_id(rest),
+        id_field=_find_id(rest, records) if settings.id_field is None else settings.id_field,
         text_fields=() if texts == ("text",) else texts,
         label_field=settings.label_field or (None if label in ("label", "labels") else label),
         payload_fields=settings.payload_fields,
         encoding=settings.encoding,
         has_header=raw.has_header,
     )
-    repeated = [
-        field.name for field in rest if field.repeats > 1 and _ID_NAME.fullmatch(field.name)
-    ]
-    return Survey(layout, tuple(names), candidates, repeated[0] if repeated else None)
+    repeated = [field.name for field in rest if field.repeats > 1 and is_named_as_id(field.name)]
+    lists = {
+        field.name: field.distinct
+        for field in rest
+        if field.holds_lists and field.name not in (*candidates, settings.label_field)
+    }
+    return Survey(layout, tuple(names), candidates, repeated[0] if repeated else None, lists)
 
 
 def _sample(source: Path, layout: Layout) -> list[Mapping[str, Any]]:
@@ -124,42 +124,56 @@ def _describe(name: str, records: Iterable[Mapping[str, Any]]) -> _Field:
     strings = [value for value in values if isinstance(value, str)]
     texts = [text for text in strings if not _NUMBER.fullmatch(text) and "://" not in text[:12]]
     mean = sum(map(len, texts)) / len(texts) if len(texts) * 2 > len(values) else 0.0
-    objects = any(isinstance(value, Mapping) for value in values)
-    return _Field(name, len(values), len({repr(value) for value in values}), mean, objects)
+    if values and all(map(_is_list_of_names, values)):
+        values = [entry for value in values for entry in value]
+        return _Field(name, len(values), len(set(values)), 0.0, False, True)
+    objects = any(isinstance(value, Mapping | list) for value in values)
+    return _Field(name, len(values), len({repr(value) for value in values}), mean, objects, False)
+
+
+def _is_list_of_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str | int) for one in value)
 
 
 def _find_texts(fields: Sequence[_Field], source: Path) -> tuple[str, ...]:
-    by_name = {field.name.lower(): field for field in fields if field.mean_length}
-    varied = {name: field for name, field in by_name.items() if field.repeats < 3}
-    usual = [varied[name] for name in TEXT_NAMES if name in varied]
-    titles = [varied[name] for name in TITLE_NAMES if name in varied]
+    varied = [field for field in fields if field.mean_length and field.repeats < 3]
+    usual = _usual(varied, TEXT_NAMES)
+    titles = _usual(varied, TITLE_NAMES)
     long = [field for field in fields if field.mean_length >= 8 and field.repeats < 1.5]
     texts = usual[:1] or sorted(long, key=lambda field: -field.mean_length)[:1] or titles[:1]
     if not texts:
         names = ", ".join(ascii(field.name) for field in fields)
         message = f"no field looks like text; it has {names}. Name one with --text-field"
-        objects = " or ".join(ascii(field.name) for field in fields if field.holds_objects)
+        objects = " or ".join(
+            ascii(field.name) for field in fields if field.holds_objects or field.holds_lists
+        )
         hint = f"; copy a text that is inside {objects} to a field of its own"
         raise ReadError(f"{source}: {message}{objects and hint}")
     title = [field for field in titles[:1] if field.name != texts[0].name]
     return tuple(field.name for field in (*title, *texts))
 
 
+def _usual(fields: Sequence[_Field], names: Sequence[str]) -> list[_Field]:
+    """Return the fields with a name like those in `names`, the most usual first."""
+    ranks = {field: rank for field in fields if (rank := rank_of(field.name, names)) is not None}
+    return sorted(ranks, key=lambda field: ranks[field])
+
+
 def _find_label(
     fields: Sequence[_Field], records: Sequence[Mapping[str, Any]]
 ) -> tuple[str | None, tuple[str, ...]]:
     """Return the field that holds labels, or None, and all fields that may hold them."""
-    candidates = tuple(
-        field.name
+    possible = [
+        field
         for field in fields
         if 2 <= field.distinct <= MAX_LABELS
         and field.repeats >= 3
         and _are_labels(field.name, records)
-    )
-    usual = [name for name in candidates if name.lower() in LABEL_NAMES]
-    usual.sort(key=lambda name: LABEL_NAMES.index(name.lower()))
+    ]
+    candidates = tuple(field.name for field in possible)
+    usual = _usual(possible, LABEL_NAMES)
     if usual:
-        return usual[0], candidates
+        return usual[0].name, candidates
     if len(candidates) == 1 and not _are_quantities(candidates[0], records):
         return candidates[0], candidates
     return None, candidates
@@ -176,10 +190,14 @@ def _are_labels(name: str, records: Sequence[Mapping[str, Any]]) -> bool:
     values = [record[name] for record in records if record.get(name) is not None]
     kinds = set(map(type, values))
     if kinds == {list}:
-        return all(isinstance(entry, str | int) for value in values for entry in value)
+        return all(map(_is_list_of_names, values))
     return kinds <= {str, int}
 
 
-def _find_id(fields: Sequence[_Field]) -> str | None:
-    names = [field.name for field in fields if field.is_unique and _ID_NAME.fullmatch(field.name)]
+def _find_id(fields: Sequence[_Field], records: Sequence[Mapping[str, Any]]) -> str | None:
+    names = [
+        field.name
+        for field in fields
+        if field.is_unique and is_named_as_id(field.name) and _are_labels(field.name, records)
+    ]
     return None if "id" in names or not names else names[0]

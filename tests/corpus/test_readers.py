@@ -1,10 +1,13 @@
+import datetime
 import gzip
 import io
 import json
 import lzma
+import math
 import sys
 import tracemalloc
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -363,6 +366,42 @@ def test_parquet_columns_become_fields_and_the_rest_payload(tmp_path: Path) -> N
     assert (first.labels, second.labels) == (("x", "y"), ())
     assert first.payload == {"year": 1999, "day": "1970-01-01"}
     assert second.payload == {"day": "1970-01-02"}
+
+
+def test_values_of_parquet_that_json_lacks_become_the_nearest_that_it_has(tmp_path: Path) -> None:
+    day = datetime.date(2020, 1, 2)
+    columns = {
+        "text": ["jam"],
+        "category": pyarrow.array(["spread"]).dictionary_encode(),
+        "day": [day],
+        "at": [datetime.datetime(2020, 1, 2, 3, 4, tzinfo=datetime.UTC)],
+        "hour": [datetime.time(3, 4)],
+        "lasts": [datetime.timedelta(minutes=1.5)],
+        "price": [Decimal("1.25")],
+        "amount": [Decimal("3.00")],
+        "name": [b"jam"],
+        "raw": [b"\xff\x00"],
+        "missing": [math.nan],
+        "null": pyarrow.nulls(1),
+        "nested": [{"day": day, "numbers": [1.5, math.nan]}],
+        "pairs": pyarrow.array([[("a", day)]], pyarrow.map_(pyarrow.string(), pyarrow.date32())),
+    }
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "d.parquet")
+    (document,) = read_documents(tmp_path / "d.parquet", layout=Layout(label_field="category"))
+    assert document.labels == ("spread",)
+    assert document.payload == {
+        "category": "spread",
+        "day": "2020-01-02",
+        "at": "2020-01-02T03:04:00+00:00",
+        "hour": "03:04:00",
+        "lasts": 90.0,
+        "price": 1.25,
+        "amount": 3,
+        "name": "jam",
+        "raw": "/wA=",
+        "nested": {"day": "2020-01-02", "numbers": [1.5, None]},
+        "pairs": [["a", "2020-01-02"]],
+    }
 
 
 def test_a_parquet_payload_wins_over_a_column_of_the_same_name(tmp_path: Path) -> None:

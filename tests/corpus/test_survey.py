@@ -55,6 +55,36 @@ SHAPES: dict[str, tuple[list[str], list[list[Any]], Layout]] = {
         [TEXTS, LABELS],
         Layout(text_fields=("标题",), label_field="类别"),
     ),
+    "names in German": (
+        ["Nr", "Titel", "Beschreibung", "Kategorie"],
+        [numbers(1), TEXTS, TEXTS, LABELS],
+        Layout("Nr", ("Titel", "Beschreibung"), "Kategorie"),
+    ),
+    "names in French": (
+        ["Numéro", "Contenu", "Thème"],
+        [numbers(1), TEXTS, LABELS],
+        Layout("Numéro", ("Contenu",), "Thème"),
+    ),
+    "names in Spanish": (
+        ["código", "título", "descripción", "categoría"],
+        [numbers(1), TEXTS, TEXTS, LABELS],
+        Layout("código", ("título", "descripción"), "categoría"),
+    ),
+    "title, content and category in Chinese": (
+        ["编号", "标题", "内容", "类别"],
+        [numbers(1), TEXTS, TEXTS, LABELS],
+        Layout("编号", ("标题", "内容"), "类别"),
+    ),
+    "names of several words": (
+        ["article_id", "productDescription", "text_en", "ticket-category", "colour"],
+        [numbers(1), TEXTS, TEXTS, LABELS, LABELS],
+        Layout("article_id", ("text_en",), "ticket-category"),
+    ),
+    "the index that pandas writes": (
+        ["", "Unnamed: 0", "text"],
+        [numbers(0), numbers(0), TEXTS],
+        Layout(id_field=""),
+    ),
     "a title beside the text": (
         ["id", "title", "body"],
         [numbers(1), TEXTS, TEXTS],
@@ -88,6 +118,26 @@ def test_several_labels_a_document_are_labels(tmp_path: Path) -> None:
     found = survey(path, Layout())
     assert found.layout == Layout(text_fields=("body",), label_field="topics")
     assert found.names == ("body", "topics", "n")
+
+
+def test_lists_are_labels_if_their_entries_repeat(tmp_path: Path) -> None:
+    words = [text.split() for text in TEXTS]
+    records = [
+        {"body": text, "topics": [label, f"of {at // 3}"], "keywords": [*some[:2], str(at)]}
+        for at, (text, label, some) in enumerate(zip(TEXTS, LABELS, words, strict=True))
+    ]
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps(records))
+    found = survey(path, Layout())
+    assert found.layout.label_field == "topics"
+    assert found.unused_lists == {"keywords": len({one for r in records for one in r["keywords"]})}
+
+
+def test_texts_inside_lists_are_refused_by_the_names_of_these(tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps([{"n": 1, "paragraphs": [text, text]} for text in TEXTS]))
+    with pytest.raises(ReadError, match="copy a text that is inside 'paragraphs' to a field"):
+        survey(path, Layout())
 
 
 def test_of_two_unusual_fields_neither_is_taken_for_the_label(tmp_path: Path) -> None:

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import sys
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from textwrap import fill
 from unicodedata import combining, normalize
 
-import numpy as np
-
-from corpus.document import Document
-from corpus.readers import BadLine, read_documents
 from corpus.survey import Survey, survey
-from encoder.analyzers import UNICODE
-from encoder.scripts import is_spaceless
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
+from foundation.stages import begin_stage, count_in_stage, end_stage
 from hummingbit.commands.options import (
     FILE_HELP,
     OptionError,
@@ -37,44 +32,21 @@ from hummingbit.comparison import (
     verdict,
     words_of_sentences,
 )
+from hummingbit.quickstart_corpus import Corpus, read_corpus
 from index.backend import CollectionBackend
+from index.bulk.encoding import available_cores
 from index.bulk.ingest import ingest
 from index.data_folder import DataFolder
 from index.folder.names import NAME, RULE
 from index.rankings.protocol import RANKINGS
 from index.records import Query
-from service.server import serve
+from service.server import bind_listener, serve
 from service.settings import Settings
 from training.data import TrainingData, gather
 from training.pipeline import Trained
 from training.recipe import Recipe
 
 MIN_DOCUMENTS = 50
-HELD_OUT_SHARE = 0.1
-MAX_HELD_OUT = 300
-MIN_LABELLED = 20
-MAX_BAD_LINES = 3
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """The documents of a source, those held out for the comparison, and the counts of labels."""
-
-    documents: list[Document]
-    held_out: list[Document]
-    labels: Counter[str]
-    bad_lines: int
-
-    @property
-    def training_documents(self) -> list[Document]:
-        """The documents that are not held out."""
-        held_out_ids = {document.id for document in self.held_out}
-        return [document for document in self.documents if document.id not in held_out_ids]
-
-    @property
-    def has_labels(self) -> bool:
-        """Whether there are enough labelled documents, with two labels or more, to learn from."""
-        return len(self.labels) > 1 and self.labels.total() >= MIN_LABELLED
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -101,18 +73,22 @@ def run(args: argparse.Namespace) -> int:
         raise OptionError(f"--name {name!a}: a name must be {RULE}")
     data_dir: Path = args.data_dir or Path(f"{name}-data")
     _check_folder(data_dir)
-    corpus, layout_survey = _read_corpus(args)
-    _print_corpus(args.source, layout_survey, corpus)
+    if not args.no_serve:
+        with bind_listener(args.host, args.port):
+            pass  # it is in use by nobody else
+    corpus, layout_survey = _read(args)
+    _print_corpus(layout_survey, corpus)
     data = gather(corpus.training_documents)
     recipe = _recipe(corpus, args.bits)
-    with timed_stage(f"training {recipe.n_bits}-bit codes ({recipe.method})"):
-        from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
+    with _removing_unfinished(data_dir):
+        with timed_stage(f"training {recipe.n_bits}-bit codes ({recipe.method})"):
+            from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
 
-        trained = train(data, recipe, data_dir / "encoders" / name)
+            trained = train(data, recipe, data_dir / "encoders" / name)
+        with timed_stage("indexing"), DataFolder(data_dir, writable=True) as folder:
+            _index(folder, name, corpus)
     with DataFolder(data_dir, writable=True) as folder:
-        collection = folder.create_collection(name, encoder=name)
-        with timed_stage("indexing"):
-            ingest(collection, corpus.training_documents)
+        collection = folder.collection(name)
         with timed_stage(f"comparing rankings by {len(corpus.held_out):,} held-out documents"):
             figures = _compare(collection, corpus, data, trained)
         _print_figures(figures)
@@ -121,6 +97,22 @@ def run(args: argparse.Namespace) -> int:
         return 0
     serve(Settings(data_dir=data_dir, host=args.host, port=args.port))
     return 0
+
+
+@contextmanager
+def _removing_unfinished(data_dir: Path) -> Iterator[None]:
+    """Remove a folder that did not exist before if the block fails, so it can be created again."""
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(data_dir, ignore_errors=True)
+        raise
+
+
+def _index(folder: DataFolder, name: str, corpus: Corpus) -> None:
+    collection = folder.create_collection(name, encoder=name)
+    with count_in_stage("encoding and storing", corpus.count) as advance:
+        ingest(collection, corpus.stored_documents(), jobs=available_cores(), progress=advance)
 
 
 def _recipe(corpus: Corpus, n_bits: int) -> Recipe:
@@ -145,49 +137,40 @@ def _check_folder(folder: Path) -> None:
     check_writable(folder.absolute().parent, f"--data-dir {folder}")
 
 
-def _read_corpus(args: argparse.Namespace) -> tuple[Corpus, Survey]:
+def _read(args: argparse.Namespace) -> tuple[Corpus, Survey]:
     """Read the source with the layout that its survey suggests, leaving out bad lines."""
-    bad: list[BadLine] = []
+    begin_stage(f"reading {args.source}")
     layout_survey = survey(args.source, layout_of(args))
-    documents = list(
-        read_documents(
-            args.source,
-            layout=layout_survey.layout,
-            on_error="skip",
-            report=bad.append,
-            notice=lambda message: print(message, file=sys.stderr),
-        )
+    corpus = read_corpus(
+        args.source, layout_survey.layout, lambda message: print(message, file=sys.stderr)
     )
-    for one in bad[:MAX_BAD_LINES]:
+    end_stage()
+    for one in corpus.bad_lines:
         print(f"skipped: {one}", file=sys.stderr)
-    if len(bad) > MAX_BAD_LINES:
-        print(f"skipped: {len(bad) - MAX_BAD_LINES:,} more lines", file=sys.stderr)
-    documents = [one for one in documents if one.text and one.text.strip()]
-    if len(documents) < MIN_DOCUMENTS:
-        message = (
-            f"has {len(documents):,} documents with text; codes are learned from {MIN_DOCUMENTS}"
-        )
-        raise OptionError(f"{args.source}: {message} or more")
-    rng = np.random.default_rng(0)
-    count = min(MAX_HELD_OUT, int(len(documents) * HELD_OUT_SHARE))
-    places = np.sort(rng.permutation(len(documents))[:count])
-    labels = Counter(label for one in documents for label in one.labels)
-    return Corpus(documents, [documents[i] for i in places], labels, len(bad)), layout_survey
+    if corpus.n_bad_lines > len(corpus.bad_lines):
+        more = corpus.n_bad_lines - len(corpus.bad_lines)
+        print(f"skipped: {more:,} more lines", file=sys.stderr)
+    if corpus.count < MIN_DOCUMENTS:
+        too_few = f"{args.source}: has {corpus.count:,} documents with text"
+        raise OptionError(f"{too_few}; codes are learned from {MIN_DOCUMENTS} or more")
+    return corpus, layout_survey
 
 
-def _print_corpus(source: Path, layout_survey: Survey, corpus: Corpus) -> None:
-    layout, documents = layout_survey.layout, corpus.documents
-    terms = [len(UNICODE.terms(one.text or "")) for one in documents]
-    texts = Counter(" ".join((one.text or "").lower().split()) for one in documents)
-    repeats = sum(texts.values()) - len(texts)
-    spaceless = sum(is_spaceless(one.text or "") for one in documents)
-    print(f"{source}: {len(documents):,} documents, {corpus.bad_lines:,} lines skipped")
-    _print_row("text", " + ".join(layout.text_fields) or "text")
+def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
+    terms = corpus.lengths()
+    print(f"{corpus.source}: {corpus.count:,} documents, {corpus.n_bad_lines:,} lines skipped")
+    _print_row("text", " + ".join(layout_survey.layout.text_fields) or "text")
     _print_row("length", f"{median(terms):,.0f} terms in the median, {max(terms):,} at most")
     _print_row("label", _label_line(layout_survey, corpus))
+    for name, count in layout_survey.unused_lists.items():
+        values = f"{count:,} different values, which hardly repeat"
+        _print_row("list", f"{name}: {values}; no label, kept in the payload")
     _print_row("id", _id_line(layout_survey))
-    _print_row("writing", "no spaces between words" if spaceless * 2 > len(documents) else "words")
-    _print_row("repeats", f"{repeats:,} documents have the text of another")
+    _print_row("writing", "no spaces between words" if corpus.is_spaceless() else "words")
+    _print_row("repeats", f"{corpus.repeats:,} documents have the text of another")
+    if corpus.is_sampled:
+        size = f"{len(corpus.sample):,} documents are learned from and compared by"
+        _print_row("sample", f"{size}; all are indexed")
 
 
 def _print_row(title: str, value: str) -> None:
@@ -195,9 +178,11 @@ def _print_row(title: str, value: str) -> None:
 
 
 def _id_line(layout_survey: Survey) -> str:
-    field = layout_survey.layout.id_field or ("id" if "id" in layout_survey.names else None)
+    field = layout_survey.layout.id_field
+    if field is None and "id" in layout_survey.names:
+        field = "id"
     if field is not None:
-        return field
+        return field or "the column without a name"
     if layout_survey.repeated_id is not None:
         return f"none, because values of {layout_survey.repeated_id} repeat; numbered by line"
     return "none; numbered by line"

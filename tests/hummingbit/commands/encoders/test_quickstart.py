@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
 
 from corpus.document import Document
+from corpus.layout import Layout
+from hummingbit import quickstart_corpus
 from hummingbit.cli import main
 from hummingbit.commands.encoders import quickstart
 from hummingbit.comparison import CLASSIFIER, Figures, verdict, words_of_sentences
+from hummingbit.quickstart_corpus import read_corpus
 from index.data_folder import DataFolder
 from tests.support.corpora import topic_documents
 
@@ -87,6 +91,90 @@ def test_options_that_would_change_nothing_are_refused(capsys: pytest.CaptureFix
         with pytest.raises(SystemExit):
             main(["quickstart", "d.csv", *option])
         assert f"there is no option {option[0]}" in capsys.readouterr().err
+
+
+def test_of_many_documents_a_sample_is_learned_from_and_all_are_indexed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(quickstart_corpus, "MAX_SAMPLE", 60)
+    write_csv(tmp_path / "d.csv", labelled=False)
+    assert main(["quickstart", "d.csv", "--no-serve", "--bits", "8"]) == 0
+    printed = capsys.readouterr().out
+    assert "d.csv: 150 documents, 0 lines skipped" in printed
+    assert "sample   60 documents are learned from and compared by; all are indexed" in printed
+    with DataFolder(tmp_path / "d-data", writable=False) as folder:
+        assert len(folder.collection("d")) == 150
+
+
+def test_a_sample_is_drawn_from_the_whole_source_and_again_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [json.dumps({"id": str(at), "text": f"text {at}"}) for at in range(1000)]
+    (tmp_path / "d.jsonl").write_text("\n".join(lines))
+    whole = read_corpus(tmp_path / "d.jsonl", Layout(), print)
+    assert [one.id for one in whole.sample] == [str(at) for at in range(1000)]
+    assert not whole.is_sampled
+    monkeypatch.setattr(quickstart_corpus, "MAX_SAMPLE", 100)
+    corpus = read_corpus(tmp_path / "d.jsonl", Layout(), print)
+    places = [int(one.id) for one in corpus.sample]
+    assert (len(places), places) == (100, sorted(set(places)))
+    assert 350 < sum(places) / 100 < 650
+    again = read_corpus(tmp_path / "d.jsonl", Layout(), print)
+    for name in ("sample", "held_out"):
+        ids = [[one.id for one in getattr(found, name)] for found in (corpus, again)]
+        assert ids[0] == ids[1]
+    held_out = {one.id for one in corpus.held_out}
+    assert len(held_out) == 10
+    assert {one.id for one in corpus.stored_documents()} == {*map(str, range(1000))} - held_out
+
+
+def test_a_sample_of_long_texts_is_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [json.dumps({"id": str(at), "text": "word " * 50}) for at in range(400)]
+    (tmp_path / "d.jsonl").write_text("\n".join(lines))
+    monkeypatch.setattr(quickstart_corpus, "LONG_DOCUMENTS", 150)
+    for most, expected in ((50_000, 200), (10_000, 150)):
+        monkeypatch.setattr(quickstart_corpus, "MAX_CHARACTERS", most)
+        assert len(read_corpus(tmp_path / "d.jsonl", Layout(), print).sample) == expected
+
+
+def test_an_interrupted_quickstart_leaves_nothing_and_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(quickstart, "ingest", interrupt)
+    write_csv(tmp_path / "d.csv", labelled=False)
+    assert main(["quickstart", "d.csv", "--no-serve", "--bits", "8"]) == 130
+    assert capsys.readouterr().err.endswith("hummingbit: interrupted\n")
+    assert not (tmp_path / "d-data").exists()
+
+
+def test_a_port_that_is_in_use_is_refused_before_any_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_csv(tmp_path / "d.csv", labelled=False)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert main(["quickstart", "d.csv", "--port", str(port)]) == 2
+    printed = capsys.readouterr()
+    assert f"cannot listen on 127.0.0.1 port {port}" in printed.err
+    assert printed.out == ""
+
+
+def test_lists_whose_values_hardly_repeat_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = [
+        {"text": one.text, "tags": [str(at), f"x{at}"]}
+        for at, one in enumerate(topic_documents(60))
+    ]
+    (tmp_path / "d.json").write_text(json.dumps(records))
+    assert main(["quickstart", "d.json", "--no-serve", "--bits", "8"]) == 0
+    expected = (
+        "  list     tags: 120 different values, which hardly repeat; no label, kept in the payload"
+    )
+    assert expected in capsys.readouterr().out.splitlines()
 
 
 def test_the_words_of_a_query_are_of_one_sentence_in_its_order() -> None:
