@@ -274,7 +274,7 @@ def parse_strictly(text: str, prefix: str = "") -> object:
         reason = f"is not valid JSON: {error.msg} at character {error.pos + 1}"
         raise LineError(prefix + reason) from None
     except (ValueError, RecursionError) as error:  # an integer too long, or nested too deeply
-        raise LineError(f"{prefix}cannot be read as JSON: {error}") from None
+        raise LineError(f"{prefix}cannot be read as JSON: {str(error).partition(';')[0]}") from None
 
 
 def distinct_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -12,6 +12,7 @@ from typing import BinaryIO, Literal, cast
 
 from corpus.columns import read_arrow, read_npz, read_parquet
 from corpus.datasets import DATASETS, load_dataset
+from corpus.detection.encodings import HINTS, open_text
 from corpus.document import CONTENT_FIELDS, Document, DocumentError, parse_document
 from corpus.folders import read_folder
 from corpus.layout import Layout, Numbering
@@ -27,7 +28,7 @@ from corpus.lines import (
     read_text_lines,
 )
 from corpus.rows import BadLine, ReadError, Row
-from corpus.tables import open_text, read_table
+from corpus.tables import read_table
 
 __all__ = ["BadLine", "Layout", "ReadError", "read_documents"]
 
@@ -158,7 +159,8 @@ def _check_file(path: Path) -> None:
         raise ReadError(f"{path}: a compressed {suffix} file cannot be read; decompress it first")
     if suffix not in LINE_SUFFIXES + COLUMN_SUFFIXES:
         known = ", ".join(LINE_SUFFIXES + COLUMN_SUFFIXES)
-        raise ReadError(f"{path}: the suffix {suffix!a} is not one of {known}")
+        hint = f"; {HINTS[suffix]}" if suffix in HINTS else ""
+        raise ReadError(f"{path}: the suffix {suffix!a} is not one of {known}{hint}")
 
 
 def _suffixes(path: Path) -> tuple[str, str]:

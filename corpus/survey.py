@@ -9,7 +9,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from corpus.field_names import LABEL_NAMES, TEXT_NAMES, TITLE_NAMES, is_named_as_id, rank_of
+from corpus.detection.field_names import (
+    LABEL_NAMES,
+    TEXT_NAMES,
+    TITLE_NAMES,
+    is_named_as_id,
+    rank_of,
+)
 from corpus.layout import Layout
 from corpus.readers import read_rows
 from corpus.rows import ReadError
@@ -72,20 +78,20 @@ def survey(source: Path, settings: Layout) -> Survey:
     The text is the field with a usual name, or else the one with the longest strings that hardly
     repeat. If there is also a title, it is joined to the text. The label is a field with a usual
     name whose values repeat, or else the only field whose values repeat, unless these are numbers.
-    The id is a field with a usual name whose values do not repeat. :mod:`corpus.field_names` has
-    the usual names.
+    The id is a field with a usual name whose values do not repeat. The usual names are those of
+    :mod:`corpus.detection.field_names`.
 
     Raises:
         ReadError: if the source cannot be read, or no field looks like text.
     """
     raw = _Unchecked(encoding=settings.encoding, has_header=settings.has_header)
-    records = _sample(source, raw)
+    records, bad = _sample(source, raw)
     is_table = source.suffix.lower() in (".csv", ".tsv")
     if settings.has_header and is_table and _lacks_header(records):
         raw = replace(raw, has_header=False)
-        records = _sample(source, raw)
+        records, bad = _sample(source, raw)
     if not records:
-        raise ReadError(f"{source}: has no documents")
+        raise ReadError(f"{source}: has no documents{bad}")
     names = dict.fromkeys(name for record in records for name in record)
     fields = [_describe(name, records) for name in names]
     texts = settings.text_fields or _find_texts(fields, source)
@@ -108,9 +114,12 @@ def survey(source: Path, settings: Layout) -> Survey:
     return Survey(layout, tuple(names), candidates, repeated[0] if repeated else None, lists)
 
 
-def _sample(source: Path, layout: Layout) -> list[Mapping[str, Any]]:
-    rows = islice(read_rows(source, layout), SAMPLE)
-    return [row.record for row in rows if isinstance(row.record, Mapping)]
+def _sample(source: Path, layout: Layout) -> tuple[list[Mapping[str, Any]], str]:
+    """Return the first records, and what is wrong with the first row that is none, or nothing."""
+    rows = list(islice(read_rows(source, layout), SAMPLE))
+    bad = [row for row in rows if not isinstance(row.record, Mapping)]
+    reasons = [f"; line {row.line} {row.reason or 'is no object'}" for row in bad[:1]]
+    return [row.record for row in rows if isinstance(row.record, Mapping)], "".join(reasons)
 
 
 def _lacks_header(records: Sequence[Mapping[str, Any]]) -> bool:
@@ -142,6 +151,9 @@ def _find_texts(fields: Sequence[_Field], source: Path) -> tuple[str, ...]:
     long = [field for field in fields if field.mean_length >= 8 and field.repeats < 1.5]
     texts = usual[:1] or sorted(long, key=lambda field: -field.mean_length)[:1] or titles[:1]
     if not texts:
+        for field in fields:
+            if field.mean_length and field.distinct == 1 and field.count > 1:
+                raise ReadError(f"{source}: {field.name!a} is the same in every document")
         names = ", ".join(ascii(field.name) for field in fields)
         message = f"no field looks like text; it has {names}. Name one with --text-field"
         objects = " or ".join(

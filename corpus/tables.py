@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import re
@@ -10,12 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import BinaryIO, Literal, NamedTuple, TypeAlias, cast
+from typing import BinaryIO, Literal, NamedTuple
 
+from corpus.detection.encodings import SAMPLE_BYTES, open_text, unify_line_ends
 from corpus.layout import Layout
 from corpus.lines import (
     MAX_LINE_BYTES,
-    STREAM_ERRORS,
     LineError,
     Lines,
     check_utf8,
@@ -23,19 +22,12 @@ from corpus.lines import (
 )
 from corpus.rows import BadLine, ReadError, Row
 
-SAMPLE_BYTES = 256 * 1024
 DELIMITERS = (",", ";", "\t", "|")
 SAMPLE_RECORDS = 50
-# Fewer bytes that are not ASCII say too little about the language.
-MIN_NON_ASCII_BYTES = 20
-
-# Of these, cp1252 is by far the most common unless the text is Central European or Turkish.
-WESTERN = {"cp1250", "cp1252", "cp1254", "cp1257", "latin_1", "iso8859_15"}
-CENTRAL_EUROPEAN = {"Polish", "Czech", "Slovak", "Hungarian", "Romanian", "Croatian", "Slovene"}
-
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
-
-Buffered: TypeAlias = "io.BufferedReader[io.RawIOBase]"
+_BARE_RETURN = re.compile(rb"\r(?!\n|\Z)")
+_QUOTED_BYTES = re.compile(rb'"(?:[^"]|"")*"')
+_JSON = re.compile(rb'\s*(?:\{\s*"|\[\s*[{"\[])')
 
 
 class Table(NamedTuple):
@@ -81,41 +73,6 @@ class _Columns:
         return record
 
 
-def open_text(
-    stream: BinaryIO, source: str, encoding: str | None, notice: Callable[[str], object]
-) -> tuple[BinaryIO, bytes]:
-    """Return `stream` as a stream of UTF-8, which the caller closes, and a sample of its beginning.
-
-    The sample is not consumed. If `encoding` is None it is detected: by a byte order mark, or as
-    UTF-8 if most bytes of the sample that are not ASCII are valid UTF-8, or else by
-    charset-normalizer. `notice` is called if it is not UTF-8.
-
-    Raises:
-        ReadError: if there is no such encoding, or the stream is truncated.
-    """
-    buffered: Buffered = io.BufferedReader(cast("io.RawIOBase", stream), SAMPLE_BYTES)
-    sample = _peek(buffered, source)
-    if encoding is None:
-        encoding = _find_encoding(sample)
-        if encoding != "utf-8":
-            notice(f"is not UTF-8; it is read as {encoding}")
-    try:
-        codec = codecs.lookup(encoding)
-    except LookupError:
-        raise ReadError(f"{source}: there is no encoding {encoding!a}; try utf-8") from None
-    if codec.name in ("utf-8", "utf-8-sig"):
-        return buffered, sample
-    decoded: Buffered = io.BufferedReader(_Transcoder(buffered, codec), SAMPLE_BYTES)
-    return decoded, _peek(decoded, source)
-
-
-def _peek(stream: Buffered, source: str) -> bytes:
-    try:
-        return stream.peek(SAMPLE_BYTES)[:SAMPLE_BYTES]
-    except STREAM_ERRORS as error:
-        raise ReadError(str(BadLine(source, 1, f"cannot be read: {error}"))) from None
-
-
 def read_table(
     stream: BinaryIO,
     source: str,
@@ -130,7 +87,8 @@ def read_table(
     so on. Cells are strings, except that ``vector`` is a JSON list and ``labels`` are separated by
     ``|``, as they are in the label field of `layout`. An empty cell means that the record lacks the
     field, unless it is a text. Cells are quoted with ``"`` as in RFC 4180, also in TSV, unless most
-    of the cells of a TSV that begin with ``"`` are not quoted.
+    of the cells of a TSV that begin with ``"`` are not quoted. If a line outside quotes ends with a
+    carriage return alone, all of these become line feeds.
 
     Raises:
         ReadError: if the file is empty, its header has a column twice or does not fit `layout`, or
@@ -140,6 +98,11 @@ def read_table(
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     text, sample = open_text(stream, source, layout.encoding, notice)
     try:
+        if _JSON.match(sample):
+            raise ReadError(f"{source}: looks like JSON; name it .jsonl or .json")
+        if _BARE_RETURN.search(_QUOTED_BYTES.sub(b"", sample)):
+            text, sample = unify_line_ends(text), sample.replace(b"\r", b"\n")
+            notice("lines end with a carriage return, or some do")
         if delimiter is None:
             delimiter = _find_delimiter(sample)
             if delimiter != ",":
@@ -164,7 +127,7 @@ def _read_header(
     """Return the names of the columns and, if there is no header, the first record."""
     try:
         row = next(cells, None)
-        if row is None:
+        if row is None or not "".join(row).strip():
             raise ReadError(f"{lines.source}: is empty; it must begin with a header row")
         check_utf8("".join(row))
         if not layout.has_header:
@@ -201,29 +164,6 @@ def _read_rows(
 
 def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, LineError) else f"is not valid CSV: {error}"
-
-
-def _find_encoding(sample: bytes) -> str:
-    for mark, name in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
-        if sample.startswith(mark):
-            return name
-    if sample.isascii():
-        return "utf-8"
-    # A few invalid bytes are damage. Text in another encoding is hardly ever valid UTF-8.
-    decoded = sample.decode("utf-8", "replace")
-    invalid = decoded.count("\ufffd")
-    if sum(not char.isascii() for char in decoded) >= 2 * invalid:
-        return "utf-8"
-    # Importing it takes longer than reading most files.
-    from charset_normalizer import from_bytes  # noqa: PLC0415
-
-    match = from_bytes(sample).best()
-    is_short = len(sample) - len(sample.decode("ascii", "ignore")) < MIN_NON_ASCII_BYTES
-    if match is None or is_short:
-        return "cp1252"
-    if match.encoding in WESTERN and match.language not in CENTRAL_EUROPEAN | {"Turkish"}:
-        return "cp1252"
-    return match.encoding
 
 
 def _has_bare_quotes(sample: bytes) -> bool:
@@ -265,35 +205,3 @@ def _find_delimiter(sample: bytes) -> str:
 
     best = max(DELIMITERS, key=agreement)
     return best if agreement(best)[0] > 0 else ","
-
-
-class _Transcoder(io.RawIOBase):
-    """A stream of bytes in another encoding, read as UTF-8."""
-
-    def __init__(self, stream: BinaryIO, codec: codecs.CodecInfo) -> None:
-        super().__init__()
-        self._stream = stream
-        self._decoder = codec.incrementaldecoder("strict")
-        self._name = codec.name
-        self._pending = b""
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Fill `buffer`; raise OSError if bytes are invalid in the encoding."""
-        while not self._pending:
-            chunk = self._stream.read(len(buffer))
-            try:
-                self._pending = self._decoder.decode(chunk, final=not chunk).encode("utf-8")
-            except UnicodeError as error:
-                raise OSError(f"is not {self._name}: {error}") from None
-            if not chunk:
-                break
-        filling, self._pending = self._pending[: len(buffer)], self._pending[len(buffer) :]
-        buffer[: len(filling)] = filling
-        return len(filling)

@@ -188,6 +188,8 @@ def test_what_is_asked_for_stays(tmp_path: Path) -> None:
             "no field looks like text; it has 'a', 'b'. Name one with --text-field",
         ),
         ("text,label\n", "has no documents"),
+        ("text,label\n" + 9 * "jam,x\njam,y\n", "'text' is the same in every document"),
+        ("text,label\n1\n", "has no documents; line 2 has 1 cells; the header has 2"),
         ("", "is empty; it must begin with a header row"),
     ],
 )

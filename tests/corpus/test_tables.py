@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus.layout import Layout
-from corpus.readers import ReadError, read_documents
+from corpus.readers import BadLine, ReadError, read_documents
 
 CHINESE = "".join(f"{i},中国经济新闻第{i}条今天开始\n" for i in range(30))
 FRENCH = "".join(f"{i},L'élève français va à l'école {i} fois\n" for i in range(30))
@@ -133,3 +134,54 @@ def test_the_cells_of_a_tsv_that_are_quoted_lose_their_quotes(
     path = tmp_path_factory.mktemp("tsv") / "d.tsv"
     path.write_bytes(written.getvalue().encode())
     assert [one.text for one in read_documents(path)] == texts
+
+
+@pytest.mark.parametrize("ends", [["\r"], ["\n", "\r\n", "\r"]])
+def test_lines_may_end_as_on_any_system(tmp_path: Path, ends: list[str]) -> None:
+    lines = ["text,label", *(f'"jäm, {at}",x' for at in range(30))]
+    ended = "".join(line + ends[at % len(ends)] for at, line in enumerate(lines))
+    (tmp_path / "d.csv").write_bytes(ended.encode() + b'"\xff",x\n')
+    said: list[str] = []
+    bad: list[BadLine] = []
+    found = read_documents(
+        tmp_path / "d.csv", on_error="skip", report=bad.append, notice=said.append
+    )
+    assert [one.text for one in found] == [f"jäm, {at}" for at in range(30)]
+    assert "lines end with a carriage return" in said[0]
+    assert [(one.line, "is not UTF-8" in one.reason) for one in bad] == [(32, True)]
+
+
+def test_a_carriage_return_inside_quotes_stays(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_bytes(b'text,label\r\n"a\rb",x\r\n')
+    (document,) = read_documents(tmp_path / "d.csv")
+    assert document.text == "a\rb"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32"])
+def test_wide_encodings_need_no_mark(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "d.csv").write_bytes("text,label\nKäse,x\n".encode(encoding))
+    (document,) = read_documents(tmp_path / "d.csv")
+    assert (document.text, document.labels) == ("Käse", ("x",))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("d.csv", b'{"text": "jam", "label": "x"}\n', "looks like JSON; name it .jsonl or .json"),
+        ("d.csv", b"\n\n", "is empty; it must begin with a header row"),
+        ("d.csv", b"   \n", "is empty; it must begin with a header row"),
+        ("d.csv", b"PK\x03\x04\x14", "is a ZIP archive, perhaps a spreadsheet"),
+        ("d.tsv", b"\x1f\x8b\x08", "is compressed by gzip; name it .csv.gz"),
+        ("d.txt", b"%PDF-1.4", "is a PDF; save its text as .txt"),
+        ("d.xlsx", b"PK\x03\x04", "the suffix '.xlsx' is not one of"),
+        ("d.xlsx", b"PK\x03\x04", "; save the sheet as CSV"),
+        ("d.zip", b"PK\x03\x04", "; decompress it first"),
+        ("d.pkl", b"\x80\x04.", "; save it as Parquet or JSON lines"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused_with_what_to_do(
+    tmp_path: Path, name: str, content: bytes, reason: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ReadError, match=re.escape(reason)):
+        list(read_documents(tmp_path / name))

@@ -1,0 +1,1 @@
+"""What a source does not say of itself: its encoding and format, and the meaning of its fields."""
