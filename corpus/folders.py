@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from corpus.columns import read_arrow
+from corpus.detection.encodings import open_text
 from corpus.layout import Layout
 from corpus.rows import ReadError, Row
-from corpus.tables import open_text
 
 TEXT_SUFFIXES = (".txt", ".md")
 STATE = "state.json"

@@ -71,11 +71,15 @@ def read_regular_file(path: Path, max_bytes: int) -> bytes:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a path to write to; the file there replaces `path` at the end of the block.
 
-    If the block raises, the partial file is deleted and `path` is unchanged.
+    If the block raises, the partial file is deleted and `path` is unchanged. A device or a pipe,
+    such as ``/dev/stdout``, is not replaced: it is itself the path to write to.
 
     Raises:
         OSError: if the file cannot be synced or renamed.
     """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        yield path
+        return
     partial = path.with_name(path.name + ".partial")
     try:
         yield partial

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,21 @@ def test_a_folder_that_cannot_be_replaced_stays(
         replace_folder(folder, {"model": b"after"})
     assert (folder / "model").read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [folder]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes in folders")
+def test_a_device_or_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (tmp_path / "link").symlink_to(pipe)
+    for path in (pipe, tmp_path / "link"):
+        # Opened for both, so that neither end waits for the other.
+        descriptor = os.open(pipe, os.O_RDWR)
+        try:
+            replace_file(path, "new")
+            assert os.read(descriptor, 10) == b"new"
+        finally:
+            os.close(descriptor)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert (tmp_path / "link").is_symlink()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["link", "pipe"]
