@@ -27,6 +27,7 @@ from encoder.artifact import write_artifact
 from encoder.encoder import Encoder, Layer
 from encoder.vector_features import VectorFeatures
 from evaluation.scores import evaluate_by_score
+from experiments.judged_queries.compared_rankings import CodedCorpus
 from experiments.judged_queries.experiment import Corpus, read_corpus
 from experiments.result_tables import print_table
 from index.backend import CollectionBackend
@@ -70,8 +71,10 @@ def main() -> None:
         quality[name] = {"vectors, exact": ndcg(corpus, vectors.queries @ vectors.documents.T)}
         for n_bits in args.bits:
             with TemporaryDirectory() as folder, DataFolder(Path(folder), writable=True) as data:
-                filled = dict(fill(data, Path(folder), vectors, n_bits))
-                quality[name] |= dict(measure(corpus, vectors, filled, n_bits))
+                encoder = fit_encoder(vectors, n_bits, Path(folder))
+                filled = dict(fill(data, vectors))
+                quality[name] |= dict(rank_by_codes(corpus, vectors, encoder))
+                quality[name] |= dict(rescore(corpus, vectors, filled, n_bits))
                 space[f"{name}, {n_bits} bits"] = bytes_added(filled)
                 times[f"{name}, {n_bits} bits"] = ratios(vectors, filled)
     print_figures(f"{METRIC} of LSA vectors of {args.dimension} numbers", quality, "mean", 3)
@@ -93,14 +96,17 @@ def latent_vectors(corpus: Corpus, dimension: int) -> Vectors:
     return Vectors(*parts)
 
 
-def fill(
-    data: DataFolder, folder: Path, vectors: Vectors, n_bits: int
-) -> Iterator[tuple[str, CollectionBackend]]:
-    """Yield a collection of the documents for each form of kept vectors."""
+def fit_encoder(vectors: Vectors, n_bits: int, folder: Path) -> Encoder:
+    """Fit ITQ to the vectors of the documents, and write the encoder to a data folder."""
     weight, thresholds = fit_itq(vectors.documents, n_bits, 0)
     layer = Layer(weight, np.zeros(n_bits, dtype=np.float32), "identity")
     encoder = Encoder(VectorFeatures(weight.shape[0]), [layer], thresholds, {})
     write_artifact(folder / "encoders" / "itq", encoder, vectors.documents[:200])
+    return encoder
+
+
+def fill(data: DataFolder, vectors: Vectors) -> Iterator[tuple[str, CollectionBackend]]:
+    """Yield a collection of the documents for each form of kept vectors."""
     for form in FORMS:
         collection = data.create_collection(form, encoder="itq", keep_vectors=form)
         collection.upsert(
@@ -110,20 +116,27 @@ def fill(
         yield form, collection
 
 
-def measure(
+def rank_by_codes(
+    corpus: Corpus, vectors: Vectors, encoder: Encoder
+) -> Iterator[tuple[str, float]]:
+    """Yield the name of each ranking of all documents by their codes, and its figure."""
+    codes, weights = encoder.encode(vectors.documents), encoder.query_weights(vectors.queries)
+    coded = CodedCorpus(codes, weights)
+    yield f"{encoder.n_bits} bits, hamming", ndcg(corpus, coded.hamming())
+    yield f"{encoder.n_bits} bits, asymmetric", ndcg(corpus, coded.asymmetric())
+
+
+def rescore(
     corpus: Corpus, vectors: Vectors, filled: dict[str, CollectionBackend], n_bits: int
 ) -> Iterator[tuple[str, float]]:
-    """Yield the name of each ranking and its figure."""
+    """Yield the name of each rescored ranking and its figure."""
     queries = [Query(vector=vector) for vector in vectors.queries]
     n_documents = len(vectors.documents)
     for ranking in ("hamming", "asymmetric"):
-        found = filled[NONE].search(queries, n_documents, ranking=ranking)
-        yield f"{n_bits} bits, {ranking}", ndcg(corpus, table(found, n_documents))
-    for ranking in ("hamming", "asymmetric"):
         for oversample in OVERSAMPLES:
             for form in (INT8, FLOAT16, FLOAT32):
-                rescore = Rescore("vectors", oversample)
-                found = filled[form].search(queries, HITS, ranking=ranking, rescore=rescore)
+                how = Rescore("vectors", oversample)
+                found = filled[form].search(queries, HITS, ranking=ranking, rescore=how)
                 name = f"{n_bits} bits, {ranking}, {form} × {oversample}"
                 yield name, ndcg(corpus, table(found, n_documents), served=True)
 
@@ -160,14 +173,12 @@ def ratios(vectors: Vectors, filled: dict[str, CollectionBackend]) -> Figures:
     }
     for form in (INT8, FLOAT16, FLOAT32):
         for oversample in OVERSAMPLES:
-            rescore = Rescore("vectors", oversample)
+            how = Rescore("vectors", oversample)
 
             def search(
-                query: Query,
-                collection: CollectionBackend = filled[form],
-                rescore: Rescore = rescore,
+                query: Query, collection: CollectionBackend = filled[form], how: Rescore = how
             ) -> object:
-                return collection.search([query], HITS, with_cursor=False, rescore=rescore)
+                return collection.search([query], HITS, with_cursor=False, rescore=how)
 
             ways[f"{form} × {oversample}"] = search
     seconds: dict[str, list[float]] = {name: [] for name in ways}

@@ -187,7 +187,9 @@ async def search_response(
     else:
         query = query_of(body, settings)
     is_long = body.limit + body.offset > CHEAP_HITS or len(body.text or "") > CHEAP_LENGTH
-    if is_long or not SINGLE_SEARCH_FIELDS.isdisjoint(body.model_fields_set):
+    # With a vector, the text needs the word index, which the event loop must not wait for.
+    has_both = body.text is not None and body.vector is not None
+    if is_long or has_both or not SINGLE_SEARCH_FIELDS.isdisjoint(body.model_fields_set):
         collection = app.state.folder.collection(name)
         return await special_search(app, state, collection, body, query, is_long=is_long)
     options = SearchOptions(
