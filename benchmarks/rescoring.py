@@ -39,7 +39,7 @@ from training.linear_codes import fit_itq
 
 METRIC, HITS = "nDCG@10", 10
 OVERSAMPLES = (4, 10)
-CORPORA = ("cranfield", "nfcorpus", "medline", "cisi")
+CORPORA = ("cranfield", "nfcorpus", "medline")
 TIMED_QUERIES = 100
 
 Floats = npt.NDArray[np.float32]
