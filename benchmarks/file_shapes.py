@@ -61,7 +61,8 @@ def run_quickstart(source: Path) -> tuple[str, float]:
     if done.returncode:
         return f"`{done.stderr.strip().splitlines()[-1]}`", seconds
     rows = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line[:2] == "  ")
-    notices = [line.partition(": ")[2] for line in done.stderr.splitlines()]
+    lines = [line for line in done.stderr.splitlines() if not line.endswith(" …")]  # stages
+    notices = [line.partition(": ")[2] for line in lines]
     shown = [f"{name} {rows[name]}" for name in ("text", "label", "id", "repeats")]
     return "; ".join([*shown, *notices]), seconds
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
+from foundation import stages
 from tests.support.milvus import milvus_server, reason_unavailable
 
 if TYPE_CHECKING:
@@ -43,6 +44,12 @@ class MilvusTogether(LoadScopeScheduling):  # type: ignore[misc]  # it has no ty
 
     def _split_scope(self, nodeid: str) -> str:
         return "milvus" if "milvus" in nodeid else nodeid
+
+
+@pytest.fixture(autouse=True)
+def only_short_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Print no stage of a command that takes long only because the machine is busy."""
+    monkeypatch.setattr(stages, "SECONDS", 3600.0)
 
 
 @pytest.fixture(autouse=True)
