@@ -75,8 +75,9 @@ def post_confirm(id: str, folder: Folder, jobs: JobsOf, submit: SubmitOf) -> Res
     Repeating the request returns the same job, or starts another one if that failed.
     """
     job = _retraining(jobs.get(id))
-    if (job.result or {}).get("state") != "waiting for confirmation":
-        message = f"job {id} is {job.state}; it must be waiting for confirmation"
+    state = (job.result or {}).get("state", job.state)
+    if state != "waiting for confirmation":
+        message = f"job {id} is {state}; it must be waiting for confirmation"
         raise ProblemError(409, "nothing_to_confirm", message)
     names = ("source", "encoder", "into", "alias", "engine")
     spec = {name: job.spec[name] for name in names}

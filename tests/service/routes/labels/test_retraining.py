@@ -293,7 +293,8 @@ def test_the_gate_refuses_what_gains_too_little(elsewhere: httpx.Client) -> None
     assert "books-2" not in [
         one["name"] for one in elsewhere.get("/v1/encoders").json()["encoders"]
     ]
-    check_problem(elsewhere.post(f"/v1/jobs/{job['id']}/confirm"), 409, "nothing_to_confirm")
+    refusal = elsewhere.post(f"/v1/jobs/{job['id']}/confirm")
+    assert " is refused;" in check_problem(refusal, 409, "nothing_to_confirm")["detail"]
 
 
 def test_too_few_labels_and_names_that_are_taken(elsewhere: httpx.Client) -> None:
