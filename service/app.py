@@ -23,6 +23,7 @@ from index.data_folder import DataFolder
 from service.batching import Batcher
 from service.http.admission import Admission, Keyring, Turns
 from service.http.bodies.body import HeldBytes
+from service.http.connections import UnsentResponses
 from service.http.gateway import Gateway, Service
 from service.http.monitoring import Metrics
 from service.http.tracing import Trace, otlp_provider
@@ -143,7 +144,9 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
     app.state.settings = settings
     app.state.draining = False
     app.state.metrics = Metrics()
-    app.state.held_bytes = HeldBytes(settings.max_held_bytes)
+    app.state.held_bytes, app.state.unsent_responses = (
+        count(settings.max_held_bytes) for count in (HeldBytes, UnsentResponses)
+    )
     app.state.turns, app.state.streaming_turns = (
         Turns(
             settings.concurrent_requests,

@@ -137,7 +137,8 @@ class Settings(BaseSettings):
         description="requests with a body of more than 1 MiB that run at a time",
     )
     max_held_bytes: Count = Field(
-        default=256 << 20, description="large bodies being received, all together"
+        default=256 << 20,
+        description="large bodies being received, all together; and as many of long responses",
     )
     concurrent_writes: Count = Field(default=8, description="requests that write at a time")
     concurrent_long_reads: Count = Field(

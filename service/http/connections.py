@@ -6,11 +6,13 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import uvicorn
+
+from service.http.problems import ProblemError
 
 _log = logging.getLogger("hummingbit.service")
 
@@ -52,6 +54,38 @@ class Connections:
         self.by_address[address] -= 1
         if not self.by_address[address]:
             del self.by_address[address]
+
+
+class UnsentResponses:
+    """Limits the bytes of long responses that clients have not read yet.
+
+    A client that reads slowly keeps its response in memory. Beyond the limit, only clients to which
+    no other long response is being sent get one, so slow ones do not keep it from the others.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """Let all long responses together have `limit` bytes."""
+        self._limit = limit
+        self._by_address: Counter[str] = Counter()
+
+    @contextmanager
+    def holding(self, address: str, size: int) -> Iterator[None]:
+        """Count a response of `size` bytes to the client at `address` while it is being sent.
+
+        Raises:
+            ProblemError: 503 if there are too many.
+        """
+        held = self._by_address
+        if held[address] and held.total() + size > self._limit:
+            message = "long responses to this client are still being sent; read them first"
+            raise ProblemError(503, "too_many_responses", message)
+        held[address] += size
+        try:
+            yield
+        finally:
+            held[address] -= size
+            if not held[address]:
+                del held[address]
 
 
 class WriteWatch:

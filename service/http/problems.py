@@ -34,6 +34,7 @@ TITLES = {
     "uri_too_long": "The request line is too long",
     "headers_too_large": "The headers are too large",
     "too_many_connections": "Too many connections",
+    "too_many_responses": "Too many long responses are being sent",
     "writer_unavailable": "The writer is unavailable",
     "not_found": "Not found",
     "unknown_collection": "Unknown collection",

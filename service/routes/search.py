@@ -99,13 +99,13 @@ class FastPath:
             message = await receive()
             body = _parse_body(message, self._depth)
             answer = None if body is None else await self._respond_in_turn(state, name, body)
+            if answer is not None:
+                await send_json(scope, send, answer)
         except Exception as error:  # noqa: BLE001 - handled as in every other route
             await self._respond_with_error(scope, receive, send, error)
             return
         if body is None:
             await self._next(scope, _replay(message, receive), send)
-        elif answer is not None:
-            await send_json(send, answer)
 
     async def _respond_in_turn(
         self, state: dict[str, Any], name: str, body: SearchRequest

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import orjson
 from fastapi import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from encoder.codes import code_from_hex, code_to_hex, unpack_codes
 from foundation.slices import checkpoint
@@ -116,35 +116,48 @@ def document_to_json(stored: StoredDocument) -> dict[str, Any]:
     }
 
 
-class JSONAnswer(Response):
-    """A JSON response that is sent in chunks, each once the client has read enough before it."""
+class LongAnswer(Response):
+    """A response that is sent in chunks, each once the client has read enough before it."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        """Send the response.
+
+        Raises:
+            ProblemError: 503 if it is long, and too many long ones are being sent to the client.
+        """
+        headers = self.raw_headers
+        start = {"type": "http.response.start", "status": self.status_code, "headers": headers}
+        await _send(scope, send, start, bytes(self.body))
+
+
+class JSONAnswer(LongAnswer):
+    """A JSON response that may be long."""
 
     media_type = "application/json"
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Send the response."""
-        headers = self.raw_headers
-        await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
-        await _send_body(send, bytes(self.body))
 
-
-async def send_json(send: Send, body: bytes) -> None:
+async def send_json(scope: Scope, send: Send, body: bytes) -> None:
     """Send a JSON response as :class:`JSONAnswer` does, with status 200."""
     length = (b"content-length", b"%d" % len(body))
     headers = [length, (b"content-type", b"application/json")]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await _send_body(send, body)
+    await _send(
+        scope, send, {"type": "http.response.start", "status": 200, "headers": headers}, body
+    )
 
 
-async def _send_body(send: Send, body: bytes) -> None:
+async def _send(scope: Scope, send: Send, start: Message, body: bytes) -> None:
     if len(body) <= SENT_AT_ONCE:
+        await send(start)
         await send({"type": "http.response.body", "body": body})
         return
-    whole = memoryview(body)
-    for start in range(0, len(body), SENT_AT_ONCE):
-        end = start + SENT_AT_ONCE
-        part = bytes(whole[start:end])
-        await send({"type": "http.response.body", "body": part, "more_body": end < len(body)})
+    address = scope["client"][0] if scope.get("client") else ""
+    with scope["app"].state.unsent_responses.holding(address, len(body)):
+        await send(start)
+        whole = memoryview(body)
+        for begin in range(0, len(body), SENT_AT_ONCE):
+            end = begin + SENT_AT_ONCE
+            part = bytes(whole[begin:end])
+            await send({"type": "http.response.body", "body": part, "more_body": end < len(body)})
 
 
 def answer_to_json(answer: Mapping[str, Any], max_bytes: int) -> bytes:

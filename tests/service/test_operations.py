@@ -209,6 +209,39 @@ def test_answers_that_are_taken_slowly_hold_up_nobody(tmp_path: Path) -> None:
         assert response.status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("documents:scroll", b'{"limit": 200}'),
+        ("search", b'{"code":"00","with_payload":true,"limit":200}'),
+    ],
+)
+def test_responses_that_nobody_reads_are_bounded(path: str, body: bytes, tmp_path: Path) -> None:
+    limits = Settings(max_held_bytes=30 << 20)
+    with running_service(make_data_folder(tmp_path), limits) as client, ExitStack() as slow:
+        client.put("/v1/collections/c", json={"n_bits": 8})
+        payload = {"x": "x" * 60_000}
+        documents = [{"id": str(i), "code": "00", "payload": payload} for i in range(200)]
+        path = f"/v1/collections/c/{path}"
+        client.put("/v1/collections/c/documents", json={"documents": documents}).raise_for_status()
+        unread = [slow.enter_context(begin_body(client, path, len(body), body)) for _ in range(2)]
+        for one in unread:
+            assert one.recv(20).startswith(b"HTTP/1.1 200 ")
+
+        def respond(content: bytes) -> httpx.Response:
+            headers = {"Content-Type": "application/json"}
+            return client.post(path, content=content, headers=headers)
+
+        problem = check_problem(respond(body), 503, "too_many_responses")
+        assert "are still being sent" in problem["detail"]
+        assert respond(body.replace(b"200", b"1")).status_code == 200
+        unread[0].close()
+        deadline = time.monotonic() + 20
+        while respond(body).status_code != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
 def test_large_bodies_beside_each_other_are_bounded(tmp_path: Path) -> None:
     path = "/v1/collections/c"
     with running_service(tmp_path, Settings(max_held_bytes=300_000)) as client, ExitStack() as slow:

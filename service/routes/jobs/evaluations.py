@@ -47,7 +47,7 @@ from service.schemas.jobs.evaluations import (
     EvaluationStatus,
     LabelledQuery,
 )
-from service.schemas.results import JSONAnswer, answer_to_json
+from service.schemas.results import JSONAnswer, LongAnswer, answer_to_json
 
 NO_QUERY = dict.fromkeys(LabelledQuery.model_fields)
 
@@ -142,7 +142,7 @@ def _write_report(jobs: Jobs, id_: str, form: str) -> Response:
     if text is None:
         message = "there is no TREC run; the notes of the report say why"
         raise ProblemError(406, "format_unavailable", message)
-    return Response(text, media_type=FORMATS[form].media_type)
+    return LongAnswer(text, media_type=FORMATS[form].media_type)
 
 
 @router.get(

@@ -29,6 +29,7 @@ from service.schemas.checks import pointing_at
 from service.schemas.jobs.duplicates import Cluster, Duplicates, FindDuplicates
 from service.schemas.jobs.jobs import JobInfo
 from service.schemas.jobs.maps import DrawMap, MapDescription, MapStatus
+from service.schemas.results import LongAnswer
 
 # Maps drawn by earlier versions do not say these.
 ABSENT_BEFORE: dict[str, Any] = {"given_labels": [], "given_label_documents": [], "time": None}
@@ -84,7 +85,7 @@ def get_points(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the pat
     job = _job(jobs, id, "map")
     if job.state != "done":
         raise ProblemError(409, "not_finished", reason_of(job) or "the map is not finished yet")
-    return Response(_read(jobs, job, POINTS_FILE), media_type="application/octet-stream")
+    return LongAnswer(_read(jobs, job, POINTS_FILE), media_type="application/octet-stream")
 
 
 @router.post(

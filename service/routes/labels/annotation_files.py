@@ -34,7 +34,7 @@ from service.routes.labels.annotation_requests import (
     collection_with_labels,
 )
 from service.schemas.labels.labels import Imported
-from service.schemas.results import answer_too_large
+from service.schemas.results import LongAnswer, answer_too_large
 
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 
@@ -164,4 +164,4 @@ def _lines(lines: Iterable[str], media_type: str, max_bytes: int) -> Response:
         size += len(written[-1])
         if size > max_bytes:
             raise answer_too_large(max_bytes)
-    return Response(b"".join(written), media_type=media_type)
+    return LongAnswer(b"".join(written), media_type=media_type)
