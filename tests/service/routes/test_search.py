@@ -190,7 +190,8 @@ def test_what_cannot_be_evaluated(client: httpx.Client, make_collection: MakeCol
     response = send(
         client, "POST", f"{labelled}/evaluate", {"queries": [query], "label_field": "\ud800"}
     )
-    check_problem(response, 422, "cannot_evaluate")
+    problem = check_problem(response, 422, "invalid_request")
+    assert problem["errors"][0]["pointer"] == "/label_field"
     for body, pointer in (
         ({"queries": [query, {"code": "00"}]}, "/queries/1"),
         ({"queries": [query, {"code": "0", "label": "x"}]}, "/queries/1/code"),
