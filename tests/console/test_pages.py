@@ -501,6 +501,25 @@ def test_documents_are_labelled_by_keys_and_taken_back(
         shown.check()
 
 
+def test_the_agreement_of_two_judges_fits_beside_the_document(
+    browser: Browser, address: str, client: httpx.Client
+) -> None:
+    fill(client, "agreed", [f"agreed-{place}" for place in range(40)])
+    labels = [
+        {"id": f"agreed-{place}", "label": "even" if place % 2 else "odd", "who": who}
+        for place in range(20)
+        for who in ("ada", "grace")
+    ]
+    client.put("/v1/collections/agreed/labels", json={"labels": labels}).raise_for_status()
+    with watched_page(browser, address) as shown:
+        shown.open("judging?collection=agreed")
+        table = shown.page.get_by_role("table", name="Agreement")
+        expect(table.locator("tbody tr")).to_contain_text("almost perfect")
+        hidden = "table => table.parentElement.scrollWidth - table.parentElement.clientWidth"
+        assert table.evaluate(hidden) == 0
+        shown.check()
+
+
 def test_answers_are_judged_by_keys(browser: Browser, address: str, client: httpx.Client) -> None:
     with watched_page(browser, address) as shown:
         page = shown.page

@@ -25,7 +25,7 @@ function Stats({ stats }) {
   ];
   const pairs = [
     { title: "Judges", class: "break", show: (one) => one.who.join(" and ") },
-    { title: "Labelled by both", number: true, show: (one) => count(one.items) },
+    { title: "Both", number: true, show: (one) => count(one.items) },
     { title: "Agreement", number: true, show: (one) => percent(one.observed, 0) },
     { title: "κ", number: true, show: (one) => html`${figure(one.kappa, 2)} <span class="sub">${strength(one.kappa)}</span>` },
   ];
@@ -41,7 +41,7 @@ function Stats({ stats }) {
             ${gain.labels_to_one_percent != null ? ` A full point takes about ${plural(gain.labels_to_one_percent, "label")}.` : " More labels of the same kind are not expected to help."}</p>
             <${Lines} label="Accuracy by number of labels" xLabel="labels" series=${[{ name: "accuracy", points: gain.curve }]} height=${170} />`
         : html`<p class="what">The estimate needs a few labels of at least two classes.</p>`}</div><//>
-    ${stats.agreement.length > 0 && html`<${Panel} title="Agreement"><${Table} label="Agreement" columns=${pairs} rows=${stats.agreement} /><//>`}
+    ${stats.agreement.length > 0 && html`<${Panel} title="Agreement" what="Cohen’s κ over what both have judged."><${Table} label="Agreement" columns=${pairs} rows=${stats.agreement} /><//>`}
     ${stats.people.length > 0 && html`<${Panel} title="People"><${Table} label="People" columns=${people} rows=${stats.people} /><//>`}
     ${stats.labels.length > 0 && html`<${Panel} title="Labels"><ul class="swatches plain inside">${stats.labels.slice(0, 30).map((one) => html`<li><span class="text">${one.label}</span><span class="what">${count(one.documents)}</span></li>`)}</ul><//>`}`;
 }
