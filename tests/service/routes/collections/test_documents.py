@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message
 
+from corpus.document import MAX_ID_LENGTH
 from service.routes.collections import documents
 from tests.support.service import check_problem, send
 
@@ -75,7 +76,7 @@ def test_lines_are_taken_or_refused_each_by_itself(
         (6, "d", "invalid_request"),
         (7, None, "invalid_json"),
         (8, None, "invalid_request"),
-        (9, "f" * 600, "invalid_request"),
+        (9, "f" * MAX_ID_LENGTH, "invalid_request"),
         (11, None, "invalid_json"),
     ]
     assert answer["errors"][1]["errors"][0]["pointer"] == "/code"
