@@ -25,6 +25,8 @@ from training.text_features import principal_directions
 _END = re.compile(r"[.!?;:](?=\s)|[\n。！？；：]")
 # Longer sentences are cut into pieces of this many words.
 _MAX_WORDS = 30
+# The first sentences of a text are a title or a summary.
+_FIRST_SENTENCES = 3
 
 
 def split_sentences(text: str) -> list[str]:
@@ -40,7 +42,9 @@ def split_sentences(text: str) -> list[str]:
 class SentenceQueries:
     """Draws queries from the sentences of `texts`: `least` to `most` distinct terms of a sentence.
 
-    All sentences of a text with at least two known terms are equally likely. Terms are drawn
+    A share `from_first` of the queries is drawn from the first three sentences of a text with at
+    least two known terms: a title or a summary, whose words people search with. The others are
+    drawn from all such sentences. In both cases the sentences are equally likely. Terms are drawn
     without replacement in proportion to their idf, because people search with informative words;
     without `by_idf` they are equally likely. If no sentence of a text has two terms, the query is
     the term of a sentence with one. If there is none, the query has no terms.
@@ -54,8 +58,10 @@ class SentenceQueries:
         least: int = 2,
         most: int = 16,
         by_idf: bool = True,
+        from_first: float = 0.5,
     ) -> None:
         self._features, self._least, self._most = features, least, most
+        self._from_first = from_first
         idf = features.idf if by_idf and features.idf is not None else np.ones(features.dimension)
         self._weights = np.asarray(idf, dtype=np.float64)
         sentences = [split_sentences(text) for text in texts]
@@ -75,7 +81,11 @@ class SentenceQueries:
     def draw(self, rows: Rows, generator: torch.Generator) -> SparseRows:
         """Return the features of one query from each of the texts `rows`, shape ``(N, V)``."""
         counts = self._counts[rows]
-        sentence = (_uniform(len(rows), generator) * counts).astype(np.int64)
+        choices = counts
+        if self._from_first:
+            is_from_first = _uniform(len(rows), generator) < self._from_first
+            choices = np.where(is_from_first, np.minimum(counts, _FIRST_SENTENCES), counts)
+        sentence = (_uniform(len(rows), generator) * choices).astype(np.int64)
         queries = self._terms[np.where(counts > 0, self._starts[rows] + sentence, 0)]
         n_terms = self._least + _uniform(len(rows), generator) * (self._most - self._least + 1)
         n_terms = np.where(counts > 0, n_terms.astype(np.int64), 0)
@@ -135,10 +145,12 @@ class ClozeTask:
     ) -> None:
         self._recipe = recipe
         # With bits for classes there are fewer bits for words. Then shorter queries of equally
-        # likely terms gave better results.
+        # likely terms gave better results, and queries from first sentences no better ones.
         is_linear = METHODS[recipe.method].is_linear
-        most = 16 if is_linear else 8
-        self._queries = SentenceQueries(features, texts, most=most, by_idf=is_linear)
+        most, from_first = (16, 0.5) if is_linear else (8, 0.0)
+        self._queries = SentenceQueries(
+            features, texts, most=most, by_idf=is_linear, from_first=from_first
+        )
         self._similarities = Similarities(rows, recipe.seed, unit_rows=features.l2_normalize)
 
     def loss(

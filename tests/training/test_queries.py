@@ -79,13 +79,23 @@ def test_a_text_without_known_terms_gives_an_empty_query() -> None:
     assert np.diff(drawn.indptr).tolist() == [0, 1, 0]
 
 
-def test_every_sentence_comes_as_often_as_any_other() -> None:
+def test_half_of_the_queries_are_of_the_first_three_sentences_and_half_of_any() -> None:
+    features = TextFeatures(["aa", "bb", "cc", "dd", "ee", "ff"], l2_normalize=True)
+    # The sentence of one word is left out. The first words tell the other five apart.
+    queries = SentenceQueries(features, ["aa ff. bb ff. ff. cc ff. dd ff. ee ff"])
+    drawn = queries.draw(np.zeros(6000, dtype=np.int64), generator()).toarray()
+    expected = 6000 * np.array([1 / 6 + 1 / 10] * 3 + [1 / 10] * 2)
+    # Six standard deviations of a binomial with 6,000 draws are at most 210.
+    assert np.abs((drawn[:, :5] > 0).sum(axis=0) - expected).max() < 210
+
+
+def test_without_a_share_of_the_first_every_sentence_comes_as_often_as_any_other() -> None:
     features = TextFeatures(["aa", "bb", "cc", "dd"], l2_normalize=True)
-    queries = SentenceQueries(features, ["aa bb. cc dd. aa"])
+    queries = SentenceQueries(features, ["aa bb. " + "cc dd. " * 9], from_first=0.0)
     drawn = queries.draw(np.zeros(2000, dtype=np.int64), generator())
     first = drawn.toarray()[:, 0] > 0
-    # The sentence of one word is left out; of 2,000 fair draws, 6 standard deviations are 134.
-    assert abs(int(first.sum()) - 1000) < 134
+    # Of 2,000 draws with a chance of a tenth, six standard deviations are 81.
+    assert abs(int(first.sum()) - 200) < 81
 
 
 def test_similarities_are_means_of_the_cosines_of_words_and_of_directions() -> None:
