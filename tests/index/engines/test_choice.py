@@ -18,7 +18,7 @@ def test_an_engine_lasts(tmp_path: Path) -> None:
         made = folder.create_collection("c", n_bits=16, engine="distinct")
         made.upsert(code_documents(["0000", "0001"]))
         assert folder.create_collection("c", n_bits=16, engine="distinct") is made
-        with pytest.raises(CollectionExists, match="with 16 bits and the engine distinct"):
+        with pytest.raises(CollectionExists, match="with 16 bits, engine distinct"):
             folder.create_collection("c", n_bits=16)
         tar = folder.snapshots.file(folder.create_snapshot("c").id)
         restored = folder.restore_snapshot(tar, "again")

@@ -116,7 +116,7 @@ def test_a_code_beside_a_text_is_kept(client: httpx.Client, path: str, fingerpri
         ({"id": "x", "text": "apple", "code": 5}, "/code"),
         ({"id": "x", "text": "apple", "code": "zz" * 4}, "/code"),
         ({"id": 7, "text": "apple", "code": CODE}, "/id"),
-        ({"id": "x", "text": "apple", "vector": [1.0], "code": CODE}, ""),
+        ({"id": "x", "text": "apple", "vector": [1.0], "code": CODE}, "/vector"),
         ({"id": "x", "vector": [1.0], "code": CODE}, "/vector"),
     ],
 )
