@@ -55,7 +55,8 @@ export const put = async (path, body, options) => readJson(await send("PUT", pat
 export const bytes = async (path) => (await send("GET", path, { accept: "*/*" })).arrayBuffer();
 export const text = async (path) => (await send("GET", path, { accept: "*/*" })).text();
 
-export const of = (collection) => `v1/collections/${encodeURIComponent(collection)}`;
+/** The path of a collection below the service's address. */
+export const pathOf = (collection) => `v1/collections/${encodeURIComponent(collection)}`;
 
 /** The latest jobs of a kind, newest first. */
 export async function jobsOf(kind, collection, limit = 20) {

@@ -102,10 +102,10 @@ function App() {
   const [keyReason, setKeyReason] = useState(null);
   const [error, setError] = useState(null);
   const reload = useCallback(async () => {
-    const [found, named] = await Promise.all([get("v1/collections"), get("v1/aliases")]);
-    setCollections(found.collections);
-    setAliases(Object.fromEntries(named.aliases.map((one) => [one.alias, one.collection])));
-    return found;
+    const [listed, named] = await Promise.all([get("v1/collections"), get("v1/aliases")]);
+    setCollections(listed.collections);
+    setAliases(Object.fromEntries(named.aliases.map((alias) => [alias.alias, alias.collection])));
+    return listed;
   }, []);
   const begin = useCallback(async () => {
     setError(null);
@@ -126,12 +126,12 @@ function App() {
     });
     begin();
   }, []);
-  const asked = aliases[route.params.collection] ?? route.params.collection;
-  const exists = collections.some((one) => one.name === asked);
+  const requested = aliases[route.params.collection] ?? route.params.collection;
+  const exists = collections.some((each) => each.name === requested);
   useEffect(() => {
-    // It may have been created since the list was read.
-    if (access && asked && !exists) reload().catch(() => {});
-  }, [asked]);
+    // The collection may have been created since the list was read.
+    if (access && requested && !exists) reload().catch(() => {});
+  }, [requested]);
   const [page, title, Page] = PAGES.find(([name]) => name === route.page) || PAGES[0];
   useEffect(() => {
     document.title = `${title} · hummingbit`;
@@ -142,7 +142,7 @@ function App() {
   if (!access) return html`<main class="gate"><${Waiting} /></main>`;
   const rank = ROLES.indexOf(access.role);
   const can = (role) => rank >= ROLES.indexOf(role) && (role === "read" || !access.read_only);
-  const collection = exists ? asked : collections[0]?.name;
+  const collection = exists ? requested : collections[0]?.name;
   const setParams = (changes) => {
     location.hash = link(page, { ...route.params, ...changes });
   };
@@ -151,7 +151,7 @@ function App() {
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to content</a>
     <${Navigation} current=${page} access=${access} collection=${exists ? collection : ""} onLeave=${leave} />
     <main id="main" tabindex="-1">
-      ${asked && !exists && html`<${Note} kind="warn">There is no collection or alias ${asked}.${collection ? ` This page shows ${collection}.` : ""}<//>`}
+      ${requested && !exists && html`<${Note} kind="warn">There is no collection or alias ${requested}.${collection ? ` This page shows ${collection}.` : ""}<//>`}
       <${Page} key=${page} access=${access} can=${can} collections=${collections} collection=${collection}
         params=${route.params} setParams=${setParams} reload=${reload} link=${link} />
     </main>`;

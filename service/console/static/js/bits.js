@@ -4,8 +4,8 @@ import { html } from "./lib.js";
 /** The bits of a code in hexadecimal; bit 0 is the most significant bit of the first byte. */
 export function bitsOf(code) {
   const bits = [];
-  for (let at = 0; at < code.length; at += 2) {
-    const byte = parseInt(code.slice(at, at + 2), 16);
+  for (let start = 0; start < code.length; start += 2) {
+    const byte = parseInt(code.slice(start, start + 2), 16);
     for (let bit = 7; bit >= 0; bit -= 1) bits.push((byte >> bit) & 1);
   }
   return bits;
@@ -18,9 +18,9 @@ export function BitGrid({ code, differing, cell = 6 }) {
   const rows = Math.ceil(bits.length / width);
   const paths = { one: "", zero: "", differs: "" };
   const different = new Set(differing);
-  bits.forEach((bit, at) => {
-    const kind = different.has(at) ? "differs" : bit ? "one" : "zero";
-    paths[kind] += `M${(at % width) * cell} ${Math.floor(at / width) * cell}h${cell - 1}v${cell - 1}h${1 - cell}z`;
+  bits.forEach((bit, place) => {
+    const kind = different.has(place) ? "differs" : bit ? "one" : "zero";
+    paths[kind] += `M${(place % width) * cell} ${Math.floor(place / width) * cell}h${cell - 1}v${cell - 1}h${1 - cell}z`;
   });
   const listed = differing.slice(0, 24).join(", ") + (differing.length > 24 ? ", …" : "");
   const title = differing.length

@@ -9,8 +9,8 @@ const BOTTOM = 24;
 function ticks(most, count = 4) {
   const rough = (most || 1) / count;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10].find((by) => by * power >= rough) * power;
-  return Array.from({ length: Math.ceil((most || 1) / step - 1e-9) + 1 }, (_, at) => at * step);
+  const step = [1, 2, 2.5, 5, 10].find((factor) => factor * power >= rough) * power;
+  return Array.from({ length: Math.ceil((most || 1) / step - 1e-9) + 1 }, (_, index) => index * step);
 }
 
 const nice = (value) => (Math.abs(value) >= 10_000 ? `${Number((value / 1000).toPrecision(3))}k` : String(Number(value.toPrecision(4))));
@@ -21,9 +21,9 @@ function useWidth() {
   const [width, setWidth] = useState(560);
   useEffect(() => {
     if (!element.current) return undefined;
-    const seen = new ResizeObserver(([{ contentRect }]) => setWidth(Math.max(160, Math.round(contentRect.width))));
-    seen.observe(element.current);
-    return () => seen.disconnect();
+    const observer = new ResizeObserver(([{ contentRect }]) => setWidth(Math.max(160, Math.round(contentRect.width))));
+    observer.observe(element.current);
+    return () => observer.disconnect();
   }, []);
   return [element, width];
 }
@@ -48,18 +48,18 @@ export function Bars({ values, names, label, line, most, height = 170, xLabel, k
   const gap = step > 6 ? Math.min(4, step * 0.18) : step > 2.5 ? 0.7 : 0;
   const every = Math.ceil((names?.length ?? 0) / Math.max(1, Math.floor((width - LEFT) / 46)));
   return html`<${Frame} element=${element} width=${width} label=${label} height=${height} rows=${rows} y=${y} xLabel=${xLabel}>
-    ${values.map((value, at) => html`<rect class=${typeof kind === "function" ? kind(value, at) : kind} x=${LEFT + at * step + gap / 2} width=${Math.max(0.5, step - gap)} y=${y(value)} height=${Math.max(0, low - y(value))}>
-      <title>${tip ? tip(value, at) : figure(value)}</title></rect>`)}
+    ${values.map((value, index) => html`<rect class=${typeof kind === "function" ? kind(value, index) : kind} x=${LEFT + index * step + gap / 2} width=${Math.max(0.5, step - gap)} y=${y(value)} height=${Math.max(0, low - y(value))}>
+      <title>${tip ? tip(value, index) : figure(value)}</title></rect>`)}
     ${line != null && html`<line class="axis" stroke-dasharray="4 3" x1=${LEFT} x2=${width} y1=${y(line)} y2=${y(line)} />`}
     <line class="axis" x1=${LEFT} x2=${width} y1=${low} y2=${low} />
-    ${names?.map((name, at) => at % every === 0 && html`<text x=${LEFT + (at + 0.5) * step} y=${low + 14} text-anchor="middle">${name}</text>`)}
+    ${names?.map((name, index) => index % every === 0 && html`<text x=${LEFT + (index + 0.5) * step} y=${low + 14} text-anchor="middle">${name}</text>`)}
   <//>`;
 }
 
 /** Lines over x; a point is [x, y] or [x, y, low, high], which is drawn as a band. */
 export function Lines({ series, label, xLabel, height = 220, log = false, most, least = 0 }) {
   const [element, width] = useWidth();
-  const points = series.flatMap((one) => one.points);
+  const points = series.flatMap((line) => line.points);
   if (!points.length) return null;
   const scale = log ? (x) => Math.log10(Math.max(x, 1e-9)) : (x) => x;
   const xs = points.map(([x]) => scale(x));
@@ -69,24 +69,24 @@ export function Lines({ series, label, xLabel, height = 220, log = false, most, 
   const span = rows.at(-1) - rows[0] || 1;
   const y = (value) => low - ((low - 8) * (value - rows[0])) / span;
   const x = (value) => LEFT + 8 + ((width - LEFT - 24) * (scale(value) - first)) / (last - first || 1);
-  const path = (list, at) => list.map((point, place) => `${place ? "L" : "M"}${x(point[0]).toFixed(1)} ${y(point[at]).toFixed(1)}`).join("");
+  const path = (list, column) => list.map((point, index) => `${index ? "L" : "M"}${x(point[0]).toFixed(1)} ${y(point[column]).toFixed(1)}`).join("");
   const labels = [...new Set(points.map(([value]) => value))].sort((a, b) => a - b);
   const every = Math.ceil(labels.length / Math.max(1, Math.floor((width - LEFT) / 60)));
   const kinds = ["one", "two", "three"];
   return html`<${Frame} element=${element} width=${width} label=${label} height=${height} rows=${rows} y=${y} xLabel=${xLabel}>
-    ${series.map((one, at) => {
-      const band = one.points.length > 1 && one.points[0].length === 4 && `${path(one.points, 2)}${path([...one.points].reverse(), 3).replace("M", "L")}Z`;
+    ${series.map((line, index) => {
+      const band = line.points.length > 1 && line.points[0].length === 4 && `${path(line.points, 2)}${path([...line.points].reverse(), 3).replace("M", "L")}Z`;
       return html`${band && html`<path class="band" d=${band} />`}
-        <path class=${`line ${kinds[at % 3]}`} d=${path(one.points, 1)} />
-        ${one.points.map((point) => html`<circle class=${kinds[at % 3]} cx=${x(point[0])} cy=${y(point[1])} r="3"><title>${one.name}: ${figure(point[1])} at ${nice(point[0])}</title></circle>`)}`;
+        <path class=${`line ${kinds[index % 3]}`} d=${path(line.points, 1)} />
+        ${line.points.map((point) => html`<circle class=${kinds[index % 3]} cx=${x(point[0])} cy=${y(point[1])} r="3"><title>${line.name}: ${figure(point[1])} at ${nice(point[0])}</title></circle>`)}`;
     })}
     <line class="axis" x1=${LEFT} x2=${width} y1=${low} y2=${low} />
-    ${labels.map((value, at) => at % every === 0 && html`<text x=${x(value)} y=${low + 14} text-anchor="middle">${nice(value)}</text>`)}
+    ${labels.map((value, index) => index % every === 0 && html`<text x=${x(value)} y=${low + 14} text-anchor="middle">${nice(value)}</text>`)}
   <//>`;
 }
 
 export const Legend = ({ names }) =>
-  html`<div class="legend">${names.map((name, at) => html`<span><i class=${`dot-${(at % 3) + 1}`}></i>${name}</span>`)}</div>`;
+  html`<div class="legend">${names.map((name, index) => html`<span><i class=${`dot-${(index % 3) + 1}`}></i>${name}</span>`)}</div>`;
 
 /** A square matrix of values from -1 to 1: blue below 0, red above. */
 export function Heat({ values, label }) {
@@ -97,10 +97,10 @@ export function Heat({ values, label }) {
     element.width = element.height = n;
     const context = element.getContext("2d");
     const image = context.createImageData(n, n);
-    values.forEach((row, at) => row.forEach((value, column) => {
-      const strength = at === column ? 0 : Math.min(1, Math.abs(value)) ** 0.7;
+    values.forEach((row, rowIndex) => row.forEach((value, column) => {
+      const strength = rowIndex === column ? 0 : Math.min(1, Math.abs(value)) ** 0.7;
       const colour = value > 0 ? [196, 62, 40] : [52, 92, 190];
-      image.data.set([...colour, Math.round(255 * strength)], 4 * (at * n + column));
+      image.data.set([...colour, Math.round(255 * strength)], 4 * (rowIndex * n + column));
     }));
     context.putImageData(image, 0, 0);
   }, [values]);

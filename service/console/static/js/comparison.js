@@ -1,16 +1,16 @@
 // Two evaluations beside each other: what changed, which queries won and lost, and both answers.
 import { html, useMemo, useState } from "./lib.js";
-import { get, of, post, text } from "./api.js";
+import { get, pathOf, post, text } from "./api.js";
 import { count, figure, percent, plural, short, signed } from "./format.js";
 import { Button, Failure, Field, Note, Panel, Select, Table, Tag, Waiting, useLoaded } from "./parts.js";
 
 const PAGE = 25;
 
-function Changes({ one, other, gate, onGate }) {
+function Changes({ run, baseline, gate, onGate }) {
   const [typed, setTyped] = useState(gate);
   const { data, error } = useLoaded(
-    () => post(`v1/evaluations/${one.job.id}/compare`, { baseline: other.job.id, gate: gate.trim() || null }),
-    [one.job.id, other.job.id, gate],
+    () => post(`v1/evaluations/${run.job.id}/compare`, { baseline: baseline.job.id, gate: gate.trim() || null }),
+    [run.job.id, baseline.job.id, gate],
   );
   const columns = [
     { title: "Metric", class: "name", show: (change) => change.metric },
@@ -31,18 +31,18 @@ function Changes({ one, other, gate, onGate }) {
       <details open=${gate !== ""}><summary>Check against a gate</summary>
         <form class="stack" onSubmit=${(event) => { event.preventDefault(); onGate(typed); }}>
           <${Field} label="Gate" hint="TOML, as for hummingbit evaluate --gate">
-            <textarea class="mono" rows="4" spellcheck=${false} value=${typed} placeholder=${`[metrics."${one.report.metrics[0].name}"]\nmin = 0.6\nmax_drop = 0.01`} onInput=${(event) => setTyped(event.currentTarget.value)}></textarea><//>
+            <textarea class="mono" rows="4" spellcheck=${false} value=${typed} placeholder=${`[metrics."${run.report.metrics[0].name}"]\nmin = 0.6\nmax_drop = 0.01`} onInput=${(event) => setTyped(event.currentTarget.value)}></textarea><//>
           <div><button class="button small" type="submit">Apply the gate</button></div>
         </form></details>
     </div>
   <//>`;
 }
 
-/** The value of each query in both, the largest loss first. */
-function pairs(one, other, metric) {
-  const before = new Map(other.query_ids.map((id, at) => [id, other.per_query[metric].expected[at]]));
-  return one.query_ids
-    .flatMap((id, at) => (before.has(id) ? [{ id, now: one.per_query[metric].expected[at], before: before.get(id) }] : []))
+/** The value of each query in both reports, the largest loss first. */
+function pairs(report, baseline, metric) {
+  const before = new Map(baseline.query_ids.map((id, place) => [id, baseline.per_query[metric].expected[place]]));
+  return report.query_ids
+    .flatMap((id, place) => (before.has(id) ? [{ id, now: report.per_query[metric].expected[place], before: before.get(id) }] : []))
     .map((row) => ({ ...row, difference: row.now - row.before }))
     .sort((a, b) => a.difference - b.difference);
 }
@@ -68,26 +68,26 @@ async function firstAnswers(run, id, query) {
     if (!query) return [];
     const { text: words, vector, code } = query;
     const content = words != null ? { text: words } : vector != null ? { vector } : { code };
-    const { hits } = await post(`${of(collection)}/search`, { ...content, limit: 10, ranking: "hamming", with_text: true, with_payload: true });
+    const { hits } = await post(`${pathOf(collection)}/search`, { ...content, limit: 10, ranking: "hamming", with_text: true, with_payload: true });
     return hits;
   }
   const ids = answersOf(await text(`v1/evaluations/${run.job.id}?format=trec`), id);
-  const { documents } = ids.length ? await post(`${of(collection)}/documents:get`, { ids }) : { documents: [] };
-  const known = new Map(documents.map((one) => [one.id, one]));
+  const { documents } = ids.length ? await post(`${pathOf(collection)}/documents:get`, { ids }) : { documents: [] };
+  const known = new Map(documents.map((document) => [document.id, document]));
   return ids.map((document) => known.get(document) ?? { id: document, text: null, payload: {} });
 }
 
 function Answers({ title, documents }) {
   return html`<${Panel} title=${title}>
-    <ul class="documents" tabindex="0" aria-label=${`Answers of ${title}`}>${documents.map((one) => html`<li key=${one.id}><span class="id">${one.id}</span> <span class="what">${short(String(one.payload.label ?? one.payload.labels ?? ""), 60)}</span><div>${one.text ? short(one.text, 160) : ""}</div></li>`)}</ul>
+    <ul class="documents" tabindex="0" aria-label=${`Answers of ${title}`}>${documents.map((document) => html`<li key=${document.id}><span class="id">${document.id}</span> <span class="what">${short(String(document.payload.label ?? document.payload.labels ?? ""), 60)}</span><div>${document.text ? short(document.text, 160) : ""}</div></li>`)}</ul>
     ${!documents.length && html`<p class="nothing">The report has no answers to this query.</p>`}<//>`;
 }
 
-function Drill({ one, other, id, nameOf }) {
+function Drill({ run, baseline, id, nameOf }) {
   const { data, error } = useLoaded(async () => {
-    const { queries } = await get(`v1/evaluations/${one.job.id}/queries`).catch(() => ({ queries: [] }));
+    const { queries } = await get(`v1/evaluations/${run.job.id}/queries`).catch(() => ({ queries: [] }));
     const query = queries.find((each) => each.id === id);
-    const [left, right] = await Promise.all([firstAnswers(one, id, query), firstAnswers(other, id, query)]);
+    const [left, right] = await Promise.all([firstAnswers(run, id, query), firstAnswers(baseline, id, query)]);
     return { left, right, query };
   }, [id]);
   if (error) return html`<${Failure} error=${error} />`;
@@ -95,17 +95,17 @@ function Drill({ one, other, id, nameOf }) {
   const { query } = data;
   return html`<div class="stack">
     <${Note}><b class="break">${id}</b> ${query?.label ?? query?.labels?.join(", ") ?? ""}${query?.text ? html`<p>${short(query.text, 500)}</p>` : ""}<//>
-    <div class="pair"><${Answers} title=${nameOf(other)} documents=${data.right} /><${Answers} title=${nameOf(one)} documents=${data.left} /></div>
+    <div class="pair"><${Answers} title=${nameOf(baseline)} documents=${data.right} /><${Answers} title=${nameOf(run)} documents=${data.left} /></div>
   </div>`;
 }
 
-function Queries({ one, other, nameOf }) {
-  const shared = one.report.metrics.map((metric) => metric.name).filter((name) => other.report.per_query[name]);
+function Queries({ run, baseline, nameOf }) {
+  const shared = run.report.metrics.map((metric) => metric.name).filter((name) => baseline.report.per_query[name]);
   const [metric, setMetric] = useState(shared[0] ?? "");
   const [from, setFrom] = useState("losses");
   const [shown, setShown] = useState(PAGE);
   const [id, setId] = useState(null);
-  const rows = useMemo(() => (metric ? pairs(one.report, other.report, metric) : []), [metric]);
+  const rows = useMemo(() => (metric ? pairs(run.report, baseline.report, metric) : []), [metric]);
   if (!metric) return html`<${Note} kind="warn">The two reports have no metric in common.<//>`;
   const listed = (from === "losses" ? rows : [...rows].reverse()).slice(0, shown);
   const columns = [
@@ -124,10 +124,10 @@ function Queries({ one, other, nameOf }) {
       <${Table} label="Queries" columns=${columns} rows=${listed} keyOf=${(row) => row.id} marked=${(row) => row.id === id} empty="The reports have no query in common." />
       ${shown < rows.length && html`<div class="inside"><${Button} kind="small" onClick=${() => setShown(shown + PAGE)}>Show more of ${count(rows.length)}<//></div>`}
     <//>
-    ${id !== null && html`<${Drill} key=${id} one=${one} other=${other} id=${id} nameOf=${nameOf} />`}`;
+    ${id !== null && html`<${Drill} key=${id} run=${run} baseline=${baseline} id=${id} nameOf=${nameOf} />`}`;
 }
 
-export function Comparison({ one, other, nameOf }) {
+export function Comparison({ run, baseline, nameOf }) {
   const [gate, setGate] = useState("");
-  return html`<${Changes} one=${one} other=${other} gate=${gate} onGate=${setGate} /><${Queries} one=${one} other=${other} nameOf=${nameOf} />`;
+  return html`<${Changes} run=${run} baseline=${baseline} gate=${gate} onGate=${setGate} /><${Queries} run=${run} baseline=${baseline} nameOf=${nameOf} />`;
 }

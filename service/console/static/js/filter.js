@@ -46,17 +46,17 @@ export function fieldsOf(payloads) {
 
 export function FilterBuilder({ rows, all, fields, onRows, onAll }) {
   const list = useId("fields");
-  const change = (at, changed) => onRows(rows.map((row, place) => (place === at ? { ...row, ...changed } : row)));
+  const change = (place, changed) => onRows(rows.map((row, other) => (other === place ? { ...row, ...changed } : row)));
   return html`<fieldset class="filters">
     <legend>Filter</legend>
     <datalist id=${list}>${fields.map((name) => html`<option value=${name}></option>`)}</datalist>
     ${rows.map(
-      (row, at) => html`<div class="row" key=${at}>
-        <input aria-label="Field" list=${list} placeholder="field" size="14" value=${row.field} onInput=${(event) => change(at, { field: event.currentTarget.value })} />
-        <${Select} label="Condition" value=${row.condition} options=${CONDITIONS} onChange=${(condition) => change(at, { condition })} />
+      (row, place) => html`<div class="row" key=${place}>
+        <input aria-label="Field" list=${list} placeholder="field" size="14" value=${row.field} onInput=${(event) => change(place, { field: event.currentTarget.value })} />
+        <${Select} label="Condition" value=${row.condition} options=${CONDITIONS} onChange=${(condition) => change(place, { condition })} />
         ${!["exists", "missing"].includes(row.condition) &&
-        html`<input aria-label="Value" placeholder=${row.condition === "in" ? "a, b, c" : "value"} size="16" value=${row.value} onInput=${(event) => change(at, { value: event.currentTarget.value })} />`}
-        <button type="button" class="icon" aria-label="Remove the condition" onClick=${() => onRows(rows.filter((_, place) => place !== at))}>✕</button>
+        html`<input aria-label="Value" placeholder=${row.condition === "in" ? "a, b, c" : "value"} size="16" value=${row.value} onInput=${(event) => change(place, { value: event.currentTarget.value })} />`}
+        <button type="button" class="icon" aria-label="Remove the condition" onClick=${() => onRows(rows.filter((_, other) => other !== place))}>✕</button>
       </div>`,
     )}
     <div class="row">

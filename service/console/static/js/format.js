@@ -6,7 +6,7 @@ export const figure = (value, digits = 3) =>
   value == null || Number.isNaN(value) ? "–" : value.toFixed(digits).replace(/^(-?)0\./, "$1.");
 export const percent = (value, digits = 1) =>
   value == null ? "–" : `${(100 * value).toFixed(digits)} %`;
-export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
+export const plural = (n, singular, many = `${singular}s`) => `${count(n)} ${n === 1 ? singular : many}`;
 export const signed = (value, digits = 3) =>
   value == null ? "–" : `${value < 0 ? "−" : "+"}${figure(Math.abs(value), digits)}`;
 

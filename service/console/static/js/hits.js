@@ -25,24 +25,24 @@ export function Payload({ payload, most = 5 }) {
   );
 }
 
-function Moved({ before, at }) {
+function Moved({ before, rank }) {
   if (before === undefined) return null;
   if (before === null) return html`<span class="moved new">not in the other list</span>`;
-  const by = before - at;
+  const by = before - rank;
   if (!by) return html`<span class="moved">same rank</span>`;
   return html`<span class=${`moved ${by > 0 ? "up" : "down"}`}>${by > 0 ? "▲" : "▼"} ${Math.abs(by)}, rank ${before + 1} in the other list</span>`;
 }
 
 export function Hits({ answer, other, onSimilar }) {
-  const otherRanks = other && new Map(other.hits.map((hit, at) => [hit.id, at]));
+  const otherRanks = other && new Map(other.hits.map((hit, rank) => [hit.id, rank]));
   return html`<ol class="hits">
     ${answer.hits.map(
-      (hit, at) => html`<li class="hit" key=${hit.id}>
-        <span class="rank">${at + 1}</span>
+      (hit, rank) => html`<li class="hit" key=${hit.id}>
+        <span class="rank">${rank + 1}</span>
         <div class="id">${hit.id}</div>
         <${Passage} highlight=${hit.highlight} text=${hit.text} />
         <div class="more">
-          ${otherRanks && html`<${Moved} at=${at} before=${otherRanks.has(hit.id) ? otherRanks.get(hit.id) : null} />`}
+          ${otherRanks && html`<${Moved} rank=${rank} before=${otherRanks.has(hit.id) ? otherRanks.get(hit.id) : null} />`}
           <${Payload} payload=${hit.payload} />
           ${onSimilar && html`<button type="button" class="button plain small" onClick=${() => onSimilar(hit.id)}>More like this</button>`}
         </div>
@@ -57,19 +57,19 @@ export function Hits({ answer, other, onSimilar }) {
 }
 
 /** A sentence on how two lists of hits differ. */
-export function moves(one, other) {
-  const otherRanks = new Map(other.hits.map((hit, at) => [hit.id, at]));
-  const both = one.hits.filter((hit) => otherRanks.has(hit.id));
-  const shifts = one.hits.flatMap((hit, at) => (otherRanks.has(hit.id) ? [Math.abs(otherRanks.get(hit.id) - at)] : []));
+export function moves(left, right) {
+  const otherRanks = new Map(right.hits.map((hit, rank) => [hit.id, rank]));
+  const both = left.hits.filter((hit) => otherRanks.has(hit.id));
+  const shifts = left.hits.flatMap((hit, rank) => (otherRanks.has(hit.id) ? [Math.abs(otherRanks.get(hit.id) - rank)] : []));
   const moved = shifts.filter(Boolean).length;
   const mean = shifts.length ? shifts.reduce((sum, by) => sum + by, 0) / shifts.length : 0;
-  const common = `${both.length} of ${one.hits.length} hits on the left are also on the right`;
+  const common = `${both.length} of ${left.hits.length} hits on the left are also on the right`;
   return moved ? `${common}; ${count(moved)} of them have another rank, ${mean.toFixed(1)} higher or lower on average.` : `${common}, at the same ranks.`;
 }
 
 export function QueryDetails({ answer }) {
   const terms = answer.query_terms ?? [];
-  const most = Math.max(1e-9, ...terms.map((one) => one.influence));
+  const most = Math.max(1e-9, ...terms.map((term) => term.influence));
   return html`<${Panel} title="How the query was encoded" what=${
     terms.length ? "Terms by influence: how much the probabilities of the bits change without the term." : null
   }>
@@ -77,13 +77,13 @@ export function QueryDetails({ answer }) {
       ${answer.recognized_terms === 0 &&
       html`<${Note} kind="warn">The encoder knows none of these words, so codes find nothing. The ranking bm25 can still find documents that contain them.<//>`}
       ${answer.corrected?.length > 0 &&
-      html`<${Note}>Searched for ${answer.corrected.map(([from, to], at) => html`${at > 0 && ", "}<b>${to}</b> instead of <b>${from}</b>`)}.<//>`}
+      html`<${Note}>Searched for ${answer.corrected.map(([from, to], place) => html`${place > 0 && ", "}<b>${to}</b> instead of <b>${from}</b>`)}.<//>`}
       ${terms.length > 0 &&
       html`<div class="terms">${terms.slice(0, 14).map(
-        (one) => html`<div class="term">
-          <span class="break">${one.term}</span>
-          <span class="bar"><svg viewBox="0 0 100 7" preserveAspectRatio="none" aria-hidden="true"><rect width=${(100 * one.influence) / most} height="7" /></svg></span>
-          <span title=${one.flipped_bits.length ? `Without this term, these bits change: ${one.flipped_bits.join(", ")}` : "Without this term, no bit changes"}>${plural(one.flipped_bits.length, "bit")}</span>
+        (term) => html`<div class="term">
+          <span class="break">${term.term}</span>
+          <span class="bar"><svg viewBox="0 0 100 7" preserveAspectRatio="none" aria-hidden="true"><rect width=${(100 * term.influence) / most} height="7" /></svg></span>
+          <span title=${term.flipped_bits.length ? `Without this term, these bits change: ${term.flipped_bits.join(", ")}` : "Without this term, no bit changes"}>${plural(term.flipped_bits.length, "bit")}</span>
         </div>`,
       )}</div>`}
       ${answer.query_code && html`<div><p class="what">Code of the query</p><${BitGrid} code=${answer.query_code} differing=${[]} cell=${8} /></div>`}

@@ -7,11 +7,11 @@ export function useJob(onDone) {
   const [busy, setBusy] = useState(false);
   const [job, setJob] = useState(null);
   const [error, setError] = useState(null);
-  const left = useRef(null);
-  left.current ??= new AbortController();
-  useEffect(() => () => left.current.abort(), []);
+  const leaving = useRef(null);
+  leaving.current ??= new AbortController();
+  useEffect(() => () => leaving.current.abort(), []);
   const run = async (begin) => {
-    const { signal } = left.current;
+    const { signal } = leaving.current;
     setBusy(true);
     setError(null);
     try {

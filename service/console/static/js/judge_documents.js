@@ -1,6 +1,6 @@
 // Labels of documents, one at a time, the most useful first.
 import { html, useEffect, useRef, useState } from "./lib.js";
-import { get, of, put } from "./api.js";
+import { get, pathOf, put } from "./api.js";
 import { count, percent, plural } from "./format.js";
 import { Payload } from "./hits.js";
 import { useKeys } from "./keys.js";
@@ -14,10 +14,10 @@ const METHODS = [
   ["core-set", "farthest from labelled ones"], ["random", "random"], ["second-opinion", "second opinion"],
 ];
 
-/** A text without empty lines around it, and at most one at a time within it. */
+/** A text without empty lines at its ends, and with no two in a row inside. */
 export const tidy = (text) => text.trim().replace(/\n\s*\n\s*\n/g, "\n\n");
 
-/** Whether the statistics are read again after one more record: after the first and every fifth one. */
+/** Whether to read the statistics again after one more record: after the first and every fifth. */
 export const statsAreDue = (written) => written === 0 || (written + 1) % 5 === 0;
 
 /** A payload without its labels, which must not influence a judge. */
@@ -31,8 +31,8 @@ function choicesOf(document, classes, added) {
 
 function Choices({ document, choices, onChoose, disabled }) {
   const probability = new Map(document.guesses.map((guess) => [guess.label, guess.probability]));
-  return html`<div class="choices">${choices.map((name, at) => html`<button type="button" class="button" key=${name} disabled=${disabled} onClick=${() => onChoose(name)}>
-    ${at < 9 && html`<kbd>${at + 1}</kbd>`}<span>${name}</span>${probability.has(name) && html`<span class="what">${percent(probability.get(name), 0)}</span>`}</button>`)}</div>`;
+  return html`<div class="choices">${choices.map((name, place) => html`<button type="button" class="button" key=${name} disabled=${disabled} onClick=${() => onChoose(name)}>
+    ${place < 9 && html`<kbd>${place + 1}</kbd>`}<span>${name}</span>${probability.has(name) && html`<span class="what">${percent(probability.get(name), 0)}</span>`}</button>`)}</div>`;
 }
 
 export function DocumentJudge({ collection, who, field, can, onChanged }) {
@@ -47,7 +47,7 @@ export function DocumentJudge({ collection, who, field, can, onChanged }) {
   const seen = useRef(new Set());
   const isFetching = useRef(false);
 
-  const fetchMore = async (kept) => {
+  const fetchMore = async (extend) => {
     if (isFetching.current) return;
     isFetching.current = true;
     const query = new URLSearchParams({ n: String(AHEAD), method });
@@ -55,11 +55,11 @@ export function DocumentJudge({ collection, who, field, can, onChanged }) {
     if (field) query.set("label_field", field);
     [...seen.current].slice(-200).forEach((id) => query.append("skip", id));
     try {
-      const found = await get(`${of(collection)}/labels/suggest?${query}`);
-      setClasses(found.classes);
-      const fresh = found.documents.filter((one) => !seen.current.has(one.id));
-      fresh.forEach((one) => seen.current.add(one.id));
-      setQueue((before) => [...(kept ? before ?? [] : []), ...fresh]);
+      const suggested = await get(`${pathOf(collection)}/labels/suggest?${query}`);
+      setClasses(suggested.classes);
+      const fresh = suggested.documents.filter((document) => !seen.current.has(document.id));
+      fresh.forEach((document) => seen.current.add(document.id));
+      setQueue((before) => [...(extend ? before ?? [] : []), ...fresh]);
     } catch (problem) {
       setError(problem);
       setQueue((before) => before ?? []);
@@ -75,7 +75,7 @@ export function DocumentJudge({ collection, who, field, can, onChanged }) {
     setBusy(true);
     setError(null);
     try {
-      await put(`${of(collection)}/labels`, { labels: [{ id: current.id, labels, ...(who && { who }) }] });
+      await put(`${pathOf(collection)}/labels`, { labels: [{ id: current.id, labels, ...(who && { who }) }] });
       setPast((before) => [{ document: current, labels }, ...before]);
       next();
       if (statsAreDue(past.length)) onChanged();
@@ -93,7 +93,7 @@ export function DocumentJudge({ collection, who, field, can, onChanged }) {
     if (!last || busy) return;
     setBusy(true);
     try {
-      await put(`${of(collection)}/labels`, { labels: [{ id: last.document.id, labels: null, ...(who && { who }) }] });
+      await put(`${pathOf(collection)}/labels`, { labels: [{ id: last.document.id, labels: null, ...(who && { who }) }] });
       setPast(rest);
       setQueue((before) => [last.document, ...before]);
     } catch (problem) {
@@ -102,7 +102,7 @@ export function DocumentJudge({ collection, who, field, can, onChanged }) {
     setBusy(false);
   };
   const choices = current ? choicesOf(current, classes, added) : [];
-  const digits = Object.fromEntries(choices.slice(0, 9).map((name, at) => [String(at + 1), () => saveLabels([name])]));
+  const digits = Object.fromEntries(choices.slice(0, 9).map((name, place) => [String(place + 1), () => saveLabels([name])]));
   useKeys({ ...digits, 0: () => saveLabels([]), s: () => current && next(), u: undo });
   const add = (event) => {
     event.preventDefault();
@@ -133,5 +133,5 @@ export function DocumentJudge({ collection, who, field, can, onChanged }) {
         <p class="visually-hidden" role="status">${past[0] ? `${past[0].document.id} is labelled ${past[0].labels.join(", ") || "none"}` : ""}</p>
       </div>
     <//>
-    ${past.length > 0 && html`<${Panel} title="Latest labels"><ul class="documents" tabindex="0" aria-label="Latest labels">${past.slice(0, 20).map((one) => html`<li key=${one.document.id}><span class="id">${one.document.id}</span> ${one.labels.join(", ") || "none fits"}</li>`)}</ul><//>`}`;
+    ${past.length > 0 && html`<${Panel} title="Latest labels"><ul class="documents" tabindex="0" aria-label="Latest labels">${past.slice(0, 20).map((record) => html`<li key=${record.document.id}><span class="id">${record.document.id}</span> ${record.labels.join(", ") || "none fits"}</li>`)}</ul><//>`}`;
 }

@@ -30,9 +30,9 @@ function drawOver(raster, { lasso, rings, cross, ink }) {
     context.stroke();
     context.setLineDash([]);
   }
-  for (const at of rings) {
+  for (const point of rings) {
     context.beginPath();
-    context.arc(...raster.project(raster.points.x[at], raster.points.y[at]), (4 + raster.radius(raster.sizes[at])) * ratio, 0, 7);
+    context.arc(...raster.project(raster.points.x[point], raster.points.y[point]), (4 + raster.radius(raster.sizes[point])) * ratio, 0, 7);
     context.stroke();
   }
   if (cross) {
@@ -55,22 +55,22 @@ export function MapView({ points, labels, by, only, selected, rings, cross, onSe
   const isDark = useTheme();
 
   const redraw = () => {
-    const now = state.current;
-    if (now.frame) return;
-    now.frame = requestAnimationFrame(() => {
-      now.frame = 0;
+    const drawing = state.current;
+    if (drawing.frame) return;
+    drawing.frame = requestAnimationFrame(() => {
+      drawing.frame = 0;
       const began = performance.now();
-      now.raster.draw();
-      drawOver(now.raster, { ...now.over, lasso: now.lasso });
+      drawing.raster.draw();
+      drawOver(drawing.raster, { ...drawing.over, lasso: drawing.lasso });
       canvas.current.dataset.drawn = (performance.now() - began).toFixed(1);
     });
   };
   useEffect(() => {
-    const now = state.current;
-    now.raster = new Raster(canvas.current, points);
-    const resized = new ResizeObserver(() => { now.raster.resize(); redraw(); });
+    const drawing = state.current;
+    drawing.raster = new Raster(canvas.current, points);
+    const resized = new ResizeObserver(() => { drawing.raster.resize(); redraw(); });
     resized.observe(canvas.current);
-    return () => { resized.disconnect(); cancelAnimationFrame(now.frame); now.frame = 0; };
+    return () => { resized.disconnect(); cancelAnimationFrame(drawing.frame); drawing.frame = 0; };
   }, [points]);
   useEffect(() => {
     const colours = palette(isDark);
@@ -80,7 +80,7 @@ export function MapView({ points, labels, by, only, selected, rings, cross, onSe
     if (selected.length) {
       const chosen = new Set(selected);
       const faded = packed(colours.faded);
-      for (let at = 0; at < points.count; at += 1) if (!chosen.has(at)) raster.colours[at] = faded;
+      for (let point = 0; point < points.count; point += 1) if (!chosen.has(point)) raster.colours[point] = faded;
     }
     state.current.over = { rings, cross, ink: isDark ? "#ffffff" : "#14201b" };
     redraw();
@@ -109,37 +109,37 @@ export function MapView({ points, labels, by, only, selected, rings, cross, onSe
   const down = (event) => {
     if (event.button) return;
     canvas.current.setPointerCapture(event.pointerId);
-    const at = spot(event);
+    const pointer = spot(event);
     const lasso = mode === "lasso" || event.shiftKey;
-    state.current.drag = { at, begin: at, lasso };
-    if (lasso) state.current.lasso = [state.current.raster.place(...at)];
+    state.current.drag = { pointer, begin: pointer, lasso };
+    if (lasso) state.current.lasso = [state.current.raster.place(...pointer)];
     setTip(null);
   };
   const move = (event) => {
     const { drag, raster, lasso } = state.current;
-    const at = spot(event);
+    const pointer = spot(event);
     if (!drag) {
-      const found = raster.pick(...at);
-      setTip(found < 0 ? null : { found, left: at[0], top: at[1] });
+      const point = raster.pick(...pointer);
+      setTip(point < 0 ? null : { point, left: pointer[0], top: pointer[1] });
       return;
     }
     if (drag.lasso) {
-      lasso.push(raster.place(...at));
+      lasso.push(raster.place(...pointer));
       redraw();
     } else {
-      pan(at[0] - drag.at[0], at[1] - drag.at[1]);
+      pan(pointer[0] - drag.pointer[0], pointer[1] - drag.pointer[1]);
     }
-    drag.at = at;
+    drag.pointer = pointer;
   };
   const up = () => {
     const { drag, raster, lasso } = state.current;
     state.current.drag = null;
     if (!drag) return;
-    const far = Math.hypot(drag.at[0] - drag.begin[0], drag.at[1] - drag.begin[1]) > 4;
+    const far = Math.hypot(drag.pointer[0] - drag.begin[0], drag.pointer[1] - drag.begin[1]) > 4;
     if (drag.lasso && lasso.length > 2) onSelect(within(points, lasso));
     else if (!far) {
-      const found = raster.pick(...drag.at);
-      onSelect(found < 0 ? [] : [found]);
+      const point = raster.pick(...drag.pointer);
+      onSelect(point < 0 ? [] : [point]);
     }
     state.current.lasso = [];
     redraw();
@@ -187,7 +187,7 @@ export function MapView({ points, labels, by, only, selected, rings, cross, onSe
     </div>
     ${tip &&
     html`<div class="tip" style=${{ left: `${Math.max(0, Math.min(tip.left + 14, canvas.current.clientWidth - 220))}px`, top: `${Math.min(tip.top + 14, canvas.current.clientHeight - 60)}px` }}>
-      <b>${labelOf(labels, tip.found)}</b><br />${plural(points.documents[tip.found], "document")}
+      <b>${labelOf(labels, tip.point)}</b><br />${plural(points.documents[tip.point], "document")}
     </div>`}
   </div>`;
 }

@@ -32,7 +32,7 @@ export function Failure({ error }) {
   return html`<div class="note bad" role="alert">
     <p>${error.message}</p>
     ${error.errors?.length > 1 &&
-    html`<ul>${error.errors.map((one) => html`<li><code>${one.pointer}</code> ${one.message}</li>`)}</ul>`}
+    html`<ul>${error.errors.map((each) => html`<li><code>${each.pointer}</code> ${each.message}</li>`)}</ul>`}
   </div>`;
 }
 
@@ -58,7 +58,7 @@ export function Field({ label, hint, children, class: name }) {
 }
 
 export function Select({ value, options, onChange, label, ...more }) {
-  const pairs = options.map((one) => (Array.isArray(one) ? one : [one, one]));
+  const pairs = options.map((option) => (Array.isArray(option) ? option : [option, option]));
   return html`<select
     value=${value}
     aria-label=${label}
@@ -104,15 +104,15 @@ export function Table({ label, columns, rows, keyOf, empty = "Nothing yet.", onR
   if (!rows.length) return html`<p class="nothing">${empty}</p>`;
   return html`<div class="scroll" tabindex="0" role="group" aria-label=${label}>
     <table>
-      <thead><tr>${columns.map((one) => (one.title ? html`<th scope="col" class=${one.number && "number"}>${one.title}</th>` : html`<td></td>`))}</tr></thead>
+      <thead><tr>${columns.map((column) => (column.title ? html`<th scope="col" class=${column.number && "number"}>${column.title}</th>` : html`<td></td>`))}</tr></thead>
       <tbody>
         ${rows.map(
-          (row, at) => html`<tr
-            key=${keyOf ? keyOf(row) : at}
+          (row, place) => html`<tr
+            key=${keyOf ? keyOf(row) : place}
             class=${classes(onRow && "open", marked?.(row) && "marked")}
             onClick=${onRow && (() => onRow(row))}
           >
-            ${columns.map((one) => html`<td class=${classes(one.number && "number", one.class)}>${one.show(row, at)}</td>`)}
+            ${columns.map((column) => html`<td class=${classes(column.number && "number", column.class)}>${column.show(row, place)}</td>`)}
           </tr>`,
         )}
       </tbody>
@@ -161,6 +161,6 @@ export function Copy({ text }) {
 export function CollectionPicker({ collections, value, onChange, label = "Collection" }) {
   return html`<label class="picker"><span class="visually-hidden">${label}</span>
     <${Select} value=${value} onChange=${onChange}
-      options=${collections.map((one) => [one.name, `${one.name} · ${count(one.documents)}`])} />
+      options=${collections.map((each) => [each.name, `${each.name} · ${count(each.documents)}`])} />
   </label>`;
 }

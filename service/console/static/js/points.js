@@ -4,8 +4,8 @@ import { count, moment, percent, plural } from "./format.js";
 const OTHER = 65534;
 const NONE = 65535;
 const UNKNOWN = 255;
-// Twenty colours that can be told apart in both themes, those of frequent labels farthest from each
-// other; more labels repeat them paler.
+// Twenty colours that can be told apart in both themes; those of frequent labels differ most. Labels
+// after the twentieth repeat the colours, paler.
 const HUES = [
   [58, 92, 190], [214, 106, 32], [28, 134, 92], [186, 44, 112], [140, 110, 14], [34, 150, 186],
   [122, 72, 196], [208, 58, 54], [110, 150, 34], [128, 96, 84], [104, 146, 232], [232, 154, 96],
@@ -16,12 +16,12 @@ const LISTED = 24;
 
 export function readPoints(buffer, described) {
   const n = described.points;
-  let at = 0;
+  let offset = 0;
   // A column may begin anywhere; a copy of it begins where numbers may.
   const take = (type, each = 1) => {
-    const end = at + n * each * type.BYTES_PER_ELEMENT;
-    const column = new type(buffer.slice(at, end));
-    at = end;
+    const end = offset + n * each * type.BYTES_PER_ELEMENT;
+    const column = new type(buffer.slice(offset, end));
+    offset = end;
     return column;
   };
   const points = { count: n, x: take(Float32Array), y: take(Float32Array), age: take(Float32Array), documents: take(Uint32Array) };
@@ -48,18 +48,18 @@ export function labelSets(points, described) {
 }
 
 const packed = ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
-const mix = (one, other, share) => one.map((part, at) => Math.round(part + (other[at] - part) * share));
+const mix = (colour, target, share) => colour.map((part, channel) => Math.round(part + (target[channel] - part) * share));
 
 /** A ramp of colours through the given ones. */
 const ramp = (share, ...stops) => {
-  const at = Math.min(stops.length - 1.0001, Math.max(0, share * (stops.length - 1)));
-  return mix(stops[Math.floor(at)], stops[Math.floor(at) + 1], at % 1);
+  const position = Math.min(stops.length - 1.0001, Math.max(0, share * (stops.length - 1)));
+  return mix(stops[Math.floor(position)], stops[Math.floor(position) + 1], position % 1);
 };
 
 export function palette(dark) {
   const ground = dark ? [23, 26, 25] : [255, 255, 255];
   const lift = (colour) => (dark ? mix(colour, [255, 255, 255], 0.28) : colour);
-  const label = (at) => mix(lift(HUES[at % HUES.length]), ground, Math.min(0.6, 0.3 * Math.floor(at / HUES.length)));
+  const label = (place) => mix(lift(HUES[place % HUES.length]), ground, Math.min(0.6, 0.3 * Math.floor(place / HUES.length)));
   const times = (share) => ramp(share, dark ? [60, 78, 140] : [200, 212, 240], lift([66, 99, 184]), dark ? [240, 190, 120] : [176, 74, 24]);
   return {
     ground,
@@ -76,16 +76,16 @@ export function palette(dark) {
 /** The colour of every point. With `only`, points of other labels than this place are faded. */
 export function colourBy(points, labels, by, colours, only = null) {
   const out = new Uint32Array(points.count);
-  const of = {
-    label: (at) => (labels.label[at] >= OTHER ? colours.grey : colours.label(labels.label[at])),
-    purity: (at) => (labels.purity[at] === UNKNOWN ? colours.grey : colours.purity(labels.purity[at] / 254)),
-    time: (at) => (Number.isNaN(points.time[at]) ? colours.grey : colours.time(points.time[at])),
-    age: (at) => colours.age(points.age[at]),
-    documents: (at) => colours.documents(Math.min(1, Math.log2(points.documents[at]) / 10)),
+  const colourOf = {
+    label: (point) => (labels.label[point] >= OTHER ? colours.grey : colours.label(labels.label[point])),
+    purity: (point) => (labels.purity[point] === UNKNOWN ? colours.grey : colours.purity(labels.purity[point] / 254)),
+    time: (point) => (Number.isNaN(points.time[point]) ? colours.grey : colours.time(points.time[point])),
+    age: (point) => colours.age(points.age[point]),
+    documents: (point) => colours.documents(Math.min(1, Math.log2(points.documents[point]) / 10)),
   }[by];
   const faded = packed(colours.faded);
-  for (let at = 0; at < points.count; at += 1)
-    out[at] = by === "label" && only != null && labels.label[at] !== only ? faded : packed(of(at));
+  for (let point = 0; point < points.count; point += 1)
+    out[point] = by === "label" && only != null && labels.label[point] !== only ? faded : packed(colourOf(point));
   return out;
 }
 
@@ -117,9 +117,9 @@ export function scaleOf(points, described, by) {
 /** A number as a tick shows it. Whole ones have no separators: most of them are years. */
 const number = (value) => (Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(4))));
 
-export const labelOf = (labels, at) =>
-  labels.label[at] === NONE ? "no label" : labels.label[at] === OTHER ? "another label" : labels.names[labels.label[at]];
+export const labelOf = (labels, point) =>
+  labels.label[point] === NONE ? "no label" : labels.label[point] === OTHER ? "another label" : labels.names[labels.label[point]];
 
-export const purityOf = (labels, at) => (labels.purity[at] === UNKNOWN ? null : labels.purity[at] / 254);
+export const purityOf = (labels, point) => (labels.purity[point] === UNKNOWN ? null : labels.purity[point] / 254);
 
 export { packed };

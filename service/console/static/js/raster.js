@@ -8,13 +8,13 @@ function stamps(radiusOf) {
   return Array.from({ length: SIZES }, (_, step) => {
     const radius = radiusOf(step);
     const reach = Math.ceil(radius);
-    const found = [];
+    const pixels = [];
     for (let dy = -reach; dy <= reach; dy += 1)
       for (let dx = -reach; dx <= reach; dx += 1) {
         const cover = Math.min(1, radius + 0.5 - Math.hypot(dx, dy));
-        if (cover > 0.08) found.push([dx, dy, Math.round(cover * 256)]);
+        if (cover > 0.08) pixels.push([dx, dy, Math.round(cover * 256)]);
       }
-    return found;
+    return pixels;
   });
 }
 
@@ -29,7 +29,7 @@ export class Raster {
     this.view = { x: 0, y: 0, scale: 1 };
     this.sizes = Uint8Array.from(points.documents, sizeOf);
     // Small points are drawn last, so that frequent codes do not hide rare ones.
-    this.order = Uint32Array.from({ length: points.count }, (_, at) => at).sort((a, b) => this.sizes[b] - this.sizes[a]);
+    this.order = Uint32Array.from({ length: points.count }, (_, point) => point).sort((a, b) => this.sizes[b] - this.sizes[a]);
     this.colours = new Uint32Array(points.count).fill(0xff888888);
     this.ground = 0xffffffff;
     this.owner = null;
@@ -77,11 +77,11 @@ export class Raster {
     const unit = (Math.min(width, height) / 2) * 0.94 * view.scale;
     const left = width / 2 - view.x * unit;
     const top = height / 2 + view.y * unit;
-    for (const at of order) {
-      const x = Math.round(left + points.x[at] * unit);
-      const y = Math.round(top - points.y[at] * unit);
+    for (const point of order) {
+      const x = Math.round(left + points.x[point] * unit);
+      const y = Math.round(top - points.y[point] * unit);
       if (x < -9 || y < -9 || x > width + 9 || y > height + 9) continue;
-      this.stamp(this.stamps[sizes[at]], x, y, colours[at]);
+      this.stamp(this.stamps[sizes[point]], x, y, colours[point]);
     }
     this.context.putImageData(this.image, 0, 0);
     this.owner = null;
@@ -96,19 +96,19 @@ export class Raster {
       const column = x + dx;
       const row = y + dy;
       if (column < 0 || row < 0 || column >= width || row >= height) continue;
-      const at = row * width + column;
+      const pixel = row * width + column;
       if (cover >= 256) {
-        pixels[at] = colour;
+        pixels[pixel] = colour;
         continue;
       }
-      const under = pixels[at];
+      const under = pixels[pixel];
       const rest = 256 - cover;
       const mixed = (part, by) => (part * cover + ((under >> by) & 255) * rest) >> 8;
-      pixels[at] = (255 << 24) | (mixed(blue, 16) << 16) | (mixed(green, 8) << 8) | mixed(red, 0);
+      pixels[pixel] = (255 << 24) | (mixed(blue, 16) << 16) | (mixed(green, 8) << 8) | mixed(red, 0);
     }
   }
 
-  /** The point under a place of the canvas, or -1: that of the picture, so the one on top. */
+  /** The point drawn at a place of the canvas, the topmost of several, or -1. */
   pick(left, top) {
     if (!this.owner) this.fillOwners();
     const x = Math.round(left * this.ratio);
@@ -120,43 +120,43 @@ export class Raster {
           const column = x + dx;
           const row = y + dy;
           if (column < 0 || row < 0 || column >= this.width || row >= this.height) continue;
-          const found = this.owner[row * this.width + column];
-          if (found >= 0) return found;
+          const point = this.owner[row * this.width + column];
+          if (point >= 0) return point;
         }
     return -1;
   }
 
   fillOwners() {
     this.owner = new Int32Array(this.width * this.height).fill(-1);
-    for (const at of this.order) {
-      const [px, py] = this.project(this.points.x[at], this.points.y[at]);
+    for (const point of this.order) {
+      const [px, py] = this.project(this.points.x[point], this.points.y[point]);
       const x = Math.round(px);
       const y = Math.round(py);
       if (x < 0 || y < 0 || x >= this.width || y >= this.height) continue;
-      const reach = Math.ceil(this.radius(this.sizes[at]) * this.ratio);
+      const reach = Math.ceil(this.radius(this.sizes[point]) * this.ratio);
       for (let row = Math.max(0, y - reach); row <= Math.min(this.height - 1, y + reach); row += 1)
-        this.owner.fill(at, row * this.width + Math.max(0, x - reach), row * this.width + Math.min(this.width, x + reach + 1));
+        this.owner.fill(point, row * this.width + Math.max(0, x - reach), row * this.width + Math.min(this.width, x + reach + 1));
     }
   }
 }
 
 /** The points within a polygon: a ray from each crosses the outline an odd number of times. */
 export function within(points, polygon) {
-  const found = [];
+  const inside = [];
   const xs = polygon.map(([x]) => x);
   const ys = polygon.map(([, y]) => y);
   const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-  for (let at = 0; at < points.count; at += 1) {
-    const x = points.x[at];
-    const y = points.y[at];
+  for (let point = 0; point < points.count; point += 1) {
+    const x = points.x[point];
+    const y = points.y[point];
     if (x < left || x > right || y < low || y > high) continue;
-    let inside = false;
-    for (let one = 0, other = polygon.length - 1; one < polygon.length; other = one, one += 1) {
-      const [ax, ay] = polygon[one];
-      const [bx, by] = polygon[other];
-      if (ay > y !== by > y && x < ((bx - ax) * (y - ay)) / (by - ay) + ax) inside = !inside;
+    let isInside = false;
+    for (let corner = 0, previous = polygon.length - 1; corner < polygon.length; previous = corner, corner += 1) {
+      const [ax, ay] = polygon[corner];
+      const [bx, by] = polygon[previous];
+      if (ay > y !== by > y && x < ((bx - ax) * (y - ay)) / (by - ay) + ax) isInside = !isInside;
     }
-    if (inside) found.push(at);
+    if (isInside) inside.push(point);
   }
-  return found;
+  return inside;
 }

@@ -10,15 +10,15 @@ const ENDINGS = { json: "json", markdown: "md", html: "html", junit: "xml", trec
 
 function Figures({ report }) {
   const columns = [
-    { title: "Metric", class: "name", show: (one) => one.name },
-    { title: "As served", number: true, show: (one) => figure(one.served) },
-    { title: `${percent(report.confidence, 0)} interval`, number: true, show: (one) => one.interval ? `${figure(one.interval[0])} – ${figure(one.interval[1])}` : "–" },
-    { title: "Tie-averaged", number: true, show: (one) => html`<b>${figure(one.expected)}</b>` },
-    { title: "Best and worst order of ties", number: true, show: (one) => one.worst == null ? "–" : `${figure(one.worst)} – ${figure(one.best)}` },
-    { title: "Classifier baseline", number: true, show: (one) => figure(report.classifier_baseline?.find((other) => other.name === one.name)?.expected) },
+    { title: "Metric", class: "name", show: (metric) => metric.name },
+    { title: "As served", number: true, show: (metric) => figure(metric.served) },
+    { title: `${percent(report.confidence, 0)} interval`, number: true, show: (metric) => metric.interval ? `${figure(metric.interval[0])} – ${figure(metric.interval[1])}` : "–" },
+    { title: "Tie-averaged", number: true, show: (metric) => html`<b>${figure(metric.expected)}</b>` },
+    { title: "Best and worst order of ties", number: true, show: (metric) => metric.worst == null ? "–" : `${figure(metric.worst)} – ${figure(metric.best)}` },
+    { title: "Classifier baseline", number: true, show: (metric) => figure(report.classifier_baseline?.find((baseline) => baseline.name === metric.name)?.expected) },
   ];
-  return html`<${Table} label="Figures" columns=${columns} rows=${report.metrics} keyOf=${(one) => one.name} />
-    ${report.metrics.some((one) => one.name.startsWith("mAP")) && html`<p class="nothing">mAP@k averages P@i over the relevant documents found in the list; mAP-trec divides by all relevant documents; mAP-11pt averages the precision at eleven recalls.</p>`}`;
+  return html`<${Table} label="Figures" columns=${columns} rows=${report.metrics} keyOf=${(metric) => metric.name} />
+    ${report.metrics.some((metric) => metric.name.startsWith("mAP")) && html`<p class="nothing">mAP@k averages P@i over the relevant documents found in the list; mAP-trec divides by all relevant documents; mAP-11pt averages the precision at eleven recalls.</p>`}`;
 }
 
 function Save({ run }) {
@@ -26,8 +26,8 @@ function Save({ run }) {
   const fetchAs = async (format, type) => {
     setError(null);
     try {
-      const found = format === "json" ? JSON.stringify(run.report, null, 1) : await text(`v1/evaluations/${run.job.id}?format=${format}`);
-      save(`${run.report.subject.name}-${run.job.id.slice(0, 8)}.${ENDINGS[format]}`, found, type);
+      const content = format === "json" ? JSON.stringify(run.report, null, 1) : await text(`v1/evaluations/${run.job.id}?format=${format}`);
+      save(`${run.report.subject.name}-${run.job.id.slice(0, 8)}.${ENDINGS[format]}`, content, type);
     } catch (problem) {
       setError(problem);
     }
@@ -37,15 +37,15 @@ function Save({ run }) {
 }
 
 function Curve({ precision }) {
-  const points = precision.k.map((k, at) => [k, precision.expected[at], precision.worst[at], precision.best[at]]);
+  const points = precision.k.map((k, place) => [k, precision.expected[place], precision.worst[place], precision.best[place]]);
   return html`<${Panel} title="Precision by length of the list" what="Tie-averaged. The band lies between the worst and the best order of ties. With good codes, precision stays high as k grows.">
     <div class="inside"><${Lines} label="Mean precision at k" log=${true} most=${1} xLabel="k" series=${[{ name: "P@k", points }]} /></div><//>`;
 }
 
 function Distances({ shape }) {
-  const sum = (values) => values.reduce((total, one) => total + one, 0) || 1;
+  const sum = (values) => values.reduce((total, value) => total + value, 0) || 1;
   const last = Math.max(1, shape.others.findLastIndex((value) => value > 0), shape.relevant.findLastIndex((value) => value > 0));
-  const share = (values) => values.slice(0, last + 1).map((value, at) => [at, value / sum(values)]);
+  const share = (values) => values.slice(0, last + 1).map((value, distance) => [distance, value / sum(values)]);
   return html`<${Panel} title="Pairs by distance" what="Relevant pairs should lie to the left of the others. The less the two overlap, the better the codes separate them.">
     <div class="inside stack"><${Lines} label="Share of relevant and other pairs at each Hamming distance" xLabel="Hamming distance" series=${[{ name: "relevant", points: share(shape.relevant) }, { name: "others", points: share(shape.others) }]} />
       <${Legend} names=${["relevant", "others"]} /></div><//>`;
@@ -63,13 +63,13 @@ function Worst({ report }) {
 function Classes({ report }) {
   const name = report.metrics[0].name;
   const columns = [
-    { title: "Class", class: "wide", show: (one) => one.label },
-    { title: "Queries", number: true, show: (one) => count(one.queries) },
-    { title: "Documents", number: true, show: (one) => count(one.documents) },
-    { title: name, number: true, show: (one) => figure(one.expected[name]) },
+    { title: "Class", class: "wide", show: (row) => row.label },
+    { title: "Queries", number: true, show: (row) => count(row.queries) },
+    { title: "Documents", number: true, show: (row) => count(row.documents) },
+    { title: name, number: true, show: (row) => figure(row.expected[name]) },
   ];
   const rows = [...report.classes].sort((a, b) => (a.expected[name] ?? 0) - (b.expected[name] ?? 0)).slice(0, 100);
-  return html`<${Panel} title="Classes" what="Worst first."><${Table} label="Classes" columns=${columns} rows=${rows} keyOf=${(one) => one.label} /><//>`;
+  return html`<${Panel} title="Classes" what="Worst first."><${Table} label="Classes" columns=${columns} rows=${rows} keyOf=${(row) => row.label} /><//>`;
 }
 
 export function Report({ run }) {
@@ -78,7 +78,7 @@ export function Report({ run }) {
   return html`
     <${Panel} title=${report.subject.name} what=${`${plural(report.queries, "query", "queries")} against ${plural(report.subject.documents, "document")}, generation ${count(report.subject.generation)}. Relevance: ${report.relevance}.`} actions=${html`<${Save} run=${run} />`}>
       <${Figures} report=${report} />
-      ${gate.length > 0 && html`<div class="inside">${gate.map((one) => html`<${Note} kind=${one.status === "passed" ? "good" : "bad"}>${one.sentence}<//>`)}</div>`}
+      ${gate.length > 0 && html`<div class="inside">${gate.map((result) => html`<${Note} kind=${result.status === "passed" ? "good" : "bad"}>${result.sentence}<//>`)}</div>`}
       ${report.notes.length > 0 && html`<div class="inside stack">${report.notes.map((note) => html`<${Note} kind="warn">${note}<//>`)}</div>`}
     <//>
     <div class="plots"><${Curve} precision=${report.shape.precision} /><${Distances} shape=${report.shape} /><${Classes} report=${report} /><${Worst} report=${report} /></div>`;
@@ -88,29 +88,29 @@ export function Report({ run }) {
 export function Supervision({ runs }) {
   const { data } = useLoaded(async (signal) => {
     const { encoders } = await get("v1/encoders", { signal });
-    return Promise.all(encoders.slice(0, 60).map((one) => get(`v1/encoders/${encodeURIComponent(one.name)}`, { signal })));
+    return Promise.all(encoders.slice(0, 60).map((encoder) => get(`v1/encoders/${encodeURIComponent(encoder.name)}`, { signal })));
   }, []);
   if (!data) return null;
-  const labelled = new Map(data.map((one) => [one.fingerprint, one.trained_on?.labelled]));
+  const labelled = new Map(data.map((encoder) => [encoder.fingerprint, encoder.trained_on?.labelled]));
   const measured = runs.flatMap(({ report }) => {
     const n = labelled.get(report.subject.fingerprint);
     const { interval, expected, name } = report.metrics[0];
     return typeof n === "number" && n > 0 ? [{ n, metric: name, point: interval ? [n, expected, ...interval] : [n, expected], bits: report.subject.n_bits, collection: report.subject.name }] : [];
   });
   const groups = new Map();
-  for (const one of measured) {
-    const key = `${one.metric}, ${one.bits} bits`;
-    groups.set(key, [...(groups.get(key) ?? []), one.point]);
+  for (const run of measured) {
+    const key = `${run.metric}, ${run.bits} bits`;
+    groups.set(key, [...(groups.get(key) ?? []), run.point]);
   }
   const series = [...groups].map(([name, points]) => ({ name, points: points.sort((a, b) => a[0] - b[0]) })).slice(0, 3);
   const columns = [
-    { title: "Labels trained on", number: true, show: (one) => count(one.n) },
-    { title: "Collection", class: "wide", show: (one) => one.collection },
-    { title: "Figure, tie-averaged", number: true, show: (one) => `${one.metric} ${figure(one.point[1])}` },
+    { title: "Labels trained on", number: true, show: (run) => count(run.n) },
+    { title: "Collection", class: "wide", show: (run) => run.collection },
+    { title: "Figure, tie-averaged", number: true, show: (run) => `${run.metric} ${figure(run.point[1])}` },
   ];
   return html`<${Panel} title="Quality by number of labels" what="Each point is an evaluation, at the number of labels that its encoder was trained on. Where the curve is flat, more labels do not help.">
     ${series.length
-      ? html`<div class="inside stack"><${Lines} label="The first metric of each evaluation, by the number of labels that its encoder was trained on" series=${series} xLabel="labels trained on" log=${true} /><${Legend} names=${series.map((one) => one.name)} /></div>
+      ? html`<div class="inside stack"><${Lines} label="The first metric of each evaluation, by the number of labels that its encoder was trained on" series=${series} xLabel="labels trained on" log=${true} /><${Legend} names=${series.map((line) => line.name)} /></div>
         <${Table} label="Evaluations by labels" columns=${columns} rows=${[...measured].sort((a, b) => a.n - b.n)} />`
       : html`<p class="nothing">No encoder in these reports records how many labels it was trained on.</p>`}
   <//>`;

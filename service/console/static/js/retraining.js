@@ -1,6 +1,6 @@
 // Retraining: a job trains an encoder from the labels, a gate checks it, and a person confirms.
 import { html, useEffect, useState } from "./lib.js";
-import { get, jobsOf, of, post } from "./api.js";
+import { get, jobsOf, pathOf, post } from "./api.js";
 import { ago, count, figure, plural, signed } from "./format.js";
 import { useJob } from "./jobs.js";
 import { Button, Failure, Field, Note, Panel, Progress, Table, Tag, Waiting, useLoaded } from "./parts.js";
@@ -23,7 +23,7 @@ function Outcome({ job, onDone, reload }) {
   const [problem, setProblem] = useState(null);
   const [done, setDone] = useState(null);
   const { result } = job;
-  const { busy, job: now, error, run } = useJob(() => {
+  const { busy, job: running, error, run } = useJob(() => {
     setDone(`Collection ${result.into} is complete${result.alias ? `, and the alias ${result.alias} now points to it` : ""}.`);
     onDone();
     reload();
@@ -38,8 +38,8 @@ function Outcome({ job, onDone, reload }) {
       const { alias, collection } = await post(`v1/jobs/${job.id}/take-back`);
       setDone(`The alias ${alias} points to ${collection} again.`);
       onDone();
-    } catch (found) {
-      setProblem(found);
+    } catch (failure) {
+      setProblem(failure);
     }
     reload();
   };
@@ -48,7 +48,7 @@ function Outcome({ job, onDone, reload }) {
     <div class="inside stack">
       <${Failure} error=${error ?? problem} />
       ${done && html`<${Note} kind="good">${done}<//>`}
-      ${now && html`<${Progress} job=${now} />`}
+      ${running && html`<${Progress} job=${running} />`}
       <div class="actions">
         ${result.state === "waiting for confirmation" && !busy && html`<${Button} kind="primary" onClick=${confirm}>Reindex with this encoder${result.alias ? ` and move ${result.alias}` : ""}<//>`}
         ${result.alias && result.state !== "refused" && html`<${Button} onClick=${takeBack}>Move the alias back<//>`}
@@ -62,19 +62,19 @@ export function Retraining({ collection, hasEncoder, field, onChanged, stats }) 
   const [epochs, setEpochs] = useState("");
   const runs = useLoaded(() => jobsOf("retrain", collection), [collection]);
   const aliases = useLoaded((signal) => get("v1/aliases", { signal }), []);
-  const known = aliases.data?.aliases.find((one) => one.collection === collection)?.alias ?? "";
+  const known = aliases.data?.aliases.find((alias) => alias.collection === collection)?.alias ?? "";
   const { busy, job, error, run } = useJob(runs.reload);
   useEffect(() => {
-    const running = runs.data?.find((one) => !one.finished);
+    const running = runs.data?.find((job) => !job.finished);
     if (running && !busy) run(async () => running);
   }, [runs.data]);
   const start = (event) => {
     event.preventDefault();
-    run(() => post(`${of(collection)}/retrain`, {
+    run(() => post(`${pathOf(collection)}/retrain`, {
       alias: (alias ?? known).trim() || null, label_field: field || null, min_gain: Number(gain) || 0, epochs: epochs ? Number(epochs) : null,
     }));
   };
-  const finished = (runs.data ?? []).filter((one) => one.state === "done");
+  const finished = (runs.data ?? []).filter((job) => job.state === "done");
   if (!hasEncoder) return html`<${Note}>The documents of this collection come with codes. There is no encoder to train.<//>`;
   const tooFew = stats && !field && (stats.labelled < FEWEST_LABELS || stats.labels.length < 2);
   return html`
@@ -93,5 +93,5 @@ export function Retraining({ collection, hasEncoder, field, onChanged, stats }) 
       </form>
     <//>
     ${runs.loading && !runs.data && html`<${Waiting} />`}
-    ${finished.map((one) => html`<div class="stack" key=${one.id}><p class="what">Trained ${ago(one.finished)}</p><${Outcome} job=${one} onDone=${onChanged} reload=${runs.reload} /></div>`)}`;
+    ${finished.map((job) => html`<div class="stack" key=${job.id}><p class="what">Trained ${ago(job.finished)}</p><${Outcome} job=${job} onDone=${onChanged} reload=${runs.reload} /></div>`)}`;
 }

@@ -1,6 +1,6 @@
 // Starts an evaluation with queries from a file, or with documents of the collection.
 import { html, useState } from "./lib.js";
-import { of, post } from "./api.js";
+import { pathOf, post } from "./api.js";
 import { plural } from "./format.js";
 import { useJob } from "./jobs.js";
 import { Failure, Field, Panel, Progress, Segments } from "./parts.js";
@@ -11,7 +11,7 @@ const READ = 50_000;
 /** Labels in a field of a payload, as the service reads them. */
 function labelsOf(payload, field) {
   const value = payload[field] ?? (field === "label" ? payload.labels : undefined);
-  return (Array.isArray(value) ? value : [value]).filter((one) => typeof one === "string");
+  return (Array.isArray(value) ? value : [value]).filter((label) => typeof label === "string");
 }
 
 /** At most `size` labelled documents, drawn at random (algorithm R) from the first fifty thousand. */
@@ -21,13 +21,13 @@ async function sample(collection, field, size, onProgress) {
   let read = 0;
   let cursor;
   do {
-    const page = await post(`${of(collection)}/documents:scroll`, { limit: PAGE, cursor });
+    const page = await post(`${pathOf(collection)}/documents:scroll`, { limit: PAGE, cursor });
     for (const document of page.documents) {
       const labels = labelsOf(document.payload, field);
       if (!labels.length) continue;
       const query = { id: document.id, code: document.code, labels };
-      const at = seen < size ? seen : Math.floor(Math.random() * (seen + 1));
-      if (at < size) queries[at] = document.text ? { id: document.id, text: document.text, labels } : query;
+      const place = seen < size ? seen : Math.floor(Math.random() * (seen + 1));
+      if (place < size) queries[place] = document.text ? { id: document.id, text: document.text, labels } : query;
       seen += 1;
     }
     read += page.documents.length;
@@ -40,13 +40,13 @@ async function sample(collection, field, size, onProgress) {
 
 /** Queries of JSON lines; the error names a line that is not JSON. */
 function parseLines(text) {
-  return text.split("\n").flatMap((line, at) => {
+  return text.split("\n").flatMap((line, index) => {
     if (!line.trim()) return [];
     try {
       const { id, text: words, vector, code, label, labels } = JSON.parse(line);
       return [JSON.parse(JSON.stringify({ id: id === undefined ? undefined : String(id), text: words, vector, code, label, labels }))];
     } catch {
-      throw new Error(`Line ${at + 1} is not JSON: ${line.slice(0, 80)}`);
+      throw new Error(`Line ${index + 1} is not JSON: ${line.slice(0, 80)}`);
     }
   });
 }
@@ -66,8 +66,8 @@ export function Runner({ collection, limits, onDone }) {
       const queries = source === "sample"
         ? await sample(collection, field, limit, (read) => setChoosing(`${plural(read, "document")} read`))
         : parseLines(lines);
-      const body = { queries, metrics: metrics.split(",").map((one) => one.trim()).filter(Boolean), label_field: field, exclude_self: source === "sample" };
-      return await post(`${of(collection)}/evaluate`, body, { prefer: "respond-async" });
+      const body = { queries, metrics: metrics.split(",").map((name) => name.trim()).filter(Boolean), label_field: field, exclude_self: source === "sample" };
+      return await post(`${pathOf(collection)}/evaluate`, body, { prefer: "respond-async" });
     } finally {
       setChoosing(null);
     }

@@ -1,6 +1,6 @@
 // Near-duplicates: clusters to review, one after another.
 import { html, useState } from "../lib.js";
-import { get, jobsOf, of, post } from "../api.js";
+import { get, jobsOf, pathOf, post } from "../api.js";
 import { ago, count, plural, short } from "../format.js";
 import { Payload } from "../hits.js";
 import { useJob } from "../jobs.js";
@@ -16,7 +16,7 @@ function Finder({ collection, onDone }) {
   const { busy, job, error, run } = useJob((done) => onDone(done.id));
   const start = (event) => {
     event.preventDefault();
-    run(() => post(`${of(collection)}/duplicates`, { radius: Number(radius), confirm: byText ? Number(confirm) : null }));
+    run(() => post(`${pathOf(collection)}/duplicates`, { radius: Number(radius), confirm: byText ? Number(confirm) : null }));
   };
   return html`<form class="inside stack" onSubmit=${start}>
     <div class="row">
@@ -66,19 +66,19 @@ function Clusters({ collection, id, can, onChanged }) {
   const [done, setDone] = useState({});
   const [error, setError] = useState(null);
   const { data, error: failed } = useLoaded(async (signal) => {
-    const found = await get(`v1/duplicates/${encodeURIComponent(id)}?offset=${offset}&limit=${PAGE}`, { signal });
-    const ids = found.page.flatMap((cluster) => cluster.ids.slice(0, SHOWN));
-    const { documents } = ids.length ? await post(`${of(collection)}/documents:get`, { ids }) : { documents: [] };
-    return { ...found, documents: new Map(documents.map((one) => [one.id, one])) };
+    const clusters = await get(`v1/duplicates/${encodeURIComponent(id)}?offset=${offset}&limit=${PAGE}`, { signal });
+    const ids = clusters.page.flatMap((cluster) => cluster.ids.slice(0, SHOWN));
+    const { documents } = ids.length ? await post(`${pathOf(collection)}/documents:get`, { ids }) : { documents: [] };
+    return { ...clusters, documents: new Map(documents.map((document) => [document.id, document])) };
   }, [offset]);
   if (failed) return html`<${Failure} error=${failed} />`;
   if (!data) return html`<${Waiting} />`;
-  const mark = (at, what) => setDone((before) => ({ ...before, [at]: what }));
-  const remove = async (at, ids) => {
+  const mark = (place, outcome) => setDone((before) => ({ ...before, [place]: outcome }));
+  const remove = async (place, ids) => {
     setError(null);
     try {
-      const { deleted } = await post(`${of(collection)}/documents:delete`, { ids });
-      mark(at, `${deleted} deleted`);
+      const { deleted } = await post(`${pathOf(collection)}/documents:delete`, { ids });
+      mark(place, `${deleted} deleted`);
       onChanged();
     } catch (problem) {
       setError(problem);
@@ -91,8 +91,8 @@ function Clusters({ collection, id, can, onChanged }) {
       <${Button} kind="small" disabled=${last >= data.clusters} onClick=${() => setOffset(offset + PAGE)}>Next<//>`}>
     <${Failure} error=${error} />
     ${!data.clusters && html`<p class="nothing">No near-duplicates were found.</p>`}
-    ${data.page.map((cluster, at) => html`<${Cluster} key=${offset + at} cluster=${cluster} documents=${data.documents} can=${can}
-      done=${done[offset + at]} onKeep=${() => mark(offset + at, "kept")} onDelete=${(ids) => remove(offset + at, ids)} />`)}
+    ${data.page.map((cluster, place) => html`<${Cluster} key=${offset + place} cluster=${cluster} documents=${data.documents} can=${can}
+      done=${done[offset + place]} onKeep=${() => mark(offset + place, "kept")} onDelete=${(ids) => remove(offset + place, ids)} />`)}
   <//>`;
 }
 

@@ -17,7 +17,7 @@ async function load() {
   }));
 }
 
-// Reports of one collection made in the same minute differ in their figures, if in anything.
+// Only figures tell reports apart that were made of one collection in the same minute.
 const nameOf = ({ job, report }) => {
   const [first] = report.metrics;
   return [[report.subject.name, report.subject.encoder].filter(Boolean).join(" "), ago(job.finished), first && `${first.name} ${figure(first.expected)}`].filter(Boolean).join(" · ");
@@ -29,7 +29,7 @@ function Runs({ runs, shown, setParams }) {
     { title: "Encoder", show: ({ report }) => report?.subject.encoder ?? "–" },
     { title: "State", show: ({ job }) => job.finished ? html`<${Tag} kind=${job.state === "done" ? "good" : "bad"} title=${job.error?.detail}>${job.state}<//>` : html`<${Progress} job=${job} />` },
     { title: "Queries", number: true, show: ({ report }) => count(report?.queries) },
-    { title: "Figures, tie-averaged", class: "wide", show: ({ job, report }) => report ? report.metrics.slice(0, 3).map((one) => `${one.name} ${figure(one.expected)}`).join(", ") : job.error?.detail ?? "" },
+    { title: "Figures, tie-averaged", class: "wide", show: ({ job, report }) => report ? report.metrics.slice(0, 3).map((metric) => `${metric.name} ${figure(metric.expected)}`).join(", ") : job.error?.detail ?? "" },
     { title: "Finished", number: true, show: ({ job }) => ago(job.finished ?? job.created) },
     { title: "", number: true, show: ({ job, report }) => report && html`<button type="button" class="button small" onClick=${() => setParams({ run: job.id, against: "" })}>Open</button>` },
   ];
@@ -40,10 +40,10 @@ function Runs({ runs, shown, setParams }) {
 export function Evaluation({ access, collections, collection, params, setParams }) {
   const { data, error, reload } = useLoaded(load, []);
   const [running, setRunning] = useState(false);
-  const done = (data ?? []).filter((one) => one.report);
-  const shown = done.find((one) => one.job.id === params.run) ?? done[0];
-  const against = done.find((one) => one.job.id === params.against && one !== shown);
-  const others = done.filter((one) => one !== shown);
+  const done = (data ?? []).filter((run) => run.report);
+  const shown = done.find((run) => run.job.id === params.run) ?? done[0];
+  const against = done.find((run) => run.job.id === params.against && run !== shown);
+  const others = done.filter((run) => run !== shown);
   return html`
     <div class="head"><h1>Evaluation</h1>
       ${collection && html`<${CollectionPicker} collections=${collections} value=${collection} onChange=${(name) => setParams({ collection: name })} />
@@ -55,14 +55,14 @@ export function Evaluation({ access, collections, collection, params, setParams 
       ${!data && !error && html`<${Waiting} />`}
       ${data && !data.length && !running && html`<${Empty} title="No evaluation yet">An evaluation searches with queries whose relevant documents are known, and measures how many of the hits are relevant.<//>`}
       ${data?.length > 0 && html`<${Runs} runs=${data} shown=${shown} setParams=${setParams} />`}
-      ${data && params.run && shown?.job.id !== params.run && !data.some((one) => one.job.id === params.run) && html`<${Note} kind="warn">There is no evaluation ${params.run}.<//>`}
+      ${data && params.run && shown?.job.id !== params.run && !data.some((run) => run.job.id === params.run) && html`<${Note} kind="warn">There is no evaluation ${params.run}.<//>`}
       ${shown && html`
         <div class="row">
-          <${Field} label="Report"><${Select} value=${shown.job.id} onChange=${(run) => setParams({ run, against: "" })} options=${done.map((one) => [one.job.id, nameOf(one)])} /><//>
-          ${others.length > 0 && html`<${Field} label="Compare with"><${Select} value=${against?.job.id ?? ""} onChange=${(id) => setParams({ against: id })} options=${[["", "none"], ...others.map((one) => [one.job.id, nameOf(one)])]} /><//>`}
+          <${Field} label="Report"><${Select} value=${shown.job.id} onChange=${(run) => setParams({ run, against: "" })} options=${done.map((run) => [run.job.id, nameOf(run)])} /><//>
+          ${others.length > 0 && html`<${Field} label="Compare with"><${Select} value=${against?.job.id ?? ""} onChange=${(id) => setParams({ against: id })} options=${[["", "none"], ...others.map((run) => [run.job.id, nameOf(run)])]} /><//>`}
         </div>
         ${against
-          ? html`<${Comparison} key=${`${shown.job.id} ${against.job.id}`} one=${shown} other=${against} nameOf=${nameOf} />`
+          ? html`<${Comparison} key=${`${shown.job.id} ${against.job.id}`} run=${shown} baseline=${against} nameOf=${nameOf} />`
           : html`<${Report} key=${shown.job.id} run=${shown} />`}`}
       ${done.length > 0 && html`<${Supervision} runs=${done} />`}
     </div>`;

@@ -1,6 +1,6 @@
 // Judging: one document or one answer at a time, with statistics beside it.
 import { html, useState } from "../lib.js";
-import { get, of } from "../api.js";
+import { get, pathOf } from "../api.js";
 import { Lines } from "../charts.js";
 import { count, figure, percent, plural } from "../format.js";
 import { AnswerJudge } from "../judge_answers.js";
@@ -19,15 +19,15 @@ function strength(kappa) {
 
 function Stats({ stats }) {
   const people = [
-    { title: "Who", class: "break", show: (one) => one.who },
-    { title: "Labels", number: true, show: (one) => count(one.labels) },
-    { title: "Judgements", number: true, show: (one) => count(one.judgements) },
+    { title: "Who", class: "break", show: (person) => person.who },
+    { title: "Labels", number: true, show: (person) => count(person.labels) },
+    { title: "Judgements", number: true, show: (person) => count(person.judgements) },
   ];
   const pairs = [
-    { title: "Judges", class: "break", show: (one) => one.who.join(" and ") },
-    { title: "Both", number: true, show: (one) => count(one.items) },
-    { title: "Agreement", number: true, show: (one) => percent(one.observed, 0) },
-    { title: "κ", number: true, show: (one) => html`${figure(one.kappa, 2)} <span class="sub">${strength(one.kappa)}</span>` },
+    { title: "Judges", class: "break", show: (pair) => pair.who.join(" and ") },
+    { title: "Both", number: true, show: (pair) => count(pair.items) },
+    { title: "Agreement", number: true, show: (pair) => percent(pair.observed, 0) },
+    { title: "κ", number: true, show: (pair) => html`${figure(pair.kappa, 2)} <span class="sub">${strength(pair.kappa)}</span>` },
   ];
   const gain = stats.expected_gain;
   return html`
@@ -43,12 +43,12 @@ function Stats({ stats }) {
         : html`<p class="what">The estimate needs a few labels of at least two classes.</p>`}</div><//>
     ${stats.agreement.length > 0 && html`<${Panel} title="Agreement" what="Cohen’s κ over what both have judged."><${Table} label="Agreement" columns=${pairs} rows=${stats.agreement} /><//>`}
     ${stats.people.length > 0 && html`<${Panel} title="People"><${Table} label="People" columns=${people} rows=${stats.people} /><//>`}
-    ${stats.labels.length > 0 && html`<${Panel} title="Labels"><ul class="swatches plain inside">${stats.labels.slice(0, 30).map((one) => html`<li><span class="text">${one.label}</span><span class="what">${count(one.documents)}</span></li>`)}</ul><//>`}`;
+    ${stats.labels.length > 0 && html`<${Panel} title="Labels"><ul class="swatches plain inside">${stats.labels.slice(0, 30).map((label) => html`<li><span class="text">${label.label}</span><span class="what">${count(label.documents)}</span></li>`)}</ul><//>`}`;
 }
 
 function Workplace({ collection, hasEncoder, mode, who, can, field, link }) {
   const query = field ? `?${new URLSearchParams({ label_field: field })}` : "";
-  const { data, error, reload } = useLoaded((signal) => get(`${of(collection)}/labels/stats${query}`, { signal }), [collection, field]);
+  const { data, error, reload } = useLoaded((signal) => get(`${pathOf(collection)}/labels/stats${query}`, { signal }), [collection, field]);
   const Judge = { documents: DocumentJudge, answers: AnswerJudge, retrain: Retraining }[mode];
   return html`<div class="judge">
     <div class="stack">${data?.documents === 0 ? html`<${NoDocuments} />` : html`<${Judge} collection=${collection} who=${who} field=${field} can=${can} onChanged=${reload} link=${link} stats=${data} hasEncoder=${hasEncoder} />`}</div>
@@ -73,6 +73,6 @@ export function Judging({ access, collections, collection, params, setParams, ca
         <${Field} label="Label field" class="inline"><input size="10" placeholder="payload field" value=${params.field ?? ""} onChange=${(event) => setParams({ field: event.currentTarget.value })} /><//>`}
     </div>
     ${collection
-      ? html`<${Workplace} hasEncoder=${Boolean(collections.find((one) => one.name === collection).encoder)} key=${`${collection} ${mode} ${who} ${params.field}`} collection=${collection} mode=${mode} who=${who.trim()} field=${params.field ?? ""} can=${can} link=${link} />`
+      ? html`<${Workplace} hasEncoder=${Boolean(collections.find((each) => each.name === collection).encoder)} key=${`${collection} ${mode} ${who} ${params.field}`} collection=${collection} mode=${mode} who=${who.trim()} field=${params.field ?? ""} can=${can} link=${link} />`
       : html`<${NoCollection} />`}`;
 }

@@ -1,6 +1,6 @@
 // The distinct codes of a collection in the plane.
 import { html, useEffect, useMemo, useState } from "../lib.js";
-import { bytes, get, jobsOf, of, post } from "../api.js";
+import { bytes, get, jobsOf, pathOf, post } from "../api.js";
 import { ago, count, percent, plural, short } from "../format.js";
 import { Passage } from "../hits.js";
 import { useJob } from "../jobs.js";
@@ -15,7 +15,7 @@ const OF_BUCKET = 8;
 
 async function load(collection) {
   if (!collection) return { done: [] };
-  const [jobs, { generation, documents, encoder }] = await Promise.all([jobsOf("map", collection, 50), get(of(collection))]);
+  const [jobs, { generation, documents, encoder }] = await Promise.all([jobsOf("map", collection, 50), get(pathOf(collection))]);
   const done = jobs.filter((job) => job.state === "done");
   const running = jobs.find((job) => !job.finished);
   if (!done.length) return { running, done, generation, documents };
@@ -27,8 +27,8 @@ async function load(collection) {
 async function documentsOf(collection, points, chosen) {
   const codes = [...chosen].sort((a, b) => points.documents[b] - points.documents[a]).slice(0, BUCKETS);
   const each = codes.length === 1 ? 100 : OF_BUCKET;
-  const searches = codes.map((at) => ({ code: points.code(at), radius: 0, limit: each, with_text: true, with_payload: true }));
-  const { results } = await post(`${of(collection)}/search/batch`, { searches });
+  const searches = codes.map((point) => ({ code: points.code(point), radius: 0, limit: each, with_text: true, with_payload: true }));
+  const { results } = await post(`${pathOf(collection)}/search/batch`, { searches });
   return results.flatMap((result) => result.hits);
 }
 
@@ -38,7 +38,7 @@ function Start({ collection, running, onDone, drawn }) {
   const [method, setMethod] = useState("");
   const { busy, job, error, run } = useJob(onDone);
   useEffect(() => { if (running) run(async () => running); }, []);
-  const start = () => run(() => post(`${of(collection)}/map`, { label_field: field, time_field: time.trim() || null, method: method || null }));
+  const start = () => run(() => post(`${pathOf(collection)}/map`, { label_field: field, time_field: time.trim() || null, method: method || null }));
   return html`<div class="stack">
     <${Failure} error=${error} />
     ${busy
@@ -58,11 +58,11 @@ function LabelLegend({ labels, only, onOnly }) {
   if (!entries.length) return html`<p class="what">No document has a label.</p>`;
   const dot = ({ colour }) => html`<svg viewBox="0 0 10 10" aria-hidden="true"><circle cx="5" cy="5" r="5" fill=${`rgb(${colour.join(",")})`} /></svg>`;
   return html`<ul class="swatches many">
-    ${entries.map((one) => html`<li key=${one.place}>
-      ${one.place == null
-        ? html`${dot(one)}<span class="text">${one.name}</span>`
-        : html`<button type="button" aria-pressed=${String(one.place === only)} onClick=${() => onOnly(one.place === only ? null : one.place)}>
-            ${dot(one)}<span class="text">${one.name}</span><span class="what">${one.documents}</span></button>`}
+    ${entries.map((entry) => html`<li key=${entry.place}>
+      ${entry.place == null
+        ? html`${dot(entry)}<span class="text">${entry.name}</span>`
+        : html`<button type="button" aria-pressed=${String(entry.place === only)} onClick=${() => onOnly(entry.place === only ? null : entry.place)}>
+            ${dot(entry)}<span class="text">${entry.name}</span><span class="what">${entry.documents}</span></button>`}
     </li>`)}
   </ul>`;
 }
@@ -70,12 +70,12 @@ function LabelLegend({ labels, only, onOnly }) {
 function Scale({ points, described, by }) {
   const colours = palette(useTheme());
   const { what, ticks, grey } = scaleOf(points, described, by);
-  const stops = Array.from({ length: 33 }, (_, at) => at / 32);
+  const stops = Array.from({ length: 33 }, (_, step) => step / 32);
   const fill = (colour) => `rgb(${colour.join(",")})`;
   return html`<div class="scale">
     <p class="what">${what}</p>
     <svg viewBox="0 0 33 3" preserveAspectRatio="none" aria-hidden="true">
-      ${stops.map((share, at) => html`<rect x=${at} y="0" width="1.05" height="3" fill=${fill(colours[by](ticks.length > 1 ? share : 0))} />`)}
+      ${stops.map((share, step) => html`<rect x=${step} y="0" width="1.05" height="3" fill=${fill(colours[by](ticks.length > 1 ? share : 0))} />`)}
     </svg>
     <ol>${ticks.map((tick) => html`<li>${tick}</li>`)}</ol>
     ${grey && html`<ul class="swatches"><li><svg viewBox="0 0 10 10" aria-hidden="true"><circle cx="5" cy="5" r="5" fill=${fill(colours.grey)} /></svg><span class="text">${grey}</span></li></ul>`}
@@ -85,13 +85,13 @@ function Scale({ points, described, by }) {
 function Selection({ collection, points, described, labels, selected }) {
   const { data, error, loading } = useLoaded(() => (selected.length ? documentsOf(collection, points, selected) : Promise.resolve([])), [selected]);
   if (!selected.length) return html`<p class="nothing">Click a point to list the documents with its code. To select a region, use the lasso, or hold Shift and drag.</p>`;
-  const documents = selected.reduce((sum, at) => sum + points.documents[at], 0);
-  const held = new Map();
-  for (const at of selected) {
-    const name = labelOf(labels, at);
-    held.set(name, (held.get(name) ?? 0) + points.documents[at]);
+  const documents = selected.reduce((sum, point) => sum + points.documents[point], 0);
+  const byLabel = new Map();
+  for (const point of selected) {
+    const name = labelOf(labels, point);
+    byLabel.set(name, (byLabel.get(name) ?? 0) + points.documents[point]);
   }
-  const most = [...held].sort((a, b) => b[1] - a[1]);
+  const most = [...byLabel].sort((a, b) => b[1] - a[1]);
   const purity = selected.length === 1 ? purityOf(labels, selected[0]) : null;
   return html`
     <div class="inside stack">
@@ -110,18 +110,18 @@ function Selection({ collection, points, described, labels, selected }) {
 
 function Neighbours({ collection, points, onFound }) {
   const [text, setText] = useState("");
-  const [found, setFound] = useState(null);
+  const [response, setResponse] = useState(null);
   const [error, setError] = useState(null);
   const search = async (event) => {
     event.preventDefault();
     setError(null);
-    if (!text.trim()) { setFound(null); onFound([], null); return; }
+    if (!text.trim()) { setResponse(null); onFound([], null); return; }
     try {
-      const answer = await post(`${of(collection)}/search`, { text, limit: 40, with_code: true, highlight: true, with_text: true });
-      const rings = [...new Set(answer.hits.map((hit) => points.find(hit.code)).filter((at) => at >= 0))];
+      const answer = await post(`${pathOf(collection)}/search`, { text, limit: 40, with_code: true, highlight: true, with_text: true });
+      const rings = [...new Set(answer.hits.map((hit) => points.find(hit.code)).filter((point) => point >= 0))];
       const near = rings.slice(0, 5);
-      const middle = (axis) => near.reduce((sum, at) => sum + points[axis][at], 0) / near.length;
-      setFound(answer);
+      const middle = (axis) => near.reduce((sum, point) => sum + points[axis][point], 0) / near.length;
+      setResponse(answer);
       onFound(rings, near.length ? [middle("x"), middle("y")] : null);
     } catch (problem) {
       setError(problem);
@@ -131,20 +131,20 @@ function Neighbours({ collection, points, onFound }) {
     <div class="row"><input type="search" aria-label="Query to show on the map" placeholder="Words of a query" value=${text} onInput=${(event) => setText(event.currentTarget.value)} />
       <button class="button" type="submit">Show</button></div>
     <${Failure} error=${error} />
-    ${found && html`<p class="what">${plural(found.hits.length, "hit")} ringed. The cross is at the centre of the first five.</p>
-      <ol>${found.hits.slice(0, 5).map((hit) => html`<li key=${hit.id}><b class="break">${hit.id}</b><${Passage} highlight=${hit.highlight} /></li>`)}</ol>`}
+    ${response && html`<p class="what">${plural(response.hits.length, "hit")} ringed. The cross is at the centre of the first five.</p>
+      <ol>${response.hits.slice(0, 5).map((hit) => html`<li key=${hit.id}><b class="break">${hit.id}</b><${Passage} highlight=${hit.highlight} /></li>`)}</ol>`}
   </form>`;
 }
 
 function Largest({ points, labels, onSelect }) {
-  const most = useMemo(() => Array.from({ length: points.count }, (_, at) => at).filter((at) => points.documents[at] > 1).sort((a, b) => points.documents[b] - points.documents[a]).slice(0, 12), [points]);
+  const most = useMemo(() => Array.from({ length: points.count }, (_, point) => point).filter((point) => points.documents[point] > 1).sort((a, b) => points.documents[b] - points.documents[a]).slice(0, 12), [points]);
   if (!most.length) return html`<p class="nothing">No two documents share a code.</p>`;
-  return html`<ul class="documents" tabindex="0" aria-label="Most frequent codes">${most.map((at) => html`<li key=${at}>
-    <button type="button" class="button plain small" onClick=${() => onSelect([at])}>${plural(points.documents[at], "document")}</button> ${labelOf(labels, at)}</li>`)}</ul>`;
+  return html`<ul class="documents" tabindex="0" aria-label="Most frequent codes">${most.map((point) => html`<li key=${point}>
+    <button type="button" class="button plain small" onClick=${() => onSelect([point])}>${plural(points.documents[point], "document")}</button> ${labelOf(labels, point)}</li>`)}</ul>`;
 }
 
-function Drawn({ collection, found, onDone }) {
-  const { generation, encoder, map, points } = found;
+function Drawn({ collection, loaded, onDone }) {
+  const { generation, encoder, map, points } = loaded;
   const sets = useMemo(() => labelSets(points, map), [points]);
   const [set, setSet] = useState(!map.labels.length && sets.given ? "given" : "field");
   const [by, setBy] = useState("label");
@@ -157,7 +157,7 @@ function Drawn({ collection, found, onDone }) {
   return html`
     <div class="row"><${Segments} label="Colour by" value=${by} options=${options} onChange=${setBy} />
       ${sets.given && html`<${Segments} label="Labels" value=${set} options=${[["field", `Field ${short(map.label_field, 24)}`], ["given", "Set by hand"]]} onChange=${chooseSet} />`}
-      <span class="what">${count(map.points)} of ${count(map.distinct_codes)} distinct codes of ${count(map.documents)} documents, drawn ${ago(found.done[0].finished)} ${map.method === "tsne" ? "by t-SNE. Similar codes lie close together; distances between groups mean little" : "by the first two principal components"}.</span></div>
+      <span class="what">${count(map.points)} of ${count(map.distinct_codes)} distinct codes of ${plural(map.documents, "document")}, drawn ${ago(loaded.done[0].finished)} ${map.method === "tsne" ? "by t-SNE. Similar codes lie close together; distances between groups mean little" : "by the first two principal components"}.</span></div>
     ${generation !== map.generation && html`<${Note} kind="warn">The collection has changed since: the map shows generation ${count(map.generation)}, and the collection is at generation ${count(generation)}.<//>`}
     <div class="map">
       <${MapView} points=${points} labels=${labels} by=${by} only=${only} selected=${selected} rings=${query.rings} cross=${query.cross} onSelect=${setSelected} />
@@ -169,7 +169,7 @@ function Drawn({ collection, found, onDone }) {
           <${Selection} collection=${collection} points=${points} described=${map} labels=${labels} selected=${selected} /><//>
         ${encoder && html`<${Panel} title="Neighbours of a query"><${Neighbours} collection=${collection} points=${points} onFound=${(rings, cross) => setQuery({ rings, cross })} /><//>`}
         <${Panel} title="Most frequent codes"><${Largest} points=${points} labels=${labels} onSelect=${setSelected} /><//>
-        <${Panel} title="Draw another map"><div class="inside"><${Start} collection=${collection} running=${found.running} onDone=${onDone} drawn=${map} /></div><//>
+        <${Panel} title="Draw another map"><div class="inside"><${Start} collection=${collection} running=${loaded.running} onDone=${onDone} drawn=${map} /></div><//>
       </div>
     </div>`;
 }
@@ -185,7 +185,7 @@ export function MapPage({ collections, collection, setParams }) {
       ${!collection && html`<${NoCollection} />`}
       ${!data && !error && html`<${Waiting} />`}
       ${data && collection && (data.map
-        ? html`<${Drawn} key=${data.done[0].id} collection=${collection} found=${data} onDone=${reload} />`
+        ? html`<${Drawn} key=${data.done[0].id} collection=${collection} loaded=${data} onDone=${reload} />`
         : !data.documents ? html`<${NoDocuments} />`
         : html`<${Panel} title="No map yet" what="A job lays out the distinct codes in the plane, with similar codes close together. The service answers requests meanwhile. 100,000 codes take a minute or two.">
             <div class="inside"><${Start} key=${collection} collection=${collection} running=${data.running} onDone=${reload} /></div><//>`)}

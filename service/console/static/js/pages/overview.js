@@ -1,6 +1,6 @@
 // The contents of the data folder, and its jobs.
 import { html, useEffect, useState } from "../lib.js";
-import { get, of, post } from "../api.js";
+import { get, pathOf, post } from "../api.js";
 import { ago, count, displayValue, figure, plural, short, size } from "../format.js";
 import { Button, Empty, Failure, Note, Panel, Progress, Table, Tag, Waiting, useLoaded } from "../parts.js";
 
@@ -30,14 +30,14 @@ async function load(seesSnapshots, reload) {
 /** The statistics of each collection, one after another: those of a large one take a while. */
 function useDetails(collections) {
   const [details, setDetails] = useState({});
-  const names = collections.map((one) => `${one.name}:${one.generation}`).join();
+  const names = collections.map((collection) => `${collection.name}:${collection.generation}`).join();
   useEffect(() => {
     const stop = new AbortController();
     (async () => {
       for (const { name } of collections) {
-        const found = await get(`${of(name)}/stats`, { signal: stop.signal }).catch(() => null);
+        const stats = await get(`${pathOf(name)}/stats`, { signal: stop.signal }).catch(() => null);
         if (stop.signal.aborted) return;
-        setDetails((before) => ({ ...before, [name]: found }));
+        setDetails((before) => ({ ...before, [name]: stats }));
       }
     })();
     return () => stop.abort();
@@ -52,10 +52,10 @@ function useJobs() {
     let timer = 0;
     let stopped = false;
     const ask = async () => {
-      const found = await get("v1/jobs?limit=25").catch(() => null);
+      const page = await get("v1/jobs?limit=25").catch(() => null);
       if (stopped) return;
-      if (found) setJobs(found.jobs);
-      const busy = found?.jobs.some((job) => !job.finished);
+      if (page) setJobs(page.jobs);
+      const busy = page?.jobs.some((job) => !job.finished);
       timer = setTimeout(ask, busy ? 700 : 6000);
     };
     ask();
@@ -77,23 +77,23 @@ function Health({ name, detail, unwritable }) {
   return html`<${Tag} kind="good">good<//>`;
 }
 
-function Collections({ found, ready, link }) {
-  const details = useDetails(found.collections);
+function Collections({ listed, ready, link }) {
+  const details = useDetails(listed.collections);
   const columns = [
-    { title: "Name", class: "name", show: (one) => html`<a href=${link("search", { collection: one.name })}>${one.name}</a>` },
-    { title: "Documents", number: true, show: (one) => count(one.documents) },
-    { title: "Bits", number: true, show: (one) => one.n_bits },
-    { title: "Distinct codes", number: true, show: (one) => count(details[one.name]?.distinct_codes) },
-    { title: "Encoder", show: (one) => one.encoder?.name ?? "none; documents bring codes" },
-    { title: "Ranking", show: (one) => one.ranking },
-    { title: "Engine", show: (one) => html`<span title=${details[one.name]?.engine_reason}>${details[one.name]?.engine ?? one.engine_setting}</span>` },
-    { title: "Generation", number: true, show: (one) => count(one.generation) },
-    { title: "Size", number: true, show: (one) => size(details[one.name]?.bytes_on_disk) },
-    { title: "Health", show: (one) => html`<${Health} name=${one.name} detail=${details[one.name]} unwritable=${ready.unwritable} />` },
+    { title: "Name", class: "name", show: (collection) => html`<a href=${link("search", { collection: collection.name })}>${collection.name}</a>` },
+    { title: "Documents", number: true, show: (collection) => count(collection.documents) },
+    { title: "Bits", number: true, show: (collection) => collection.n_bits },
+    { title: "Distinct codes", number: true, show: (collection) => count(details[collection.name]?.distinct_codes) },
+    { title: "Encoder", show: (collection) => collection.encoder?.name ?? "none; documents bring codes" },
+    { title: "Ranking", show: (collection) => collection.ranking },
+    { title: "Engine", show: (collection) => html`<span title=${details[collection.name]?.engine_reason}>${details[collection.name]?.engine ?? collection.engine_setting}</span>` },
+    { title: "Generation", number: true, show: (collection) => count(collection.generation) },
+    { title: "Size", number: true, show: (collection) => size(details[collection.name]?.bytes_on_disk) },
+    { title: "Health", show: (collection) => html`<${Health} name=${collection.name} detail=${details[collection.name]} unwritable=${ready.unwritable} />` },
   ];
   return html`<${Panel} title="Collections">
-    ${found.unavailable.map((one) => html`<div class="inside"><${Note} kind="bad"><b>${one.name}</b> cannot be opened: ${one.reason}<//></div>`)}
-    <${Table} label="Collections" columns=${columns} rows=${found.collections} keyOf=${(one) => one.name}
+    ${listed.unavailable.map((collection) => html`<div class="inside"><${Note} kind="bad"><b>${collection.name}</b> cannot be opened: ${collection.reason}<//></div>`)}
+    <${Table} label="Collections" columns=${columns} rows=${listed.collections} keyOf=${(collection) => collection.name}
       empty="No collection yet. hummingbit index build creates one from your documents." />
   <//>`;
 }
@@ -148,41 +148,41 @@ function origin(record) {
   return parts.length ? parts.join(", ") : short(JSON.stringify(record), 300);
 }
 
-function Encoders({ found }) {
+function Encoders({ listed }) {
   const columns = [
-    { title: "Name", class: "name", show: (one) => one.name },
-    { title: "Bits", number: true, show: (one) => one.n_bits },
-    { title: "Kind", show: (one) => one.kind },
-    { title: "Trained on", class: "wide", show: (one) => origin(one.trained_on) },
-    { title: "Figures on held-out documents", class: "wide", show: (one) => html`<${Figures} name=${one.name} />` },
-    { title: "Fingerprint", show: (one) => html`<code title=${one.fingerprint}>${one.fingerprint.slice(0, 10)}</code>` },
+    { title: "Name", class: "name", show: (encoder) => encoder.name },
+    { title: "Bits", number: true, show: (encoder) => encoder.n_bits },
+    { title: "Kind", show: (encoder) => encoder.kind },
+    { title: "Trained on", class: "wide", show: (encoder) => origin(encoder.trained_on) },
+    { title: "Figures on held-out documents", class: "wide", show: (encoder) => html`<${Figures} name=${encoder.name} />` },
+    { title: "Fingerprint", show: (encoder) => html`<code title=${encoder.fingerprint}>${encoder.fingerprint.slice(0, 10)}</code>` },
   ];
   return html`<${Panel} title="Encoders">
-    ${found.unavailable.map((one) => html`<div class="inside"><${Note} kind="bad"><b>${one.name}</b> cannot be loaded: ${one.reason}<//></div>`)}
-    <${Table} label="Encoders" columns=${columns} rows=${found.encoders} keyOf=${(one) => one.name} empty="No encoder yet. hummingbit train creates one." />
+    ${listed.unavailable.map((encoder) => html`<div class="inside"><${Note} kind="bad"><b>${encoder.name}</b> cannot be loaded: ${encoder.reason}<//></div>`)}
+    <${Table} label="Encoders" columns=${columns} rows=${listed.encoders} keyOf=${(encoder) => encoder.name} empty="No encoder yet. hummingbit train creates one." />
   <//>`;
 }
 
-function Snapshots({ found }) {
+function Snapshots({ listed }) {
   const columns = [
-    { title: "Collection", class: "name", show: (one) => one.collection },
-    { title: "Created", show: (one) => ago(one.created) },
-    { title: "Documents", number: true, show: (one) => count(one.documents) },
-    { title: "Generation", number: true, show: (one) => count(one.generation) },
-    { title: "Size", number: true, show: (one) => size(one.bytes) },
+    { title: "Collection", class: "name", show: (snapshot) => snapshot.collection },
+    { title: "Created", show: (snapshot) => ago(snapshot.created) },
+    { title: "Documents", number: true, show: (snapshot) => count(snapshot.documents) },
+    { title: "Generation", number: true, show: (snapshot) => count(snapshot.generation) },
+    { title: "Size", number: true, show: (snapshot) => size(snapshot.bytes) },
   ];
   return html`<${Panel} title="Snapshots">
-    <${Table} label="Snapshots" columns=${columns} rows=${found.snapshots} keyOf=${(one) => one.id} empty="No snapshots. hummingbit snapshot create makes one." />
+    <${Table} label="Snapshots" columns=${columns} rows=${listed.snapshots} keyOf=${(snapshot) => snapshot.id} empty="No snapshots. hummingbit snapshot create makes one." />
   <//>`;
 }
 
 function Aliases({ aliases }) {
   const columns = [
-    { title: "Alias", class: "name", show: (one) => one.alias },
-    { title: "Collection", show: (one) => one.collection },
+    { title: "Alias", class: "name", show: (alias) => alias.alias },
+    { title: "Collection", show: (alias) => alias.collection },
   ];
   return html`<${Panel} title="Aliases">
-    <${Table} label="Aliases" columns=${columns} rows=${aliases} keyOf=${(one) => one.alias} empty="No aliases." />
+    <${Table} label="Aliases" columns=${columns} rows=${aliases} keyOf=${(alias) => alias.alias} empty="No aliases." />
   <//>`;
 }
 
@@ -199,9 +199,9 @@ export function Overview({ access, can, link, reload }) {
     </div>
     <div class="stack">
       ${empty && html`<${Empty} title="The data folder is empty"><code>hummingbit train</code> creates an encoder from your documents, and <code>hummingbit index build</code> a collection.<//>`}
-      <${Collections} found=${data.collections} ready=${data.ready} link=${link} />
+      <${Collections} listed=${data.collections} ready=${data.ready} link=${link} />
       <${Jobs} can=${can} />
-      <${Encoders} found=${data.encoders} />
-      <div class="columns"><${Aliases} aliases=${data.aliases} />${data.snapshots && html`<${Snapshots} found=${data.snapshots} />`}</div>
+      <${Encoders} listed=${data.encoders} />
+      <div class="columns"><${Aliases} aliases=${data.aliases} />${data.snapshots && html`<${Snapshots} listed=${data.snapshots} />`}</div>
     </div>`;
 }

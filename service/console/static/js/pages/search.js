@@ -1,6 +1,6 @@
 // Search: a query and its hits, and on request the hits of another ranking or collection beside them.
 import { html, useEffect, useRef, useState } from "../lib.js";
-import { of, post } from "../api.js";
+import { pathOf, post } from "../api.js";
 import { count, plural } from "../format.js";
 import { FilterBuilder, fieldsOf, filterOf } from "../filter.js";
 import { Hits, QueryDetails, moves } from "../hits.js";
@@ -53,7 +53,7 @@ const clean = (body) => JSON.parse(JSON.stringify(body));
 function Side({ side, collections, onChange, label }) {
   return html`<div class="row" role="group" aria-label=${label}>
     <${Field} label="Collection"><${Select} value=${side.collection} onChange=${(collection) => onChange({ ...side, collection })}
-      options=${collections.map((one) => [one.name, `${one.name} · ${count(one.documents)}`])} /><//>
+      options=${collections.map((each) => [each.name, `${each.name} · ${count(each.documents)}`])} /><//>
     <${Field} label="Ranking"><${Select} value=${side.ranking} options=${RANKINGS} onChange=${(ranking) => onChange({ ...side, ranking })} /><//>
     <${Field} label="Rescore by"><${Select} value=${side.rescore} options=${RESCORERS} onChange=${(rescore) => onChange({ ...side, rescore })} /><//>
   </div>`;
@@ -61,7 +61,7 @@ function Side({ side, collections, onChange, label }) {
 
 function useFields(collection) {
   const { data } = useLoaded(
-    async () => (collection ? fieldsOf((await post(`${of(collection)}/documents:scroll`, { limit: 50 })).documents.map((one) => one.payload)) : []),
+    async () => (collection ? fieldsOf((await post(`${pathOf(collection)}/documents:scroll`, { limit: 50 })).documents.map((document) => document.payload)) : []),
     [collection],
   );
   return data ?? [];
@@ -81,13 +81,13 @@ export function SearchPage({ collections, collection, params, setParams }) {
   });
   const [left, setLeft] = useState({ collection, ranking: params.ranking ?? "", rescore: "" });
   const [right, setRight] = useState(null);
-  const [found, setFound] = useState(null);
+  const [results, setResults] = useState(null);
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
   const change = (changed) => setForm((before) => ({ ...before, ...changed }));
   const fields = useFields(left.collection);
 
-  const encoderOf = ({ collection: name }) => collections.find((one) => one.name === name)?.encoder;
+  const encoderOf = ({ collection: name }) => collections.find((each) => each.name === name)?.encoder;
   const kinds = [left, right].every((side) => !side || encoderOf(side)) ? KINDS : KINDS_WITHOUT_ENCODER;
   const kind = kinds.some(([name]) => name === form.kind) ? form.kind : "code";
 
@@ -101,12 +101,12 @@ export function SearchPage({ collections, collection, params, setParams }) {
     const sides = right ? [from, right] : [from];
     const bodies = sides.map((side) => clean(bodyOf(request, side)));
     try {
-      const answers = await Promise.all(sides.map((side, at) => post(`${of(side.collection)}/search`, bodies[at])));
+      const answers = await Promise.all(sides.map((side, place) => post(`${pathOf(side.collection)}/search`, bodies[place])));
       if (turn !== latest.current) return;
-      setFound({ sides, bodies, answers });
+      setResults({ sides, bodies, answers });
     } catch (problem) {
       if (turn !== latest.current) return;
-      setFound(null);
+      setResults(null);
       setError(problem);
     }
     setBusy(false);
@@ -115,15 +115,15 @@ export function SearchPage({ collections, collection, params, setParams }) {
   const searched = useRef("");
   const addressOf = (name, request) => JSON.stringify([name, inAddress(request)]);
   useEffect(() => {
-    const asked = fromAddress(params);
-    const address = addressOf(collection, asked);
-    if (!asked.query || searched.current === address) return;
+    const linked = fromAddress(params);
+    const address = addressOf(collection, linked);
+    if (!linked.query || searched.current === address) return;
     searched.current = address;
-    const request = { ...form, ...asked };
+    const request = { ...form, ...linked };
     const from = { ...left, collection };
     setForm(request);
     setLeft(from);
-    if (encoderOf(from) || asked.kind !== "text") search(request, from);
+    if (encoderOf(from) || linked.kind !== "text") search(request, from);
   }, [collection, params.q, params.id, params.code]);
   if (!collections.length) return html`<div class="head"><h1>Search</h1></div><${NoCollection} />`;
   const begin = (request) => {
@@ -142,9 +142,9 @@ export function SearchPage({ collections, collection, params, setParams }) {
     scrollTo({ top: 0 });
   };
   const compare = (on) => setRight(on ? { ...left, ranking: left.ranking === "hamming" ? "hybrid" : "hamming" } : null);
-  const [one, other] = found?.answers ?? [];
+  const [first, second] = results?.answers ?? [];
   const name = (side) => `${side.collection}${side.ranking ? `, ${side.ranking}` : ""}${side.rescore ? ` rescored by ${side.rescore}` : ""}`;
-  const isEmpty = (side) => collections.find((one) => one.name === side.collection)?.documents === 0;
+  const isEmpty = (side) => collections.find((each) => each.name === side.collection)?.documents === 0;
   const byHamming = [left, right].some((side) => side?.ranking === "hamming");
   return html`
     <div class="head"><h1>Search</h1></div>
@@ -165,18 +165,18 @@ export function SearchPage({ collections, collection, params, setParams }) {
         <${FilterBuilder} rows=${form.rows} all=${form.all} fields=${fields} onRows=${(rows) => change({ rows })} onAll=${(all) => change({ all })} />
       </form>
       <${Failure} error=${error} />
-      <div aria-live="polite" class="visually-hidden">${busy ? "Searching" : one ? plural(one.hits.length, "hit") : ""}</div>
-      ${busy && !found && html`<${Waiting} what="Searching" />`}
-      ${found && other && html`<${Note}>${moves(one, other)}<//>`}
-      ${found &&
-      html`<div class=${other ? "sides two" : "sides"}>
-        <${Answer} answer=${one} other=${other} title=${name(found.sides[0])} isEmpty=${isEmpty(found.sides[0])} onSimilar=${similar} />
-        ${other
-          ? html`<${Answer} answer=${other} other=${one} title=${name(found.sides[1])} isEmpty=${isEmpty(found.sides[1])} onSimilar=${similar} />`
-          : html`<div class="stack"><${QueryDetails} answer=${one} /><${Snippets} collection=${found.sides[0].collection} body=${found.bodies[0]} /></div>`}
+      <div aria-live="polite" class="visually-hidden">${busy ? "Searching" : first ? plural(first.hits.length, "hit") : ""}</div>
+      ${busy && !results && html`<${Waiting} what="Searching" />`}
+      ${results && second && html`<${Note}>${moves(first, second)}<//>`}
+      ${results &&
+      html`<div class=${second ? "sides two" : "sides"}>
+        <${Answer} answer=${first} other=${second} title=${name(results.sides[0])} isEmpty=${isEmpty(results.sides[0])} onSimilar=${similar} />
+        ${second
+          ? html`<${Answer} answer=${second} other=${first} title=${name(results.sides[1])} isEmpty=${isEmpty(results.sides[1])} onSimilar=${similar} />`
+          : html`<div class="stack"><${QueryDetails} answer=${first} /><${Snippets} collection=${results.sides[0].collection} body=${results.bodies[0]} /></div>`}
       </div>`}
-      ${found && other &&
-      html`<div class="columns"><${QueryDetails} answer=${one} /><${Snippets} collection=${found.sides[0].collection} body=${found.bodies[0]} /></div>`}
-      ${!found && !error && !busy && html`<${Empty} title="No search yet">Press Enter to search, and Shift+Enter for a new line.<//>`}
+      ${results && second &&
+      html`<div class="columns"><${QueryDetails} answer=${first} /><${Snippets} collection=${results.sides[0].collection} body=${results.bodies[0]} /></div>`}
+      ${!results && !error && !busy && html`<${Empty} title="No search yet">Press Enter to search, and Shift+Enter for a new line.<//>`}
     </div>`;
 }
