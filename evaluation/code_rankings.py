@@ -15,6 +15,7 @@ from evaluation.result import Evaluation, EvaluationError, PerQuery
 from evaluation.row_blocks import row_blocks
 from evaluation.ties.distance_counts import DistanceCounts
 from evaluation.ties.expectation import TieGroups, best, expect, worst
+from foundation.errors import counted
 from index.engines.choice import build
 from index.engines.protocol import CodeIndex
 
@@ -48,7 +49,8 @@ def evaluate_ranking(
     values = _measure(parsed_metrics, ranking)
     without = np.flatnonzero(ranking.n_relevant == 0)
     names = [query_ids[row] if query_ids else str(row) for row in without.tolist()]
-    note = f"{len(without):,} queries have no relevant document and score 0: {name_some(names)}"
+    queries = counted(len(without), "query", "queries")
+    note = f"{queries} without a relevant document, scored as 0: {name_some(names)}"
     return Evaluation(
         per_query=values["served"],
         expected_per_query=values["expected"],

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from evaluation.relevance import Ids, Relevance, SparseTable
 from evaluation.result import EvaluationError
+from foundation.errors import counted
 
 MAX_NAMED_IDS = 5
 
@@ -102,12 +103,15 @@ def _oddities(
     documents = dict.fromkeys(document for graded in qrels.values() for document in graded)
     unknown_documents = [document for document in documents if document not in document_rows]
     unjudged = [query for query in query_rows if not qrels.get(query)]
+    unknown = counted(len(unknown_queries), "query", "queries")
+    not_stored = counted(len(unknown_documents), "document")
+    without = counted(len(unjudged), "query", "queries")
     sentences = {
-        "queries of the qrels are not among the queries and are ignored": unknown_queries,
-        "documents of the qrels are not stored and are ignored": unknown_documents,
-        "queries have no judgement in the qrels and score 0": unjudged,
+        f"{unknown} of the qrels not among the queries, ignored": unknown_queries,
+        f"{not_stored} of the qrels not stored, ignored": unknown_documents,
+        f"{without} without a judgement in the qrels, scored as 0": unjudged,
     }
-    return [f"{len(ids):,} {what}: {name_some(ids)}" for what, ids in sentences.items() if ids]
+    return [f"{sentence}: {name_some(ids)}" for sentence, ids in sentences.items() if ids]
 
 
 def _number_ids(ids: Sequence[str], kind: str) -> dict[str, int]:

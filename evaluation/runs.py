@@ -12,6 +12,7 @@ from evaluation.metrics.metric_names import DEFAULT_METRICS, MetricError, parse_
 from evaluation.qrels import name_some
 from evaluation.result import Evaluation, EvaluationError
 from evaluation.ties.expectation import TieGroups, best, expect, worst
+from foundation.errors import counted
 
 Table = npt.NDArray[np.int64]
 
@@ -104,8 +105,12 @@ def _oddities(
     missing = [query for query in query_ids if query not in run]
     without_relevant = [q for q, count in zip(query_ids, n_relevant, strict=True) if not count]
     sentences = {
-        "queries of the run have no judgement and are ignored": unjudged,
-        "judged queries are not in the run and score 0": missing,
-        "queries have no relevant document and score 0": without_relevant,
+        "of the run without a judgement, ignored": unjudged,
+        "with judgements but not in the run, scored as 0": missing,
+        "without a relevant document, scored as 0": without_relevant,
     }
-    return tuple(f"{len(ids):,} {what}: {name_some(ids)}" for what, ids in sentences.items() if ids)
+    return tuple(
+        f"{counted(len(ids), 'query', 'queries')} {what}: {name_some(ids)}"
+        for what, ids in sentences.items()
+        if ids
+    )

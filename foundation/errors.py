@@ -13,6 +13,11 @@ def abbreviate(value: object) -> str:
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return a count with its noun for a message, such as "1 document" or "2,000 documents"."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 class HummingbitError(Exception):
     """An error that a user or an operator can correct.
 

@@ -12,7 +12,7 @@ import numpy as np
 from evaluation.labelling.document_vectors import DocumentVectors, VectorCache
 from evaluation.labelling.pooling import POOLING_METHODS, PooledDocument, pool
 from evaluation.labelling.sampling import METHODS, Pool, suggest
-from foundation.errors import InputError
+from foundation.errors import InputError, counted
 from foundation.stages import begin_stage
 from index.annotations.annotation_records import agreed_labels
 from index.collection import Collection
@@ -131,7 +131,7 @@ def suggest_documents(
     """
     _check_method(method, SUGGESTION_METHODS)
     records = collection.annotations.labels()
-    begin_stage(f"reading {len(collection):,} documents")
+    begin_stage(f"reading {counted(len(collection), 'document')}")
     labelled = labelled_pool(collection, cache, agreed_labels(records), label_field)
     documents, pool_ = labelled.vectors.documents, labelled.pool
     begin_stage(f"choosing {n:,} of them by {method}")

@@ -38,6 +38,7 @@ from evaluation.reports.report import (
 )
 from evaluation.result import Evaluation, EvaluationError
 from evaluation.significance.resampling import bootstrap_intervals
+from foundation.errors import counted
 from foundation.stages import begin_stage
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
@@ -112,7 +113,7 @@ def _run(
         [100, *(metric.k or 0 for metric in parse_metrics(metrics) if not metric.needs_codes)]
     )
     curve = {f"P@{k}": k for k in CURVE_KS if k <= deepest}
-    begin_stage(f"evaluating {collection.name} by {len(queries):,} queries")
+    begin_stage(f"evaluating {collection.name} by {counted(len(queries), 'query', 'queries')}")
     data = EvaluationInput(collection, queries, settings)
     evaluation = data.evaluate([*metrics, *curve])
     hits = Hits(data, deepest)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from evaluation.metrics.metric_names import dialects
 from evaluation.reports.metric_table import format_share, metric_rows
 from evaluation.reports.report import Report
+from foundation.errors import counted
 
 MAX_CLASSES = 10
 MARKS = {"passed": "✅", "failed": "❌", "warned": "⚠️"}
@@ -26,9 +27,10 @@ def _title(report: Report) -> str:
     source = "codes that came with the documents"
     if subject.encoder is not None:
         source = f"encoder {_code(subject.encoder)} `{(subject.fingerprint or '')[:12]}`"
+    queries = counted(report.queries, "query", "queries")
     return (
         f"### {verdict}Retrieval evaluation of {_code(subject.name)}\n\n"
-        f"{report.queries:,} queries, {subject.documents:,} documents, {subject.n_bits} bits, "
+        f"{queries}, {counted(subject.documents, 'document')}, {subject.n_bits} bits, "
         f"{source}; relevant: {_cell(report.relevance)}."
     )
 

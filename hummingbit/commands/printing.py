@@ -13,6 +13,7 @@ from evaluation.metrics.metric_names import dialects
 from evaluation.reports.metric_table import format_interval, format_probability
 from evaluation.reports.report import MetricFigures, Report
 from evaluation.result import Evaluation
+from foundation.errors import counted
 from training.pipeline import Trained
 
 
@@ -51,12 +52,13 @@ def print_trained(out: Path, trained: Trained) -> None:
     if not figures:
         print("no labelled documents were held out to evaluate it")
         return
-    print(f"{len(trained.labelled_ids):,} labels shown; {figures['queries']:,} documents held out:")
+    shown = counted(len(trained.labelled_ids), "label")
+    print(f"{shown} shown; {counted(figures['queries'], 'document')} held out:")
     baseline = figures["classifier_baseline"]
     for title, part in (("codes", figures), ("classifier baseline", baseline)):
         if part:
             metrics = "  ".join(f"{name} {value:.3f}" for name, value in part["expected"].items())
-            print(f"  {title:<20} {metrics}  {part['distinct_codes']:,} distinct codes")
+            print(f"  {title:<20} {metrics}  {counted(part['distinct_codes'], 'distinct code')}")
     of_baseline = baseline and baseline["expected"]
     for sentence in classifier_warnings(figures["expected"], of_baseline, encoder):
         print(sentence)
@@ -65,11 +67,12 @@ def print_trained(out: Path, trained: Trained) -> None:
 def print_report(report: Report) -> None:
     """Print what was evaluated, notes, a line for each metric, and changes from the baseline."""
     subject = report.subject
-    print(f"{report.queries:,} queries, {subject.documents:,} documents")
+    queries = counted(report.queries, "query", "queries")
+    print(f"{queries}, {counted(subject.documents, 'document')}")
     for note in report.notes:
         print(note)
     if subject.distinct_codes is not None:
-        print(f"{subject.n_bits} bits, {subject.distinct_codes:,} distinct codes")
+        print(f"{subject.n_bits} bits, {counted(subject.distinct_codes, 'distinct code')}")
     title = f"{report.confidence:.0%} interval"
     width = max(22, *(len(f"{one.name}, classifier baseline ") for one in report.metrics))
     print(f"{'':<{width}}{'as served':>10}{title:>17}{'tie-averaged':>14}{'worst':>8}{'best':>8}")

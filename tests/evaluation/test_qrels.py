@@ -32,15 +32,13 @@ def test_oddities_are_counted_and_named() -> None:
     qrels = {"q1": {"d1": 1, "x1": 1}, "lost": {"d1": 1, "x2": 2, "x1": 1}, "q3": {}}
     _, notes = relevance_by_qrels(qrels, ["q1", "q2", "q3"], ["d1"])
     assert notes == [
-        "1 queries of the qrels are not among the queries and are ignored: lost",
-        "2 documents of the qrels are not stored and are ignored: x1, x2",
-        "2 queries have no judgement in the qrels and score 0: q2, q3",
+        "1 query of the qrels not among the queries, ignored: lost",
+        "2 documents of the qrels not stored, ignored: x1, x2",
+        "2 queries without a judgement in the qrels, scored as 0: q2, q3",
     ]
     many = {"q1": {"d1": 1, **{f"x{i}": 1 for i in range(9)}}}
     _, notes = relevance_by_qrels(many, ["q1"], ["d1"])
-    assert notes == [
-        "9 documents of the qrels are not stored and are ignored: x0, x1, x2, x3, x4, …"
-    ]
+    assert notes == ["9 documents of the qrels not stored, ignored: x0, x1, x2, x3, x4, …"]
 
 
 @pytest.mark.parametrize(

@@ -270,7 +270,7 @@ def test_queries_without_relevant_documents_are_named() -> None:
     codes = np.zeros((3, 1), dtype=np.uint8)
     found = evaluate_codes(codes, [("a",), ("y",), ("z",)], codes[:1], [("a",)], ["P@1"])
     assert found.queries_without_relevant == 2
-    assert found.notes == ("2 queries have no relevant document and score 0: 1, 2",)
+    assert found.notes == ("2 queries without a relevant document, scored as 0: 1, 2",)
     # The only document of its class is the query itself.
     found = evaluate_codes(
         codes[:1], [("a",)], codes, [("a",), ("b",), ("b",)], ["P@1"], self_rows=np.array([0])
@@ -317,8 +317,8 @@ def test_a_collection_by_qrels_scores_what_its_labels_would(tmp_path: Path) -> N
     qrels["q0"], qrels["gone"] = {"d0": 1, "elsewhere": 1}, {"d0": 1}
     found = evaluate_collection(collection, bare, names, qrels=qrels)
     assert found.notes == (
-        "1 queries of the qrels are not among the queries and are ignored: gone",
-        "1 documents of the qrels are not stored and are ignored: elsewhere",
+        "1 query of the qrels not among the queries, ignored: gone",
+        "1 document of the qrels not stored, ignored: elsewhere",
     )
     with pytest.raises(EvaluationError, match="occur more than once: q0"):
         evaluate_collection(collection, [*bare, bare[0]], names, qrels=qrels)

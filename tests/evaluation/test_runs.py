@@ -45,9 +45,9 @@ def test_ties_and_oddities_by_hand() -> None:
     assert found.worst_per_query["mAP-trec"] == pytest.approx([1 / 6, 0, 0])
     assert (found.queries, found.documents, found.queries_without_relevant) == (3, 3, 1)
     assert found.notes == (
-        "1 queries of the run have no judgement and are ignored: d",
-        "1 judged queries are not in the run and score 0: b",
-        "1 queries have no relevant document and score 0: c",
+        "1 query of the run without a judgement, ignored: d",
+        "1 query with judgements but not in the run, scored as 0: b",
+        "1 query without a relevant document, scored as 0: c",
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from corpus.readers import count_documents
 from encoder.codes import code_to_hex
 from encoder.features import TextFeatures
+from foundation.errors import counted
 from foundation.stages import begin_stage, count_in_stage
 from hummingbit.commands.collections import index_remotely
 from hummingbit.commands.collections.index_report import print_ingested
@@ -195,8 +196,9 @@ def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> IngestRe
             return ingest(collection, documents, jobs=args.jobs, progress=advance)
         except BaseException:
             if len(collection):
+                stored = counted(len(collection), "document")
                 print(
-                    f"{collection.name}: {len(collection):,} documents are stored; to continue, run"
+                    f"{collection.name}: {stored} stored; to continue, run"
                     " the same command as index add",
                     file=sys.stderr,
                 )

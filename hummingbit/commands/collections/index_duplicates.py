@@ -7,6 +7,7 @@ import json
 import sys
 from typing import Any
 
+from foundation.errors import counted
 from foundation.stages import begin_stage
 from hummingbit.commands.data_folder_options import Actions, add_action, open_folder
 from hummingbit.commands.json_output import add_json
@@ -60,10 +61,11 @@ def run(args: argparse.Namespace) -> int:
             print(json.dumps({"ids": ids}, ensure_ascii=False))
             clusters += 1
             later += ids[1:]
-        found = f"{clusters:,} clusters; {len(later):,} documents have an older near-duplicate"
+        older = counted(len(later), "document")
+        found = f"{counted(clusters, 'cluster')}; {older} with an older near-duplicate"
         summary |= {"clusters": clusters, "with_an_older": len(later)}
         if args.delete:
-            begin_stage(f"deleting {len(later):,} documents")
+            begin_stage(f"deleting {counted(len(later), 'document')}")
             deleted = collection.delete(later).deleted if later else 0
             found += f"; {deleted:,} deleted, {len(collection):,} left"
             summary |= {"deleted": deleted, "documents": len(collection)}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from foundation.errors import counted
 from hummingbit.commands.collections.sending import BATCH, send_sources
 from hummingbit.commands.data_folder_options import service_at, wait_for
 from hummingbit.commands.json_output import print_json, print_result
@@ -88,7 +89,7 @@ def delete(args: argparse.Namespace, filter_: dict[str, Any] | None) -> int:
 def print_deleted(args: argparse.Namespace, deleted: int, left: int) -> None:
     """Print how many documents were deleted and how many are left."""
     result = {"collection": args.collection, "deleted": deleted, "documents": left}
-    line = f"{args.collection}: {deleted:,} documents deleted; {left:,} in all"
+    line = f"{args.collection}: {counted(deleted, 'document')} deleted; {left:,} in all"
     print_result(args, result, line)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from foundation.errors import counted
 from hummingbit.commands.json_output import print_result
 from index.bulk.ingest import IngestReport
 
@@ -29,6 +30,6 @@ def print_ingested(
     print_result(
         args,
         result,
-        f"{name}: {report.documents:,} documents in {report.seconds:.1f} s"
+        f"{name}: {counted(report.documents, 'document')} in {report.seconds:.1f} s"
         f" ({rate:,.0f} a second), {unchanged}{total:,} in all, generation {report.generation}",
     )

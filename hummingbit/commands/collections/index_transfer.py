@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from corpus.lines import open_bytes
+from foundation.errors import counted
 from foundation.files import replacing
 from foundation.stages import count_in_stage
 from hummingbit.commands.collections.index_import import OPTIONS, add_stores, run_import_points
@@ -68,7 +69,7 @@ def run_export(args: argparse.Namespace) -> int:
             collection = folder.collection(args.collection)
             with _exporting(args.file, len(collection)) as (stream, progress):
                 exported = export_collection(collection, stream, progress)
-    print(f"{args.collection}: {exported:,} documents exported", file=sys.stderr)
+    print(f"{args.collection}: {counted(exported, 'document')} exported", file=sys.stderr)
     return 0
 
 

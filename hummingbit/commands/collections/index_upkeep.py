@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import Any
 
+from foundation.errors import counted
 from foundation.stages import begin_stage
 from hummingbit.commands.collections import index_remotely
 from hummingbit.commands.data_folder_options import (
@@ -55,7 +56,7 @@ def run_list(args: argparse.Namespace) -> int:
     """Print a collection a line: name, documents, bits, encoder."""
     found = index_remotely.list_(args) if args.url is not None else _list(args)
     lines = [
-        f"{one['name']}\t{one['documents']} documents\t{one['n_bits']} bits"
+        f"{one['name']}\t{counted(one['documents'], 'document')}\t{one['n_bits']} bits"
         f"\t{one['encoder'] or '-'}"
         for one in found["collections"]
     ]
@@ -88,7 +89,7 @@ def run_stats(args: argparse.Namespace) -> int:
         return index_remotely.stats(args)
     with open_folder(args, writable=False) as folder:
         collection = folder.collection(args.collection)
-        begin_stage(f"measuring {len(collection):,} codes")
+        begin_stage(f"measuring {counted(len(collection), 'code')}")
         print_json(collection.stats())
     return 0
 
@@ -110,9 +111,11 @@ def run_verify(args: argparse.Namespace) -> int:
         documents, problems = found.documents, found.problems
     for problem in problems:
         print(f"{args.collection}: {problem}", file=sys.stderr)
-    outcome = f"{len(problems)} problems" if problems else "no problems"
+    outcome = counted(len(problems), "problem") if problems else "no problems"
     result = {"collection": args.collection, "documents": documents, "problems": problems}
-    print_result(args, result, f"{args.collection}: {documents:,} documents checked; {outcome}")
+    print_result(
+        args, result, f"{args.collection}: {counted(documents, 'document')} checked; {outcome}"
+    )
     return 1 if problems else 0
 
 
@@ -155,7 +158,7 @@ def run_fields(args: argparse.Namespace) -> int:
         with open_folder(args, writable=changes) as folder:
             collection = folder.collection(args.collection)
             if changes:
-                begin_stage(f"indexing fields of {len(collection):,} documents")
+                begin_stage(f"indexing fields of {counted(len(collection), 'document')}")
                 collection.set_indexed_fields(args.fields)
             indexed = [*collection.indexed_fields]
     result = {"collection": args.collection, "indexed_fields": indexed}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from foundation.errors import counted
 from foundation.stages import begin_stage, count_in_stage
 from hummingbit.commands.data_folder_options import (
     add_folder,
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
             documents = _reindex(folder, args)
     moved = "" if args.alias is None else f"; the alias {args.alias} points to it"
     result = {"collection": args.into, "documents": documents, "alias": args.alias}
-    print_result(args, result, f"{args.into}: {documents:,} documents{moved}")
+    print_result(args, result, f"{args.into}: {counted(documents, 'document')}{moved}")
     return 0
 
 

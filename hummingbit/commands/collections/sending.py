@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from corpus.readers import count_documents
+from foundation.errors import counted
 from foundation.stages import count_in_stage
 from hummingbit.commands.collections.index_report import print_ingested
 from hummingbit.commands.options import read
@@ -62,14 +63,16 @@ def send(
         except BaseException:
             if sent > failed:
                 hint = "to continue, run the command again"
-                print(f"{name}: {sent - failed:,} documents are stored; {hint}", file=sys.stderr)
+                print(
+                    f"{name}: {counted(sent - failed, 'document')} stored; {hint}", file=sys.stderr
+                )
             raise
     seconds = time.perf_counter() - began
     summary = summary_of(client, name)
     report = IngestReport(sent - failed, unchanged, seconds, summary["generation"])
     print_ingested(args, summary["name"], summary["documents"], report, failed)
     if failed:
-        print(f"{name}: {failed:,} documents refused", file=sys.stderr)
+        print(f"{name}: {counted(failed, 'document')} refused", file=sys.stderr)
     return 1 if failed else 0
 
 

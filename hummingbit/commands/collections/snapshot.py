@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from foundation.errors import counted
 from foundation.files import replacing
 from hummingbit.commands.data_folder_options import (
     Actions,
@@ -124,7 +125,7 @@ def run_restore(args: argparse.Namespace) -> int:
             file = _file_of(folder, args.snapshot)
             documents = len(folder.restore_snapshot(file, args.collection))
     result = {"collection": args.collection, "documents": documents}
-    print_result(args, result, f"{args.collection}: {documents:,} documents restored")
+    print_result(args, result, f"{args.collection}: {counted(documents, 'document')} restored")
     return 0
 
 
@@ -218,7 +219,7 @@ def _line(snapshot: Mapping[str, Any]) -> str:
     columns = (
         snapshot["id"],
         snapshot["collection"],
-        f"{snapshot['documents']:,} documents",
+        counted(snapshot["documents"], "document"),
         f"generation {snapshot['generation']}",
         snapshot["created"],
         f"{snapshot['bytes']:,} bytes",

@@ -15,6 +15,7 @@ from unicodedata import combining, normalize
 
 from corpus.survey import Survey, survey
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
+from foundation.errors import counted
 from foundation.stages import begin_stage, count_in_stage, end_stage
 from hummingbit.commands.options import (
     FILE_HELP,
@@ -149,16 +150,17 @@ def _read(args: argparse.Namespace) -> tuple[Corpus, Survey]:
         print(f"skipped: {one}", file=sys.stderr)
     if corpus.n_bad_lines > len(corpus.bad_lines):
         more = corpus.n_bad_lines - len(corpus.bad_lines)
-        print(f"skipped: {more:,} more lines", file=sys.stderr)
+        print(f"skipped: {counted(more, 'more line')}", file=sys.stderr)
     if corpus.count < MIN_DOCUMENTS:
-        too_few = f"{args.source}: has {corpus.count:,} documents with text"
+        too_few = f"{args.source}: has {counted(corpus.count, 'document')} with text"
         raise OptionError(f"{too_few}; codes are learned from {MIN_DOCUMENTS} or more")
     return corpus, layout_survey
 
 
 def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
     terms = corpus.lengths()
-    print(f"{corpus.source}: {corpus.count:,} documents, {corpus.n_bad_lines:,} lines skipped")
+    skipped = f"{counted(corpus.n_bad_lines, 'line')} skipped"
+    print(f"{corpus.source}: {counted(corpus.count, 'document')}, {skipped}")
     _print_row("text", " + ".join(layout_survey.layout.text_fields) or "text")
     _print_row("length", f"{median(terms):,.0f} terms in the median, {max(terms):,} at most")
     _print_row("label", _label_line(layout_survey, corpus))
@@ -167,7 +169,8 @@ def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
         _print_row("list", f"{name}: {values}; no label, kept in the payload")
     _print_row("id", _id_line(layout_survey))
     _print_row("writing", "no spaces between words" if corpus.is_spaceless() else "words")
-    _print_row("repeats", f"{corpus.repeats:,} documents have the text of another")
+    have = "document has" if corpus.repeats == 1 else "documents have"
+    _print_row("repeats", f"{corpus.repeats:,} {have} the text of another")
     if corpus.is_sampled:
         size = f"{len(corpus.sample):,} documents are learned from and compared by"
         _print_row("sample", f"{size}; all are indexed")
@@ -192,7 +195,8 @@ def _label_line(layout_survey: Survey, corpus: Corpus) -> str:
     if corpus.labels:
         field = layout_survey.layout.label_field or "label"
         rarest = min(corpus.labels.values())
-        return f"{field}: {len(corpus.labels):,} labels, the rarest of {rarest:,} documents"
+        labels = counted(len(corpus.labels), "label")
+        return f"{field}: {labels}, the rarest of {counted(rarest, 'document')}"
     if layout_survey.label_candidates:
         names = ", ".join(layout_survey.label_candidates)
         return f"none; it may be one of {names}; name it with --label-field"

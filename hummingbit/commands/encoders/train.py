@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from foundation.errors import counted
 from foundation.stages import begin_stage
 from hummingbit.commands.options import (
     SOURCE_HELP,
@@ -106,7 +107,7 @@ def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
     data = _documents(args)
     method = "ssb-vae" if len(data.classes) > 1 else "ict"
     recipe = Recipe(method=method, **{name: getattr(args, name) for name in COMMON})
-    print(f"{len(data.classes)} labels: training by {method}", file=sys.stderr)
+    print(f"{counted(len(data.classes), 'label')}: training by {method}", file=sys.stderr)
     return _train(args, recipe, data)
 
 

@@ -12,6 +12,7 @@ from evaluation.retrieval import evaluate_encoder
 from evaluation.runs import evaluate_run
 from evaluation.significance.systems import SystemComparison, compare_systems
 from evaluation.trec import Run, read_run
+from foundation.errors import counted
 from foundation.stages import begin_stage
 from hummingbit.commands.evaluation.measuring import (
     Measuring,
@@ -100,7 +101,7 @@ def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, 
         encoders = {name: folder.encoders.load(name) for name in names}
     found = {}
     for name, encoder in encoders.items():
-        begin_stage(f"evaluating {name} by {len(queries):,} queries")
+        begin_stage(f"evaluating {name} by {counted(len(queries), 'query', 'queries')}")
         found[name] = evaluate_encoder(
             encoder,
             database,

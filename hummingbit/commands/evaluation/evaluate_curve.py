@@ -12,6 +12,7 @@ from evaluation.classifier_baseline import ClassifierReference, classifier_basel
 from evaluation.metrics.metric_names import parse_metric
 from evaluation.reports.plots import draw_label_curve
 from evaluation.retrieval import evaluate_encoder
+from foundation.errors import counted
 from foundation.stages import begin_stage
 from hummingbit.commands.json_output import add_json_or_former_file, print_or_write_json
 from hummingbit.commands.options import SOURCE_HELP, add_reading, read, write_text
@@ -80,7 +81,8 @@ def run(args: argparse.Namespace) -> int:
     begin_stage(f"reading {args.data} and {args.queries}")
     data, query_data = gather(read(args, args.data)), gather(read(args, args.queries))
     print(
-        f"{len(data):,} documents, {len(query_data):,} queries, {recipes[0].n_bits} bits",
+        f"{counted(len(data), 'document')}, {counted(len(query_data), 'query', 'queries')},"
+        f" {recipes[0].n_bits} bits",
         file=stream,
     )
     heads = f"{metric:>10} {'tie-averaged':>13} {'classifier, tie-averaged':>25}"

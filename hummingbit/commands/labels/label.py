@@ -10,6 +10,7 @@ from pathlib import Path
 from evaluation.labelling.exchange import FORMATS, JSONL, QRELS
 from evaluation.labelling.sampling import DEFAULT_METHOD
 from evaluation.labelling.suggesting import SUGGESTION_METHODS
+from foundation.errors import counted
 from foundation.stages import begin_stage
 from hummingbit.commands.data_folder_options import (
     Actions,
@@ -169,12 +170,14 @@ def run_stats(args: argparse.Namespace) -> int:
     if args.json:
         print_json(found)
         return 0
-    print(f"{found['labelled']:,} of {found['documents']:,} documents are labelled")
+    print(f"{found['labelled']:,} of {counted(found['documents'], 'document')} labelled")
     for one in found["labels"]:
         print(f"  {one['label']}\t{one['documents']:,}")
-    print(f"{found['judgements']:,} judgements of {found['queries']:,} queries")
+    queries = counted(found["queries"], "query", "queries")
+    print(f"{counted(found['judgements'], 'judgement')} of {queries}")
     for one in found["people"]:
-        print(f"  {one['who']}\t{one['labels']:,} labels\t{one['judgements']:,} judgements")
+        labels = counted(one["labels"], "label")
+        print(f"  {one['who']}\t{labels}\t{counted(one['judgements'], 'judgement')}")
     for one in found["agreement"]:
         kappa = "no value" if one["kappa"] is None else f"{one['kappa']:.2f}"
         who = " and ".join(one["who"])
@@ -183,7 +186,7 @@ def run_stats(args: argparse.Namespace) -> int:
     gain = found["expected_gain"]
     if gain is not None:
         count = gain["labels_to_one_percent"]
-        more = "" if count is None else f"; about {count:,} more labels for one point more"
+        more = "" if count is None else f"; about {counted(count, 'more label')} for one point more"
         print(f"a classifier of the labels is right on {gain['accuracy']:.1%}{more}")
     return 0
 
@@ -201,7 +204,8 @@ def run_retrain(args: argparse.Namespace) -> int:
     trial = result["trial"]
     for name, now in trial["candidate"].items():
         print(f"{name}\t{trial['current'][name]:.3f} -> {now:.3f}")
-    print(f"{trial['queries']:,} held-out documents, p = {trial['p_value']:.2g}")
+    held_out = counted(trial["queries"], "held-out document")
+    print(f"{held_out}, p = {trial['p_value']:.2g}")
     if result["state"] == "refused":
         print(f"the gate refuses: mAP@100 gains {trial['gain']:+.3f}, not {trial['min_gain']:+.3f}")
         return 1
@@ -217,7 +221,9 @@ def run_confirm(args: argparse.Namespace) -> int:
     with service_at(args) as client:
         result = wait_for(client, client.confirm(args.job))["result"] or {}
     moved = "" if result["alias"] is None else f"; the alias {result['alias']} points to it"
-    print_result(args, result, f"{result['collection']}: {result['documents']:,} documents{moved}")
+    print_result(
+        args, result, f"{result['collection']}: {counted(result['documents'], 'document')}{moved}"
+    )
     return 0
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from evaluation.labelling.exchange import JSONL, QRELS, write_qrels, write_queries, write_records
+from foundation.errors import counted
 from foundation.files import replace_file
 from foundation.stages import begin_stage
 from hummingbit.commands.json_output import print_result
@@ -33,9 +34,9 @@ def run_export(args: argparse.Namespace) -> int:
     else:
         with naming(args.file):
             replace_file(Path(args.file), text)
-    counts = f"{len(labels):,} labels and {len(judgements):,} judgements"
-    if args.format != JSONL:
-        counts = f"{len(judgements):,} judgements"
+    counts = counted(len(judgements), "judgement")
+    if args.format == JSONL:
+        counts = f"{counted(len(labels), 'label')} and {counts}"
     print(f"{args.collection}: {counts} exported", file=sys.stderr)
     return 0
 
@@ -54,7 +55,8 @@ def run_import(args: argparse.Namespace) -> int:
         begin_stage(f"importing {name}")
         report = source.read(content, args.format, name, args.who)
     unknown = report["unknown"]
-    skipped = f"; {unknown:,} records are of documents that are not there" if unknown else ""
+    skipped = f"; skipped {counted(unknown, 'record')} of unknown documents" if unknown else ""
     result = {"collection": args.collection, **report}
-    print_result(args, result, f"{args.collection}: {report['changed']:,} records changed{skipped}")
+    changed = counted(report["changed"], "record")
+    print_result(args, result, f"{args.collection}: {changed} changed{skipped}")
     return 0

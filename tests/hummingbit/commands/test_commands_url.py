@@ -75,7 +75,7 @@ def test_documents(ask: Ask, corpus: Path) -> None:
     assert set(found) == {"id", "text", "payload", "code"}
     assert "no document 'absent'" in ask("index", "get", "c", "absent", status=2)
     assert "10 documents deleted; 20 in all" in ask("index", "delete", "c", "--filter", later)
-    assert "1 documents deleted; 19 in all" in ask("index", "delete", "c", "d0", "absent")
+    assert "1 document deleted; 19 in all" in ask("index", "delete", "c", "d0", "absent")
     assert ask("index", "list") == "c\t19 documents\t32 bits\twords\n"
     assert json.loads(ask("index", "stats", "c"))["documents"] == 19
     assert f"{N - 11} of them unchanged, {N} in all" in ask("index", "add", "c", str(corpus))
@@ -133,7 +133,7 @@ def test_an_import_of_which_nothing_is_taken_leaves_no_collection(
     with running_service(target, Settings(max_id_length=3)) as client:
         url = ["--url", str(client.base_url)]
         assert main(["index", "import", "c", str(tmp_path / "e"), *url]) == 1
-        assert "c: 1 documents refused" in capsys.readouterr().err
+        assert "c: 1 document refused" in capsys.readouterr().err
         assert client.get("/v1/collections").json()["collections"] == []
         client.put("/v1/collections/c", json={"n_bits": 8})
         assert main(["index", "import", "c", str(tmp_path / "e"), *url]) == 1
@@ -298,9 +298,9 @@ def test_what_a_service_refuses_of_many_is_said(
             main(["index", "build", "c", str(tmp_path / "mixed.jsonl"), "--bits", "8", *url]) == 1
         )
         found = capsys.readouterr()
-        assert found.out.startswith("c: 1 documents in ")
+        assert found.out.startswith("c: 1 document in ")
         assert "refused: b: " in found.err
-        assert "c: 1 documents refused" in found.err
+        assert "c: 1 document refused" in found.err
         # If nothing can be put into it, it is not made.
         (tmp_path / "bad.jsonl").write_text('{"id": "b", "text": "x"}\n')
         assert main(["index", "build", "d", str(tmp_path / "bad.jsonl"), "--bits", "8", *url]) == 1

@@ -119,7 +119,7 @@ def test_documents_are_got_counted_and_deleted(
     assert hummingbit("index", "count", "c") == 0
     assert capsys.readouterr().out.splitlines() == [
         "c: 30 documents deleted; 30 in all",
-        "c: 1 documents deleted; 29 in all",
+        "c: 1 document deleted; 29 in all",
         "29",
     ]
 
@@ -195,7 +195,7 @@ def test_a_build_that_fails_late_is_gone_on_with(
         file.write(Path("corpus.jsonl").read_text() + "not json\n")
     assert hummingbit("index", "build", "late", "bad.jsonl.gz", "--encoder", "plain") == 2
     said = capsys.readouterr().err.splitlines()
-    assert said[0].startswith("late: 50 documents are stored; to continue, run the same command")
+    assert said[0].startswith("late: 50 documents stored; to continue, run the same command")
     assert said[1].startswith("hummingbit: bad.jsonl.gz:61: is not valid JSON")
     assert hummingbit("index", "add", "late", "corpus.jsonl") == 0
     assert "50 of them unchanged, 60 in all" in capsys.readouterr().out
@@ -228,7 +228,7 @@ def test_near_duplicates_are_listed_and_deleted(
         assert hummingbit("index", "duplicates", "n", *options, *delete) == 0
         out, err = capsys.readouterr()
         assert json.loads(out) == {"ids": ["n0", "n3"]}
-        assert "1 clusters; 1 documents have an older near-duplicate" in err
+        assert "1 cluster; 1 document with an older near-duplicate" in err
     assert "1 deleted, 3 left" in err
     assert hummingbit("index", "duplicates", "n", *options) == 0
     assert capsys.readouterr().out == ""

@@ -51,7 +51,7 @@ def test_a_csv_becomes_a_collection(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("text\none\n", "has 1 documents with text; codes are learned from 50 or more"),
+        ("text\none\n", "has 1 document with text; codes are learned from 50 or more"),
         ("a,b\n1,2\n", "no field looks like text; it has 'a', 'b'"),
     ],
 )

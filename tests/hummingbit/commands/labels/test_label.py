@@ -66,10 +66,10 @@ def test_labels_are_set_counted_and_moved(
     records += [{"id": "absent", "label": "a"}, {"query": "a tensor", "id": "d1", "grade": 1}]
     lines.write_text("\n".join(map(json.dumps, records)))
     out = run("import", str(lines), "--who", "ann")
-    assert out == "books: 30 records changed; 1 records are of documents that are not there\n"
+    assert out == "books: 30 records changed; skipped 1 record of unknown documents\n"
     stats = run("stats")
-    assert "30 of 40 documents are labelled" in stats
-    assert "1 judgements of 1 queries" in stats
+    assert "30 of 40 documents labelled" in stats
+    assert "1 judgement of 1 query" in stats
     assert "a classifier of the labels is right on" in stats
     exported = [json.loads(line) for line in run("export").splitlines()]
     assert len(exported) == 31
