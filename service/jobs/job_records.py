@@ -68,14 +68,28 @@ class JobRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class NewJob:
-    """What a job has to do, and for whom.
+class Idempotency:
+    """An idempotency key, a digest of the request that came with it, and whose key it is.
 
-    `idempotency` is the client's idempotency key and a digest of the request that it sent with it.
+    Each owner has keys of its own. Keys of the owner ``""`` are common to all.
     """
+
+    key: str
+    digest: str
+    owner: str = ""
+
+    @property
+    def recorded(self) -> str:
+        """The key as records have it. No header can hold a line break, so it is unambiguous."""
+        return f"{self.owner}\n{self.key}" if self.owner else self.key
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """What a job has to do, and for whom."""
 
     kind: str
     collection: str
     spec: dict[str, Any] = field(default_factory=dict)
     owner: str = ""
-    idempotency: tuple[str, str] | None = None
+    idempotency: Idempotency | None = None

@@ -18,7 +18,7 @@ from typing import Any
 
 from foundation.times import now
 from index.errors import StoreError
-from service.jobs.job_records import JobRecord, NewJob, Outcome, State
+from service.jobs.job_records import Idempotency, JobRecord, NewJob, Outcome, State
 
 FORMAT_VERSION = 2
 
@@ -98,7 +98,8 @@ class JobStore:
 
     def add(self, new: NewJob, id_: str, bytes_: int) -> JobRecord:
         """Add a job to the queue; its files have `bytes_` bytes."""
-        key, digest = new.idempotency or (None, None)
+        given = new.idempotency
+        key, digest = (None, None) if given is None else (given.recorded, given.digest)
         query = """
             INSERT INTO jobs (id, kind, collection, spec, state, created, idempotency_key, digest,
                 owner, bytes)
@@ -123,8 +124,20 @@ class JobStore:
         return found[0]
 
     def with_key(self, key: str) -> JobRecord | None:
-        """Return the job with an idempotency key, or None."""
+        """Return the job with an idempotency key, as records have it, or None."""
         return next(iter(self._select("WHERE idempotency_key = ?", key)), None)
+
+    def repeated_by(self, given: Idempotency) -> JobRecord | None:
+        """Return the job that an earlier request with the same key of the same owner started.
+
+        Earlier versions recorded keys without their owners; a job that has none belongs to all.
+        """
+        found = self.with_key(given.recorded)
+        if found is None and given.owner:
+            found = self.with_key(given.key)
+            if found is not None and found.owner not in {"", given.owner}:
+                return None
+        return found
 
     def last(
         self,

@@ -81,8 +81,8 @@ class Jobs:
     def submit(self, draft: Path, new: NewJob) -> JobRecord:
         """Add a job with the files of a draft; once this returns, the job is on disk.
 
-        A repeated request with the same idempotency key returns the job of the first one. The draft
-        is used up, whether or not a job is added.
+        An owner's repeated request with the same idempotency key returns the job of the first one.
+        The draft is used up, whether or not a job is added.
 
         Raises:
             ProblemError: 422 if the key was used for another request, 429 if the owner's quota of
@@ -118,7 +118,7 @@ class Jobs:
             raise ProblemError(404, "unknown_job", message) from None
 
     def with_key(self, key: str) -> JobRecord | None:
-        """Return the job that was submitted with an idempotency key, if there is one."""
+        """Return the job that was submitted with an idempotency key common to all, if any."""
         job = self._store.with_key(key)
         return None if job is None else self._with_progress(job)
 
@@ -173,9 +173,8 @@ class Jobs:
         """Return the job of an earlier, equal request. The caller holds the lock."""
         if new.idempotency is None:
             return None
-        key, digest = new.idempotency
-        previous = self._store.with_key(key)
-        if previous is not None and previous.digest != digest:
+        previous = self._store.repeated_by(new.idempotency)
+        if previous is not None and previous.digest != new.idempotency.digest:
             message = "the Idempotency-Key was already used for another request; send another key"
             raise ProblemError(422, "idempotency_key_reused", message)
         return previous

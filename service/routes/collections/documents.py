@@ -183,7 +183,7 @@ async def post_bulk(
 
     With ``If-None-Match: *`` a document that exists is refused. With ``Prefer: respond-async`` a
     job writes the lines in the background; repeating the request with the same ``Idempotency-Key``
-    returns the same job.
+    and the same API key returns the same job.
     """
     check_media_type(request, JSON_LINES)
     options = BulkOptions(creates_only(if_none_match), skip_unchanged, encoder_fingerprint)
@@ -194,7 +194,7 @@ async def post_bulk(
         try:
             prefix = f"{name} {json.dumps(spec)}\n".encode()
             digest = await save_body(request, draft / INPUT, prefix)
-            key = None if idempotency_key is None else (idempotency_key, digest)
+            key = submit.idempotency(idempotency_key, digest)
             job = await run_in_threadpool(submit, "bulk", name, spec, draft=draft, idempotency=key)
         finally:
             shutil.rmtree(draft, ignore_errors=True)

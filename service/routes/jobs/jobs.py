@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from service.http.admission import request_key
 from service.http.roles import READ, WRITE
 from service.http.routing import JSONRoute
-from service.jobs.job_records import JobRecord, NewJob, State
+from service.jobs.job_records import Idempotency, JobRecord, NewJob, State
 from service.jobs.runner import Jobs
 from service.routes.dependencies import Limits, render
 from service.schemas.jobs.jobs import JobInfo, JobList
@@ -46,6 +46,10 @@ class Submit:
         """Return an empty folder for the job's files."""
         return self.jobs.files.draft()
 
+    def idempotency(self, key: str | None, digest: str) -> Idempotency | None:
+        """Return an idempotency key that the client sent, as one of its own; None for None."""
+        return None if key is None else Idempotency(key, digest, self._owner)
+
     def __call__(
         self,
         kind: str,
@@ -53,7 +57,7 @@ class Submit:
         spec: dict[str, Any] | None = None,
         *,
         draft: Path | None = None,
-        idempotency: tuple[str, str] | None = None,
+        idempotency: Idempotency | None = None,
     ) -> JobRecord:
         """Submit a job; see :meth:`service.jobs.runner.Jobs.submit`."""
         new = NewJob(kind, collection, spec or {}, self._owner, idempotency)

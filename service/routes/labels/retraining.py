@@ -16,7 +16,7 @@ from index.folder.names import check_name
 from service.http.problems import ProblemError, invalid_field
 from service.http.roles import ADMIN
 from service.http.routing import JSONRoute
-from service.jobs.job_records import JobRecord
+from service.jobs.job_records import Idempotency, JobRecord
 from service.jobs.kinds import local_collection
 from service.jobs.retrain import check_retrainable
 from service.jobs.runner import Jobs
@@ -82,7 +82,7 @@ def post_confirm(id: str, folder: Folder, jobs: JobsOf, submit: SubmitOf) -> Res
     names = ("source", "encoder", "into", "alias", "engine")
     spec = {name: job.spec[name] for name in names}
     folder.encoders.load(spec["encoder"])
-    key = (_confirmation(id, jobs), id)
+    key = Idempotency(_confirmation(id, jobs), id)
     return accepted_response(submit("reindex", spec["into"], spec, idempotency=key))
 
 

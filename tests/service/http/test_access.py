@@ -28,6 +28,7 @@ from tests.support.service import (
 
 KEYS = {role: role * 8 + "-" * 32 for role in ("read", "write", "admin")}
 ROLES = ["nobody", "read", "write", "admin"]
+JSON = {"Content-Type": "application/json"}
 
 
 def settings_with_keys(**more: Any) -> Settings:
@@ -155,6 +156,26 @@ def test_a_small_body_without_a_key_keeps_the_connection(keyed: httpx.Client) ->
             response = client.post("/v1/collections/c/search", json={"text": "a"})
             check_problem(response, 401, "unauthorized")
             assert "connection" not in response.headers
+
+
+def test_an_idempotency_key_names_a_job_of_the_api_key_that_sent_it(keyed: httpx.Client) -> None:
+    started = {}
+    for role, text in (("admin", "butter"), ("write", "bread")):
+        sent = {
+            "Authorization": f"Bearer {KEYS[role]}",
+            "Content-Type": "application/x-ndjson",
+            "Prefer": "respond-async",
+            "Idempotency-Key": "monday",
+        }
+        keyed.put("/v1/collections/once", json={"encoder": "words"}, headers=sent | JSON)
+        for _ in range(2):
+            line = f'{{"id": "{role}", "text": "{text}"}}'
+            path = "/v1/collections/once/documents:bulk"
+            response = keyed.post(path, content=line, headers=sent)
+            assert response.status_code == 202, response.text
+            started.setdefault(role, response.json()["id"])
+            assert started[role] == response.json()["id"]
+    assert started["admin"] != started["write"]
 
 
 def test_maps_and_duplicates_of_a_key_to_read_make_room_for_each_other(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from foundation.slices import checkpoint
 from service.http.problems import ProblemError
 from service.jobs import runner
-from service.jobs.job_records import JobRecord, NewJob
+from service.jobs.job_records import Idempotency, JobRecord, NewJob
 from service.jobs.job_store import JobStore, JobStoreError
 from service.jobs.quota import Quota
 from service.jobs.runner import Jobs
@@ -59,7 +59,8 @@ def submit(
 ) -> JobRecord:
     draft = jobs.files.draft()
     (draft / "input").write_text(text)
-    return jobs.submit(draft, NewJob("count", "words", dict(spec), owner, key))
+    given = None if key is None else Idempotency(*key, owner)
+    return jobs.submit(draft, NewJob("count", "words", dict(spec), owner, given))
 
 
 def wait(jobs: Jobs, id_: str, until: Callable[[JobRecord], bool]) -> JobRecord:
@@ -336,6 +337,34 @@ def test_a_job_past_its_point_of_no_return_is_completed_and_cannot_be_stopped(
             assert store.get(job.id).recorded == {"left": "one step"}
         go_on.set()
         assert wait(jobs, job.id, finished).state == "done"
+
+
+def test_each_owner_has_idempotency_keys_of_its_own(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as jobs:
+        common = submit(jobs, "a", ("key", "digest"))
+        with pytest.raises(ProblemError, match="for another request"):
+            submit(jobs, "a", ("key", "other digest"), owner="one")
+        first = submit(jobs, "a", ("mine", "digest"), owner="one")
+        other = submit(jobs, "b", ("mine", "other digest"), owner="other")
+        again = [
+            submit(jobs, "", ("key", "digest"), owner="one").id,
+            submit(jobs, "", ("mine", "digest"), owner="one").id,
+            submit(jobs, "", ("mine", "other digest"), owner="other").id,
+        ]
+        assert again == [common.id, first.id, other.id]
+        assert first.id != other.id
+
+
+def test_a_key_that_an_earlier_version_recorded_is_its_owners(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as jobs:
+        old = submit(jobs, "a", owner="one")
+    with closing(sqlite3.connect(tmp_path / "jobs.sqlite", isolation_level=None)) as connection:
+        connection.execute("UPDATE jobs SET idempotency_key = 'key', digest = 'digest'")
+    with closing(opened(tmp_path)) as jobs:
+        assert submit(jobs, "a", ("key", "digest"), owner="one").id == old.id
+        assert submit(jobs, "a", ("key", "digest"), owner="other").id != old.id
+        # Without keys, all clients are one owner.
+        assert submit(jobs, "a", ("key", "digest")).id == old.id
 
 
 def test_records_of_the_version_before_are_upgraded(tmp_path: Path) -> None:
