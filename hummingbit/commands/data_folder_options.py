@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from corpus.lines import LineError, parse_strictly
 from foundation.stages import begin_stage
 from hummingbit.commands.options import OptionError, add_data_dir
 from index.backend import CollectionBackend
@@ -118,15 +119,15 @@ def read_filter(args: argparse.Namespace) -> Filter | None:
     """Return the filter of ``--filter``, or None without one.
 
     Raises:
-        OptionError: if it is not JSON.
+        OptionError: if it is not JSON, or gives a key twice.
         InputError: if it is not a filter.
     """
     if args.filter is None:
         return None
     try:
-        return parse_filter(json.loads(args.filter))
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise OptionError(f"--filter: is not valid JSON: {error}") from None
+        return parse_filter(parse_strictly(args.filter))
+    except LineError as error:
+        raise OptionError(f"--filter: {error}") from None
 
 
 def read_filter_as_json(args: argparse.Namespace) -> dict[str, Any] | None:

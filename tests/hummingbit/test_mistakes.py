@@ -35,6 +35,10 @@ MISTAKES = {
     "index get c zzz": "collection 'c' has no document 'zzz'",
     "index count c --filter {": "--filter: is not valid JSON",
     "index count c --filter []": "filter: is []",
+    'index count c --filter {"field":"x","equals":1,"equals":2}': "the key 'equals' is given twice",
+    f"search c --vector {'9' * 5000}": "--vector: cannot be read as JSON: Exceeds the limit",
+    "index build d twice.jsonl --encoder plain": "twice.jsonl:1: the key 'id' is given twice",
+    "label import c twice.jsonl": "twice.jsonl:1: the key 'id' is given twice",
     "index delete c": "ID: give either ids or --filter",
     "index export c /nope/x.jsonl": "/nope/x.jsonl: No such file or directory",
     "index export c folder": "folder: Is a directory",
@@ -105,6 +109,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for suffix in ("parquet", "npz", "jsonl.gz"):
         (folder / f"noise.{suffix}").write_bytes(bytes(range(7, 250)))
     (folder / "loop.jsonl").symlink_to("loop.jsonl")
+    (folder / "twice.jsonl").write_text('{"id": "a", "text": "jam", "label": "x", "id": "b"}\n')
     before = Path.cwd()
     os.chdir(folder)
     try:

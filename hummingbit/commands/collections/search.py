@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from corpus.document import Vector, parse_vector
+from corpus.lines import LineError, parse_strictly
 from hummingbit.commands.data_folder_options import (
     add_filter,
     add_folder,
@@ -161,9 +162,9 @@ def _read_vector(args: argparse.Namespace) -> Vector | None:
             raise OptionError("TEXT: is missing; give a text, --vector, --code or --id")
         return None
     try:
-        return parse_vector(json.loads(args.vector), "--vector")
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise OptionError(f"--vector: is not valid JSON: {error}") from None
+        return parse_vector(parse_strictly(args.vector), "--vector")
+    except LineError as error:
+        raise OptionError(f"--vector: {error}") from None
 
 
 def _rescoring(args: argparse.Namespace) -> dict[str, Any] | None:

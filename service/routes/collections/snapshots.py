@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import Message, Receive, Scope, Send
 
 from index.data_folder import DataFolder
@@ -159,9 +159,16 @@ def get_snapshot_file(id: str, folder: Folder) -> Response:  # noqa: A002 - as i
 
 
 class _SnapshotFile(FileResponse):
-    """A file with support for ``Range``; an invalid range is answered with a problem."""
+    """A file with support for ``Range``; an invalid range is answered with a problem.
+
+    A range in an unknown unit is ignored, as HTTP requires.
+    """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        unit, equals, _ = Headers(scope=scope).get("range", "").partition("=")
+        if equals and unit.strip().lower() != "bytes":
+            scope = {**scope, "headers": [one for one in scope["headers"] if one[0] != b"range"]}
+
         async def send_file(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] in _RANGE_PROBLEMS:
                 raise _WrongRangeError(message["status"], MutableHeaders(raw=message["headers"]))

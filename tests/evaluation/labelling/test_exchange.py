@@ -61,6 +61,7 @@ def test_qrels_hold_what_most_people_said() -> None:
         ('{"id": "a", "label": 3}', "file:2: labels: is 3"),
         ('{"query": "q", "id": "a", "grade": 1.5}', "file:2: grade: is 1.5"),
         ("[]", "file:2: record: is []"),
+        ('{"id": "a", "label": "x", "id": "b"}', "file:2: the key 'id' is given twice"),
     ],
 )
 def test_a_wrong_line_is_named(line: str, wrong: str) -> None:

@@ -166,12 +166,31 @@ def huge_archive(size: int) -> bytes:
     return member.tobuf(tarfile.GNU_FORMAT) + bytes(2 * tarfile.BLOCKSIZE)
 
 
+def archive_with_size(field: bytes) -> bytes:
+    """Return an archive whose header has the 12 bytes `field` as its member's size."""
+    header = bytearray(tarfile.TarInfo("store.sqlite").tobuf(tarfile.GNU_FORMAT))
+    header[124:136] = field
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header) + bytes(2 * tarfile.BLOCKSIZE)
+
+
+def pax_archive(size: int) -> bytes:
+    """Return an archive whose member has so many bytes by an extended header."""
+    member = tarfile.TarInfo("store.sqlite")
+    member.size = size
+    return member.tobuf(tarfile.PAX_FORMAT) + bytes(2 * tarfile.BLOCKSIZE)
+
+
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
         (b"", "cannot be read: empty file"),
         (huge_archive(2**88 - 1), "unexpected end of data; the size of 'store.sqlite' exceeds"),
         (huge_archive(2**63), "unexpected end of data; the size of 'store.sqlite' exceeds"),
+        (archive_with_size(b"\xbf" + b"\xff" * 11), "cannot be read"),
+        (archive_with_size(b"\xff" * 12), "is not a plain file"),
+        (pax_archive(2**95), "does not belong in a snapshot"),
         (huge_archive(4096), "unexpected end of data; the size of 'store.sqlite' exceeds"),
         (b"no archive", "cannot be read"),
         (b"\x80\x04K\x01." * 500, "cannot be read"),

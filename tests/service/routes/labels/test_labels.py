@@ -177,9 +177,10 @@ def test_labels_are_imported_a_few_at_a_time(
         lines += [{"query": "q", "id": "d0", "grade": 1}]
         body = "".join(json.dumps(one) + "\n" for one in lines)
         headers = {"content-type": "application/x-ndjson"}
-        bad = client.post(f"{path}/labels/import", content=body + "{}\n", headers=headers)
-        check_problem(bad, 422, "invalid_request")
-        assert client.get(f"{path}/labels").json()["labels"] == []
+        for wrong in ("{}\n", '{"id": "d0", "label": "a", "label": "b"}\n'):
+            bad = client.post(f"{path}/labels/import", content=body + wrong, headers=headers)
+            check_problem(bad, 422, "invalid_request")
+            assert client.get(f"{path}/labels").json()["labels"] == []
         done = client.post(f"{path}/labels/import", content=body, headers=headers)
         expected = {"labels": 6, "judgements": 1, "changed": 6, "unknown": 1, "generation": 4}
         assert done.json() == expected
