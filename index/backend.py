@@ -46,6 +46,9 @@ class CollectionBackend(Protocol):
     def name(self) -> str:
         """The collection's name."""
 
+    incarnation: str
+    """Distinguishes the collection from earlier and later ones of the same name."""
+
     @property
     def n_bits(self) -> int:
         """The length of every code."""
@@ -145,11 +148,7 @@ class CollectionBackend(Protocol):
         """
 
     def delete_where(self, filter: Filter) -> DeleteResult:  # noqa: A002
-        """Delete the documents whose payload matches the filter.
-
-        Raises:
-            StoreError: if they cannot be deleted.
-        """
+        """Delete the documents whose payload matches the filter, as :meth:`delete` does."""
 
     def get(self, id_: str) -> StoredDocument | None:
         """Return the document with the id, or None.
@@ -279,7 +278,7 @@ class CollectionBackend(Protocol):
         """
 
     def verify(self) -> Verification:
-        """Check every document against its checksum, and the index against the documents."""
+        """Check documents and index; StoreClosed is raised if they are closed meanwhile."""
 
     def compact(self) -> None:
         """Free the space of deleted documents; searches continue meanwhile.

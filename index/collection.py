@@ -220,7 +220,7 @@ class Collection(IndexedCollection):
         return self.store.read_payloads(with_given_labels=with_given_labels)
 
     def verify(self) -> Verification:
-        """Check every document against its checksum, and the index against the documents.
+        """See :meth:`index.backend.CollectionBackend.verify`.
 
         The check covers one generation; searches and writes continue meanwhile.
         """
@@ -230,7 +230,10 @@ class Collection(IndexedCollection):
                 generation = self._publication.catch_up().generation
             verification = verify_store(connection, self.n_bits // 8, Block(*generation.codes()))
             verification.problems.extend(islice(damaged_runs(connection), MAX_PROBLEMS))
-        return replace(verification, problems=[*self.store.warnings(), *verification.problems])
+        warnings = self.store.warnings()
+        # A collection that is deleted is closed first. Its missing files would be called a problem.
+        self.store.check_open()
+        return replace(verification, problems=[*warnings, *verification.problems])
 
     def follow(self) -> bool:
         """Publish what another process has written since.

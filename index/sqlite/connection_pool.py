@@ -52,6 +52,11 @@ class Connections:
         self.is_open = False
         _close_all(self._idle)
 
+    def check_open(self) -> None:
+        """Raise StoreClosed if the file was closed; reads that began before still end."""
+        if not self.is_open:
+            raise StoreClosed(f"{self._path}: is closed")
+
     def release(self) -> None:
         """Close the idle connections."""
         _close_all(self._idle)
@@ -126,8 +131,7 @@ class Connections:
 
     @contextmanager
     def _borrow(self) -> Iterator[sqlite3.Connection]:
-        if not self.is_open:
-            raise StoreClosed(f"{self._path}: is closed")
+        self.check_open()
         if self._frozen and not self._is_frozen():
             self._thaw()
         idle = self._idle

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
-from index.errors import StoreClosed, StoreError, StoreReplaced, WritesLost
+from index.errors import StoreError, StoreReplaced, WritesLost
 from index.schema import (
     APPLICATION_ID,
     SCHEMA,
@@ -269,8 +269,7 @@ class Database:
     def _require_writer(self) -> tuple[sqlite3.Connection, Acknowledged]:
         if not self.writable:
             raise StoreError(f"{self.path}: is open for reading only")
-        if not self.connections.is_open:
-            raise StoreClosed(f"{self.path}: is closed")
+        self.connections.check_open()
         if self._writer is None or self._acknowledged is None:
             raise WritesLost(f"{self.path}: {self.lost}")
         return self._writer, self._acknowledged

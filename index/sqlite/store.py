@@ -108,6 +108,10 @@ class Store(DocumentReader):
         """Return why the store refuses writes, a sentence each; usually none."""
         return self._database.warnings()
 
+    def check_open(self) -> None:
+        """Raise StoreClosed if the store was closed; reads that began before still end."""
+        self._database.connections.check_open()
+
     def is_replaced(self) -> bool:
         """Tell whether another store has replaced this one at its path.
 

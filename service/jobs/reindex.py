@@ -3,7 +3,8 @@
 The target is a draft (:mod:`index.folder.drafts`), so nobody writes to it before it is complete,
 and an attempt that ends before then leaves nothing behind. With writers kept out, the job
 
-1. records its point of no return, with the current generations of source and target,
+1. records its point of no return, with the incarnation of the source and the current generations
+   of source and target,
 2. publishes the target under its name,
 3. moves the alias, and writes its own id into the file of aliases in the same step.
 
@@ -97,6 +98,7 @@ def _publish(
         {
             "target": draft.id,
             "target_generation": draft.collection.generation,
+            "source": source.incarnation,
             "source_generation": source.generation,
         }
     )
@@ -131,11 +133,21 @@ def _complete(folder: DataFolder, progress: Progress) -> dict[str, Any] | None:
         )
         raise ProblemError(409, "collection_exists", message)
     source = folder.collections().get(spec["source"])
-    if source is not None and source.generation != recorded["source_generation"]:
+    if source is not None and not (
+        is_same_source(source, recorded) and source.generation == recorded["source_generation"]
+    ):
         folder.drop_collection(spec["into"])
         return None
     folder.change_aliases([AddAlias(alias, spec["into"])], progress.job.id)
     return _result(progress, len(target), generation)
+
+
+def is_same_source(source: CollectionBackend, recorded: dict[str, Any]) -> bool:
+    """Tell whether `source` is the collection that a job copied, not a later one of its name.
+
+    `recorded` is the job's; records of earlier versions do not say, and count as the same.
+    """
+    return recorded.get("source", source.incarnation) == source.incarnation
 
 
 def _discard_leftover(folder: DataFolder, progress: Progress) -> None:

@@ -18,6 +18,7 @@ from service.http.roles import ADMIN
 from service.http.routing import JSONRoute
 from service.jobs.job_records import Idempotency, JobRecord
 from service.jobs.kinds import local_collection
+from service.jobs.reindex import is_same_source
 from service.jobs.retrain import check_retrainable
 from service.jobs.runner import Jobs
 from service.jobs.training_process import can_train
@@ -96,12 +97,13 @@ def post_take_back(id: str, folder: Folder, gate: GateOf, jobs: JobsOf) -> Respo
     """Move the alias back to the old collection; the new one and its encoder stay.
 
     If documents or labels were written since the alias moved, the response is 409: they are in the
-    new collection only. To keep them, reindex it with the old encoder.
+    new collection only. To keep them, reindex it with the old encoder. The response is 409, too, if
+    the old collection was deleted and another one has its name.
     """
     job = jobs.get(id)
     if job.kind != "reindex":
         job = jobs.with_key(_confirmation(_retraining(job).id, jobs)) or job
-    spec, result = job.spec, job.result or {}
+    spec, result, recorded = job.spec, job.result or {}, job.recorded or {}
     alias = spec["alias"]
     with gate.closed():
         has_moved = "generation" in result and alias is not None
@@ -113,6 +115,13 @@ def post_take_back(id: str, folder: Folder, gate: GateOf, jobs: JobsOf) -> Respo
             message = (
                 f"documents or labels were written to {spec['into']!a} since the alias moved to it;"
                 f" to keep them, reindex it with encoder {old.encoder_name!a}"
+            )
+            raise ProblemError(409, "cannot_take_back", message)
+        if not is_same_source(old, recorded):
+            message = (
+                f"{spec['source']!a} was deleted since alias {alias!a} moved away from it, and"
+                f" another collection has its name; to move {alias!a} there all the same, use"
+                " POST /v1/aliases"
             )
             raise ProblemError(409, "cannot_take_back", message)
         folder.change_aliases([AddAlias(alias, spec["source"])])

@@ -3,13 +3,17 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from corpus.document import Document
 from index.data_folder import DataFolder
+from index.records import Verification
+from index.sqlite.verification import verify_store
 from service.settings import Settings
 from tests.support.encoders import random_texts
 from tests.support.service import (
@@ -21,6 +25,7 @@ from tests.support.service import (
 )
 
 N = 300
+SECONDS = 60.0
 ASYNC = {"Prefer": "respond-async"}
 
 
@@ -145,6 +150,35 @@ def test_upkeep_while_writes_go_on(client: httpx.Client) -> None:
         writer.join()
     assert failed == []
     assert client.post("/v1/collections/c/verify").json()["problems"] == []
+
+
+@pytest.mark.parametrize("headers", [{}, ASYNC])
+def test_the_verification_of_a_collection_that_is_deleted_meanwhile_fails(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
+) -> None:
+    begun, deleted = threading.Event(), threading.Event()
+
+    def verify_later(*given: Any) -> Verification:
+        begun.set()
+        assert deleted.wait(SECONDS)
+        return verify_store(*given)
+
+    def delete() -> None:
+        assert begun.wait(SECONDS)
+        with client_of(str(client.base_url)) as other:
+            other.delete("/v1/collections/c").raise_for_status()
+        deleted.set()
+
+    monkeypatch.setattr("index.collection.verify_store", verify_later)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(delete)
+        response = client.post("/v1/collections/c/verify", headers=headers)
+        if headers:
+            job = wait_for_job(client, response)
+            assert (job["state"], job["error"]["code"]) == ("failed", "unknown_collection")
+            assert job["error"]["detail"] == "the collection was deleted meanwhile"
+        else:
+            check_problem(response, 404, "unknown_collection")
 
 
 def test_an_alias_is_verified_as_what_it_means(client: httpx.Client) -> None:

@@ -285,6 +285,21 @@ def test_what_was_written_since_is_not_taken_back(elsewhere: httpx.Client) -> No
     assert aliases(elsewhere) == {"books": "books-2"}
 
 
+@pytest.mark.parametrize("auto", [True, False])
+def test_an_alias_is_not_taken_back_to_another_collection_of_the_same_name(
+    elsewhere: httpx.Client, auto: bool
+) -> None:
+    job = retrain(elsewhere, min_gain=-1, auto=auto)
+    if not auto:
+        wait_for_job(elsewhere, elsewhere.post(f"/v1/jobs/{job['id']}/confirm"))
+    elsewhere.delete("/v1/collections/books-1").raise_for_status()
+    elsewhere.put("/v1/collections/books-1", json={"encoder": "words"}).raise_for_status()
+    refused = elsewhere.post(f"/v1/jobs/{job['id']}/take-back")
+    detail = check_problem(refused, 409, "cannot_take_back")["detail"]
+    assert "'books-1' was deleted since alias 'books' moved away from it" in detail
+    assert aliases(elsewhere) == {"books": "books-2"}
+
+
 def test_the_gate_refuses_what_gains_too_little(elsewhere: httpx.Client) -> None:
     job = retrain(elsewhere, auto=True, min_gain=1)
     assert (job["state"], job["result"]["state"]) == ("done", "refused")
