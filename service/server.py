@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import signal
 import socket
 import sys
@@ -34,6 +35,8 @@ except ImportError:  # Windows, where sockets are no files
 SWITCH_SECONDS = 0.0005
 # The number of connections that may wait to be accepted.
 BACKLOG = 2048
+
+_log = logging.getLogger("hummingbit.service")
 
 
 class AddressError(HummingbitError, RuntimeError):
@@ -84,7 +87,7 @@ def run_server(
     sys.setswitchinterval(SWITCH_SECONDS)
     # All objects so far are kept, so the collector need not visit them again and again.
     gc.freeze()
-    _raise_descriptor_limit(settings)
+    settings = _within_descriptors(settings)
     server = _Server(server_config(app, settings), app, settings.shutdown_delay, on_ready)
     with _stop_on_signals(server):
         server.run(sockets=listeners)
@@ -112,16 +115,26 @@ def server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     )
 
 
-def _raise_descriptor_limit(settings: Settings) -> None:
-    """Raise the soft limit of open files, so that connections leave enough for the data."""
+def _within_descriptors(settings: Settings) -> Settings:
+    """Raise the soft limit of open files; return settings with connections that leave some free.
+
+    Connections get a quarter of the files. Refused ones, which stay open for a moment, have another
+    quarter. What is left is for the data, so clients cannot make its files fail to open.
+    """
     if resource is None:
-        return
+        return settings
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = 2 * settings.max_connections + 4096
-    if hard != resource.RLIM_INFINITY:
-        limit = min(limit, hard)
+    wanted = 2 * settings.max_connections + 4096
+    limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < limit:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    most = max(1, limit // 4)
+    if limit == wanted or most >= settings.max_connections:
+        return settings
+    message = "accepts %s connections, not %s, because this process may open only %s files"
+    counts = (f"{count:,}" for count in (most, settings.max_connections, limit))
+    _log.warning(message + "; raise its limit (ulimit -n)", *counts)
+    return settings.model_copy(update={"max_connections": most})
 
 
 def check_address(settings: Settings) -> None:

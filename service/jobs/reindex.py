@@ -147,7 +147,7 @@ def is_same_source(source: CollectionBackend, recorded: dict[str, Any]) -> bool:
 
     `recorded` is the job's; records of earlier versions do not say, and count as the same.
     """
-    return recorded.get("source", source.incarnation) == source.incarnation
+    return source.incarnation == str(recorded.get("source", source.incarnation))
 
 
 def _discard_leftover(folder: DataFolder, progress: Progress) -> None:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -365,6 +365,45 @@ def test_no_request_goes_without_an_answer_when_the_service_ends(tmp_path: Path)
                 one.result(timeout=20)
         assert process.wait(timeout=20) == 0
     assert set(answers) == {200}
+
+
+@pytest.mark.parametrize("flags", [(), ("--workers", "2")])
+def test_idle_connections_leave_files_to_the_data(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    data, log = make_data_folder(tmp_path / "data"), tmp_path / "log"
+    with (
+        log.open("w") as stderr,
+        serving_process(data, *flags, stderr=stderr, max_files=128) as (_, address),
+    ):
+        given = {"documents": [{"id": "a", "text": "apple"}]}
+        with client_of(address) as client, ExitStack() as idle:
+            client.put("/v1/collections/c", json={"encoder": "words"}).raise_for_status()
+            client.put("/v1/collections/c/documents", json=given).raise_for_status()
+            url = httpx.URL(address)
+            for _ in range(200):
+                idle.enter_context(closing(socket.create_connection((url.host, url.port or 0))))
+            search = {"text": "apple"}
+            assert client.post("/v1/collections/c/search", json=search).status_code == 200
+            # Each of these opens files.
+            assert client.post("/v1/collections/c/snapshots").status_code == 201
+            assert client.put("/v1/collections/d", json={"encoder": "words"}).status_code == 201
+            assert client.get("/readyz").status_code == 200
+        with client_of(address) as client:
+            wait_until_accepted(client)
+            assert client.post("/v1/collections/c/search", json=search).status_code == 200
+            assert client.put("/v1/collections/c/documents", json=given).status_code == 200
+    assert "Traceback" not in log.read_text()
+    assert "this process may open only 128 files" in log.read_text()
+
+
+def wait_until_accepted(client: httpx.Client) -> None:
+    """Wait until the service has noticed that other connections are closed."""
+    deadline = time.monotonic() + 30
+    while True:
+        with suppress(httpx.TransportError):
+            if client.get("/livez").status_code == 200:
+                return
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_a_span_for_every_request_below_its_callers() -> None:

@@ -64,11 +64,16 @@ def running_service(
 
 @contextmanager
 def serving_process(
-    data_dir: Path, *flags: str, stderr: IO[str] | None = None
+    data_dir: Path, *flags: str, stderr: IO[str] | None = None, max_files: int | None = None
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Serve a data folder from another process; yield it and its address; kill it at the end."""
+    """Serve a data folder from another process; yield it and its address; kill it at the end.
+
+    `max_files` limits the files that each of its processes may open.
+    """
     command = [sys.executable, "-m", "hummingbit", "serve", "--data-dir", str(data_dir)]
     command += ["--port", "0", "--create", *flags]
+    if max_files is not None:
+        command = ["sh", "-c", f'ulimit -n {max_files} && exec "$0" "$@"', *command]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=stderr, text=True
     ) as process:

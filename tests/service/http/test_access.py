@@ -159,7 +159,7 @@ def test_a_small_body_without_a_key_keeps_the_connection(keyed: httpx.Client) ->
 
 
 def test_an_idempotency_key_names_a_job_of_the_api_key_that_sent_it(keyed: httpx.Client) -> None:
-    started = {}
+    started: dict[str, str] = {}
     for role, text in (("admin", "butter"), ("write", "bread")):
         sent = {
             "Authorization": f"Bearer {KEYS[role]}",
