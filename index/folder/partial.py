@@ -49,11 +49,11 @@ def finish_folder(partial: Path) -> Path:
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete a finished folder."""
+    """Delete a finished folder; of a link to a folder elsewhere, only the link."""
     partial = folder.with_suffix(PARTIAL)
     folder.rename(partial)
     sync_folder(partial.parent)
-    shutil.rmtree(partial)
+    _delete(partial)
 
 
 def finished_folders(parent: Path) -> list[Path]:
@@ -66,4 +66,11 @@ def finished_folders(parent: Path) -> list[Path]:
 def remove_partial_folders(parent: Path) -> None:
     """Delete the partial folders, which a crash left."""
     for path in parent.glob(f"*{PARTIAL}"):
-        shutil.rmtree(path)
+        _delete(path)
+
+
+def _delete(folder: Path) -> None:
+    if folder.is_symlink():  # an operator moved the folder to another disk
+        folder.unlink()
+    else:
+        shutil.rmtree(folder)

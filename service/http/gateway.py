@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.monitoring import UNMATCHED, Metrics, log_access
-from service.http.refusals import refuse_body, refuse_late
+from service.http.refusals import CODING, check_not_coded, refuse_body, refuse_late
 from service.logs import request_id
 from service.settings import Settings
 
@@ -134,7 +134,7 @@ class Exchange:
         """Receive a chunk of the body.
 
         Raises:
-            ProblemError: 413 if the body is larger than the limit.
+            ProblemError: 413 if the body is larger than the limit, 415 if it is compressed.
         """
         headers, limit = self._scope["state"]["headers"], self._limit
         declared = int(headers.get(b"content-length", b"0"))
@@ -146,6 +146,8 @@ class Exchange:
         self._received += len(message.get("body", b""))
         if declared > limit or self._received > limit:
             await refuse_body(limit, self._receive_chunk, more=more)
+        if CODING in headers and message.get("body"):
+            check_not_coded(headers)
         return message
 
     async def send(self, message: Message) -> None:

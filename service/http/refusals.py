@@ -18,6 +18,7 @@ from service.http.problems import ProblemError, problem_response
 Headers = Mapping[bytes, bytes]
 """The headers of a request, names in lower case; of a header that is sent twice, the first."""
 
+CODING = b"content-encoding"
 DISCARDED_BYTES = 64 << 20
 DISCARDING_SECONDS = 10.0
 # A body this small is read and discarded, so that the connection can be used again.
@@ -45,6 +46,15 @@ def cross_origin(page: str) -> ProblemError:
     """Return the problem, 403, of a request from a `page` of another origin."""
     message = f"the request comes from {page}; set cors_origin to allow it"
     return ProblemError(403, "cross_origin", message)
+
+
+def check_not_coded(headers: Headers) -> None:
+    """Raise a ProblemError, 415, if a body is compressed or coded in another way."""
+    coding = headers[CODING].decode("latin-1").strip()
+    if coding.lower() not in {"", "identity"}:
+        message = f"Content-Encoding is {coding[:80]!a}; send the body uncompressed"
+        accepted = {"Accept-Encoding": "identity"}
+        raise ProblemError(415, "unsupported_media_type", message, headers=accepted)
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, problem: ProblemError) -> None:

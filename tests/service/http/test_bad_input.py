@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 from collections.abc import Callable, Iterator
@@ -181,6 +182,27 @@ def test_bodies_that_do_not_say_they_are_json(client: httpx.Client, words: str) 
     headers = {"content-type": "application/vnd.x+json; charset=utf-8"}
     response = client.post(f"{words}/search", content=b'{"text": "a"}', headers=headers)
     assert response.status_code == 200
+
+
+def test_compressed_bodies_are_refused(client: httpx.Client, words: str) -> None:
+    before = client.get(words).json()
+    for path, kind, plain in (
+        (f"{words}/search", "application/json", b'{"text": "a"}'),
+        (f"{words}/documents:bulk", "application/x-ndjson", b'{"id": "new", "text": "a"}'),
+    ):
+        for coding, body in (("gzip", gzip.compress(plain)), ("br", plain)):
+            for prefer in ("", "respond-async"):
+                sent = {"Content-Type": kind, "Content-Encoding": coding, "Prefer": prefer}
+                response = client.post(path, content=body, headers=sent)
+                problem = check_problem(response, 415, "unsupported_media_type")
+                assert problem["detail"] == (
+                    f"Content-Encoding is {coding!r}; send the body uncompressed"
+                )
+                assert response.headers["accept-encoding"] == "identity"
+    sent = {**JSON, "Content-Encoding": "identity"}
+    found = client.post(f"{words}/search", content=b'{"text": "a"}', headers=sent)
+    assert found.status_code == 200
+    assert client.get(words, headers={"Content-Encoding": "gzip"}).json() == before
 
 
 def test_bytes_that_are_not_utf8(client: httpx.Client, words: str) -> None:
