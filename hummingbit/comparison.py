@@ -91,10 +91,10 @@ def known_items(
     """Return Success@10 and MRR@10 by ranking; `queries` are texts by the id of the known item."""
     searches = [Document(id=id_, text=text) for id_, text in queries.items()]
     settings = RelevanceSettings(qrels={id_: {id_: 1} for id_ in queries})
-    found = evaluate_rankings(collection, searches, rankings, KNOWN_ITEMS, settings)
+    evaluations = evaluate_rankings(collection, searches, rankings, KNOWN_ITEMS, settings)
     return {
-        ranking: (one.metrics["Success@10"], one.metrics["MRR@10"])
-        for ranking, one in found.items()
+        ranking: (evaluation.metrics["Success@10"], evaluation.metrics["MRR@10"])
+        for ranking, evaluation in evaluations.items()
     }
 
 

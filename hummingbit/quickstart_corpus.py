@@ -125,8 +125,8 @@ def _within_characters(sample: list[Document]) -> list[Document]:
     step = min(total / MAX_CHARACTERS, len(sample) / LONG_DOCUMENTS)
     if step <= 1:
         return sample
-    kept = np.unique(np.arange(0, len(sample), step).astype(int))
-    return [sample[place] for place in kept]
+    places = np.unique(np.arange(0, len(sample), step).astype(int))
+    return [sample[place] for place in places]
 
 
 def _held_out(corpus: Corpus) -> list[Document]:

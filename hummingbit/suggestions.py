@@ -75,8 +75,8 @@ class SuggestingParser(argparse.ArgumentParser):
 
     def _refuse(self, argument: str) -> NoReturn:
         if argument.startswith("-"):
-            shown = [one for one in self._actions if one.help != argparse.SUPPRESS]
-            options = [name for one in shown for name in one.option_strings]
+            visible = [action for action in self._actions if action.help != argparse.SUPPRESS]
+            options = [name for action in visible for name in action.option_strings]
             self.error(f"there is no option {argument}{did_you_mean(argument, options)}")
         self.error(f"unexpected argument: {argument}")
 
@@ -86,5 +86,5 @@ class SuggestingParser(argparse.ArgumentParser):
         choices = [str(choice) for choice in action.choices]
         hint = did_you_mean(str(value), choices)
         name = "/".join(action.option_strings) or action.metavar or action.dest
-        shown = ", ".join(choices)
-        raise argparse.ArgumentError(None, f"{name}: there is no {value!r}{hint}; known: {shown}")
+        known = ", ".join(choices)
+        raise argparse.ArgumentError(None, f"{name}: there is no {value!r}{hint}; known: {known}")

@@ -54,8 +54,8 @@ class CollectionBase(ABC):
 
     def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
         """See :meth:`index.backend.CollectionBackend.labelled_codes`."""
-        found = self.coded_payloads(with_given_labels=False)
-        return found.codes, [labels_of(payload, label_field) for payload in found.payloads]
+        coded = self.coded_payloads(with_given_labels=False)
+        return coded.codes, [labels_of(payload, label_field) for payload in coded.payloads]
 
     def search(
         self,

@@ -40,14 +40,14 @@ class BruteForceIndex:
     ) -> list[Neighbours]:
         """See :meth:`index.engines.protocol.CodeIndex.search`."""
         check_search(self, queries, k, radius, among)
-        found = []
+        nearest = []
         for query in queries:
             distances = hamming_distance(self._codes, query)
             order = self._order(distances, among, after)
             if radius is not None:
                 order = order[distances[order] <= radius]
-            found.append(Neighbours(self._rows[order[:k]], distances[order[:k]]))
-        return found
+            nearest.append(Neighbours(self._rows[order[:k]], distances[order[:k]]))
+        return nearest
 
     def search_weighted(
         self, weights: Weights, k: int, among: Rows | None = None, after: After | None = None
@@ -55,12 +55,12 @@ class BruteForceIndex:
         """See :meth:`index.engines.protocol.CodeIndex.search_weighted`."""
         check_weights(self, weights, k, among)
         bits = unpack_codes(self._codes)
-        found = []
-        for one in weights:
-            distances = (np.abs(one) * (bits != (one > 0))).sum(axis=1)
+        nearest = []
+        for query_weights in weights:
+            distances = (np.abs(query_weights) * (bits != (query_weights > 0))).sum(axis=1)
             order = self._order(distances, among, after)
-            found.append(Neighbours(self._rows[order[:k]], distances[order[:k]]))
-        return found
+            nearest.append(Neighbours(self._rows[order[:k]], distances[order[:k]]))
+        return nearest
 
     def _order(
         self, distances: npt.NDArray[np.int64], among: Rows | None, after: After | None

@@ -109,21 +109,25 @@ class Generation:
         """See :meth:`index.engines.protocol.CodeIndex.search`."""
         # The segments check `among`, once for an array that they remember.
         check_search(self, queries, k, radius, None)
-        found = self.base.search(queries, k, radius, among, after)
+        nearest = self.base.search(queries, k, radius, among, after)
         for delta in self.deltas:
-            later = delta.search(queries, k, radius, among, after)
-            found = [_merge(one, other, k) for one, other in zip(found, later, strict=True)]
-        return found
+            of_delta = delta.search(queries, k, radius, among, after)
+            nearest = [
+                _merge(older, newer, k) for older, newer in zip(nearest, of_delta, strict=True)
+            ]
+        return nearest
 
     def search_weighted(
         self, weights: Weights, k: int, among: Rows | None = None, after: After | None = None
     ) -> list[Neighbours]:
         """See :meth:`index.engines.protocol.CodeIndex.search_weighted`."""
-        found = self.base.search_weighted(weights, k, among, after)
+        nearest = self.base.search_weighted(weights, k, among, after)
         for delta in self.deltas:
-            later = delta.search_weighted(weights, k, among, after)
-            found = [_merge(one, other, k) for one, other in zip(found, later, strict=True)]
-        return found
+            of_delta = delta.search_weighted(weights, k, among, after)
+            nearest = [
+                _merge(older, newer, k) for older, newer in zip(nearest, of_delta, strict=True)
+            ]
+        return nearest
 
     def live_rows(self, rows: Rows) -> Rows:
         """Return those of `rows`, which ascend, that a search can find."""

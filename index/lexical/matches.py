@@ -30,15 +30,15 @@ class Matches:
 
     def best(self, k: int, allowed: Rows | None = None) -> ScoredRows:
         """Return the `k` highest scores above 0, by (score descending, row ascending)."""
-        found = []
+        best_of_parts = []
         for rows, scores in self.parts:
             if allowed is None:
                 places = best(scores, k)
             else:
                 among = places_of(rows, allowed)
                 places = among[best(scores[among], k)]
-            found.append((rows[places], scores[places].astype(np.int64)))
-        rows, scores = _concatenate(found)
+            best_of_parts.append((rows[places], scores[places].astype(np.int64)))
+        rows, scores = _concatenate(best_of_parts)
         order = np.lexsort((rows, -scores))[:k]
         return ScoredRows(rows[order], scores[order])
 
@@ -54,15 +54,15 @@ class Matches:
 
     def at_least(self, least: int, allowed: Rows | None = None) -> ScoredRows:
         """Return the documents with a score of at least `least`, which is above 0, by row."""
-        found = []
+        matches = []
         for rows, scores in self.parts:
             if allowed is None:
                 places = np.flatnonzero(scores >= least)
             else:
                 places = places_of(rows, allowed)
                 places = places[scores[places] >= least]
-            found.append((rows[places], scores[places].astype(np.int64)))
-        return ScoredRows(*_concatenate(found))
+            matches.append((rows[places], scores[places].astype(np.int64)))
+        return ScoredRows(*_concatenate(matches))
 
     def scores_of(self, rows: Rows) -> npt.NDArray[np.int64]:
         """Return the scores of `rows`, in any order; rows without a text have 0."""

@@ -160,12 +160,12 @@ class MilvusCollection(SearchableCollection):
 
     def get(self, id_: str) -> StoredDocument | None:
         """See :meth:`index.backend.CollectionBackend.get`."""
-        found = self._store.whole(id_)
-        if found is None:
+        entity = self._store.whole(id_)
+        if entity is None:
             return None
-        if not schema.is_intact(found):
+        if not schema.is_intact(entity):
             raise StoreError(f"document {id_!a} on Milvus does not match its checksum")
-        return schema.to_document(found)
+        return schema.to_document(entity)
 
     def knows_filter(self, filter: Filter) -> bool:  # noqa: A002, ARG002 - of every filter
         """Return False: Milvus reads payloads for every search."""
@@ -187,18 +187,18 @@ class MilvusCollection(SearchableCollection):
         last = self._progress.now().last_row
         start = Position(0, 0, last, 0) if cursor is None else read_cursor(cursor, *search)
         condition = self._store.condition(filter, start.last_row)
-        found: list[StoredDocument] = []
+        documents: list[StoredDocument] = []
         for entity in self._store.documents(start.row + 1, start.last_row, condition):
-            if len(found) == limit:
-                position = Position(0, found[-1].row, start.last_row, start.passed + limit)
-                return ScrollPage(found, write_cursor(position, *search))
-            found.append(schema.to_document(entity))
-        return ScrollPage(found, None)
+            if len(documents) == limit:
+                position = Position(0, documents[-1].row, start.last_row, start.passed + limit)
+                return ScrollPage(documents, write_cursor(position, *search))
+            documents.append(schema.to_document(entity))
+        return ScrollPage(documents, None)
 
     def documents_after(self, row: int, limit: int) -> list[StoredDocument]:
         """Return the first `limit` documents after `row`, in the order of rows."""
-        found = self._store.documents(row + 1, self._progress.now().last_row)
-        return [*map(schema.to_document, itertools.islice(found, limit))]
+        entities = self._store.documents(row + 1, self._progress.now().last_row)
+        return [*map(schema.to_document, itertools.islice(entities, limit))]
 
     def all_documents(self) -> list[StoredDocument]:
         """Return all documents in the order of rows."""

@@ -48,11 +48,11 @@ class AsymmetricRanking:
     ) -> list[RankedRows]:
         """See :meth:`index.rankings.protocol.Ranking.rank`."""
         weights, totals = whole_weights(queries.weights)
-        found = self._generation.search_weighted(weights, k, allowed)
+        nearest = self._generation.search_weighted(weights, k, allowed)
         # A bit that differs counts -|w|, where an equal one counts |w|.
         return [
             RankedRows(rows, total - 2 * distances)
-            for total, (rows, distances) in zip(totals.tolist(), found, strict=True)
+            for total, (rows, distances) in zip(totals.tolist(), nearest, strict=True)
         ]
 
     def rank_after(
@@ -62,8 +62,8 @@ class AsymmetricRanking:
         weights, (total,) = whole_weights(query.weights)
         total = int(total)
         after = After.at((total - score) / 2, row)
-        (found,) = self._generation.search_weighted(weights, k, allowed, after)
-        return RankedRows(found.rows, total - 2 * found.distances)
+        (nearest,) = self._generation.search_weighted(weights, k, allowed, after)
+        return RankedRows(nearest.rows, total - 2 * nearest.distances)
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """See :meth:`index.rankings.protocol.RowScorer.score`."""

@@ -28,16 +28,16 @@ class HammingRanking:
         generation = self._generation
         # Without deltas, the base holds all rows.
         index = generation if generation.deltas else generation.base
-        found = index.search(queries.codes, k, self._radius, allowed)
-        return [RankedRows(rows, -distances) for rows, distances in found]
+        nearest = index.search(queries.codes, k, self._radius, allowed)
+        return [RankedRows(rows, -distances) for rows, distances in nearest]
 
     def rank_after(
         self, query: EncodedQueries, k: int, score: float, row: int, allowed: Rows | None = None
     ) -> RankedRows:
         """See :meth:`index.rankings.protocol.RankingFromAnywhere.rank_after`."""
         after = After.at(-score, row)
-        found = self._generation.search(query.codes, k, self._radius, allowed, after)
-        return RankedRows(found[0].rows, -found[0].distances)
+        nearest = self._generation.search(query.codes, k, self._radius, allowed, after)
+        return RankedRows(nearest[0].rows, -nearest[0].distances)
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """See :meth:`index.rankings.protocol.RowScorer.score`."""

@@ -103,8 +103,8 @@ class DocumentReader(RowReader):
             return {}
         query = "SELECT id, code, checksum FROM documents WHERE id IN "
         with self._database.reading() as connection:
-            found = in_chunks(connection, query, storable_ids(ids))
-            return {id_: (code, mark) for id_, code, mark in found}
+            marks = in_chunks(connection, query, storable_ids(ids))
+            return {id_: (code, mark) for id_, code, mark in marks}
 
     def get(self, id_: str) -> StoredDocument | None:
         """Return the document with the id, or None.
@@ -114,8 +114,8 @@ class DocumentReader(RowReader):
         """
         query = f"SELECT {STORED} FROM documents WHERE id IN "  # noqa: S608 - a fixed list
         with self._database.reading() as connection:
-            found = in_chunks(connection, query, storable_ids([id_]))
-        return self._parse_document(found[0]) if found else None
+            stored = in_chunks(connection, query, storable_ids([id_]))
+        return self._parse_document(stored[0]) if stored else None
 
     def count_matching(self, filter_: Filter) -> int:
         """Return the number of documents of one generation that match the filter."""
@@ -149,8 +149,8 @@ class DocumentReader(RowReader):
                 WHERE row > :after AND row <= :up_to AND {condition} ORDER BY row LIMIT :limit
             """  # noqa: S608 - made of fixed parts
             bounds = {"after": after, "up_to": last if up_to is None else up_to, "limit": limit}
-            found = connection.execute(query, {**values, **bounds})
-            return self._parse_documents(found), last
+            stored = connection.execute(query, {**values, **bounds})
+            return self._parse_documents(stored), last
 
     def _scroll_in_runs(
         self, connection: sqlite3.Connection, limit: int, filter_: Filter, after: int, up_to: int
@@ -162,9 +162,9 @@ class DocumentReader(RowReader):
             for start in range(0, len(rows), at_once):
                 some: list[int] = rows[start : start + at_once].tolist()
                 query = f"SELECT {STORED} FROM documents WHERE row IN "  # noqa: S608 - a fixed list
-                found = in_chunks(connection, query, some)
+                stored = in_chunks(connection, query, some)
                 documents += sorted(
-                    map(self._parse_document, found), key=lambda document: document.row
+                    map(self._parse_document, stored), key=lambda document: document.row
                 )
                 if len(documents) >= limit:
                     return documents[:limit]

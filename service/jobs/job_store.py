@@ -118,10 +118,10 @@ class JobStore:
         Raises:
             LookupError: if there is no such job.
         """
-        found = self._select("WHERE id = ?", id_)
-        if not found:
+        records = self._select("WHERE id = ?", id_)
+        if not records:
             raise LookupError(id_)
-        return found[0]
+        return records[0]
 
     def with_key(self, key: str) -> JobRecord | None:
         """Return the job with an idempotency key, as records have it, or None."""
@@ -132,12 +132,12 @@ class JobStore:
 
         Earlier versions recorded keys without their owners; a job that has none belongs to all.
         """
-        found = self.with_key(given.recorded)
-        if found is None and given.owner:
-            found = self.with_key(given.key)
-            if found is not None and found.owner not in {"", given.owner}:
+        record = self.with_key(given.recorded)
+        if record is None and given.owner:
+            record = self.with_key(given.key)
+            if record is not None and record.owner not in {"", given.owner}:
                 return None
-        return found
+        return record
 
     def last(
         self,

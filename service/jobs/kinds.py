@@ -112,9 +112,9 @@ def snapshot_record(snapshot: Snapshot) -> dict[str, Any]:
 
 def verify(collection: CollectionBackend, folder: DataFolder) -> dict[str, Any]:
     """Verify, and return what :class:`service.schemas.jobs.jobs.VerificationInfo` describes."""
-    found = collection.verify()
-    problems = [without_path(problem, folder) for problem in found.problems]
-    return asdict(replace(found, problems=problems))
+    verification = collection.verify()
+    problems = [without_path(problem, folder) for problem in verification.problems]
+    return asdict(replace(verification, problems=problems))
 
 
 def compact(collection: CollectionBackend) -> dict[str, Any]:

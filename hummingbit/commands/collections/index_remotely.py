@@ -51,8 +51,8 @@ def get(args: argparse.Namespace) -> int:
     names = ("id", "text", "vector", "payload", "code")
     with service_at(args) as client:
         for ids in batches(args.ids, BATCH):
-            found = client.get_many(args.collection, ids)
-            by_id: dict[str, Any] = {document["id"]: document for document in found["documents"]}
+            response = client.get_many(args.collection, ids)
+            by_id: dict[str, Any] = {document["id"]: document for document in response["documents"]}
             for id_ in ids:
                 if id_ not in by_id:
                     message = f"collection {args.collection!a} has no document {id_[:80]!a}"
@@ -96,7 +96,7 @@ def print_deleted(args: argparse.Namespace, deleted: int, left: int) -> None:
 def list_(args: argparse.Namespace) -> dict[str, Any]:
     """Return the collections and those that cannot be opened."""
     with service_at(args) as client:
-        found = client.collections()
+        response = client.collections()
     collections = [
         {
             "name": one["name"],
@@ -104,34 +104,34 @@ def list_(args: argparse.Namespace) -> dict[str, Any]:
             "n_bits": one["n_bits"],
             "encoder": None if one["encoder"] is None else one["encoder"]["name"],
         }
-        for one in found["collections"]
+        for one in response["collections"]
     ]
-    return {"collections": collections, "unavailable": found["unavailable"]}
+    return {"collections": collections, "unavailable": response["unavailable"]}
 
 
 def stats(args: argparse.Namespace) -> int:
     """Print the statistics of a collection as JSON, with the fields of a local one."""
     with service_at(args) as client:
-        found: dict[str, Any] = {**client.stats(args.collection)}
-    encoder = found["encoder"] or {"name": None, "fingerprint": None}
-    found |= {"encoder": encoder["name"], "encoder_fingerprint": encoder["fingerprint"]}
+        statistics: dict[str, Any] = {**client.stats(args.collection)}
+    encoder = statistics["encoder"] or {"name": None, "fingerprint": None}
+    statistics |= {"encoder": encoder["name"], "encoder_fingerprint": encoder["fingerprint"]}
     first = ("name", "documents", "n_bits", "encoder", "encoder_fingerprint", "generation")
-    print_json({name: found[name] for name in dict.fromkeys([*first, *found])})
+    print_json({name: statistics[name] for name in dict.fromkeys([*first, *statistics])})
     return 0
 
 
 def verify(args: argparse.Namespace) -> tuple[int, list[str]]:
     """Return how many documents were checked, and the problems."""
     with service_at(args) as client:
-        found = wait_for(client, client.verify_job(args.collection))["result"] or {}
-    return found["documents"], found["problems"]
+        result = wait_for(client, client.verify_job(args.collection))["result"] or {}
+    return result["documents"], result["problems"]
 
 
 def compact(args: argparse.Namespace) -> tuple[int, int]:
     """Return the size of the collection in bytes before and after."""
     with service_at(args) as client:
-        found = wait_for(client, client.compact_job(args.collection))["result"] or {}
-    return found["bytes_before"], found["bytes_after"]
+        result = wait_for(client, client.compact_job(args.collection))["result"] or {}
+    return result["bytes_before"], result["bytes_after"]
 
 
 def rank(args: argparse.Namespace) -> None:

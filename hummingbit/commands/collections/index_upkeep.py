@@ -54,14 +54,16 @@ def configure(actions: Actions) -> None:
 
 def run_list(args: argparse.Namespace) -> int:
     """Print a collection a line: name, documents, bits, encoder."""
-    found = index_remotely.list_(args) if args.url is not None else _list(args)
+    listed = index_remotely.list_(args) if args.url is not None else _list(args)
     lines = [
-        f"{one['name']}\t{counted(one['documents'], 'document')}\t{one['n_bits']} bits"
-        f"\t{one['encoder'] or '-'}"
-        for one in found["collections"]
+        f"{info['name']}\t{counted(info['documents'], 'document')}\t{info['n_bits']} bits"
+        f"\t{info['encoder'] or '-'}"
+        for info in listed["collections"]
     ]
-    lines += [f"{one['name']}\tcannot be opened: {one['reason']}" for one in found["unavailable"]]
-    print_result(args, found, lines)
+    lines += [
+        f"{info['name']}\tcannot be opened: {info['reason']}" for info in listed["unavailable"]
+    ]
+    print_result(args, listed, lines)
     return 0
 
 
@@ -107,8 +109,8 @@ def run_verify(args: argparse.Namespace) -> int:
             with open_folder(args, writable=True) as folder:
                 folder.accept_loss(args.collection)
         with open_folder(args, writable=False) as folder:
-            found = folder.collection(args.collection).verify()
-        documents, problems = found.documents, found.problems
+            verification = folder.collection(args.collection).verify()
+        documents, problems = verification.documents, verification.problems
     for problem in problems:
         print(f"{args.collection}: {problem}", file=sys.stderr)
     outcome = counted(len(problems), "problem") if problems else "no problems"

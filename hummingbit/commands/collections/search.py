@@ -183,7 +183,7 @@ def _rescoring(args: argparse.Namespace) -> dict[str, Any] | None:
 def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
     """Search a collection of a service, and print the same."""
     with service_at(args) as client:
-        found = client.search(
+        response = client.search(
             args.collection,
             args.text,
             vector=None if vector is None else vector.tolist(),
@@ -204,12 +204,12 @@ def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
             rescore=_rescoring(args),
         )
     if args.json:
-        print_json(found)
+        print_json(response)
         return 0
-    if (recognized := found.get("recognized_terms")) is not None:
-        _print_terms(recognized, found["corrected"], hits=len(found["hits"]))
-    for hit in found["hits"]:
-        _print_hit(_as_hit(hit), found.get("rescored_by") or found["ranking"])
+    if (recognized := response.get("recognized_terms")) is not None:
+        _print_terms(recognized, response["corrected"], hits=len(response["hits"]))
+    for hit in response["hits"]:
+        _print_hit(_as_hit(hit), response.get("rescored_by") or response["ranking"])
     return 0
 
 

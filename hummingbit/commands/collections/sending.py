@@ -52,12 +52,12 @@ def send(
     with count_in_stage("sending", total) as advance:
         try:
             for part in _parts(records):
-                found = client.bulk(
+                outcome = client.bulk(
                     name, part, skip_unchanged=True, encoder_fingerprint=encoder_fingerprint
                 )
-                sent, failed = sent + len(part), failed + found["failed"]
-                unchanged += found["unchanged"]
-                for error in found["errors"]:
+                sent, failed = sent + len(part), failed + outcome["failed"]
+                unchanged += outcome["unchanged"]
+                for error in outcome["errors"]:
                     print(f"refused: {error['id']}: {error['detail']}", file=sys.stderr)
                 advance(len(part))
         except BaseException:

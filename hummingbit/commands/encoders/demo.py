@@ -130,15 +130,15 @@ def _find_known_items(
     """Search with everyday questions whose answers are known."""
     questions, qrels = list(read_documents(f"{NAME}:queries")), load_qrels(NAME) or {}
     settings = RelevanceSettings(qrels=qrels)
-    searched = evaluate_rankings(collection, questions, METHODS, KNOWN_ITEMS, settings)
-    found = {METHODS[ranking]: one for ranking, one in searched.items()}
+    by_ranking = evaluate_rankings(collection, questions, METHODS, KNOWN_ITEMS, settings)
+    evaluations = {METHODS[ranking]: one for ranking, one in by_ranking.items()}
     ids = [document.id for document in documents]
     relevance, _ = relevance_by_qrels(qrels, [question.id for question in questions], ids)
     scores = tfidf_scores(
         [one.text or "" for one in documents], [one.text or "" for one in questions]
     )
-    found["TF-IDF cosine"] = evaluate_by_score(scores, relevance, KNOWN_ITEMS)
-    return found
+    evaluations["TF-IDF cosine"] = evaluate_by_score(scores, relevance, KNOWN_ITEMS)
+    return evaluations
 
 
 def _print_figures(
@@ -163,9 +163,9 @@ def _print_figures(
 
 def _print_examples(collection: CollectionBackend) -> None:
     for example in EXAMPLES:
-        found = collection.search([Query(text=example)], HITS_SHOWN, with_payload=True)
+        results = collection.search([Query(text=example)], HITS_SHOWN, with_payload=True)
         print(f"\n{example!r} finds, of all {len(collection):,}:")
-        for hit in found.hits[0]:
+        for hit in results.hits[0]:
             summary = (hit.payload or {}).get("summary", "")
             print(f"  {hit.id:<45} {summary}")
 

@@ -99,10 +99,10 @@ def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, 
     queries = gather(read(args, args.queries)).labelled()
     with DataFolder(args.data_dir, writable=False) as folder:
         encoders = {name: folder.encoders.load(name) for name in names}
-    found = {}
+    evaluations = {}
     for name, encoder in encoders.items():
         begin_stage(f"evaluating {name} by {counted(len(queries), 'query', 'queries')}")
-        found[name] = evaluate_encoder(
+        evaluations[name] = evaluate_encoder(
             encoder,
             database,
             queries,
@@ -110,7 +110,7 @@ def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, 
             hierarchy=args.hierarchy,
             relevant_from=args.relevant_from,
         )
-    return found
+    return evaluations
 
 
 def print_comparison(comparison: SystemComparison) -> None:

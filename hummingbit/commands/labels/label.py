@@ -166,24 +166,24 @@ def run_stats(args: argparse.Namespace) -> int:
     """Print counts, agreement, and the expected gain of further labels."""
     with label_source(args) as source:
         begin_stage("counting labels and measuring agreement")
-        found = source.stats(args.label_field)
+        stats = source.stats(args.label_field)
     if args.json:
-        print_json(found)
+        print_json(stats)
         return 0
-    print(f"{found['labelled']:,} of {counted(found['documents'], 'document')} labelled")
-    for one in found["labels"]:
+    print(f"{stats['labelled']:,} of {counted(stats['documents'], 'document')} labelled")
+    for one in stats["labels"]:
         print(f"  {one['label']}\t{one['documents']:,}")
-    queries = counted(found["queries"], "query", "queries")
-    print(f"{counted(found['judgements'], 'judgement')} of {queries}")
-    for one in found["people"]:
+    queries = counted(stats["queries"], "query", "queries")
+    print(f"{counted(stats['judgements'], 'judgement')} of {queries}")
+    for one in stats["people"]:
         labels = counted(one["labels"], "label")
         print(f"  {one['who']}\t{labels}\t{counted(one['judgements'], 'judgement')}")
-    for one in found["agreement"]:
+    for one in stats["agreement"]:
         kappa = "no value" if one["kappa"] is None else f"{one['kappa']:.2f}"
         who = " and ".join(one["who"])
         shared = f"{one['items']:,} {one['on']}, {one['observed']:.0%} alike"
         print(f"agreement of {who}: {shared}, kappa {kappa}")
-    gain = found["expected_gain"]
+    gain = stats["expected_gain"]
     if gain is not None:
         count = gain["labels_to_one_percent"]
         more = "" if count is None else f"; about {counted(count, 'more label')} for one point more"

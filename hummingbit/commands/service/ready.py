@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
+from foundation.errors import counted
 from hummingbit.clients.client import Client
 from hummingbit.clients.transport import KEY_VARIABLE
 from hummingbit.commands.json_output import add_json, print_result
@@ -32,9 +33,10 @@ def run(args: argparse.Namespace) -> int:
     with Client(
         url, os.environ.get(KEY_VARIABLE) or _key(settings), timeout=SECONDS, retries=0
     ) as client:
-        found = client.ready()
-    line = f"ready: {len(found['collections'])} collections, {len(found['encoders'])} encoders"
-    print_result(args, found, line)
+        readiness = client.ready()
+    collections = counted(len(readiness["collections"]), "collection")
+    line = f"ready: {collections}, {counted(len(readiness['encoders']), 'encoder')}"
+    print_result(args, readiness, line)
     return 0
 
 

@@ -77,4 +77,4 @@ def test_what_a_service_refuses_is_said(url: str, capsys: pytest.CaptureFixture[
     assert main(["search", "absent", "apple", "--url", url]) == 2
     assert "there is no collection 'absent'" in capsys.readouterr().err
     assert main(["ready", "--url", url]) == 0
-    assert "ready: 1 collections, 2 encoders" in capsys.readouterr().out
+    assert "ready: 1 collection, 2 encoders" in capsys.readouterr().out
