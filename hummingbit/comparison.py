@@ -124,9 +124,9 @@ def _label_sentences(figures: Mapping[str, Figures]) -> list[str]:
         return []
     best = max(labelled, key=lambda name: labelled[name])
     if labelled[best] + 0.01 >= classifier:
-        return [
-            f"To find documents with the same label, use {best}: it does as well as a classifier."
-        ]
+        is_better = labelled[best] > classifier + 0.01
+        does = "finds more of them than" if is_better else "does as well as"
+        return [f"To find documents with the same label, use {best}: it {does} a classifier."]
     return [
         f"A classifier finds more documents of the same label ({classifier:.3f}) than {best} does"
         f" ({labelled[best]:.3f}). If only the label matters, use a classifier.",

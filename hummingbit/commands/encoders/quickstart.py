@@ -252,7 +252,11 @@ def _print_example(
 
 
 def _long_words(text: str) -> str:
-    """Return the four longest words of a text, in the order of the text."""
-    words = list(dict.fromkeys(text.split()))
+    """Return the four longest words of a text, in the order of the text.
+
+    Addresses, numbers and lines of signs are no words, unless the text has nothing else.
+    """
+    parts = list(dict.fromkeys(text.split()))
+    words = [part for part in parts if part.strip(".,;:!?\"'()").isalpha()] or parts
     longest = sorted(words, key=len, reverse=True)[:4]
     return " ".join(word for word in words if word in longest)[:60]

@@ -207,9 +207,17 @@ def test_the_verdict_says_which_ranking_and_whether_a_classifier_does_better() -
     assert (
         "A classifier finds more documents of the same label (0.900) than asymmetric does" in said
     )
+    assert "asymmetric: it finds more" in verdict(figures | {CLASSIFIER: Figures(0.80)})
+    assert "asymmetric: it does as well as" in verdict(figures | {CLASSIFIER: Figures(0.83)})
     without = verdict({name: Figures(None, one.found, one.reciprocal_rank)
                        for name, one in figures.items() if name != CLASSIFIER})  # fmt: skip
     assert "label" not in without
+
+
+def test_the_example_searches_by_words_not_by_addresses_or_rules() -> None:
+    text = "<71611.365@example.org> ==================== Which scouting troops are open?"
+    assert quickstart._long_words(text) == "Which scouting troops open?"
+    assert quickstart._long_words("12 345") == "12 345"
 
 
 @pytest.mark.parametrize(
