@@ -1,12 +1,14 @@
 """The wheel: what it holds, and that it works alone in a clean environment.
 
 ``make package`` runs these. They build the distribution as a release does, install it with pip into
-an environment that has nothing else, and use it from a project with folders of our names.
+an environment that has nothing else, and use it from a project with folders of our names: with each
+Python from 3.11 to 3.14 that this machine has.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -42,11 +44,26 @@ def wheel(distribution: Path) -> Path:
     return next(distribution.glob("*.whl"))
 
 
-@pytest.fixture(scope="module")
-def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def interpreter(minor: int) -> str:
+    """Return the path of Python 3.`minor` on this machine, or skip the test."""
+    if sys.version_info.minor == minor:
+        return sys.executable
+    on_path = shutil.which(f"python3.{minor}")
+    of_pyenv = sorted(Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"))
+    for path in [*([on_path] if on_path else []), *map(str, of_pyenv)]:
+        # A shim of pyenv is on the path for versions that are not chosen, too.
+        if subprocess.run([path, "--version"], capture_output=True, check=False).returncode == 0:
+            return path
+    pytest.skip(f"Python 3.{minor} is not installed")
+
+
+@pytest.fixture(scope="module", params=[11, 12, 13, 14], ids="python3.{}".format)
+def environment(
+    request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """The ``bin`` of an environment with the wheel and what it needs, and nothing else."""
     folder = tmp_path_factory.mktemp("environment")
-    run(sys.executable, "-m", "venv", str(folder))
+    run(interpreter(request.param), "-m", "venv", str(folder))
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
     run(*pip, "--constraint", str(ROOT / "constraints.txt"), str(wheel))
     size = sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
