@@ -125,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
             cursor=args.cursor,
             rerank=args.rerank,
             hybrid=None if args.codes_weight is None else Hybrid(codes=args.codes_weight),
-            rescore=None if (how := _rescoring(args)) is None else Rescore(**how),
+            rescore=Rescore.of(_rescoring(args)),
         )
         if args.json:
             answer = _as_object(args, collection, found, time.perf_counter() - began)
@@ -177,7 +177,8 @@ def _rescoring(args: argparse.Namespace) -> dict[str, Any] | None:
         if args.oversample is not None:
             raise OptionError("--oversample: needs --rescore, which orders the candidates")
         return None
-    return {"by": args.rescore} | ({"oversample": args.oversample} if args.oversample else {})
+    oversample = {} if args.oversample is None else {"oversample": args.oversample}
+    return {"by": args.rescore} | oversample
 
 
 def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:

@@ -75,6 +75,7 @@ def test_vectors_are_kept_and_searched(
         (["--vector", '"x"'], "--vector: is 'x'; it must be a list of numbers"),
         (["--vector", QUERY, "--code", "00"], "only a text and a vector go together"),
         (["--vector", QUERY, "--oversample", "3"], "--oversample: needs --rescore"),
+        (["--vector", QUERY, "--rescore", "vectors", "--oversample", "0"], "oversample is 0"),
     ],
 )
 def test_bad_options_are_refused(
