@@ -26,7 +26,7 @@ DELIMITERS = (",", ";", "\t", "|")
 SAMPLE_RECORDS = 50
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _BARE_RETURN = re.compile(rb"\r(?!\n|\Z)")
-_QUOTED_BYTES = re.compile(rb'"(?:[^"]|"")*"')
+_QUOTED_BYTES = re.compile(_QUOTED.pattern.encode())
 _JSON = re.compile(rb'\s*(?:\{\s*"|\[\s*[{"\[])')
 
 

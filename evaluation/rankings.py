@@ -18,13 +18,12 @@ from index.backend import CollectionBackend
 from index.engines.portable.weighted import weighted_distances
 from index.rankings.asymmetric import whole_weights
 from index.rankings.protocol import ASYMMETRIC, HAMMING
-from index.records import Rescore
+from index.records import DEFAULT_OVERSAMPLE, Rescore
 from index.search.search_options import check_ranking
 
 QUERIES_AT_ONCE = 16
 DEPTH = 1000
 """The number of hits of a search that are evaluated."""
-OVERSAMPLE = 4.0
 
 Floats = npt.NDArray[np.float64]
 
@@ -36,7 +35,7 @@ def evaluate_rankings(
     metrics: Iterable[str] = DEFAULT_METRICS,
     settings: RelevanceSettings | None = None,
     *,
-    oversample: float = OVERSAMPLE,
+    oversample: float = DEFAULT_OVERSAMPLE,
 ) -> dict[str, Evaluation]:
     """Measure what each of `rankings` finds for `queries`, as served and tie-averaged.
 

@@ -80,7 +80,7 @@ class Corpus:
             if _has_text(document) and document.id not in held_out_ids:
                 yield document
 
-    def note_bad_line(self, bad: BadLine) -> None:
+    def record_bad_line(self, bad: BadLine) -> None:
         """Count a bad line, and keep it if it is one of the first."""
         self.n_bad_lines += 1
         if len(self.bad_lines) < MAX_BAD_LINES:
@@ -98,7 +98,7 @@ def read_corpus(source: Path, layout: Layout, notice: Callable[[str], object]) -
     places: list[tuple[int, Document]] = []
     seen: set[int] = set()
     documents = read_documents(
-        source, layout=layout, on_error="skip", report=corpus.note_bad_line, notice=notice
+        source, layout=layout, on_error="skip", report=corpus.record_bad_line, notice=notice
     )
     for document in filter(_has_text, documents):
         seen.add(hash(" ".join((document.text or "").lower().split())))

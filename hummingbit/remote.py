@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from corpus.document import Document
 from evaluation.evaluation_input import RelevanceSettings
-from evaluation.rankings import DEPTH, OVERSAMPLE, QUERIES_AT_ONCE, list_length, parse_ranking
+from evaluation.rankings import DEPTH, QUERIES_AT_ONCE, list_length, parse_ranking
 from evaluation.reports.collection_report import Job
 from evaluation.reports.report import ReportError, parse_report
 from evaluation.result import Evaluation, EvaluationError
@@ -26,6 +26,7 @@ from hummingbit.clients.responses import Ranking
 from hummingbit.clients.transport import ServiceError
 from hummingbit.service_transfer import all_pages
 from index.payload_labels import labels_of
+from index.records import DEFAULT_OVERSAMPLE
 
 POLL_SECONDS = 0.2
 WAIT_SECONDS = 3600.0
@@ -68,7 +69,7 @@ def evaluate_rankings_remotely(
     *,
     metrics: Sequence[str],
     settings: RelevanceSettings,
-    oversample: float = OVERSAMPLE,
+    oversample: float = DEFAULT_OVERSAMPLE,
 ) -> dict[str, Evaluation]:
     """Measure rankings at a service, as :func:`evaluation.rankings.evaluate_rankings` does here.
 

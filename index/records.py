@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -104,14 +105,21 @@ class Hybrid:
     """How many of its best documents a query learns from; 0 for none."""
 
 
+DEFAULT_OVERSAMPLE = 4.0
+
+
 @dataclass(frozen=True, slots=True)
 class Rescore:
     """Find more candidates than hits by a search's ranking, and order them by another."""
 
     by: str
     """One of :data:`index.search.search_options.RESCORERS`."""
-    oversample: float = 4.0
+    oversample: float = DEFAULT_OVERSAMPLE
     """The number of candidates divided by the number of hits, offset included."""
+
+    def n_candidates(self, n_hits: int) -> int:
+        """Return the number of documents to rescore for `n_hits` hits, offset included."""
+        return math.ceil(self.oversample * n_hits)
 
     @classmethod
     def of(cls, value: str | Mapping[str, Any] | None) -> Rescore | None:

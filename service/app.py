@@ -144,25 +144,7 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
     app.state.settings = settings
     app.state.draining = False
     app.state.metrics = Metrics()
-    app.state.held_bytes, app.state.unsent_responses = (
-        count(settings.max_held_bytes) for count in (HeldBytes, UnsentResponses)
-    )
-    app.state.turns, app.state.streaming_turns = (
-        Turns(
-            settings.concurrent_requests,
-            settings.queued_requests,
-            settings.concurrent_large_requests,
-            app.state.metrics,
-        )
-        for _ in range(2)
-    )
-    app.state.write_gate = WriteGate()
-    app.state.profiles = code_profiles.Profiles()
-    app.state.places = VectorCache()
-    app.state.write_slots = Semaphore(settings.concurrent_writes)
-    app.state.compute_turns = ComputeTurns(COMPUTING)
-    app.state.long_reads = _lane(app, settings, settings.concurrent_long_reads)
-    app.state.filters = _lane(app, settings, FILTERS_AT_A_TIME)
+    _share_resources(app, settings)
     for router in ROUTERS:
         app.include_router(router)
     add_handlers(app, [route for router in ROUTERS for route in router.routes])
@@ -172,8 +154,27 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
     return app
 
 
-def _lane(app: FastAPI, settings: Settings, running: int) -> Lane:
-    return Lane(running, settings.concurrent_requests, app.state.compute_turns)
+def _share_resources(app: FastAPI, settings: Settings) -> None:
+    """Set up what requests share and wait for: memory, turns, lanes and caches."""
+    state = app.state
+    state.held_bytes = HeldBytes(settings.max_held_bytes)
+    state.unsent_responses = UnsentResponses(settings.max_held_bytes)
+    turns = partial(
+        Turns,
+        settings.concurrent_requests,
+        settings.queued_requests,
+        settings.concurrent_large_requests,
+        state.metrics,
+    )
+    state.turns, state.streaming_turns = turns(), turns()
+    state.write_gate = WriteGate()
+    state.write_slots = Semaphore(settings.concurrent_writes)
+    state.compute_turns = ComputeTurns(COMPUTING)
+    lane = partial(Lane, waiting=settings.concurrent_requests, turns=state.compute_turns)
+    state.long_reads = lane(settings.concurrent_long_reads)
+    state.filters = lane(FILTERS_AT_A_TIME)
+    state.profiles = code_profiles.Profiles()
+    state.places = VectorCache()
 
 
 def _gateway(app: Service, settings: Settings) -> ASGIApp:

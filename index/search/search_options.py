@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from foundation.errors import InputError
@@ -72,8 +71,8 @@ class SearchOptions:
     @property
     def n_candidates(self) -> int:
         """The number of documents to rescore for each query."""
-        oversample = 1.0 if self.rescore is None else self.rescore.oversample
-        return math.ceil(oversample * (self.offset + self.k))
+        n_hits = self.offset + self.k
+        return n_hits if self.rescore is None else self.rescore.n_candidates(n_hits)
 
     @property
     def has_cursors(self) -> bool:

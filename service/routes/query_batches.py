@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +15,7 @@ from foundation.errors import InputError
 from foundation.slices import checkpoint
 from index.backend import CollectionBackend
 from index.rankings.protocol import HAMMING
-from index.records import Query, Rescore
+from index.records import Query
 from service.http.problems import invalid_field
 from service.http.roles import READ
 from service.http.routing import JSONRoute
@@ -31,7 +30,7 @@ from service.schemas.checks import (
 )
 from service.schemas.encoders import EncodeRequest, EncodeResponse
 from service.schemas.results import JSONAnswer, answer_to_json, search_answer
-from service.schemas.search import SearchBatch, SearchBatchResponse
+from service.schemas.search import BatchedSearch, SearchBatch, SearchBatchResponse
 from service.settings import Settings
 
 ENCODED_AT_ONCE = 64
@@ -53,7 +52,8 @@ def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limit
     largest = min(max(search.limit for search in body.searches), limits.max_limit)
     hits = len(body.searches) * largest
     if body.rescore is not None:
-        hits = _check_rescored(body, largest)
+        _check_same_hits(body.searches)
+        hits = len(body.searches) * body.rescore.to_rescore().n_candidates(largest)
     if hits > limits.max_hits:
         rule = f"the number of searches times the largest limit may be {limits.max_hits:,} at most"
         raise invalid_field(f"may find {hits:,} documents; {rule}", "searches")
@@ -99,22 +99,17 @@ def _encode(collection: CollectionBackend, queries: Sequence[Query]) -> Codes:
     return np.concatenate(codes)
 
 
-def _check_rescored(body: SearchBatch, limit: int) -> int:
-    """Return the number of candidates of all searches.
+def _check_same_hits(searches: Sequence[BatchedSearch]) -> None:
+    """Raise a ProblemError unless all searches have one limit and radius, as with rescore.
 
-    Raises:
-        ProblemError: if not all searches have the same limit and radius, on which the candidates
-            depend.
+    The candidates that are rescored depend on both.
     """
-    first = body.searches[0]
-    for position, search in enumerate(body.searches):
+    for position, search in enumerate(searches):
         for field in ("limit", "radius"):
-            value, expected = getattr(search, field), getattr(first, field)
+            value, expected = getattr(search, field), getattr(searches[0], field)
             if value != expected:
                 message = f"is {value}; with rescore, all searches must have one, here {expected}"
                 raise invalid_field(message, "searches", position, field)
-    oversample = 1.0 if body.rescore is None else body.rescore.oversample
-    return len(body.searches) * math.ceil(oversample * limit)
 
 
 def _search(
@@ -148,9 +143,7 @@ def _search(
             with_payload=any(search.with_payload for search in searches),
             with_text=any(search.with_text for search in searches),
             filter=filter_,
-            rescore=None
-            if body.rescore is None
-            else Rescore(body.rescore.by, body.rescore.oversample),
+            rescore=None if body.rescore is None else body.rescore.to_rescore(),
         )
     seconds = time.perf_counter() - start
     return [

@@ -15,7 +15,7 @@ from encoder.explanation import explain_text
 from index.backend import CollectionBackend
 from index.filters import Filter
 from index.rankings.cosine import VECTORS
-from index.records import Hybrid, Query, Rescore
+from index.records import Hybrid, Query
 from service.schemas.checks import parse_body_filter, pointing_at
 from service.schemas.results import add_codes, add_differing_bits, answer_to_json, search_answer
 from service.schemas.search import SearchRequest
@@ -53,10 +53,9 @@ async def special_search(
 
 def _reads_many_vectors(body: SearchRequest) -> bool:
     """Tell whether a search reads so many vectors from disk that others should not wait for it."""
-    rescore = body.rescore
-    if rescore is None or rescore.by != VECTORS:
+    if body.rescore is None or body.rescore.by != VECTORS:
         return False
-    return rescore.oversample * (body.limit + body.offset) > CHEAP_VECTORS
+    return body.rescore.to_rescore().n_candidates(body.limit + body.offset) > CHEAP_VECTORS
 
 
 def _search_alone(
@@ -82,9 +81,7 @@ def _search_alone(
             cursor=body.cursor,
             rerank=body.rerank,
             hybrid=None if body.hybrid is None else Hybrid(**body.hybrid.model_dump()),
-            rescore=None
-            if body.rescore is None
-            else Rescore(body.rescore.by, body.rescore.oversample),
+            rescore=None if body.rescore is None else body.rescore.to_rescore(),
             highlight=body.highlight,
         )
     seconds = time.perf_counter() - start

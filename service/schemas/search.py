@@ -13,6 +13,7 @@ from index.rankings.protocol import (
     N_FEEDBACK,
     RANKINGS,
 )
+from index.records import DEFAULT_OVERSAMPLE, Rescore
 from index.search.search_options import MAX_OVERSAMPLE, MAX_RRF, RESCORERS
 from service.schemas.common import (
     Code,
@@ -72,11 +73,15 @@ class RescoreOptions(RequestModel):
         json_schema_extra={"enum": [*RESCORERS]},
     )
     oversample: float = Field(
-        4.0,
+        DEFAULT_OVERSAMPLE,
         ge=1,
         le=MAX_OVERSAMPLE,
         description="Candidates to take for each hit to return, `offset` included.",
     )
+
+    def to_rescore(self) -> Rescore:
+        """Return the same as the value that a search takes."""
+        return Rescore(self.by, self.oversample)
 
 
 class SearchFields(StrictModel):

@@ -10,7 +10,7 @@ from corpus.datasets import is_judged, load_qrels
 from corpus.document import Document
 from evaluation.evaluation_input import RelevanceSettings
 from evaluation.metrics.metric_names import DEFAULT_METRICS, KNOWN_ITEM_METRICS
-from evaluation.rankings import OVERSAMPLE, evaluate_rankings
+from evaluation.rankings import evaluate_rankings
 from evaluation.reports.collection_report import Job, read_training_labels, run_job
 from evaluation.result import Evaluation
 from evaluation.retrieval import query_labels
@@ -19,6 +19,7 @@ from foundation.stages import begin_stage
 from hummingbit.commands.data_folder_options import add_folder, open_folder
 from hummingbit.commands.options import SOURCE_HELP, add_reading, naming, read
 from hummingbit.remote import evaluate_rankings_remotely, evaluate_remotely
+from index.records import DEFAULT_OVERSAMPLE
 
 
 def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = True) -> None:
@@ -103,7 +104,8 @@ class Measuring:
     def measure_rankings(self, name: str, rankings: Sequence[str]) -> dict[str, Evaluation]:
         """Evaluate rankings of one collection, and return the result of each by ranking."""
         settings = RelevanceSettings(qrels=self._qrels, **self._choices())
-        oversample = OVERSAMPLE if self._args.oversample is None else self._args.oversample
+        given = self._args.oversample
+        oversample = DEFAULT_OVERSAMPLE if given is None else given
         if self._args.url is not None:
             return evaluate_rankings_remotely(
                 self._args.url,
