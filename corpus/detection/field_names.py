@@ -41,7 +41,8 @@ ID_NAMES = (
 _LANGUAGE = re.compile(r"[a-z]{2}")
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_ID = re.compile(r".{1,12}id")
+# German writes compounds as one word.
+_ID = re.compile(r".{1,12}id|.{3,}(?:nr|nummer)")
 
 
 def spelled(name: str) -> str:
@@ -70,7 +71,7 @@ def rank_of(name: str, usual: Sequence[str]) -> tuple[int, int] | None:
 
 def is_named_as_id(name: str) -> bool:
     """Return whether a field is named like an id: ``qid``, ``Nr.``, ``编号``, ``article_id``."""
-    whole = spelled(name)
-    if not whole.strip(" ."):
-        return not whole  # a column without a name, as pandas writes for its index
-    return rank_of(whole.rstrip(" ."), ID_NAMES) is not None or bool(_ID.fullmatch(whole))
+    if not name.strip(" ."):
+        return not name.strip()  # a column without a name, as pandas writes for its index
+    own = name.rstrip(" .")
+    return rank_of(own, ID_NAMES) is not None or bool(_ID.fullmatch(spelled(own)))

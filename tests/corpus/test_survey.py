@@ -60,6 +60,16 @@ SHAPES: dict[str, tuple[list[str], list[list[Any]], Layout]] = {
         [numbers(1), TEXTS, TEXTS, LABELS],
         Layout("Nr", ("Titel", "Beschreibung"), "Kategorie"),
     ),
+    "an id in a German compound": (
+        ["Artikelnummer", "Klappentext", "Rubrik"],
+        [numbers(9000), TEXTS, LABELS],
+        Layout("Artikelnummer", ("Klappentext",), "Rubrik"),
+    ),
+    "an id in two capitalized words": (
+        ["ArtikelNr", "Text"],
+        [numbers(1), TEXTS],
+        Layout("ArtikelNr", ("Text",)),
+    ),
     "names in French": (
         ["Numéro", "Contenu", "Thème"],
         [numbers(1), TEXTS, LABELS],
