@@ -8,6 +8,7 @@ import os
 import shutil
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,11 +18,13 @@ from typing import Any
 
 from foundation.errors import InputError
 from foundation.slices import checkpoint
-from index.errors import StoreClosed, StoreError, StoreFull
+from index.errors import StoreClosed, StoreError, StoreFull, StoreReplaced
 from index.records import StoredRow
 from index.sqlite.open_files import OpenFiles
 
 BUSY_SECONDS = 5.0
+# How long a read waits for an open connection after the file was deleted or replaced.
+WAIT_SECONDS = 2.0
 ROOM_FOR_A_WRITE = 1 << 20
 # The most characters of payloads and texts that one search may read into memory.
 MAX_READ = 128 << 20
@@ -69,7 +72,7 @@ class Connections:
 
         Raises:
             StoreClosed: if the file was closed.
-            StoreReplaced: if it was deleted or replaced, and a new connection is needed.
+            StoreReplaced: if it was deleted or replaced, and other reads keep all connections.
             StoreError: if the file cannot be read.
         """
         own: sqlite3.Connection | None = getattr(self._of_thread, "connection", None)
@@ -138,9 +141,7 @@ class Connections:
         try:
             connection = idle.pop()
         except IndexError:
-            if self.files is not None:
-                self.files.check()
-            connection = self.connect("ro")
+            connection = self._open_or_wait(idle)
         try:
             with errors_of(self._path):
                 yield connection
@@ -148,6 +149,21 @@ class Connections:
             idle.append(connection)
             if not self.is_open or idle is not self._idle:
                 _close_all(idle)
+
+    def _open_or_wait(self, idle: deque[sqlite3.Connection]) -> sqlite3.Connection:
+        """Open another connection; if the file is gone, wait until one that is open is returned."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            try:
+                if self.files is not None:
+                    self.files.check()
+                return self.connect("ro")
+            except StoreReplaced:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.01)
+            with suppress(IndexError):
+                return idle.pop()
 
     def _thaw(self) -> None:
         """Close the connections that treat the file as immutable."""

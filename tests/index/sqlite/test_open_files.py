@@ -15,6 +15,7 @@ from corpus.document import Document
 from index.data_folder import DataFolder
 from index.errors import StoreReplaced
 from index.schema import Description
+from index.sqlite import connection_pool
 from index.sqlite.store import Store
 from tests.support.collections import code_documents, insert_code
 
@@ -101,7 +102,10 @@ def test_a_collection_goes_on_answering_and_refuses_writes(tmp_path: Path) -> No
         assert collection.generation == 1
 
 
-def test_another_store_at_the_same_path_is_not_read(path: Path) -> None:
+def test_another_store_at_the_same_path_is_not_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_pool, "WAIT_SECONDS", 0.1)
     with closing(Store(path, writable=True)) as store, ThreadPoolExecutor(1) as pool:
         insert_code(store, "a")
         with store.read_transaction():
@@ -110,6 +114,17 @@ def test_another_store_at_the_same_path_is_not_read(path: Path) -> None:
             with pytest.raises(StoreReplaced):
                 pool.submit(store.count).result()
             assert store.count() == 1
+
+
+def test_reads_of_a_deleted_store_share_the_connections_that_are_open(path: Path) -> None:
+    with closing(Store(path, writable=True)) as store, ThreadPoolExecutor(1) as pool:
+        insert_code(store, "a")
+        with store.read_transaction():
+            path.unlink()
+            count = pool.submit(store.count)
+            with pytest.raises(TimeoutError):
+                count.result(0.1)
+        assert count.result() == 1
 
 
 def test_a_data_folder_that_is_gone_takes_no_collections(tmp_path: Path) -> None:
