@@ -3,13 +3,15 @@
 An artifact or a collection stores only the name of its analyzer:
 
 - ``words``: lower-case words of two characters or more, as in the first artifacts;
-- ``unicode``: the same for ASCII text. Any other text is first normalized to NFKC, so that
-  full-width letters and letters with separate accents match the usual ones. Accents and vowel signs
-  belong to words. In a script without spaces, every pair of neighbouring characters is a term:
-  "北京大学" becomes 北京, 京大 and 大学;
-- either of them with ``+`` and a language, such as ``unicode+english``: words stemmed by Snowball's
+- ``visible``, the default: the same for ASCII text. Any other text is first normalized to NFKC, so
+  that full-width letters and letters with separate accents match the usual ones. Accents and vowel
+  signs belong to words. In a script without spaces, every pair of neighbouring characters is a
+  term: "北京大学" becomes 北京, 京大 and 大学. Characters that a reader does not see, such as soft
+  hyphens and zero-width spaces, are removed, so they split no word;
+- ``unicode``: the former ``visible``, which removes only some of these characters;
+- any of them with ``+`` and a language, such as ``visible+english``: words stemmed by Snowball's
   stemmer for that language;
-- either of them with a suffix such as ``+3-5grams``: besides the words, their n-grams of 3 to 5
+- any of them with a suffix such as ``+3-5grams``: besides the words, their n-grams of 3 to 5
   characters, where "<" and ">" mark the ends of a word.
 """
 
@@ -19,10 +21,11 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import Stemmer
 
+from encoder.characters import FORMERLY_INVISIBLE, INVISIBLE, character_class
 from encoder.scripts import expressions, nfkc, words_of_any_script
 from foundation.errors import HummingbitError
 from foundation.slices import checkpoint
@@ -35,8 +38,10 @@ _WORD = re.compile(r"\b\w\w+\b")
 _NOT_PLAIN = re.compile(
     "[^\x00-\xac\xae-\u02ff\u0391-\u03a1\u03a3-\u0481\u048a-\u052f\u2010-\u205e\u20ac]"
 )
-# Soft hyphens, joiners and variation selectors, which a reader does not see.
-_INVISIBLE = re.compile("[\xad\u034f\u200d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef]")
+_INVISIBLE = {
+    "unicode": re.compile(f"[{character_class(FORMERLY_INVISIBLE)}]"),
+    "visible": re.compile(f"[{character_class(INVISIBLE)}]"),
+}
 _GRAMS = re.compile(r"([1-9])-([1-9])grams")
 # Regular expressions, normalization and stemmers hold the interpreter lock until they are done, so
 # a long text is split in pieces of about this many characters.
@@ -57,6 +62,9 @@ _WORD_BYTES = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 _WORDS = bytes(byte if byte in _WORD_BYTES else 32 for byte in range(256)).lower()
 _WORDS_AND_BOUNDARIES = _WORDS[:1] + BOUNDARY.encode() + _WORDS[2:]
 
+Base = Literal["words", "unicode", "visible"]
+_BASES: tuple[Base, ...] = get_args(Base)
+
 
 class AnalyzerError(HummingbitError, ValueError):
     """There is no analyzer of this name."""
@@ -71,7 +79,7 @@ class Analyzer:
             ascending from 1 to 9.
     """
 
-    words: Literal["words", "unicode"] = "unicode"
+    words: Base = "visible"
     language: str | None = None
     """The language of the stemmer; None leaves words as they are."""
     grams: tuple[int, int] | None = None
@@ -98,9 +106,10 @@ class Analyzer:
             AnalyzerError: if there is none.
         """
         words, *rest = name.split("+")
-        if words not in ("words", "unicode"):
+        base = next((base for base in _BASES if base == words), None)
+        if base is None:
             raise AnalyzerError(
-                f"{name!a} must begin with words or unicode, for example unicode+english"
+                f"{name!a} must begin with visible, unicode or words, such as visible+english"
             )
         language, grams = None, None
         for part in rest:
@@ -113,8 +122,7 @@ class Analyzer:
                     f"{name!a} has two languages or two ranges of n-grams; give at most one of each"
                 )
         try:
-            # The comparison narrows the type for mypy.
-            return cls("words" if words == "words" else "unicode", language, grams)
+            return cls(base, language, grams)
         except AnalyzerError as error:
             raise AnalyzerError(f"{name!a} {error}") from None
 
@@ -137,7 +145,7 @@ class Analyzer:
             return ascii_words(text)
         if self.words == "words":
             return _WORD.findall(text.lower())
-        visible = nfkc(_INVISIBLE.sub("", text)).lower()
+        visible = nfkc(_INVISIBLE[self.words].sub("", text)).lower()
         plain = not _NOT_PLAIN.search(visible)
         return _WORD.findall(visible) if plain else words_of_any_script(visible)
 
@@ -178,7 +186,8 @@ class Analyzer:
         visible, separator = text, _SEPARATOR
         is_plain = self.words == "words" or text.isascii()
         if not is_plain:
-            visible = nfkc("".join(_INVISIBLE.sub("", piece) for piece in _pieces(text)))
+            invisible = _INVISIBLE[self.words]
+            visible = nfkc("".join(invisible.sub("", piece) for piece in _pieces(text)))
         # The lower case of a capital sigma depends on what follows it; no other letter's does.
         pieces = (visible,) if "\u03a3" in visible else _pieces(visible)
         visible = "".join(piece.lower() for piece in pieces)
@@ -215,7 +224,7 @@ class Analyzer:
 
 WORDS = Analyzer("words")
 """The analyzer of artifacts that name none."""
-UNICODE = Analyzer("unicode")
+VISIBLE = Analyzer("visible")
 
 
 def word_ngrams(words: list[str], max_words: int) -> list[str]:

@@ -104,6 +104,15 @@ SPACELESS = """
 """Characters of scripts that put no spaces between words: Han, Kana and Bopomofo, Thai, Lao,
 Myanmar, Khmer, Tai, Javanese, Yi, Tangut, Nushu and Khitan."""
 
+INVISIBLE = "ad 34f 61c 180b-180f 200b-200f 202a-202e 2060-206f fe00-fe0f feff e0000-e0fff"
+"""Soft hyphens, zero-width spaces and joiners, marks of direction, variation selectors and tags.
+
+They are the characters with the property Default_Ignorable_Code_Point that occur in words of
+several scripts (Unicode 14.0, DerivedCoreProperties.txt).
+"""
+FORMERLY_INVISIBLE = "ad 34f 200d 2060 fe00-fe0f feff e0100-e01ef"
+"""Those that the analyzer ``unicode`` removes."""
+
 
 def character_class(ranges: str) -> str:
     """Return the inside of a regular expression's ``[…]`` for ranges in the notation above."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from encoder.analyzers import UNICODE
+from encoder.analyzers import VISIBLE
 from encoder.codes import MAX_BITS, Codes, pack_bits
 from encoder.encoder import Inputs
 from evaluation.metrics.metric_names import DEFAULT_METRICS, parse_metrics
@@ -135,7 +135,7 @@ def _fit_tfidf(texts: Inputs, max_features: int) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415 - takes a second
 
     vectorizer = TfidfVectorizer(
-        analyzer=UNICODE.terms, max_features=max_features, dtype=np.float32
+        analyzer=VISIBLE.terms, max_features=max_features, dtype=np.float32
     )
     fit_texts = _texts(texts)
     try:

@@ -46,7 +46,7 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         fewer dimensions or fewer rows than bits.
     epochs : int, default=15
         Passes over the rows; the linear methods ignore it.
-    analyzer : str, default="unicode"
+    analyzer : str, default="visible"
         How texts are split into terms, as in ``hummingbit train --analyzer``.
     max_terms : int, default=10000
         The number of terms in the vocabulary of a text encoder.
@@ -89,7 +89,7 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         *,
         method: str = "auto",
         epochs: int = 15,
-        analyzer: str = "unicode",
+        analyzer: str = "visible",
         max_terms: int = 10_000,
         validation_fraction: float = 0.0,
         output: str = "packed",

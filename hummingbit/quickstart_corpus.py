@@ -13,7 +13,7 @@ import numpy as np
 from corpus.document import Document
 from corpus.layout import Layout
 from corpus.readers import BadLine, read_documents
-from encoder.analyzers import UNICODE
+from encoder.analyzers import VISIBLE
 from encoder.scripts import is_spaceless
 
 MAX_SAMPLE = 10_000
@@ -67,7 +67,7 @@ class Corpus:
 
     def lengths(self) -> list[int]:
         """Return how many terms each text of the sample has."""
-        return [len(UNICODE.terms(document.text or "")) for document in self.sample]
+        return [len(VISIBLE.terms(document.text or "")) for document in self.sample]
 
     def is_spaceless(self) -> bool:
         """Return whether most texts of the sample have no spaces between words."""

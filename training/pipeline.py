@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from encoder.analyzers import Analyzer
+from encoder.analyzers import VISIBLE, Analyzer
 from encoder.artifact import write_artifact
 from encoder.artifact_files.manifest import LABELLED_IDS, METRICS
 from encoder.classifier import CLASSIFIER, Classifier, classifier_bytes
@@ -114,7 +114,7 @@ def choose_features(
     training: Rows,
     max_terms: int,
     weighting: str = "tf-idf",
-    analyzer: str = "unicode",
+    analyzer: str = VISIBLE.name,
     *,
     min_documents: int = MIN_DOCUMENTS,
 ) -> Features:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-from encoder.analyzers import Analyzer, AnalyzerError
+from encoder.analyzers import VISIBLE, Analyzer, AnalyzerError
 from encoder.codes import check_n_bits
 from foundation.errors import HummingbitError
 from training import paper_weights
@@ -74,9 +74,9 @@ def setting(default: Any, help_text: str, *choices: str) -> Any:
 def analyzer_setting() -> Any:
     """Return the field of the analyzer, for every recipe that extracts terms from texts."""
     return setting(
-        "unicode",
-        "how texts are split into terms: unicode or words; +LANGUAGE adds stemming and +3-5grams"
-        " runs of characters, such as unicode+english",
+        VISIBLE.name,
+        "how texts are split into terms: visible, or what earlier versions used; +LANGUAGE adds"
+        " stemming and +3-5grams runs of characters, such as visible+english",
     )
 
 
@@ -292,7 +292,7 @@ class LinearRecipe:
     supervision: float = 1.0
     seed: int = 0
     max_terms: int = 10_000
-    analyzer: str = "unicode"
+    analyzer: str = VISIBLE.name
     validation_share: float = 0.1
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from encoder.analyzers import UNICODE, Analyzer
+from encoder.analyzers import VISIBLE, Analyzer
 from encoder.features import Floats, TextFeatures
 from training.data import Rows, TrainingDataError
 
@@ -19,7 +19,7 @@ MIN_DOCUMENTS = 2
 def frequent_terms(
     texts: Iterable[str],
     max_terms: int,
-    analyzer: Analyzer = UNICODE,
+    analyzer: Analyzer = VISIBLE,
     *,
     min_documents: int = MIN_DOCUMENTS,
 ) -> list[str]:
@@ -48,7 +48,7 @@ def fit_text_features(
     texts: Sequence[str],
     max_terms: int,
     weighting: str = "tf-idf",
-    analyzer: Analyzer = UNICODE,
+    analyzer: Analyzer = VISIBLE,
     *,
     min_documents: int = MIN_DOCUMENTS,
 ) -> TextFeatures:

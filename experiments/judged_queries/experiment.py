@@ -20,6 +20,7 @@ from statistics import mean
 import numpy as np
 
 from corpus.datasets import JUDGED, load_dataset, load_qrels
+from encoder.analyzers import VISIBLE
 from encoder.encoder import Encoder
 from evaluation.qrels import relevance_by_qrels
 from evaluation.relevance import Relevance
@@ -90,9 +91,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--analyzer",
-        default="unicode",
+        default=VISIBLE.name,
         metavar="NAME",
-        help="the analyzer of the methods, such as unicode+english; ITQ of LSA always has English"
+        help="the analyzer of the methods, such as visible+english; ITQ of LSA always has English"
         " stems (default: %(default)s)",
     )
     parser.add_argument(

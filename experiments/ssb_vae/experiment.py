@@ -19,6 +19,7 @@ from statistics import mean
 
 import numpy as np
 
+from encoder.analyzers import VISIBLE
 from evaluation.significance.paired_runs import compare_runs
 from evaluation.significance.ranks import friedman_nemenyi
 from evaluation.significance.resampling import holm, permutation_test
@@ -65,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--paper", action="store_true", help="use the authors' settings")
     parser.add_argument(
         "--analyzer",
-        default="unicode",
+        default=VISIBLE.name,
         metavar="NAME",
         help="the analyzer of class-codes (default: %(default)s)",
     )
@@ -147,7 +148,7 @@ def _cells(args: argparse.Namespace) -> Iterator[Cell]:
                 for method in args.methods:
                     recipe = _recipe(args, method, n_bits, supervision, seed)
                     variant = f"{method}-paper" if args.paper else method
-                    if method == "class-codes" and args.analyzer != "unicode":
+                    if method == "class-codes" and args.analyzer != VISIBLE.name:
                         variant = f"{method}-{args.analyzer}"
                     name = f"{documents}-{variant}-{n_bits}-{supervision:g}-{seed}"
                     folder = args.work_dir / name

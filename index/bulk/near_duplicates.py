@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from encoder.analyzers import UNICODE
+from encoder.analyzers import VISIBLE
 from encoder.codes import Codes, hamming_distance
 from foundation.errors import InputError
 from foundation.slices import checkpoint
@@ -138,7 +138,7 @@ def _connect_texts(texts: Sequence[str], codes: Codes, criteria: DuplicateCriter
 
 def shingles_of(text: str, length: int) -> set[tuple[str, ...]]:
     """Return the runs of `length` neighbouring terms of `text`; a shorter text is one run."""
-    terms = UNICODE.terms(text)
+    terms = VISIBLE.terms(text)
     if len(terms) <= length:
         return {tuple(terms)}
     return set(zip(*(terms[start:] for start in range(length)), strict=False))

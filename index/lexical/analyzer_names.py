@@ -8,6 +8,6 @@ from types import MappingProxyType
 from encoder.analyzers import WORDS, Analyzer
 
 ANALYZERS: Mapping[str, Analyzer] = MappingProxyType(
-    {"words": WORDS, "english": Analyzer("unicode", "english")}
+    {"words": WORDS, "english": Analyzer("visible", "english")}
 )
 DEFAULT_ANALYZER = "english"

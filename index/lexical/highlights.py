@@ -10,13 +10,15 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from encoder.analyzers import Analyzer
+from encoder.characters import INVISIBLE, character_class
 
 PASSAGE = 240
 """The most characters of a passage."""
 # Only so many characters of a text are searched for a passage.
 SEARCHED_LENGTH = 200_000
 
-_WORD = re.compile(r"\w+")
+# Invisible characters split no word.
+_WORD = re.compile(rf"[\w{character_class(INVISIBLE)}]+")
 
 
 class Highlight(NamedTuple):

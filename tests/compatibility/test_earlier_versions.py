@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from safetensors import safe_open
 
 from corpus.document import Document
 from corpus.readers import read_documents
+from encoder.analyzers import VISIBLE
 from encoder.artifact import load_encoder
 from encoder.codes import code_to_hex
+from encoder.features import TextFeatures
 from hummingbit.cli import main
 from index.annotations.annotation_records import DocumentLabel
 from index.collection import Collection
@@ -169,6 +172,20 @@ def test_an_interrupted_run_is_resumed(
     assert main([*arguments, "--epochs", "5", "--analyzer", analyzer]) == 0
     assert "16 bits" in capsys.readouterr().out
     assert load_encoder(Path(out)).n_bits == 16
+
+
+def test_an_encoder_of_a_former_analyzer_gives_the_same_codes() -> None:
+    # Its golden inputs and these have zero-width spaces, which split words then and not now.
+    folder = Path(__file__).parent / "unicode_encoder"
+    codes = json.loads(folder.with_name("unicode_encoder_codes.json").read_text())
+    encoder = load_encoder(folder)
+    assert [code_to_hex(code) for code in encoder.encode(list(codes))] == list(codes.values())
+    spaced, joined = "infor\u200bmation apple", "information apple"
+    assert codes[spaced] != codes[joined]
+    assert isinstance(encoder.features, TextFeatures)
+    features = replace(encoder.features, analyzer=VISIBLE)
+    now = replace(encoder, features=features).encode([spaced, joined])
+    assert [code_to_hex(code) for code in now] == [codes[joined], codes[joined]]
 
 
 def test_stores_take_labels(written: Path, tmp_path: Path) -> None:

@@ -11,26 +11,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder import analyzers, scripts
-from encoder.analyzers import UNICODE, WORDS, Analyzer, AnalyzerError
+from encoder.analyzers import VISIBLE, WORDS, Analyzer, AnalyzerError
 from encoder.characters import SPACED, SPACELESS
 from encoder.scripts import is_spaceless
 
 
 def test_words_are_lower_case_and_of_two_characters_or_more() -> None:
     text = "A Übung: x_1 of C3PO, e.g. 42!"
-    for analyzer in (WORDS, UNICODE):
+    for analyzer in (WORDS, VISIBLE):
         assert analyzer.terms(text) == ["übung", "x_1", "of", "c3po", "42"]
 
 
 @given(st.text(st.characters(codec="ascii")))
 def test_plain_text_is_split_as_by_the_first_artifacts(text: str) -> None:
-    assert UNICODE.terms(text) == WORDS.terms(text) == re.findall(r"\b\w\w+\b", text.lower())
+    assert VISIBLE.terms(text) == WORDS.terms(text) == re.findall(r"\b\w\w+\b", text.lower())
 
 
 @given(st.text(st.characters(max_codepoint=0x24F) | st.sampled_from("’–“”…ΑΩжЯ€")))
 def test_what_has_a_faster_way_is_split_as_everything_else(text: str) -> None:
     # A character of another script in front sends the text the longer way.
-    assert UNICODE.terms(f"中 {text}") == ["中", *UNICODE.terms(text)]
+    assert VISIBLE.terms(f"中 {text}") == ["中", *VISIBLE.terms(text)]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_what_has_a_faster_way_is_split_as_everything_else(text: str) -> None:
     ],
 )
 def test_scripts_without_spaces_become_pairs_of_characters(text: str, terms: list[str]) -> None:
-    assert UNICODE.terms(text) == terms
+    assert VISIBLE.terms(text) == terms
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,31 @@ def test_scripts_without_spaces_become_pairs_of_characters(text: str, terms: lis
         ("\ufb01nance", "finance"),
         ("ﾊﾝｶｸ", "ハンカク"),
         ("葛\U000e0100城", "葛城"),
+        ("می\u200cخواهم", "میخواهم"),
+        ("ภา\u200bษา", "ภาษา"),
     ],
 )
 def test_what_looks_alike_has_the_same_terms(text: str, plain: str) -> None:
-    assert UNICODE.terms(text) == UNICODE.terms(plain)
+    assert VISIBLE.terms(text) == VISIBLE.terms(plain)
+
+
+@pytest.mark.parametrize("invisible", list("\xad\u061c\u200b\u200c\u200d\u200e\u2060\ufeff"))
+def test_characters_that_nobody_sees_split_no_word(invisible: str) -> None:
+    text = f"infor{invisible}mation"
+    assert VISIBLE.terms(text) == ["information"]
+    assert Analyzer("visible", "english").terms(text) == ["inform"]
+    assert WORDS.terms(text) == ["infor", "mation"]
+
+
+def test_the_former_analyzer_removes_fewer_of_them() -> None:
+    split = [c for c in "\xad\u200b\u200c\u200d" if len(Analyzer("unicode").terms(f"ab{c}cd")) > 1]
+    assert split == ["\u200b", "\u200c"]
+
+
+@given(st.text(st.sampled_from("ab é中\xad\u200b\u200c\ufeff.\u2028")))
+def test_a_text_has_the_terms_of_what_is_seen_of_it(text: str) -> None:
+    seen = re.sub("[\xad\u200b\u200c\ufeff]", "", text)
+    assert VISIBLE.terms(text) == VISIBLE.terms(seen)
 
 
 def test_words_lose_the_endings_of_a_language() -> None:
@@ -77,7 +98,8 @@ def test_runs_of_characters_follow_the_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["words", "unicode", "unicode+german", "words+english+3-5grams", "unicode+2-2grams"]
+    "name",
+    ["words", "unicode", "visible", "visible+german", "words+english+3-5grams", "unicode+2-2grams"],
 )
 def test_an_analyzer_is_known_by_its_name(name: str) -> None:
     analyzer = Analyzer.from_name(name)
@@ -89,8 +111,8 @@ def test_an_analyzer_is_known_by_its_name(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("", "must begin with words or unicode"),
-        ("english", "must begin with words or unicode"),
+        ("", "must begin with visible, unicode or words"),
+        ("english", "must begin with visible, unicode or words"),
         ("unicode+klingon", "no stemmer for 'klingon'; the languages are"),
         ("unicode+english+german", "two languages"),
         ("unicode+5-3grams", "both must be from 1 to 9"),
@@ -126,14 +148,15 @@ def test_the_characters_of_words_are_letters_marks_and_numbers_everywhere() -> N
 any_script = st.text(
     st.characters(codec="utf-8", max_codepoint=0x3FF)
     | st.sampled_from(
-        "  ,.ΣσİßéЖ\u0301\u0316\u00ad中京ガか\u3099ｶﾞ가\u1100\u1161\u11a8ㄱㅏกำั\ufdfa。、\u3000"
+        "  ,.ΣσİßéЖ\u0301\u0316\u00ad\u200b"
+        "中京ガか\u3099ｶﾞ가\u1100\u1161\u11a8ㄱㅏกำั\ufdfa。、\u3000"
     )
 )
 
 
 @given(any_script, st.integers(1, 9))
 def test_a_long_text_has_the_terms_that_it_would_have_as_a_whole(text: str, size: int) -> None:
-    named = [WORDS, UNICODE, *map(Analyzer.from_name, ("unicode+german", "words+english+2-3grams"))]
+    named = [WORDS, VISIBLE, *map(Analyzer.from_name, ("unicode+german", "words+english+2-3grams"))]
     whole = [(one.split(text), one.terms(text)) for one in named]
     with pytest.MonkeyPatch.context() as patch:
         for module, name in (
@@ -163,4 +186,4 @@ def test_no_normal_form_spans_the_places_where_a_text_is_cut() -> None:
 )
 def test_a_text_of_one_character_with_its_marks_takes_no_square_of_its_length(text: str) -> None:
     # Squared, each of these takes minutes.
-    assert UNICODE.terms(text)
+    assert VISIBLE.terms(text)

@@ -9,7 +9,7 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from corpus.document import Document
-from encoder.analyzers import UNICODE
+from encoder.analyzers import VISIBLE
 from experiments.ssb_vae.measures import nearest, subject_lines, unseen_classes
 from hummingbit.cli import main
 from tests.support.corpora import dotted_topic_documents, topic_documents, write_snippets
@@ -19,7 +19,7 @@ from training.data import gather
 def test_the_nearest_are_those_of_tfidf_cosine() -> None:
     documents, queries = gather(topic_documents(60)), gather(topic_documents(8, seed=1, prefix="q"))
     found = nearest(documents, queries)
-    vectorizer = TfidfVectorizer(analyzer=UNICODE.terms)
+    vectorizer = TfidfVectorizer(analyzer=VISIBLE.terms)
     rows = vectorizer.fit_transform(documents.inputs)
     cosines = (vectorizer.transform(queries.inputs) @ rows.T).toarray()
     for place, scores in enumerate(cosines):

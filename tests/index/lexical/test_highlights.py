@@ -20,6 +20,11 @@ def test_terms_are_marked_in_whatever_form_they_come() -> None:
     assert shown(text, {"search": 1.0, "engin": 1.0}) == ["Searching", "search", "engine"]
 
 
+def test_words_are_marked_with_the_characters_in_them_that_nobody_sees() -> None:
+    text = "Infor\xadmation retrie\u200bval, ret"
+    assert shown(text, {"inform": 1.0, "retriev": 1.0}) == ["Infor\xadmation", "retrie\u200bval"]
+
+
 def test_the_passage_is_where_the_terms_lie_together() -> None:
     filler = "nothing of interest " * 30
     text = f"losses {filler} the cross entropy loss of a batch {filler} entropy"
