@@ -54,6 +54,16 @@ def split_folds(folds: npt.NDArray[np.int64]) -> Iterator[tuple[Rows, Rows]]:
         yield np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
 
 
+def list_length(classes: npt.NDArray[np.int64]) -> int:
+    """Return the k of the P@k that compares settings: 100, or half the median class size if less.
+
+    `classes`, int64[L], are those of the labelled documents. A longer list than a class has
+    documents would reward codes for finding other classes' documents late.
+    """
+    sizes = np.bincount(classes)
+    return max(1, min(100, int(np.median(sizes[sizes > 0])) // 2))
+
+
 def _cluster(unit: npt.NDArray[Any], seed: int) -> npt.NDArray[np.int64]:
     from sklearn.cluster import KMeans  # noqa: PLC0415 - takes a second
 

@@ -1,6 +1,7 @@
 """Ablation of SSB-VAE's recipe: runs without one of its parts at a time.
 
-A recipe is scored by tie-averaged p@100 on documents held out of the training documents.
+A recipe is scored by tie-averaged P@k on held-out clusters of the training documents
+(:mod:`experiments.ssb_vae.held_out`).
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ def ablate(args: argparse.Namespace) -> int:
     for name, settings in runs.items():
         record = scores(settings)
         records.append({"change": name, **record})
-        figures = np.reshape(record["p100"], (-1, args.seeds))
+        figures = np.reshape(record["scores"], (-1, args.seeds))
         rows.append([name, *map(format_mean, figures.tolist())])
     save_records(args, records)
     cells = [f"{bits} bits, ρ = {rho:g}" for bits in args.bits for rho in args.supervision]
-    print_table(("tie-averaged p@100, held out", *cells), rows)
+    print_table(("tie-averaged P@k, held-out clusters", *cells), rows)
     return 0

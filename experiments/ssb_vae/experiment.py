@@ -87,13 +87,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         choices=CHANGES,
         metavar="CHANGE",
-        help="score the recipe and changes of it on held-out training documents (default: all of"
-        f" {', '.join(CHANGES)})",
+        help="score the recipe and changes of it on held-out clusters of training documents"
+        f" (default: all of {', '.join(CHANGES)})",
     )
     exclusive.add_argument(
         "--tune",
         action="store_true",
-        help="choose settings on held-out training documents and write them to --presets",
+        help="choose settings on held-out clusters of training documents and write them to"
+        " --presets",
     )
     exclusive.add_argument(
         "--measures",

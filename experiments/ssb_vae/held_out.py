@@ -1,20 +1,35 @@
-"""Scores of settings on held-out training documents, without any test document."""
+"""Scores of settings on held-out clusters of training documents, without any test document.
+
+A run is scored as ``train class-codes`` scores its own settings. Its labels are those that the run
+is shown, and no others. :func:`training.held_out_clusters.cluster_folds` divides the documents with
+these labels into five folds, and the run with seed s holds out fold s mod 5, so five seeds hold out
+every fold once. The documents of the fold are the queries. They are removed before training, and
+the other documents with shown labels are searched.
+"""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from evaluation.relevance import Labelled
+from evaluation.retrieval import evaluate_encoder
 from experiments.cells import documents_name
 from experiments.code_version import code_version
 from experiments.processes import map_runs
 from experiments.result_tables import Record, read_records, write_records
 from experiments.splits import read_split
+from training.data import TrainingData, TrainingDataError
+from training.held_out_clusters import cluster_folds, list_length, split_folds
+from training.pipeline import choose_features, split
 from training.recipe import Recipe
 from training.semi_supervised import train
 
@@ -27,7 +42,7 @@ def idle_settings(*, is_text: bool) -> frozenset[str]:
 
 
 class HeldOutScores:
-    """Trains with settings and scores them on the documents held out.
+    """Trains with settings and scores them on the clusters held out.
 
     The data set, widths, shares of labels and seeds come from the options of the experiment. Every
     run is saved in ``--work-dir`` and reused by the same code.
@@ -44,7 +59,7 @@ class HeldOutScores:
         self._records = read_records(self._path) if self._path.exists() else []
 
     def __call__(self, settings: Mapping[str, Any]) -> Record:
-        """Return `settings` with their tie-averaged p@100, a figure for each run.
+        """Return `settings` with their tie-averaged P@k, a figure for each run.
 
         The runs are ordered by width, then by share of labels, then by seed.
         """
@@ -64,25 +79,80 @@ class HeldOutScores:
         missing = [recipe for recipe in recipes if self._saved_score(recipe) is None]
         score = partial(_train_and_score, args.dataset, args.data_root, args.vectors)
         for recipe, figure in zip(missing, map_runs(score, missing, args.jobs), strict=True):
-            self._records.append({**self._provenance, "recipe": asdict(recipe), "p100": figure})
+            self._records.append({**self._provenance, "recipe": asdict(recipe), "score": figure})
             write_records(self._path, self._records)
         return {
             "settings": dict(settings),
-            "p100": [self._saved_score(recipe) for recipe in recipes],
+            "scores": [self._saved_score(recipe) for recipe in recipes],
         }
 
     def _saved_score(self, recipe: Recipe) -> float | None:
         key = {**self._provenance, "recipe": asdict(recipe)}
         for record in self._records:
             if key.items() <= record.items():
-                return float(record["p100"])
+                return float(record["score"])
         return None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The documents that a run trains on, those that are searched, and the queries."""
+
+    training: TrainingData
+    database: Labelled
+    queries: Labelled
+    query_classes: npt.NDArray[np.int64]
+    metric: str
+
+
+def hold_out_clusters(data: TrainingData, recipe: Recipe) -> Trial:
+    """Hold out one cluster of each class of the documents whose labels `recipe` shows.
+
+    A document of several classes counts to the first. The metric is P@k with the k of
+    :func:`training.held_out_clusters.list_length`.
+
+    Raises:
+        TrainingDataError: if fewer than two documents have labels that are shown.
+    """
+    shown = split(data, replace(recipe, validation_share=0.0))
+    labelled = shown.labelled
+    if len(labelled) < 2:
+        found = f"{recipe.supervision:g} shows the labels of fewer than 2 documents"
+        raise TrainingDataError(f"supervision: {found}; show more, since a part is held out")
+    everything = np.arange(len(data))
+    features = choose_features(data, everything, recipe.max_terms, analyzer=recipe.analyzer)
+    rows: Any = features.transform(data.inputs)  # type: ignore[arg-type]
+    classes = data.tags[labelled].argmax(axis=1)
+    folds = list(split_folds(cluster_folds(rows, labelled, classes, recipe.seed)))
+    known, held_out = folds[recipe.seed % len(folds)]
+    kept = np.setdiff1d(everything, labelled[held_out])
+    training = TrainingData(
+        ids=tuple(data.ids[row] for row in kept),
+        inputs=data.take(kept),
+        classes=data.classes,
+        tags=shown.visible_tags[kept],
+        are_matrices=data.are_matrices,
+    )
+    return Trial(
+        training,
+        data.labelled(labelled[known]),
+        data.labelled(labelled[held_out]),
+        classes[held_out],
+        f"P@{list_length(classes)}",
+    )
 
 
 def _train_and_score(
     dataset: str, data_root: Path | None, vectors: Path | None, recipe: Recipe
 ) -> float:
+    """Return the tie-averaged P@k, the mean over the held-out clusters, which weigh the same."""
     data, _ = read_split(dataset, data_root, vectors)
+    trial = hold_out_clusters(data, recipe)
+    # The labels of the other documents are hidden already.
+    inner = replace(recipe, supervision=1.0, validation_share=0.0)
     with TemporaryDirectory() as folder:
-        result = train(data, recipe, Path(folder, "encoder"), progress=False)
-    return float(result.validation["expected"]["P@100"])
+        encoder = train(trial.training, inner, Path(folder, "encoder"), progress=False).encoder
+    evaluation = evaluate_encoder(encoder, trial.database, trial.queries, [trial.metric])
+    values = evaluation.expected_per_query[trial.metric]
+    clusters = [values[trial.query_classes == number] for number in np.unique(trial.query_classes)]
+    return float(np.mean([cluster.mean() for cluster in clusters]))

@@ -1,8 +1,9 @@
-"""Choice of each method's settings, on documents held out of its training documents.
+"""Choice of each method's settings, on held-out clusters of its training documents.
 
 Settings are tuned one after another; the best value of each is fixed before the next is tried. The
-score of a value is the mean of tie-averaged p@100 on the held-out documents, over the widths,
-shares of labels and seeds that the options name. No test document is used.
+score of a value is the mean of tie-averaged P@k on held-out clusters of documents
+(:mod:`experiments.ssb_vae.held_out`), over the widths, shares of labels and seeds that the options
+name. No test document is used.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ GRID: Mapping[str, tuple[Any, ...]] = {
 }
 """The values to try of each setting, in the order of tuning."""
 
+_UNTUNED = {"class-codes": "chooses its settings on held-out clusters whenever it is trained"}
+
 
 def tune(args: argparse.Namespace) -> int:
     """Tune each neural method that the options name; print and save the chosen settings."""
@@ -41,7 +44,7 @@ def tune(args: argparse.Namespace) -> int:
     records: list[Record] = []
     for method in args.methods:
         if method not in METHODS:
-            print(f"{method} has no settings to tune\n")
+            print(f"{method} {_UNTUNED.get(method, 'has no settings to tune')}\n")
             continue
         scores = HeldOutScores(args, method)
         steps = dict(_steps(METHODS[method].pairs, scores.idle_settings, only=args.tuned))
@@ -78,22 +81,22 @@ def _search(
         others = [value for value in values if value != current]
         step_trials = [scores({**best["settings"], name: value}) for value in others]
         trials += step_trials
-        best = max([best, *step_trials], key=lambda trial: mean(trial["p100"]))
+        best = max([best, *step_trials], key=lambda trial: mean(trial["scores"]))
     # All values are written, so that a later change of a default does not affect them.
     return {name: best["settings"].get(name, defaults[name]) for name in steps}, trials
 
 
 def _print(method: str, trials: list[Record]) -> None:
-    best = max(trials, key=lambda trial: mean(trial["p100"]))
+    best = max(trials, key=lambda trial: mean(trial["scores"]))
     rows = [
         [
             method + (" *" if trial is best else ""),
             _format_settings(trial["settings"]),
-            format_mean(trial["p100"], digits=4),
+            format_mean(trial["scores"], digits=4),
         ]
         for trial in trials
     ]
-    print_table(("method", "settings", "tie-averaged p@100, held out"), rows)
+    print_table(("method", "settings", "tie-averaged P@k, held-out clusters"), rows)
 
 
 def _format_settings(settings: Mapping[str, Any]) -> str:

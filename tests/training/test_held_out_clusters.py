@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from training.held_out_clusters import FOLDS, cluster_folds, split_folds
+from training.held_out_clusters import FOLDS, cluster_folds, list_length, split_folds
 
 
 @pytest.mark.parametrize("as_text", [False, True])
@@ -35,3 +35,10 @@ def test_everything_is_held_out_once() -> None:
     assert sorted(np.concatenate([held for _, held in parts])) == [0, 1, 2, 3, 4]
     for known, held in parts:
         assert sorted([*known, *held]) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "k"), [([300, 900, 500], 100), ([3, 12, 30], 6), ([1, 1], 1), ([0, 9, 0, 9], 4)]
+)
+def test_a_list_is_half_a_class_long_at_most(sizes: list[int], k: int) -> None:
+    assert list_length(np.repeat(np.arange(len(sizes)), sizes)) == k

@@ -22,7 +22,7 @@ from training.class_codes.class_recipe import (
 )
 from training.class_codes.code_parts import class_code, content_layer
 from training.data import Rows
-from training.held_out_clusters import cluster_folds, split_folds
+from training.held_out_clusters import cluster_folds, list_length, split_folds
 
 Progress = Callable[[str], None]
 Scores = npt.NDArray[np.float64]
@@ -133,9 +133,7 @@ class _Trial:
             ClassMaps(rows[labelled[training]], targets[training], recipe.seed)
             for training, _ in self._folds
         ]
-        sizes = np.bincount(self._classes)
-        k = int(np.median(sizes[sizes > 0])) // 2
-        self.metric = f"P@{max(1, min(100, k))}"
+        self.metric = f"P@{list_length(self._classes)}"
         self._content: dict[int, Layer] = {}
 
     def score(self, name: str, share: float) -> Scores:

@@ -32,14 +32,14 @@ def test_each_change_is_judged_beside_the_default(
     for place, line in enumerate(lines[2:]):
         for column in range(2):
             start = 4 * place + 2 * column
-            mean = sum(trial["p100"] for trial in trials[start : start + 2]) / 2
+            mean = sum(trial["score"] for trial in trials[start : start + 2]) / 2
             assert line[1 + column].split("±")[0].strip() == f"{mean:.3f}"
     command = ["reproduce", "ssb-vae", *places, *chosen, "--json"]
     assert main([*command, "--ablate", *changes]) == 0
     records = json.loads(capsys.readouterr().out)["records"]
     assert [one["change"] for one in records] == ["default", "no-soft-labels", "authors"]
-    assert [one for record in records for one in record["p100"]] == [
-        trial["p100"] for trial in trials
+    assert [one for record in records for one in record["scores"]] == [
+        trial["score"] for trial in trials
     ]
 
 

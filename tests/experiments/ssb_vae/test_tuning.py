@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,12 +9,12 @@ import pytest
 
 from corpus.document import Document
 from encoder.artifact import load_encoder
-from experiments.ssb_vae import tuning
-from experiments.ssb_vae.held_out import idle_settings
+from experiments.ssb_vae import experiment, tuning
+from experiments.ssb_vae.held_out import hold_out_clusters, idle_settings
 from experiments.ssb_vae.presets import read_preset, read_presets, write_preset
 from hummingbit.cli import main
 from tests.support.corpora import topic_documents, write_snippets
-from training.data import gather
+from training.data import TrainingDataError, gather
 from training.pipeline import split
 from training.recipe import Recipe
 from training.semi_supervised import train
@@ -23,7 +24,8 @@ GRID = {"learning_rate": (1e-6, 4e-3), "epochs": (4, 15), "code_class_weight": (
 
 @pytest.fixture
 def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setattr(tuning, "GRID", GRID)
+    for module in (tuning, experiment):
+        monkeypatch.setattr(module, "GRID", GRID)
     # Queries that no search may look at.
     queries = [Document("q", text="xyz", labels=("food",))]
     write_snippets(tmp_path / "data", topic_documents(200), queries)
@@ -59,33 +61,80 @@ def test_the_best_of_each_setting_is_kept_and_written_down(
     assert main([*tune, "--json"]) == 0
     records = json.loads(capsys.readouterr().out)["records"]
     assert [one["method"] for one in records] == ["psh-gs"] * 3
-    assert [one for record in records for one in record["p100"]] == [one["p100"] for one in trials]
+    assert [one for record in records for one in record["scores"]] == [
+        one["score"] for one in trials
+    ]
 
 
-def test_the_figure_is_that_of_the_documents_held_out(options: list[str], tmp_path: Path) -> None:
+def test_the_score_is_that_of_the_clusters_held_out(options: list[str], tmp_path: Path) -> None:
     assert main([*options, "--tune", "--tuned", "epochs"]) == 0
     trials = json.loads((tmp_path / "work" / "held-out-snippets-ssb-vae.json").read_text())
     data = gather(topic_documents(200))
-    recipe = Recipe(**trials[0]["recipe"])
-    trained = train(data, recipe, tmp_path / "encoder", progress=False)
-    parts = split(data, recipe)
-    codes = load_encoder(tmp_path / "encoder").encode
-    bits = [
-        np.unpackbits(codes(data.take(rows)), axis=1) for rows in (parts.validation, parts.training)
-    ]
-    labels = [data.tags[rows].argmax(axis=1) for rows in (parts.validation, parts.training)]
-    distances = (bits[0][:, None] != bits[1][None]).sum(axis=2)
-    nearest = np.argsort(distances, axis=1, kind="stable")[:, :100]
-    served = (labels[1][nearest] == labels[0][:, None]).mean()
-    assert trained.validation["metrics"]["P@100"] == pytest.approx(served)
-    assert trials[0]["p100"] == trained.validation["expected"]["P@100"]
+    recipe = Recipe(**trials[1]["recipe"])
+    assert recipe.supervision == 1.0
+    trial = hold_out_clusters(data, recipe)
+    trained = train(
+        trial.training, replace(recipe, validation_share=0.0), tmp_path / "encoder", progress=False
+    )
+    queries, documents = (
+        np.unpackbits(trained.encoder.encode(part.inputs), axis=1)
+        for part in (trial.queries, trial.database)
+    )
+    distances = (queries[:, None] != documents[None]).sum(axis=2)
+    k = int(trial.metric.removeprefix("P@"))
+    by_class: dict[str, list[float]] = {}
+    for row, (label,) in zip(distances, trial.queries.labels, strict=True):
+        relevant = np.array([label in labels for labels in trial.database.labels])
+        # Documents below the k-th distance are in the list, and of those at it, a share.
+        edge = np.sort(row)[k - 1]
+        tied = (k - (row < edge).sum()) / (row == edge).sum()
+        hits = relevant[row < edge].sum() + tied * relevant[row == edge].sum()
+        by_class.setdefault(label, []).append(hits / k)
+    expected = np.mean([np.mean(values) for values in by_class.values()])
+    assert trials[1]["score"] == pytest.approx(expected)
 
 
-def test_a_linear_method_has_nothing_to_choose(
+@pytest.mark.parametrize("seed", [0, 3, 8])
+def test_a_run_holds_out_labels_that_it_is_shown(seed: int) -> None:
+    data = gather(topic_documents(200))
+    recipe = Recipe(supervision=0.4, seed=seed)
+    trial = hold_out_clusters(data, recipe)
+    ids = {str(text): name for name, text in zip(data.ids, data.inputs, strict=True)}
+    queries = {ids[str(text)] for text in trial.queries.inputs}
+    searched = {ids[str(text)] for text in trial.database.inputs}
+    shown = split(data, replace(recipe, validation_share=0.0)).labelled
+    assert queries | searched == {data.ids[row] for row in shown}
+    assert queries
+    assert not queries & searched
+    # Nothing is trained on a query, and what is searched is what has a label in training.
+    assert set(trial.training.ids) == set(data.ids) - queries
+    labelled = np.flatnonzero(trial.training.tags.any(axis=1))
+    assert {trial.training.ids[row] for row in labelled} == searched
+    assert trial.training.classes == data.classes
+    assert {trial.queries.labels[0][0]} <= set(data.classes)
+
+
+def test_seeds_go_through_the_folds() -> None:
+    data = gather(topic_documents(200))
+    trials = [hold_out_clusters(data, Recipe(seed=seed)) for seed in (1, 2)]
+    assert trials[0].metric == trials[1].metric
+    assert set(trials[0].queries.inputs) != set(trials[1].queries.inputs)
+
+
+def test_labels_to_hold_out_are_needed() -> None:
+    with pytest.raises(
+        TrainingDataError, match=r"supervision: 0\.005 shows the labels of fewer than 2"
+    ):
+        hold_out_clusters(gather(topic_documents(200)), Recipe(supervision=0.005))
+
+
+def test_other_methods_have_nothing_to_choose_here(
     options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*options, "--tune", "--methods", "itq"]) == 0
-    assert "itq has no settings to tune" in capsys.readouterr().out
+    assert main([*options, "--tune", "--methods", "itq", "class-codes"]) == 0
+    printed = capsys.readouterr().out
+    assert "itq has no settings to tune" in printed
+    assert "class-codes chooses its settings on held-out clusters" in printed
     assert not (tmp_path / "presets.toml").exists()
 
 
