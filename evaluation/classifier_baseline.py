@@ -47,6 +47,25 @@ class TrainingLabels:
     reference: ClassifierReference
 
 
+class ClassPredictors(NamedTuple):
+    """The number of classes, and the functions that predict them from rows of features."""
+
+    n_classes: int
+    of_documents: Predict
+    of_queries: Predict
+
+
+def class_predictors(reference: ClassifierReference) -> ClassPredictors | None:
+    """Return the classifiers of a class code or the one beside the encoder; None without one."""
+    code = reference.encoder.class_code
+    if code is not None:
+        return ClassPredictors(len(code.codewords), code.documents.predict, code.queries.predict)
+    classifier = reference.classifier
+    if classifier is None:
+        return None
+    return ClassPredictors(classifier.n_classes, classifier.predict, classifier.predict)
+
+
 def classifier_baseline(
     reference: ClassifierReference,
     training: Labelled,
@@ -67,7 +86,7 @@ def classifier_baseline(
         EvaluationError: if there are more than 1024 classes, or as :func:`logistic_baseline`.
         InputError: if the encoder does not take such inputs.
     """
-    predictors = _predictors(reference)
+    predictors = class_predictors(reference)
     if predictors is None:
         return logistic_baseline(training, database, queries, metrics)
     names = [metric.name for metric in parse_metrics(metrics)]
@@ -105,7 +124,7 @@ def class_bits(encoder: Encoder, predict: Predict, n_classes: int, inputs: Input
 def has_baseline(reference: ClassifierReference, training: Labelled) -> bool:
     """Return whether :func:`classifier_baseline` has from 2 to 1,024 classes."""
     n_tags = len({tag for labels in training.labels for tag in labels})
-    predictors = _predictors(reference)
+    predictors = class_predictors(reference)
     n_classes = n_tags if predictors is None else predictors.n_classes
     return n_tags > 1 and n_classes <= MAX_BITS
 
@@ -169,24 +188,6 @@ def _remedies(encoder: Encoder) -> str:
     if is_high and isinstance(encoder.features, TextFeatures):
         return f"more bits, --word-dropout {LOW_WORD_DROPOUT}, or the asymmetric ranking"
     return "more bits or the asymmetric ranking"
-
-
-class _Predictors(NamedTuple):
-    """The number of classes, and the functions that predict them from rows of features."""
-
-    n_classes: int
-    of_documents: Predict
-    of_queries: Predict
-
-
-def _predictors(reference: ClassifierReference) -> _Predictors | None:
-    code = reference.encoder.class_code
-    if code is not None:
-        return _Predictors(len(code.codewords), code.documents.predict, code.queries.predict)
-    classifier = reference.classifier
-    if classifier is None:
-        return None
-    return _Predictors(classifier.n_classes, classifier.predict, classifier.predict)
 
 
 def _inputs(documents: Sequence[Document | StoredDocument]) -> Inputs:

@@ -9,6 +9,9 @@
 - nearest: the share of the ten nearest documents by TF-IDF cosine among the first 100;
 - items: the query is the subject line of a post, which its text does not contain; success if the
   post or another of its thread is among the first ten (20 Newsgroups).
+
+Below the table, a sentence for each measure compares the first of ``--methods`` with the best of
+the others.
 """
 
 from __future__ import annotations
@@ -21,20 +24,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from encoder.artifact import read_classifier
 from encoder.codes import Codes
 from encoder.encoder import Encoder, Inputs
 from evaluation.baselines import tfidf_scores
-from evaluation.classifier_baseline import class_bits
+from evaluation.classifier_baseline import (
+    ClassifierReference,
+    class_bits,
+    class_predictors,
+)
 from evaluation.relevance import LabelSet
+from evaluation.result import PerQuery
 from evaluation.retrieval import evaluate_codes
 from experiments.cells import CLASSIFIER_OF, Cell, trained_encoder
 from experiments.code_version import code_version
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.splits import read_split
+from experiments.ssb_vae.measure_comparison import compare_measures
 from foundation.files import replace_file
 from training.data import TrainingData
 
@@ -52,7 +62,7 @@ class Hashing:
     documents: Callable[[Inputs], Codes]
     queries: Callable[[Inputs], Codes]
 
-    def value(
+    def values(
         self,
         documents: TrainingData,
         labels: Sequence[LabelSet],
@@ -61,15 +71,23 @@ class Hashing:
         metric: str,
         *,
         hierarchy: bool = False,
-    ) -> float:
-        """Return the tie-averaged value of a metric; documents that share a label are relevant."""
+    ) -> PerQuery:
+        """Return the tie-averaged metric of each query; documents with its label are relevant."""
         codes = (self.queries(queries), query_labels, self.documents(documents.inputs), labels)
-        return evaluate_codes(*codes, [metric], hierarchy=hierarchy).expected[metric]
+        return evaluate_codes(*codes, [metric], hierarchy=hierarchy).expected_per_query[metric]
+
+
+class Measured(NamedTuple):
+    """The record of a run of a method, and the values of each measure by query, float64[Q]."""
+
+    record: Record
+    values: Mapping[str, PerQuery]
 
 
 def print_measures(args: argparse.Namespace, cells: Sequence[Cell]) -> int:
-    """Measure every cell, then print a table; records saved by the same code are reused."""
-    records = [record for cell in cells for record in _records(cell, args.data_root)]
+    """Measure every cell, print a table and compare; values saved by the same code are reused."""
+    measured = [one for cell in cells for one in _saved_or_measured(cell, args.data_root)]
+    records = [one.record for one in measured]
     save_records(args, records)
     rows = []
     for key, runs in group(records, "dataset", "n_bits", "supervision", "method").items():
@@ -77,27 +95,54 @@ def print_measures(args: argparse.Namespace, cells: Sequence[Cell]) -> int:
         figures = {name: mean_and_deviation(runs, name) for name in available}
         rows.append([*map(str, key), *(figures.get(name, "–") for name in MEASURES)])
     print_table(("data set", "bits", "ρ", "method", *MEASURES), rows)
+    _print_comparisons(measured, args.methods[0])
     return 0
 
 
-def _records(cell: Cell, data_root: Path | None) -> list[Record]:
+def _print_comparisons(measured: Sequence[Measured], ours: str) -> None:
+    settings: dict[tuple[int, float], dict[str, list[Mapping[str, PerQuery]]]] = {}
+    for one in measured:
+        setting = settings.setdefault((one.record["n_bits"], one.record["supervision"]), {})
+        setting.setdefault(one.record["method"], []).append(one.values)
+    for (n_bits, supervision), runs in settings.items():
+        sentences = compare_measures(ours, runs)
+        if sentences:
+            count = len(runs[ours])
+            print(
+                f"\n{n_bits} bits, ρ = {supervision:g}: {ours} and the best of the others, runs and"
+                f" queries resampled, Holm; {count} run{'s'[: count != 1]}"
+            )
+        for sentence in sentences:
+            print(f"  {sentence}")
+
+
+def _saved_or_measured(cell: Cell, data_root: Path | None) -> list[Measured]:
     path = cell.folder.with_name(f"{cell.folder.name}.measures.json")
     documents, queries = read_split(cell.dataset, data_root, cell.vectors)
     provenance = {"code": code_version(), "data": documents.sha256, "recipe": asdict(cell.recipe)}
     if path.exists():
         saved = json.loads(path.read_text())
         if {name: saved[name] for name in provenance} == provenance:
-            return list(saved["records"])
+            return [_read(one) for one in saved["measured"]]
     print(f"measuring {cell.folder}", file=sys.stderr, flush=True)
-    records = _measure(cell, documents, _sample(queries), data_root)
+    measured = _measure(cell, documents, _sample(queries), data_root)
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, json.dumps({**provenance, "records": records}, indent=1) + "\n")
-    return records
+    written = [
+        {**one.record, "per_query": {name: list(each) for name, each in one.values.items()}}
+        for one in measured
+    ]
+    replace_file(path, json.dumps({**provenance, "measured": written}) + "\n")
+    return measured
+
+
+def _read(written: Record) -> Measured:
+    values = {name: np.array(each) for name, each in written["per_query"].items()}
+    return Measured({name: written[name] for name in written if name != "per_query"}, values)
 
 
 def _measure(
     cell: Cell, documents: TrainingData, queries: TrainingData, data_root: Path | None
-) -> list[Record]:
+) -> list[Measured]:
     encoder = trained_encoder(documents, cell.recipe, cell.folder)
     unseen = unseen_classes(documents)
     masked = replace(documents, tags=documents.tags & ~unseen)
@@ -111,30 +156,32 @@ def _measure(
         "seed": recipe.seed,
     }
     searches = dict(_searches(cell.dataset, documents, queries, data_root))
-    records = []
-    for method, hashing in _hashings(recipe.method, encoder).items():
-        figures = {name: search(hashing) for name, search in searches.items()}
-        figures["unseen"] = _evaluate_unseen(
-            _hashings(recipe.method, masked_encoder)[method], documents, queries
-        )
-        records.append({**setting, "method": method, **figures})
-    return records
+    unseen_hashings = _hashings(recipe.method, masked_encoder, folder)
+    measured = []
+    for method, hashing in _hashings(recipe.method, encoder, cell.folder).items():
+        values = {name: search(hashing) for name, search in searches.items()}
+        values["unseen"] = _evaluate_unseen(unseen_hashings[method], documents, queries)
+        values = {name: values[name] for name in MEASURES if name in values}
+        figures = {name: float(each.mean()) for name, each in values.items()}
+        measured.append(Measured({**setting, "method": method, **figures}, values))
+    return measured
 
 
-def _hashings(method: str, encoder: Encoder) -> Mapping[str, Hashing]:
-    """Return the codes of an encoder and, where it has a class code, those of the class alone."""
+def _hashings(method: str, encoder: Encoder, folder: Path) -> Mapping[str, Hashing]:
+    """Return the codes of an encoder and, for a method with a fair classifier, its class alone."""
     hashings = {method: Hashing(encoder.encode, encoder.encode_uncorrected_queries)}
-    code = encoder.class_code
-    if code is not None:
-        maps = (
-            partial(class_bits, encoder, classifier.predict, len(code.codewords))
-            for classifier in (code.documents, code.queries)
+    reference = ClassifierReference(encoder, read_classifier(folder, encoder))
+    predictors = class_predictors(reference) if method in CLASSIFIER_OF else None
+    if predictors is not None:
+        n_classes, *maps = predictors
+        of_documents, of_queries = (
+            partial(class_bits, encoder, predict, n_classes) for predict in maps
         )
-        hashings[CLASSIFIER_OF[method]] = Hashing(*maps)
+        hashings[CLASSIFIER_OF[method]] = Hashing(of_documents, of_queries)
     return hashings
 
 
-Search = Callable[[Hashing], float]
+Search = Callable[[Hashing], PerQuery]
 
 
 def _searches(
@@ -143,12 +190,12 @@ def _searches(
     labels, query_labels = documents.labelled().labels, queries.labelled().labels
     yield (
         "p@100",
-        lambda hashing: hashing.value(documents, labels, queries.inputs, query_labels, "P@100"),
+        lambda hashing: hashing.values(documents, labels, queries.inputs, query_labels, "P@100"),
     )
     if any("." in name for name in documents.classes):
         yield (
             "nDCG@100",
-            lambda hashing: hashing.value(
+            lambda hashing: hashing.values(
                 documents, labels, queries.inputs, query_labels, "nDCG@100", hierarchy=True
             ),
         )
@@ -156,7 +203,7 @@ def _searches(
         near = nearest(documents, queries)
         yield (
             "nearest",
-            lambda hashing: hashing.value(
+            lambda hashing: hashing.values(
                 documents, near, queries.inputs, _query_tags(len(queries)), "Recall@100"
             ),
         )
@@ -169,19 +216,19 @@ def _searches(
         thread_labels = [(thread,) if thread else () for thread in threads]
         yield (
             "items",
-            lambda hashing: hashing.value(
+            lambda hashing: hashing.values(
                 documents, thread_labels, subjects, query_threads, "Success@10"
             ),
         )
 
 
-def _evaluate_unseen(hashing: Hashing, documents: TrainingData, queries: TrainingData) -> float:
+def _evaluate_unseen(hashing: Hashing, documents: TrainingData, queries: TrainingData) -> PerQuery:
     unseen = unseen_classes(documents)
     names = {name for name, hidden in zip(documents.classes, unseen, strict=True) if hidden}
     database = _with_classes(documents, names)
     unseen_queries = _with_classes(queries, names)
     labels = database.labelled().labels
-    return hashing.value(
+    return hashing.values(
         database, labels, unseen_queries.inputs, unseen_queries.labelled().labels, "P@100"
     )
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,6 +68,10 @@ def test_the_table_holds_codes_and_the_class_alone(
     assert records["class-codes"]["nearest"] > records["class code alone"]["nearest"]
     first = capsys.readouterr()
     assert "| snippets | 16   | 0.5 | class code alone |" in first.out
+    assert "16 bits, ρ = 0.5: class-codes and the best of the others" in first.out
+    assert re.search(
+        r"^  nearest: class-codes is ahead of .* by 0\.\d{3} \(", first.out, re.MULTILINE
+    )
     assert main([*command, *map(str, [*options, *files])]) == 0
     again = capsys.readouterr()
     assert again.out.endswith(first.out[first.out.index("| data set") :])
