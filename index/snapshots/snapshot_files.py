@@ -17,6 +17,7 @@ import io
 import json
 import os
 import shutil
+import stat
 import tarfile
 import threading
 from collections.abc import Callable
@@ -95,7 +96,9 @@ class Snapshots:
 
         Raises:
             UnknownSnapshot: if no snapshot has that id.
+            SnapshotError: if it cannot be read.
         """
+        self.get(id_)
         return self._folder(id_) / TAR
 
     def create(
@@ -195,9 +198,22 @@ class Snapshots:
             types = (type(snapshot.bytes), type(snapshot.sha256))
             if (snapshot.id, *types) != (folder.name, int, str):
                 raise ValueError("its id, bytes or sha256 is damaged")
+            _check_tar(folder / TAR, snapshot.bytes)
             return snapshot
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise SnapshotError(f"snapshot {folder.name} cannot be read: {error}") from error
+
+
+def _check_tar(tar: Path, size: int) -> None:
+    """Raise ValueError unless `tar` is a regular file of `size` bytes, not a link to one.
+
+    A link that somebody put there would let clients download whatever it names.
+    """
+    status = tar.lstat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"its {TAR} is not a regular file")
+    if status.st_size != size:
+        raise ValueError(f"its {TAR} has {status.st_size:,} bytes, not {size:,}")
 
 
 def _write_snapshot(

@@ -52,6 +52,7 @@ PROBLEMS: Mapping[type[HummingbitError], tuple[int, str]] = {
 _PUBLIC: Mapping[type[HummingbitError], str] = {
     CollectionUnavailable: "the collection exists but cannot be opened; GET /readyz says why",
     ArtifactError: "the encoder exists but is damaged; GET /readyz says why",
+    SnapshotError: "the snapshot cannot be read or written; the service's log says why",
     StoreFull: "the disk is full; nothing was written",
     StoreReplaced: "files of the data folder were deleted or replaced while the service ran, so it"
     " no longer writes to them; put them back and restart it; GET /readyz names them",

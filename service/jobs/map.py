@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
@@ -139,11 +140,15 @@ def _lay_out_in_process(codes: Any, method: Method, seed: int, progress: Progres
 
 
 def _send_layout(pipe: Connection, codes: Any, method: Method, seed: int) -> None:
-    """Send each step of the layout as (name, done, total), and then the layout itself."""
+    """Send each step of the layout as (name, done, total), and then the layout itself.
+
+    Once the service is gone, even if it was killed, the next step ends the process.
+    """
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     jobs = available_cores()
-    pipe.send(lay_out(codes, method, seed=seed, jobs=jobs, tell=lambda *step: pipe.send(step)))
+    with suppress(ConnectionError):  # the other end of the pipe is closed
+        pipe.send(lay_out(codes, method, seed=seed, jobs=jobs, tell=lambda *step: pipe.send(step)))
 
 
 def _points(colours: MapColours, drawn: Any, places: Places) -> bytes:

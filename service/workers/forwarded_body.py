@@ -11,6 +11,8 @@ from starlette.types import Receive
 from service.http.problems import ProblemError
 from service.http.refusals import DISCARDED_BYTES, DISCARDING_SECONDS, discard_body
 
+CLOSE = {"Connection": "close"}
+
 
 class ForwardedBody:
     """The body of a request, in chunks, read as fast as the writer takes it."""
@@ -47,15 +49,23 @@ class ForwardedBody:
 
         What the client still sends is discarded first: otherwise it would not read the response.
         """
-        close = {"Connection": "close"}
         if self._awaits_client:
             message = f"the body was not sent within {seconds:g} s"
-            return ProblemError(408, "body_too_slow", message, headers=close)
-        if not self._complete.is_set():
-            await discard_body(self._receive, DISCARDED_BYTES, DISCARDING_SECONDS)
+            return ProblemError(408, "body_too_slow", message, headers=CLOSE)
+        await self._discard_rest()
         message = f"the writer process did not respond within {seconds:g} s"
         message += "; a write may still complete"
-        return ProblemError(503, "timed_out", message, headers=close)
+        return ProblemError(503, "timed_out", message, headers=CLOSE)
+
+    async def hang_problem(self) -> ProblemError:
+        """Return the problem of a request to a writer that hangs; discard the rest of the body."""
+        await self._discard_rest()
+        message = "the writer process does not respond; a write may still complete"
+        return ProblemError(503, "writer_unavailable", message, headers=CLOSE)
+
+    async def _discard_rest(self) -> None:
+        if not self._complete.is_set():
+            await discard_body(self._receive, DISCARDED_BYTES, DISCARDING_SECONDS)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while True:

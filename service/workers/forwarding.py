@@ -34,6 +34,7 @@ from service.http.problems import ProblemError, problem_response
 from service.http.roles import Role
 from service.workers.forwarded_body import ForwardedBody
 from service.workers.summed_metrics import merge_metrics
+from service.workers.writer_probe import WriterProbe
 
 LOCAL = re.compile(
     r"POST /v1/collections/(?P<searched>[^/]+)"
@@ -73,6 +74,7 @@ class Forwarding:
         self._following = asyncio.Lock()
         self._seconds = app.state.settings.request_timeout
         self._next_follow: asyncio.Task[None] | None = None
+        self._probe = WriterProbe(self._writer)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or forward it."""
@@ -133,18 +135,22 @@ class Forwarding:
         answer = asyncio.create_task(self._forward_to_writer(scope, body, send_started))
         disconnect = asyncio.create_task(body.wait_for_disconnect())
         deadline = asyncio.create_task(self._wait_for_deadline(scope, body))
-        tasks = (answer, disconnect, deadline)
+        hang = asyncio.create_task(self._probe.wait_until_it_hangs())
+        tasks = (answer, disconnect, deadline, hang)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if started.is_set():  # a client may read a long response for longer
                 await asyncio.wait((answer, disconnect), return_when=asyncio.FIRST_COMPLETED)
             is_late = not (answer.done() or disconnect.done())
+            is_hung = is_late and hang.done()
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         if not answer.cancelled():
             answer.result()
+        elif is_hung:
+            await _send_problem(scope, send, await body.hang_problem())
         elif is_late:
             await _send_problem(scope, send, await body.timeout_problem(self._seconds))
 

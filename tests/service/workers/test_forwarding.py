@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from index.data_folder import DataFolder
 from service.app import ROUTERS, create_app
 from service.http.roles import EVERYBODY, READ
 from service.settings import Settings
+from service.workers import writer_probe
 from service.workers.forwarding import LOCAL, Forwarding
 
 # What only the process that writes knows: jobs, labels, and whether the service writes.
@@ -72,32 +75,34 @@ class CountingFolder(DataFolder):
             kind.running -= 1
 
 
+async def exchange(reader: Forwarding, method: str, path: str) -> list[Any]:
+    """Send a request without a body, for generation 99, and return the messages of the response."""
+    messages: list[Any] = []
+
+    async def send(message: Any) -> None:
+        messages.append(message)
+
+    async def receive() -> Any:
+        return await asyncio.Event().wait()  # the client waits, too
+
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"min-generation", b"99"), (b"host", b"127.0.0.1")],
+    }
+    await reader(scope, receive, send)
+    return messages
+
+
 def statuses(reader: Forwarding, requests: int) -> list[int]:
     """Return the statuses of searches of ``c`` for generation 99, sent at the same time."""
 
-    async def one() -> int:
-        found: list[int] = []
-
-        async def send(message: Any) -> None:
-            found.append(message.get("status", 0))
-
-        async def receive() -> Any:
-            return await asyncio.Event().wait()  # the client waits, too
-
-        path = "/v1/collections/c/search"
-        scope = {
-            "type": "http",
-            "method": "POST",
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": b"",
-            "headers": [(b"min-generation", b"99"), (b"host", b"127.0.0.1")],
-        }
-        await reader(scope, receive, send)
-        return found[0]
-
     async def together() -> list[int]:
-        return await asyncio.gather(*(one() for _ in range(requests)))
+        searches = (exchange(reader, "POST", "/v1/collections/c/search") for _ in range(requests))
+        return [messages[0]["status"] for messages in await asyncio.gather(*searches)]
 
     return asyncio.run(together())
 
@@ -125,3 +130,51 @@ def test_a_key_is_checked_before_a_generation_is_waited_for(folder: DataFolder) 
     reader = Forwarding(app, app.gateway, folder, folder.path / "absent", [])
     assert statuses(reader, 2) == [401, 401]
     assert CountingFolder.begun == 0
+
+
+async def exchange_with_writer(writer: Any, folder: DataFolder, method: str) -> list[Any]:
+    """Forward a request to `writer`, a callback of :func:`asyncio.start_unix_server`."""
+    with tempfile.TemporaryDirectory() as short:
+        path = Path(short) / "w"
+        async with await asyncio.start_unix_server(writer, path):
+            app = create_app(folder, Settings(request_timeout=0))
+            return await exchange(
+                Forwarding(app, app.gateway, folder, path, []), method, "/v1/jobs"
+            )
+
+
+def test_a_writer_that_answers_nothing_is_not_waited_for(
+    folder: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_probe, "SECONDS_BETWEEN_PROBES", 0.01)
+    monkeypatch.setattr(writer_probe, "PROBE_SECONDS", 0.2)
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()  # until the client is gone
+        writer.close()
+
+    start, body = asyncio.run(exchange_with_writer(hang, folder, "POST"))
+    assert start["status"] == 503
+    assert json.loads(body["body"])["code"] == "writer_unavailable"
+    assert (b"connection", b"close") in start["headers"]
+
+
+def test_a_slow_writer_that_is_alive_is_waited_for(
+    folder: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_probe, "SECONDS_BETWEEN_PROBES", 0.01)
+    probes = asyncio.Semaphore(0)
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        if head.startswith(b"GET /livez "):
+            probes.release()
+        else:
+            for _ in range(3):
+                await probes.acquire()
+        writer.write(answer)
+        writer.close()
+
+    start, *_ = asyncio.run(exchange_with_writer(respond, folder, "GET"))
+    assert start["status"] == 200

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import shutil
 import socket
 import tarfile
@@ -149,6 +150,32 @@ def test_a_damaged_record_hides_no_other_snapshot(
     assert upload(client, snapshot).json()["id"] == other
     assert client.delete(f"/v1/snapshots/{damaged}").status_code == 204
     assert client.get("/v1/snapshots").json()["unavailable"] == []
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "longer", "missing"])
+def test_a_file_that_is_not_the_snapshots_own_is_not_served(
+    client: httpx.Client, tmp_path: Path, snapshot: bytes, kind: str
+) -> None:
+    id_ = upload(client, snapshot).json()["id"]
+    tar = tmp_path / "other" / "snapshots" / id_ / "snapshot.tar"
+    tar.unlink()
+    if kind == "link":
+        (tmp_path / "secret").write_bytes(snapshot)
+        tar.symlink_to(tmp_path / "secret")
+    elif kind == "pipe":
+        os.mkfifo(tar)
+    elif kind == "longer":
+        tar.write_bytes(snapshot + b"x")
+    check_problem(client.get(f"/v1/snapshots/{id_}/file"), 503, "storage_failed")
+    check_problem(
+        client.post(f"/v1/snapshots/{id_}/restore", json={"collection": "again"}),
+        503,
+        "storage_failed",
+    )
+    (unavailable,) = client.get("/v1/snapshots").json()["unavailable"]
+    assert "snapshot.tar" in unavailable["reason"]
+    assert client.delete(f"/v1/snapshots/{id_}").status_code == 204
+    assert upload(client, snapshot).status_code == 201
 
 
 def archive_of(*names: str) -> bytes:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,22 @@ def columns(raw: bytes, n: int, code_size: int) -> list[np.ndarray]:
         start += found[-1].nbytes
     codes = np.frombuffer(raw, "u1", offset=start).reshape(n, code_size)
     return [*found, codes]
+
+
+def test_the_process_of_a_map_ends_quietly_once_the_service_is_gone(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    context = multiprocessing.get_context("spawn")
+    parent, child = context.Pipe()
+    codes = np.arange(8, dtype=np.uint8)[:, np.newaxis]
+    process = context.Process(target=map_job._send_layout, args=(child, codes, "pca", 0))
+    process.start()
+    # A kill closes both, whether or not the process has begun.
+    child.close()
+    parent.close()
+    process.join()
+    assert process.exitcode == 0
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("field", ["label_field", "time_field"])
