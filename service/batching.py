@@ -2,7 +2,8 @@
 
 Encoding, scanning codes and reading documents cost much less per query in a batch. So searches that
 arrive in the same round of the event loop form one batch, and those that arrive while it runs form
-the next: the busier the service, the cheaper a search. No search waits for a batch to fill.
+the next: the busier the service, the cheaper a search. No search waits for a batch to fill, and one
+that is the only request waits for nothing.
 
 A search that takes less time than handing it to a thread and back runs on the event loop. Others
 run in threads, and wait while all threads are busy.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, NamedTuple, TypeVar
 
@@ -82,6 +83,8 @@ class Batcher(Generic[Answer]):
         self._workers = ThreadPoolExecutor(self._free, thread_name_prefix="search")
         self._waiting: dict[Key, list[_WaitingQuery[Answer]]] = {}
         self._is_scheduled = False
+        self.requests: Sized = ()
+        """The requests that the server is answering; empty if that is not known."""
         # Names of collections whose last search was quick.
         self._quick: set[str] = set()
 
@@ -95,7 +98,10 @@ class Batcher(Generic[Answer]):
         loop = asyncio.get_running_loop()
         waiting: _WaitingQuery[Answer] = _WaitingQuery(query, loop.create_future())
         self._waiting.setdefault((name, options), []).append(waiting)
-        if not self._is_scheduled:
+        if len(self.requests) == 1:
+            # There is no other request that this one could form a batch with.
+            self._begin(loop)
+        elif not self._is_scheduled:
             self._is_scheduled = True
             # It runs after all searches that arrive in this round of the loop.
             loop.call_soon(self._begin, loop)

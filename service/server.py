@@ -185,6 +185,7 @@ class _Server(uvicorn.Server):
         gc.collect()
         gc.freeze()
         if self.started:
+            self._app.state.batcher.requests = self.server_state.tasks
             self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -203,10 +203,10 @@ class HTTP(HttpToolsProtocol):
         self.on_message_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Pass a chunk to the application, and pause reading until it asks for the next."""
+        """Pass a chunk to the application; pause reading until it asks for the next, if any."""
         self._overhead = 0
         super().on_body(body)
-        if not self.cycle.response_complete:
+        if not self.cycle.response_complete and self._body_left != 0:
             self.flow.pause_reading()
 
     def on_message_complete(self) -> None:

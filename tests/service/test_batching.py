@@ -115,3 +115,36 @@ def test_quick_searches_are_made_on_the_event_loop(
     # How long a search takes is known after the first.
     assert threads == [False, on_the_loop, on_the_loop]
     collection.close()
+
+
+def test_the_only_request_is_answered_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.batching.QUICK_SECONDS", 60.0)
+    collection = code_collection(tmp_path, N_BITS)
+    collection.upsert(code_documents(["00ff", "ff00"]))
+    sizes: list[int] = []
+
+    def write(found: BatchedResult, place: int) -> str:
+        sizes.append(len(found.result.hits))
+        return found.result.hits[place][0].id
+
+    async def ask() -> list[str]:
+        batcher = Batcher(lambda _: collection, Metrics(), write)
+        options = SearchOptions(1, with_cursor=False)
+        try:
+            # How long a search takes is known after the first.
+            answers = [await batcher.search("c", options, Query(code="00ff"))]
+            batcher.requests = ["the only one"]
+            with pytest.raises(StopIteration) as returned:
+                batcher.search("c", options, Query(code="ff00")).send(None)
+            answers.append(returned.value.value)
+            batcher.requests = ["one", "another"]
+            both = (batcher.search("c", options, Query(code=code)) for code in ("00ff", "ff00"))
+            return answers + await asyncio.gather(*both)
+        finally:
+            batcher.close()
+
+    assert asyncio.run(ask()) == ["d0", "d1", "d0", "d1"]
+    assert sizes == [1, 1, 2, 2]
+    collection.close()
