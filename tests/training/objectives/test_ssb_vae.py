@@ -257,6 +257,26 @@ def test_far_codes_part_predictions_and_near_codes_join_them() -> None:
         assert float(gradient[1, 0]) * sign > 0
 
 
+@pytest.mark.parametrize(
+    ("distance", "alike", "cost"),
+    [
+        (0, 1.0, 0.0),  # The only pairs without cost: one code and one label …
+        (2, 0.0, 0.0),
+        (3, 0.0, 0.0),  # … or codes a margin apart and no label in common.
+        (0, 0.0, 2.0),
+        (1, 0.0, 1.0),  # Orthogonal predictions of near codes cost something.
+        (1, 1.0, 1.0),
+        (1, 0.5, 1.0),
+        (3, 0.5, 1.5),
+    ],
+)
+def test_which_pairs_cost_nothing_by_equation_6(distance: int, alike: float, cost: float) -> None:
+    b = torch.zeros(2, 4, dtype=torch.float64)
+    b[1, :distance] = 1
+    s = torch.tensor([[1.0, alike], [alike, 1.0]], dtype=torch.float64)
+    assert pairwise_loss(b, s, margin=2.0).item() == pytest.approx(cost)
+
+
 def test_likeness_between_certain_and_uncertain_weighs_both_costs() -> None:
     b, classes = random_batch(5)
     certain, opposite = (pairwise_loss(b, one, 2.0) for one in (alike(classes), ~alike(classes)))
