@@ -45,7 +45,7 @@ def validate(model: type[Model], body: Any, max_entries: Mapping[str, int]) -> M
     try:
         return model.model_validate(_limit_unknown_fields(body, model))
     except ValidationError as error:
-        raise invalid_fields(_first_errors(error)) from None
+        raise invalid_fields(_first_errors(error, model)) from None
 
 
 def _validate_entries(model: type[BaseModel], entries: Sequence[Any], name: str) -> list[Any]:
@@ -58,7 +58,7 @@ def _validate_entries(model: type[BaseModel], entries: Sequence[Any], name: str)
             part = [_limit_unknown_fields(entry, model) for entry in entries[start : start + SLICE]]
             valid += adapter.validate_python(part)
         except ValidationError as error:
-            errors += _first_errors(error, name, start)
+            errors += _first_errors(error, model, name, start)
             if len(errors) >= MAX_ERRORS:
                 break
     if errors:
@@ -76,10 +76,16 @@ def _limit_unknown_fields(item: Any, model: type[BaseModel]) -> Any:
     return {name: value for name, value in item.items() if name in names}
 
 
-def _first_errors(error: ValidationError, *place: str | int) -> list[FieldError]:
+def _first_errors(
+    error: ValidationError, model: type[BaseModel], *place: str | int
+) -> list[FieldError]:
     """Return the first errors; `place` is the name of a list and the start of a slice of it."""
     errors: list[Mapping[str, Any]] = [
-        {**details, "loc": ("body", *_shift(details["loc"], place))}
+        {
+            **details,
+            "loc": ("body", *_shift(details["loc"], place)),
+            "known": _fields_at(model, details["loc"][:-1]),
+        }
         for details in error.errors(include_url=False, include_context=False)[:MAX_ERRORS]
     ]
     return field_errors(errors)
@@ -92,6 +98,24 @@ def _shift(loc: tuple[int | str, ...], place: Sequence[str | int]) -> tuple[int 
     name, start = place
     position, *rest = loc
     return (name, int(start) + int(position), *rest)
+
+
+def _fields_at(model: type[BaseModel], place: Sequence[str | int]) -> Sequence[str]:
+    """Return the fields of the object at `place` in a body, or none if no model describes it."""
+    inner: type[BaseModel] | None = model
+    for name in place:
+        if isinstance(name, int):
+            continue
+        field = inner.model_fields.get(name) if inner else None
+        inner = _model_in(field.annotation) if field else None
+    return tuple(inner.model_fields) if inner else ()
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the model in an annotation such as ``Model | None`` or ``list[Model]``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_model_in, get_args(annotation))), None)
 
 
 @cache

@@ -111,3 +111,40 @@ def test_of_unknown_fields_the_first_are_named(inside: bool) -> None:
     place = "/documents/1" if inside else ""
     assert len(errors) == MAX_ERRORS
     assert f"{place}/no0" in [error["pointer"] for error in errors]
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "pointer", "hint"),
+    [
+        (SearchRequest, {"txt": "a"}, "/txt", "; did you mean text?"),
+        (SearchRequest, {"withPayload": True}, "/withPayload", "; did you mean with_payload?"),
+        (SearchRequest, {"hybrid": {"code": 1.0}}, "/hybrid/code", "; did you mean codes?"),
+        (
+            SearchRequest,
+            {"hybrid": {"x": 1}},
+            "/hybrid/x",
+            "; the fields here are codes, rrf",
+        ),
+        (DeleteRequest, {"query": "a"}, "/query", "; the fields here are ids"),
+        (SearchBatch, {"searches": [{"texts": "a"}]}, "/searches/0/texts", "; did you mean text?"),
+        (
+            UpsertDocuments,
+            {"documents": [{"id": "a", "text": "a", "playload": {}}]},
+            "/documents/0/playload",
+            "; did you mean payload?",
+        ),
+    ],
+)
+def test_an_unknown_field_is_refused_with_the_one_that_was_meant(
+    model: Any, given: Any, pointer: str, hint: str
+) -> None:
+    messages = {error["pointer"]: error["message"] for error in errors_of(model, given)}
+    assert messages[pointer].startswith(f"is not a field of this request{hint}")
+
+
+def test_long_names_are_compared_with_no_field() -> None:
+    # Comparing a name takes time in proportion to its length.
+    errors = errors_of(SearchRequest, {"text" * 100_000 + str(i): 0 for i in range(MAX_ERRORS)})
+    assert len(errors) == MAX_ERRORS
+    assert all("; the fields here are text, vector, " in error["message"] for error in errors)
+    assert all(len(error["message"]) < 400 for error in errors)
