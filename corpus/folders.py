@@ -22,8 +22,9 @@ def read_folder(folder: Path, layout: Layout, notice: Callable[[str], object]) -
     """Yield the documents of a folder.
 
     In a folder of text files, each file is a document, also in folders below. Its id is its path
-    relative to `folder`; its label is the name of the subfolder that it is in, if any. In a data
-    set that ``datasets.Dataset.save_to_disk`` wrote, each row is a document.
+    relative to `folder`; its label is the name of the subfolder that it is in, if any. Files and
+    folders whose names begin with a dot are left out: editors and version control make them. In a
+    data set that ``datasets.Dataset.save_to_disk`` wrote, each row is a document.
 
     Raises:
         ReadError: if `folder` is neither, or a file cannot be read.
@@ -35,11 +36,16 @@ def read_folder(folder: Path, layout: Layout, notice: Callable[[str], object]) -
     if (folder / STATE).is_file():
         files: list[dict[str, str]] = _read_json(folder / STATE, "_data_files")
         return read_arrow([folder / Path(file["filename"]).name for file in files], layout)
-    paths = sorted(path for suffix in TEXT_SUFFIXES for path in folder.rglob(f"*{suffix}"))
+    found = (path for suffix in TEXT_SUFFIXES for path in folder.rglob(f"*{suffix}"))
+    paths = sorted(path for path in found if not _is_hidden(path.relative_to(folder)))
     if not paths:
         message = f"is a folder without {' or '.join(TEXT_SUFFIXES)} files; name one file"
         raise ReadError(f"{folder}: {message}")
     return _read_texts(folder, paths, layout, notice)
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(name.startswith(".") for name in path.parts)
 
 
 def _read_texts(

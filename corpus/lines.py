@@ -5,8 +5,6 @@ Lines are streamed: memory holds one record at a time, however long the file is.
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
 import json
 import lzma
@@ -14,9 +12,8 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from contextlib import closing, suppress
-from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, cast
+from contextlib import closing
+from typing import BinaryIO, NoReturn
 
 from corpus.rows import BadLine, ReadError, Row
 from foundation.errors import HummingbitError
@@ -33,7 +30,9 @@ STREAM_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
 _HEADING = re.compile(r" {0,3}(#{1,6})\s+(.*?)(?:\s+#+)?\s*$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
-COMPRESSIONS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+# How an object begins that is written over several lines.
+SPREAD_OBJECT = re.compile(rb"\s*\{\s*\n")
+_NOT_DOCUMENTS = "must hold an array of documents, or a document on each line"
 
 
 class LineError(HummingbitError, ValueError):
@@ -93,16 +92,6 @@ def as_text(line: bytes) -> str:
     return line.decode("utf-8", "surrogateescape")
 
 
-def open_bytes(path: Path) -> BinaryIO:
-    """Open a file for reading; decompress it if its suffix is `.gz`, `.xz` or `.bz2`.
-
-    Raises:
-        OSError: if it cannot be opened.
-    """
-    decompress = COMPRESSIONS.get(path.suffix.lower())
-    return path.open("rb") if decompress is None else cast("BinaryIO", decompress(path, "rb"))
-
-
 def read_json_lines(stream: BinaryIO, source: str) -> Iterator[Row]:
     """Yield one row for each line of `stream` that is not blank; each must hold a JSON value.
 
@@ -139,7 +128,7 @@ def read_json_array(stream: BinaryIO, source: str) -> Iterator[Row]:
     except LineError as error:
         raise ReadError(f"{source}: {error}") from None
     if not isinstance(entries, list):
-        raise ReadError(f"{source}: must hold an array of documents, or a document on each line")
+        raise ReadError(f"{source}: {_NOT_DOCUMENTS}")
     yield from _numbered_rows(entries)
 
 
@@ -148,22 +137,27 @@ def read_json_object(
 ) -> Iterator[Row]:
     """Yield one row for each entry of the list in a JSON object, which is read into memory whole.
 
-    Many services respond in this form: ``{"count": 2, "data": [{…}, {…}]}``. If the object has no
-    list of objects, or several, or has one of `own_fields` and so is a document itself, the stream
-    is read as JSON lines.
+    Many services respond in this form: ``{"count": 2, "data": [{…}, {…}]}``. An object with one of
+    `own_fields` is a document itself. Several objects, each on a line, are read as JSON lines.
 
     Raises:
-        ReadError: if the stream is truncated.
+        ReadError: if the stream is truncated or holds anything else.
     """
     raw = read_all(stream, source)
-    value = None
-    with suppress(LineError):  # usually because there is a document on each line
+    try:
         value = parse_whole(raw)
-    members = value if isinstance(value, dict) and not set(value) & set(own_fields) else {}
+    except LineError:
+        if not SPREAD_OBJECT.match(raw):
+            yield from read_json_lines(io.BytesIO(raw), source)
+            return
+        value = None
+    members = value if isinstance(value, dict) else {}
+    if not set(members).isdisjoint(own_fields):
+        yield Row(1, value)
+        return
     lists = [name for name, member in members.items() if _is_list_of_objects(member)]
     if len(lists) != 1:
-        yield from read_json_lines(io.BytesIO(raw), source)
-        return
+        raise ReadError(f"{source}: {_NOT_DOCUMENTS}")
     notice(f"its documents are the list {lists[0][:40]!a}")
     yield from _numbered_rows(members[lists[0]])
 

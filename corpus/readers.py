@@ -12,15 +12,15 @@ from typing import BinaryIO, Literal, cast
 
 from corpus.columns import read_arrow, read_npz, read_parquet
 from corpus.datasets import DATASETS, load_dataset
+from corpus.detection.compressions import COMPRESSIONS, open_bytes
 from corpus.detection.encodings import HINTS, open_text
 from corpus.document import CONTENT_FIELDS, Document, DocumentError, parse_document
 from corpus.folders import read_folder
 from corpus.layout import Layout, Numbering
 from corpus.lines import (
     BYTE_ORDER_MARK,
-    COMPRESSIONS,
+    SPREAD_OBJECT,
     STREAM_ERRORS,
-    open_bytes,
     read_json_array,
     read_json_lines,
     read_json_object,
@@ -34,6 +34,8 @@ __all__ = ["BadLine", "Layout", "ReadError", "read_documents"]
 
 STANDARD_INPUT = "-"
 TABLE_SUFFIXES = {".csv": None, ".tsv": "\t"}
+# JSON begins with a character of ASCII, so a NUL beside it means UTF-16 or UTF-32 (RFC 4627, 3).
+WIDE = re.compile(rb"\xff\xfe|\xfe\xff|\0|[^\0]\0")
 ARRAY = re.compile(rb"\s*\[")
 # The members before a list may be anything but lists and nested objects. The pattern can match them
 # in one way only: with two ways for each, matching would take exponential time in their number.
@@ -160,7 +162,11 @@ def _check_file(path: Path) -> None:
     if suffix not in LINE_SUFFIXES + COLUMN_SUFFIXES:
         known = ", ".join(LINE_SUFFIXES + COLUMN_SUFFIXES)
         hint = f"; {HINTS[suffix]}" if suffix in HINTS else ""
-        raise ReadError(f"{path}: the suffix {suffix!a} is not one of {known}{hint}")
+        found = (
+            f"the suffix {suffix!a} is not one of" if suffix else "its name must end with one of"
+        )
+        after = f", then {compression}" if compression else ""
+        raise ReadError(f"{path}: {found} {known}{after}{hint}")
 
 
 def _suffixes(path: Path) -> tuple[str, str]:
@@ -199,9 +205,13 @@ def _read_lines(
         return read_text_lines(open_text(stream, source, layout.encoding, notice)[0], source)
     if suffix == ".md":
         return read_markdown(open_text(stream, source, layout.encoding, notice)[0], source)
+    if layout.encoding is not None or _begins(stream, WIDE):
+        stream = open_text(stream, source, layout.encoding, notice)[0]
     if suffix == ".json" and _begins(stream, ARRAY):
         return read_json_array(stream, source)
-    if suffix == ".json" and _begins(stream, OBJECT_WITH_A_LIST):
+    if suffix == ".json" and (
+        _begins(stream, OBJECT_WITH_A_LIST) or _begins(stream, SPREAD_OBJECT)
+    ):
         own_fields = {*CONTENT_FIELDS, *layout.text_fields}
         return read_json_object(stream, source, own_fields, notice)
     return read_json_lines(stream, source)

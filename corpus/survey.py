@@ -22,6 +22,13 @@ from corpus.rows import ReadError
 
 SAMPLE = 2000
 MAX_LABELS = 1000
+MAX_NAMES = 20
+"""More names of fields are not listed in an error."""
+MIN_WORDS = 4
+"""A field with fewer words on average is no text beside another one."""
+FEW = 200
+"""Records, and characters of each, in which words are counted."""
+_WORD = re.compile(r"[^\W\d_]{2,}")
 _COLUMN = re.compile(r"column\d+")
 _NUMBER = re.compile(r"[-+]?\d[\d.,:/eE+TZ-]*")
 
@@ -61,6 +68,8 @@ class Survey:
     """A field that is named like an id but whose values repeat, or None."""
     unused_lists: Mapping[str, int]
     """Fields with lists of strings that are no labels, and how many different strings they hold."""
+    other_texts: tuple[str, ...]
+    """Fields whose strings look like texts, too, but that are not part of the text."""
 
 
 class _Unchecked(Layout):
@@ -94,7 +103,7 @@ def survey(source: Path, settings: Layout) -> Survey:
         raise ReadError(f"{source}: has no documents{bad}")
     names = dict.fromkeys(name for record in records for name in record)
     fields = [_describe(name, records) for name in names]
-    texts = settings.text_fields or _find_texts(fields, source)
+    texts = settings.text_fields or _find_texts(fields, source, len(records))
     rest = [field for field in fields if field.name not in texts]
     label, candidates = _find_label(rest, records)
     layout = Layout(
@@ -111,7 +120,10 @@ def survey(source: Path, settings: Layout) -> Survey:
         for field in rest
         if field.holds_lists and field.name not in (*candidates, settings.label_field)
     }
-    return Survey(layout, tuple(names), candidates, repeated[0] if repeated else None, lists)
+    used = {*texts, layout.label_field, layout.id_field, "id", "label", "labels"}
+    others = [field for field in _other_texts(records, texts) if field not in used]
+    first_repeated = repeated[0] if repeated else None
+    return Survey(layout, tuple(names), candidates, first_repeated, lists, tuple(others))
 
 
 def _sample(source: Path, layout: Layout) -> tuple[list[Mapping[str, Any]], str]:
@@ -144,25 +156,53 @@ def _is_list_of_names(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, str | int) for one in value)
 
 
-def _find_texts(fields: Sequence[_Field], source: Path) -> tuple[str, ...]:
+def _find_texts(fields: Sequence[_Field], source: Path, n_records: int) -> tuple[str, ...]:
     varied = [field for field in fields if field.mean_length and field.repeats < 3]
     usual = _usual(varied, TEXT_NAMES)
     titles = _usual(varied, TITLE_NAMES)
     long = [field for field in fields if field.mean_length >= 8 and field.repeats < 1.5]
     texts = usual[:1] or sorted(long, key=lambda field: -field.mean_length)[:1] or titles[:1]
     if not texts:
-        for field in fields:
-            if field.mean_length and field.distinct == 1 and field.count > 1:
-                raise ReadError(f"{source}: {field.name!a} is the same in every document")
-        names = ", ".join(ascii(field.name) for field in fields)
-        message = f"no field looks like text; it has {names}. Name one with --text-field"
-        objects = " or ".join(
-            ascii(field.name) for field in fields if field.holds_objects or field.holds_lists
-        )
-        hint = f"; copy a text that is inside {objects} to a field of its own"
-        raise ReadError(f"{source}: {message}{objects and hint}")
+        repeated = [field for field in fields if field.mean_length and field.distinct > 1]
+        texts = _usual(repeated, TEXT_NAMES)[:1]
+    if not texts:
+        raise ReadError(f"{source}: {_explain_lack_of_text(fields, n_records)}")
     title = [field for field in titles[:1] if field.name != texts[0].name]
     return tuple(field.name for field in (*title, *texts))
+
+
+def _explain_lack_of_text(fields: Sequence[_Field], n_records: int) -> str:
+    for field in fields:
+        if field.mean_length and field.distinct == 1 and field.count > 1:
+            return f"{field.name!a} is the same in every document"
+    names = _names(fields, ", ")
+    message = f"no field looks like text; it has {names}. Name one with --text-field"
+    objects = [field for field in fields if field.holds_objects or field.holds_lists]
+    if not objects:
+        return message
+    if n_records == 1:
+        return f"{message}; one object is one document: write one on each line, or an array of them"
+    return f"{message}; copy a text that is inside {_names(objects, ' or ')} to a field of its own"
+
+
+def _names(fields: Sequence[_Field], separator: str) -> str:
+    """Return the names of the first fields, and how many more there are."""
+    names = [ascii(field.name) for field in fields[:MAX_NAMES]]
+    more = [f"{len(fields) - MAX_NAMES:,} more"] if len(fields) > MAX_NAMES else []
+    return separator.join([*names, *more])
+
+
+def _other_texts(records: Sequence[Mapping[str, Any]], texts: Sequence[str]) -> list[str]:
+    """Return the fields that have at least half as many words as the text on average."""
+    few = records[:FEW]
+    names = dict.fromkeys(name for record in few for name in record)
+    words = {name: sum(_count_words(record.get(name)) for record in few) for name in names}
+    least = max(max(words.get(name, 0) for name in texts) / 2, MIN_WORDS * len(few))
+    return [name for name in names if name not in texts and words[name] >= least]
+
+
+def _count_words(value: object) -> int:
+    return len(_WORD.findall(value[:FEW])) if isinstance(value, str) else 0
 
 
 def _usual(fields: Sequence[_Field], names: Sequence[str]) -> list[_Field]:

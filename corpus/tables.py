@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,9 +10,17 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import BinaryIO, Literal, NamedTuple
 
-from corpus.detection.encodings import SAMPLE_BYTES, open_text, unify_line_ends
+from corpus.detection.dialects import (
+    QUOTED,
+    find_delimiter,
+    find_preamble,
+    has_bare_quotes,
+    has_spaces_after,
+)
+from corpus.detection.encodings import open_text, unify_line_ends
 from corpus.layout import Layout
 from corpus.lines import (
+    BYTE_ORDER_MARK,
     MAX_LINE_BYTES,
     LineError,
     Lines,
@@ -22,12 +29,10 @@ from corpus.lines import (
 )
 from corpus.rows import BadLine, ReadError, Row
 
-DELIMITERS = (",", ";", "\t", "|")
-SAMPLE_RECORDS = 50
-_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _BARE_RETURN = re.compile(rb"\r(?!\n|\Z)")
-_QUOTED_BYTES = re.compile(_QUOTED.pattern.encode())
+_QUOTED_BYTES = re.compile(QUOTED.pattern.encode())
 _JSON = re.compile(rb'\s*(?:\{\s*"|\[\s*[{"\[])')
+_MARKUP = re.compile(rb"\s*<(?:!doctype|html|\?xml)\b", re.IGNORECASE)
 
 
 class Table(NamedTuple):
@@ -82,13 +87,15 @@ def read_table(
 ) -> Table:
     """Read the header of a CSV or TSV file, and return the columns and the rows.
 
-    If `delimiter` is None, it is the one of :data:`DELIMITERS` that splits most of the first
-    records into equally many cells. Without a header, the columns are ``column1``, ``column2`` and
-    so on. Cells are strings, except that ``vector`` is a JSON list and ``labels`` are separated by
-    ``|``, as they are in the label field of `layout`. An empty cell means that the record lacks the
-    field, unless it is a text. Cells are quoted with ``"`` as in RFC 4180, also in TSV, unless most
-    of the cells of a TSV that begin with ``"`` are not quoted. If a line outside quotes ends with a
-    carriage return alone, all of these become line feeds.
+    If `delimiter` is None, it is the one that splits most of the first records into equally many
+    cells. The lines of :func:`find_preamble` are passed over, comments only if there is a header.
+    Without a header, the columns are ``column1``, ``column2`` and so on; so are columns without a
+    name if there are several. Cells are strings, except that ``vector`` is a JSON list and
+    ``labels`` are separated by ``|``, as they are in the label field of `layout`. An empty cell
+    means that the record lacks the field, unless it is a text. Cells are quoted with ``"`` as in
+    RFC 4180, also in TSV, unless most of the cells of a TSV that begin with ``"`` are not quoted.
+    Spaces after the delimiters are dropped if they are after each one in the header. If a line
+    outside quotes ends with a carriage return alone, all of these become line feeds.
 
     Raises:
         ReadError: if the file is empty, its header has a column twice or does not fit `layout`, or
@@ -100,25 +107,45 @@ def read_table(
     try:
         if _JSON.match(sample):
             raise ReadError(f"{source}: looks like JSON; name it .jsonl or .json")
+        if _MARKUP.match(sample):
+            raise ReadError(f"{source}: is HTML or XML, perhaps a web page saved in its place")
         if _BARE_RETURN.search(_QUOTED_BYTES.sub(b"", sample)):
-            text, sample = unify_line_ends(text), sample.replace(b"\r", b"\n")
+            sample = sample.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            text = unify_line_ends(text)
             notice("lines end with a carriage return, or some do")
+        lines = Lines(text, source)
+        sample = sample.removeprefix(BYTE_ORDER_MARK)
+        preamble = find_preamble(sample, with_comments=layout.has_header)
+        for _ in range(preamble.n_lines):
+            sample = sample[len(lines.next_bytes()) :]
+        if preamble.n_lines:
+            notice(f"the table begins on line {preamble.n_lines + 1}")
+        delimiter = preamble.delimiter or delimiter
         if delimiter is None:
-            delimiter = _find_delimiter(sample)
+            delimiter = find_delimiter(sample)
             if delimiter != ",":
                 notice(f"its cells are separated by {delimiter!a}")
-        lines = Lines(text, source)
         quoting: Literal[0, 3] = csv.QUOTE_MINIMAL
-        if delimiter == "\t" and _has_bare_quotes(sample):
+        if delimiter == "\t" and has_bare_quotes(sample):
             quoting = csv.QUOTE_NONE
             notice("its cells are not quoted; quotation marks are part of the texts")
-        cells = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
-        names, first = _read_header(cells, lines, layout)
+        has_spaces = layout.has_header and has_spaces_after(sample, delimiter)
+        cells = csv.reader(
+            lines,
+            delimiter=delimiter,
+            quoting=quoting,
+            skipinitialspace=has_spaces,
+            strict=True,
+        )
+        start = lines.number + 1
+        names, record = _read_header(cells, lines, layout)
         layout.check(names, source)
     except ReadError:
         text.close()
         raise
-    return Table(names, _read_rows(cells, lines, first, _Columns.of(names, layout)))
+    columns = _Columns.of(names, layout)
+    first = None if record is None else Row(start, columns.record(record))
+    return Table(names, _read_rows(cells, lines, first, columns))
 
 
 def _read_header(
@@ -132,23 +159,28 @@ def _read_header(
         check_utf8("".join(row))
         if not layout.has_header:
             return [f"column{number}" for number in range(1, len(row) + 1)], row
+        row = _name_unnamed(row)
         repeated = [name for name, count in Counter(row).items() if count > 1]
         if repeated:
             raise LineError(f"the header has the column {min(repeated)!a} twice")
     except (LineError, csv.Error) as error:
-        raise ReadError(str(BadLine(lines.source, 1, _reason(error)))) from None
+        raise ReadError(str(BadLine(lines.source, lines.number or 1, _reason(error)))) from None
     return row, None
 
 
+def _name_unnamed(names: list[str]) -> list[str]:
+    """Give columns without a name their numbers, but for one, which is often that of the ids."""
+    if names.count("") < 2:
+        return names
+    return [name or (f"column{at}" if at > 1 else "") for at, name in enumerate(names, start=1)]
+
+
 def _read_rows(
-    cells: Iterator[list[str]],
-    lines: Lines,
-    first: list[str] | None,
-    columns: _Columns,
+    cells: Iterator[list[str]], lines: Lines, first: Row | None, columns: _Columns
 ) -> Iterator[Row]:
     with closing(lines):
         if first is not None:
-            yield Row(1, columns.record(first))
+            yield first
         while True:
             start = lines.number + 1
             try:
@@ -164,44 +196,3 @@ def _read_rows(
 
 def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, LineError) else f"is not valid CSV: {error}"
-
-
-def _has_bare_quotes(sample: bytes) -> bool:
-    """Return whether the first lines of a TSV are consistent only if no cell is quoted."""
-    text = _whole_lines(sample)
-    rows = [line.split("\t") for line in text.splitlines() if line.strip()]
-    candidates = [cell for row in rows for cell in row if cell.startswith('"')]
-    bare = sum(_QUOTED.fullmatch(cell) is None for cell in candidates)
-    if bare * 2 <= len(candidates) or len(set(map(len, rows))) > 1:
-        return False
-    try:
-        quoted = [row for row in csv.reader(io.StringIO(text), delimiter="\t", strict=True) if row]
-    except csv.Error:
-        return True
-    return len(set(map(len, quoted))) > 1
-
-
-def _whole_lines(sample: bytes) -> str:
-    text = sample.decode("utf-8", "replace")
-    return text[: text.rfind("\n") + 1] if len(sample) >= SAMPLE_BYTES else text
-
-
-def _find_delimiter(sample: bytes) -> str:
-    """Return the delimiter that gives most of the first records as many cells as the first."""
-    text = _whole_lines(sample)
-
-    def agreement(delimiter: str) -> tuple[float, int]:
-        rows = []
-        try:
-            for row in csv.reader(io.StringIO(text), delimiter=delimiter):
-                rows += [len(row)] if row else []
-                if len(rows) == SAMPLE_RECORDS:
-                    break
-        except csv.Error:
-            return 0.0, 0
-        if not rows or rows[0] < 2:
-            return 0.0, 0
-        return rows.count(rows[0]) / len(rows), -DELIMITERS.index(delimiter)
-
-    best = max(DELIMITERS, key=agreement)
-    return best if agreement(best)[0] > 0 else ","

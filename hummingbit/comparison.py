@@ -7,6 +7,7 @@ and that document is relevant, as when a person looks for something read before.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,10 @@ DEPTH = 10
 KNOWN_ITEMS = ("Success@10", "MRR@10")
 LEAST_WORDS, MOST_WORDS = 2, 6
 CLASSIFIER = "classifier baseline"
+CHANCE = "chance"
+"""Documents in any order."""
+LEAST_GAIN = 0.02
+"""With less above chance, P@10 says nothing about a ranking."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,16 @@ def precision_by_label(
         for query, hits in zip(labelled, lists, strict=True)
     ]
     return float(np.mean(relevant)) / DEPTH
+
+
+def chance_by_label(documents: Sequence[Document], queries: Sequence[Document]) -> float:
+    """Return the expected P@10 of `queries` if `documents` are ranked at random."""
+    counts = Counter(frozenset(document.labels) for document in documents)
+    relevant = [
+        sum(count for labels, count in counts.items() if not labels.isdisjoint(query.labels))
+        for query in queries
+    ]
+    return float(np.mean(relevant)) / len(documents)
 
 
 def words_of_sentences(documents: Sequence[Document], seed: int = 0) -> list[str]:
@@ -119,10 +134,16 @@ def verdict(figures: Mapping[str, Figures]) -> str:
 
 def _label_sentences(figures: Mapping[str, Figures]) -> list[str]:
     labelled = {name: one.same_label for name, one in figures.items() if one.same_label is not None}
-    classifier = labelled.pop(CLASSIFIER, None)
+    classifier, chance = labelled.pop(CLASSIFIER, None), labelled.pop(CHANCE, 0.0)
     if not labelled or classifier is None:
         return []
     best = max(labelled, key=lambda name: labelled[name])
+    if max(labelled[best], classifier) < chance + LEAST_GAIN:
+        return [
+            f"No ranking finds more documents with the same label than chance does ({chance:.3f}):"
+            " nearly all documents have one label, each label is on a few documents only, or the"
+            " texts do not tell the labels."
+        ]
     if labelled[best] + 0.01 >= classifier:
         is_better = labelled[best] > classifier + 0.01
         does = "finds more of them than" if is_better else "does as well as"

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from corpus.columns import read_parquet
-from corpus.lines import LineError, open_bytes, parse_json, parse_whole, read_all
+from corpus.detection.compressions import open_bytes
+from corpus.lines import LineError, parse_json, parse_whole, read_all
 from corpus.rows import BadLine, ReadError, Row
 from corpus.stores.point import Point, is_vector
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from corpus.lines import LineError, open_bytes, parse_whole, read_all, read_json_lines
+from corpus.detection.compressions import open_bytes
+from corpus.lines import LineError, parse_whole, read_all, read_json_lines
 from corpus.rows import BadLine, ReadError
 from corpus.stores.point import Point, point_of
 

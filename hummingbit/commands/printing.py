@@ -14,6 +14,7 @@ from evaluation.reports.metric_table import format_interval, format_probability
 from evaluation.reports.report import MetricFigures, Report
 from evaluation.result import Evaluation
 from foundation.errors import counted
+from foundation.stages import end_stage
 from training.pipeline import Trained
 
 
@@ -23,7 +24,8 @@ def timed_stage(title: str) -> Iterator[None]:
     print(f"{title} …", flush=True)
     began = time.perf_counter()
     yield
-    print(f"  {time.perf_counter() - began:.1f} s")
+    end_stage()
+    print(f"  {time.perf_counter() - began:.1f} s", flush=True)
 
 
 def print_figures(evaluations: Mapping[str, Evaluation]) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from corpus.lines import open_bytes, read_json_lines
+from corpus.detection.compressions import open_bytes
+from corpus.lines import read_json_lines
 from corpus.rows import BadLine, ReadError
 
 

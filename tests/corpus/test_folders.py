@@ -25,6 +25,20 @@ def test_a_folder_of_texts_is_labelled_by_the_folders_in_it(tmp_path: Path) -> N
     ]
 
 
+def test_hidden_files_and_folders_are_left_out(tmp_path: Path) -> None:
+    for place in (".hidden.md", ".git/a.txt", "sport/.ipynb_checkpoints/b.txt", "sport/b.txt"):
+        (tmp_path / place).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / place).write_text("goal")
+    assert [one.id for one in read_documents(tmp_path)] == ["sport/b.txt"]
+
+
+def test_a_folder_in_a_hidden_one_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / ".cache" / "posts"
+    folder.mkdir(parents=True)
+    (folder / "a.txt").write_text("goal")
+    assert [one.id for one in read_documents(folder)] == ["a.txt"]
+
+
 def test_text_files_may_be_in_another_encoding(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes("café".encode("cp1252"))
     notices: list[str] = []

@@ -237,8 +237,8 @@ def test_a_file_that_is_not_what_its_suffix_says_is_an_error(
             "d.doc",
             "the suffix '.doc' is not one of .jsonl, .ndjson, .json, .csv, .tsv, .txt, .md, ",
         ),
-        ("d.gz", "the suffix '' is not one of"),
-        ("bare", "the suffix '' is not one of"),
+        ("d.gz", "its name must end with one of .jsonl"),
+        ("bare", "its name must end with one of .jsonl"),
         ("d.npz.gz", "a compressed .npz file cannot be read; decompress it first"),
         ("d.parquet.xz", "a compressed .parquet file cannot be read; decompress it first"),
     ],
@@ -617,3 +617,47 @@ def test_a_markdown_file_that_is_not_utf8_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_bytes(b"# A\ntext\n# B\n\xff\xfe\x00 bad\n")
     with pytest.raises(ReadError, match=r"notes.md"):
         list(read_documents(tmp_path / "notes.md", layout=Layout(encoding="utf-8")))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps({"a": {"text": "one"}, "b": {"text": "two"}}, indent=1),
+        "\n".join(json.dumps({"text": text}, indent=1) for text in ("one", "two")),
+        json.dumps({"a": [{"text": "one"}], "b": [{"text": "two"}]}),
+    ],
+)
+def test_json_that_is_no_list_of_documents_is_refused_with_what_it_must_be(
+    tmp_path: Path, content: str
+) -> None:
+    path = tmp_path / "documents.json"
+    path.write_text(content)
+    with pytest.raises(ReadError, match="must hold an array of documents, or a document on each"):
+        list(read_documents(path))
+
+
+def test_one_document_may_extend_over_several_lines(tmp_path: Path) -> None:
+    path = tmp_path / "document.json"
+    path.write_text(json.dumps({"id": "a", "text": "one"}, indent=2))
+    (document,) = read_documents(path)
+    assert (document.id, document.text) == ("a", "one")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("suffix", ["jsonl", "json"])
+def test_json_may_be_in_a_wide_encoding(tmp_path: Path, encoding: str, suffix: str) -> None:
+    records = [{"id": "a", "text": "Käse"}, {"id": "b", "text": "Öl"}]
+    lines = [json.dumps(record, ensure_ascii=False) for record in records]
+    content = "\n".join(lines) if suffix == "jsonl" else f"[{','.join(lines)}]"
+    path = tmp_path / f"d.{suffix}"
+    path.write_bytes(content.encode(encoding))
+    notices: list[str] = []
+    assert [one.text for one in read_documents(path, notice=notices.append)] == ["Käse", "Öl"]
+    assert notices == [f"{path}: is not UTF-8; it is read as {encoding}"]
+
+
+def test_json_may_be_in_an_encoding_that_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_bytes('{"id": "a", "text": "标题"}\n'.encode("gb18030"))
+    (document,) = read_documents(path, layout=Layout(encoding="gb18030"))
+    assert document.text == "标题"

@@ -190,6 +190,33 @@ def test_what_is_asked_for_stays(tmp_path: Path) -> None:
     assert survey(path, asked).layout == asked
 
 
+def test_a_field_named_as_text_is_the_text_even_if_most_texts_repeat(tmp_path: Path) -> None:
+    texts = [TEXTS[at % 5] for at in range(len(TEXTS))]
+    path = table(tmp_path, ["number", "message", "label"], numbers(0), texts, LABELS)
+    assert survey(path, Layout()).layout.text_fields == ("message",)
+
+
+def test_other_fields_of_text_are_told(tmp_path: Path) -> None:
+    stamps = [f"Mon Apr 06 22:19:{at:02} PDT 2009" for at in range(len(TEXTS))]
+    longer = [f"{text} with some more words" for text in TEXTS]
+    keys = [f"{at:08x}-abcd-abcd-abcd-abcdefabcdef" for at in range(len(TEXTS))]
+    names = ["key", "when", "question1", "question2"]
+    found = survey(table(tmp_path, names, keys, stamps, longer, longer[::-1]), Layout())
+    assert found.layout.text_fields == ("question1",)
+    assert found.other_texts == ("question2",)
+    both = Layout(text_fields=("question1", "question2"))
+    assert survey(tmp_path / "d.csv", both).other_texts == ()
+
+
+def test_of_many_fields_the_first_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps({str(at): {"text": text} for at, text in enumerate(TEXTS)}))
+    with pytest.raises(ReadError) as raised:
+        survey(path, Layout())
+    assert f"'19', {len(TEXTS) - 20} more. Name one" in str(raised.value)
+    assert str(raised.value).endswith("write one on each line, or an array of them")
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

@@ -168,6 +168,14 @@ def test_wide_encodings_need_no_mark(tmp_path: Path, encoding: str) -> None:
     ("name", "content", "reason"),
     [
         ("d.csv", b'{"text": "jam", "label": "x"}\n', "looks like JSON; name it .jsonl or .json"),
+        (
+            "d.csv",
+            b"<!DOCTYPE html>\n<html>",
+            "is HTML or XML, perhaps a web page saved in its place",
+        ),
+        ("d.csv", b'<?xml version="1.0"?>\n', "is HTML or XML"),
+        ("d", b"a\n", "its name must end with one of .jsonl"),
+        ("d.gz", b"\x1f\x8b\x08", ".npz, then .gz"),
         ("d.csv", b"\n\n", "is empty; it must begin with a header row"),
         ("d.csv", b"   \n", "is empty; it must begin with a header row"),
         ("d.csv", b"PK\x03\x04\x14", "is a ZIP archive, perhaps a spreadsheet"),
@@ -185,3 +193,65 @@ def test_a_file_that_is_no_table_is_refused_with_what_to_do(
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ReadError, match=re.escape(reason)):
         list(read_documents(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("before", "begins"),
+    [
+        ("sep=;\r\n", 2),
+        ('"sep=;"\n', 2),
+        ("SEP=;\n", 2),
+        ("\n\n", 3),
+        ("# exported, by hand\n#\n", 3),
+        ("## of 3 documents\n", 2),
+    ],
+)
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_lines_before_the_header_are_passed_over(
+    tmp_path: Path, before: str, begins: int, mark: str
+) -> None:
+    path = tmp_path / "d.csv"
+    path.write_bytes(f"{mark}{before}id;text\na;one, two\nbad\nb;three\n".encode())
+    notices: list[str] = []
+    bad: list[BadLine] = []
+    found = list(read_documents(path, on_error="skip", report=bad.append, notice=notices.append))
+    assert [(one.id, one.text) for one in found] == [("a", "one, two"), ("b", "three")]
+    assert [one.line for one in bad] == [begins + 2]
+    assert f"{path}: the table begins on line {begins}" in notices
+
+
+def test_a_line_of_excel_names_the_delimiter_whatever_the_cells_hold(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("sep=|\nid|text\na,a|one;two\n")
+    (document,) = read_documents(tmp_path / "d.csv")
+    assert (document.id, document.text) == ("a,a", "one;two")
+
+
+def test_a_header_may_begin_with_a_number_sign(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("## made by hand\n#id,text\na,one\n")
+    (document,) = read_documents(tmp_path / "d.csv", layout=Layout(id_field="#id"))
+    assert (document.id, document.text) == ("a", "one")
+
+
+def test_without_a_header_a_number_sign_begins_a_document(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("\n#one\na;two\n")
+    layout = Layout(has_header=False, text_fields=("column1",))
+    found = list(read_documents(tmp_path / "d.csv", layout=layout))
+    assert [(one.id, one.text) for one in found] == [("d:2", "#one"), ("d:3", "a;two")]
+
+
+def test_spaces_after_the_delimiters_of_the_header_are_none_of_the_cells(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text('id, text, label\n1, "one, two", x\n2,  three, y\n')
+    found = list(read_documents(tmp_path / "d.csv"))
+    assert [(one.id, one.text, one.labels) for one in found] == [
+        ("1", "one, two", ("x",)),
+        ("2", "three", ("y",)),
+    ]
+    (tmp_path / "d.csv").write_text("id,text\n1, one\n")
+    (document,) = read_documents(tmp_path / "d.csv")
+    assert document.text == " one"
+
+
+def test_columns_without_a_name_are_numbered_if_there_are_several(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("id,text,,\na,one,,\nb,two,x,\n")
+    found = list(read_documents(tmp_path / "d.csv"))
+    assert [one.payload for one in found] == [{}, {"column3": "x"}]

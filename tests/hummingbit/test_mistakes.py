@@ -22,7 +22,7 @@ MISTAKES = {
     "index build d noise.parquet --encoder plain": "cannot be read as Parquet",
     "index build d noise.npz --encoder plain": "cannot be read as an .npz archive: it is not one",
     "index build d noise.jsonl.gz --encoder plain": "cannot be read: Not a gzipped file",
-    "index build d /proc/self/mem --encoder plain": "the suffix '' is not one of",
+    "index build d /proc/self/mem --encoder plain": "its name must end with one of .jsonl",
     "index build d loop.jsonl --encoder plain": "Too many levels of symbolic links",
     "index build d c.jsonl --encoder nope": "there is no encoder 'nope'; known encoders: plain",
     "index build d c.jsonl --bits 7": "n_bits: is 7",

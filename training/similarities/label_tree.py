@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from corpus.lines import open_bytes
+from corpus.detection.compressions import open_bytes
 from training.data import TrainingDataError
 
 Table = npt.NDArray[np.float32]

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from corpus.lines import open_bytes, read_json_lines
+from corpus.detection.compressions import open_bytes
+from corpus.lines import read_json_lines
 from corpus.rows import ReadError
 from training.data import Rows, Tags, TrainingDataError
 from training.similarities.label_tree import Table

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from corpus.lines import open_bytes
+from corpus.detection.compressions import open_bytes
 from foundation.errors import counted
 from foundation.files import replacing
 from foundation.stages import count_in_stage

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from textwrap import fill
+from textwrap import fill, shorten
 from unicodedata import combining, normalize
 
 from corpus.survey import Survey, survey
@@ -26,8 +26,10 @@ from hummingbit.commands.options import (
 )
 from hummingbit.commands.printing import timed_stage
 from hummingbit.comparison import (
+    CHANCE,
     CLASSIFIER,
     Figures,
+    chance_by_label,
     known_items,
     precision_by_label,
     verdict,
@@ -151,10 +153,19 @@ def _read(args: argparse.Namespace) -> tuple[Corpus, Survey]:
     if corpus.n_bad_lines > len(corpus.bad_lines):
         more = corpus.n_bad_lines - len(corpus.bad_lines)
         print(f"skipped: {counted(more, 'more line')}", file=sys.stderr)
-    if corpus.count < MIN_DOCUMENTS:
-        too_few = f"{args.source}: has {counted(corpus.count, 'document')} with text"
-        raise OptionError(f"{too_few}; codes are learned from {MIN_DOCUMENTS} or more")
+    _check_texts(corpus)
     return corpus, layout_survey
+
+
+def _check_texts(corpus: Corpus) -> None:
+    """Raise OptionError if there are too few different texts to learn from, or none has a term."""
+    found = f"{corpus.source}: has {counted(corpus.count, 'document')} with text"
+    if corpus.count - corpus.repeats < MIN_DOCUMENTS:
+        if corpus.repeats:
+            found += f", of which {corpus.count - corpus.repeats:,} differ"
+        raise OptionError(f"{found}; codes are learned from {MIN_DOCUMENTS} or more")
+    if not any(corpus.lengths()):
+        raise OptionError(f"{found}, but no words; emoji and signs are no words")
 
 
 def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
@@ -167,6 +178,10 @@ def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
     for name, count in layout_survey.unused_lists.items():
         values = f"{count:,} different values, which hardly repeat"
         _print_row("list", f"{name}: {values}; no label, kept in the payload")
+    if layout_survey.other_texts:
+        names = " ".join(layout_survey.other_texts)
+        joined = " ".join([*(layout_survey.layout.text_fields or ["text"]), names])
+        _print_row("other", f"{names}: not searched; to join it: --text-field {joined}")
     _print_row("id", _id_line(layout_survey))
     _print_row("writing", "no spaces between words" if corpus.is_spaceless() else "words")
     have = "document has" if corpus.repeats == 1 else "documents have"
@@ -192,14 +207,16 @@ def _id_line(layout_survey: Survey) -> str:
 
 
 def _label_line(layout_survey: Survey, corpus: Corpus) -> str:
+    candidates = layout_survey.label_candidates
     if corpus.labels:
         field = layout_survey.layout.label_field or "label"
         rarest = min(corpus.labels.values())
         labels = counted(len(corpus.labels), "label")
-        return f"{field}: {labels}, the rarest of {counted(rarest, 'document')}"
-    if layout_survey.label_candidates:
-        names = ", ".join(layout_survey.label_candidates)
-        return f"none; it may be one of {names}; name it with --label-field"
+        too_few = "" if corpus.has_labels else "; too few to learn from"
+        return f"{field}: {labels}, the rarest of {counted(rarest, 'document')}{too_few}"
+    if candidates:
+        which = f"one of {', '.join(candidates)}" if len(candidates) > 1 else candidates[0]
+        return f"none; it may be {which}: name it with --label-field"
     return "none"
 
 
@@ -207,8 +224,9 @@ def _compare(
     collection: CollectionBackend, corpus: Corpus, data: TrainingData, trained: Trained
 ) -> dict[str, Figures]:
     """Measure every ranking by labels, then add the held-out documents and measure known items."""
+    queries_by_label = [one for one in corpus.held_out if corpus.has_labels and one.labels]
     same_label = {
-        ranking: precision_by_label(collection, corpus.held_out, ranking) for ranking in RANKINGS
+        ranking: precision_by_label(collection, queries_by_label, ranking) for ranking in RANKINGS
     }
     ingest(collection, corpus.held_out)
     words = words_of_sentences(corpus.held_out)
@@ -216,16 +234,16 @@ def _compare(
     figures: dict[str, Figures] = {}
     for ranking, known_item in known_items(collection, queries, RANKINGS).items():
         figures[ranking] = Figures(same_label[ranking], *known_item)
-    labelled = [one for one in corpus.held_out if one.labels]
-    if corpus.has_labels and labelled:
+    if queries_by_label:
         baseline = classifier_baseline(
             ClassifierReference(trained.encoder, trained.classifier),
             data.labelled(data.rows_of(trained.labelled_ids)),
             data.labelled(),
-            gather(labelled).labelled(),
+            gather(queries_by_label).labelled(),
             ["P@10"],
         )
         figures[CLASSIFIER] = Figures(baseline.expected["P@10"])
+        figures[CHANCE] = Figures(chance_by_label(corpus.training_documents, queries_by_label))
     return figures
 
 
@@ -259,4 +277,4 @@ def _long_words(text: str) -> str:
     parts = list(dict.fromkeys(text.split()))
     words = [part for part in parts if part.strip(".,;:!?\"'()").isalpha()] or parts
     longest = sorted(words, key=len, reverse=True)[:4]
-    return " ".join(word for word in words if word in longest)[:60]
+    return shorten(" ".join(word for word in words if word in longest), 60, placeholder="")

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.lines import COMPRESSIONS
+from corpus.detection.compressions import COMPRESSIONS
 from corpus.rows import ReadError
 from corpus.stores.milvus import read_milvus
 from corpus.stores.point import Point

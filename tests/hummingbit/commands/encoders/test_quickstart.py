@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from pathlib import Path
 
@@ -13,7 +14,14 @@ from corpus.layout import Layout
 from hummingbit import quickstart_corpus
 from hummingbit.cli import main
 from hummingbit.commands.encoders import quickstart
-from hummingbit.comparison import CLASSIFIER, Figures, verdict, words_of_sentences
+from hummingbit.comparison import (
+    CHANCE,
+    CLASSIFIER,
+    Figures,
+    chance_by_label,
+    verdict,
+    words_of_sentences,
+)
 from hummingbit.quickstart_corpus import read_corpus
 from index.data_folder import DataFolder
 from tests.support.corpora import topic_documents
@@ -53,6 +61,8 @@ def test_a_csv_becomes_a_collection(
     [
         ("text\none\n", "has 1 document with text; codes are learned from 50 or more"),
         ("a,b\n1,2\n", "no field looks like text; it has 'a', 'b'"),
+        ("text\n" + 30 * "one\ntwo\n", "60 documents with text, of which 2 differ; codes are"),
+        ("text\n" + "".join(f"{'😀' * (at + 1)}\n" for at in range(60)), "but no words"),
     ],
 )
 def test_a_file_without_enough_texts_is_refused_in_a_sentence(
@@ -214,10 +224,41 @@ def test_the_verdict_says_which_ranking_and_whether_a_classifier_does_better() -
     assert "label" not in without
 
 
+def test_the_verdict_praises_no_ranking_that_is_no_better_than_chance() -> None:
+    rare = Document(id="r", text="a", labels=("rare",))
+    documents = [Document(id=str(at), text="a", labels=("common",)) for at in range(99)]
+    assert chance_by_label([*documents, rare], [documents[0], rare]) == pytest.approx(0.5)
+    several = Document(id="s", text="a", labels=("rare", "common"))
+    assert chance_by_label([*documents, rare], [several]) == 1.0
+    figures = {
+        "hamming": Figures(0.98, 0.5, 0.4),
+        "bm25": Figures(0.97, 0.9, 0.8),
+        CLASSIFIER: Figures(0.98),
+    }
+    said = verdict(figures | {CHANCE: Figures(0.98)})
+    assert "No ranking finds more documents with the same label than chance does (0.980)" in said
+    assert "use hamming" not in said
+    assert "use hamming" in verdict(figures | {CHANCE: Figures(0.5)})
+
+
+def test_labels_that_are_too_few_to_learn_are_told_and_not_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"{one.text},x\n" for one in topic_documents(60))
+    (tmp_path / "d.csv").write_text(f"text,label\n{rows}")
+    assert main(["quickstart", "d.csv", "--no-serve", "--bits", "16"]) == 0
+    printed = capsys.readouterr().out
+    assert "label: 1 label, the rarest of 60 documents; too few to learn from" in printed
+    assert re.search(r"\nhamming +– ", printed)
+    assert "chance" not in printed
+
+
 def test_the_example_searches_by_words_not_by_addresses_or_rules() -> None:
     text = "<71611.365@example.org> ==================== Which scouting troops are open?"
     assert quickstart._long_words(text) == "Which scouting troops open?"
     assert quickstart._long_words("12 345") == "12 345"
+    long = "Benachrichtigungen Quartalsergebnisse Kaufentscheidungen"
+    assert quickstart._long_words(f"{long} Wetterberichte") == long
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,94 @@
+"""The dialect of CSV and TSV: what separates and quotes the cells, and where the table begins."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from typing import NamedTuple
+
+from corpus.detection.encodings import SAMPLE_BYTES
+
+DELIMITERS = (",", ";", "\t", "|")
+SAMPLE_RECORDS = 50
+QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
+
+
+class Preamble(NamedTuple):
+    """The lines before the header of a table, and the delimiter that they name."""
+
+    n_lines: int
+    delimiter: str | None
+
+
+def find_preamble(sample: bytes, *, with_comments: bool) -> Preamble:
+    """Return the lines before the header: blank ones, comments, and the ``sep=;`` of Excel.
+
+    A comment begins with ``#`` and has other delimiters in it than the line after the comments, so
+    a header such as ``#id,text`` is none.
+    """
+    lines = _whole_lines(sample).split("\n")
+    found = next((place for place, line in enumerate(lines) if line.strip()), None)
+    if found is None:
+        return Preamble(0, None)
+    if named := _SEPARATOR_LINE.fullmatch(lines[found]):
+        return Preamble(found + 1, named[1])
+    if not with_comments:
+        return Preamble(found, None)
+    first = next((at for at, one in enumerate(lines) if one.strip() and one[0] != "#"), found)
+    while first > found and _delimiters_in(lines[first - 1]) == _delimiters_in(lines[first]):
+        first -= 1
+    return Preamble(first, None)
+
+
+def _delimiters_in(line: str) -> Counter[str]:
+    return Counter(one for one in QUOTED.sub("", line) if one in DELIMITERS)
+
+
+def has_spaces_after(sample: bytes, delimiter: str) -> bool:
+    """Return whether a space follows every delimiter of the first line, as in ``id, text``."""
+    cells = _whole_lines(sample).partition("\n")[0].split(delimiter)[1:]
+    return bool(cells) and all(cell.startswith(" ") and cell.strip() for cell in cells)
+
+
+def has_bare_quotes(sample: bytes) -> bool:
+    """Return whether the first lines of a TSV are consistent only if no cell is quoted."""
+    text = _whole_lines(sample)
+    rows = [line.split("\t") for line in text.splitlines() if line.strip()]
+    candidates = [cell for row in rows for cell in row if cell.startswith('"')]
+    bare = sum(QUOTED.fullmatch(cell) is None for cell in candidates)
+    if bare * 2 <= len(candidates) or len(set(map(len, rows))) > 1:
+        return False
+    try:
+        quoted = [row for row in csv.reader(io.StringIO(text), delimiter="\t", strict=True) if row]
+    except csv.Error:
+        return True
+    return len(set(map(len, quoted))) > 1
+
+
+def _whole_lines(sample: bytes) -> str:
+    text = sample.decode("utf-8", "replace")
+    return text[: text.rfind("\n") + 1] if len(sample) >= SAMPLE_BYTES else text
+
+
+def find_delimiter(sample: bytes) -> str:
+    """Return the delimiter that gives most of the first records as many cells as the first."""
+    text = _whole_lines(sample)
+
+    def agreement(delimiter: str) -> tuple[float, int]:
+        rows = []
+        try:
+            for row in csv.reader(io.StringIO(text), delimiter=delimiter):
+                rows += [len(row)] if row else []
+                if len(rows) == SAMPLE_RECORDS:
+                    break
+        except csv.Error:
+            return 0.0, 0
+        if not rows or rows[0] < 2:
+            return 0.0, 0
+        return rows.count(rows[0]) / len(rows), -DELIMITERS.index(delimiter)
+
+    best = max(DELIMITERS, key=agreement)
+    return best if agreement(best)[0] > 0 else ","
