@@ -104,7 +104,7 @@ def add_layout(parser: argparse.ArgumentParser, *, label_field: bool = True) -> 
     reading.add_argument(
         "--encoding",
         metavar="NAME",
-        help="encoding of CSV, TSV and text files (default: UTF-8, or else detected)",
+        help="encoding of text files (default: detected)",
     )
     return reading
 

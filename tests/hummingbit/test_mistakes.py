@@ -101,7 +101,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mistakes")
     write_artifact(folder / "encoders" / "plain", text_encoder(), random_texts(50))
     (folder / "c.jsonl").write_text('{"id":"a","text":"jam"}\n{"id":"b","text":"bread"}\n')
-    (folder / "bin.jsonl").write_bytes(b"\xff\xfe\x00")
+    (folder / "bin.jsonl").write_bytes(b"\xff\xff\x00")
     (folder / "object.json").write_text("{}")
     (folder / "empty.csv").touch()
     (folder / "file").write_text("x")
