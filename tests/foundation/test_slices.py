@@ -14,7 +14,7 @@ from foundation.slices import (
     unbroken,
 )
 
-SECONDS = 20.0
+SECONDS = 120.0
 
 
 def never() -> bool:

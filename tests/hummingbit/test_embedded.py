@@ -217,7 +217,7 @@ def test_a_collection_that_nobody_closed_gives_its_folder_back(tmp_path: Path) -
     with pytest.raises(DataFolderInUse):
         DataFolder(tmp_path, writable=True)
     del collection
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while True:
         try:
             DataFolder(tmp_path, writable=True).close()

@@ -30,7 +30,7 @@ from tests.support.collections import (
     text_documents,
 )
 
-SECONDS = 60.0
+SECONDS = 120.0
 
 Answer = tuple[str, int, Filter | None, SearchResult]
 LOW = parse_filter({"field": "at", "lt": 20})

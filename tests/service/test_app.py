@@ -172,7 +172,7 @@ def test_the_process_stops_in_good_order(tmp_path: Path, number: signal.Signals)
     with serving_process(tmp_path) as (process, address), client_of(address) as client:
         assert client.put("/v1/collections/a", json={"n_bits": 8}).status_code == 201
         process.send_signal(number)
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=120) == 0
     assert not list(tmp_path.glob("collections/*/*-wal"))
 
 

@@ -95,7 +95,7 @@ def streaming(address: str, turn: int) -> Iterator[list[Stream]]:
         stream.start()
     yield streams
     for stream in streams:
-        stream.join(timeout=60)
+        stream.join(timeout=120)
         assert not stream.is_alive()
         assert not stream.unexpected
 

@@ -38,7 +38,7 @@ def test_writers_share_the_gate_and_nobody_writes_while_it_is_closed() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
     assert not any(thread.is_alive() for thread in threads)
     assert wrong == []
     assert most > 1
@@ -51,11 +51,11 @@ def test_who_will_not_wait_is_told() -> None:
 
     def close() -> None:
         with gate.closed():
-            done.wait(10)
+            done.wait(120)
 
     closing = threading.Thread(target=close)
     closing.start()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while gate.enter(wait=False):
         gate.leave()
         assert time.monotonic() < deadline
@@ -63,5 +63,5 @@ def test_who_will_not_wait_is_told() -> None:
     gate.leave()
     assert not gate.enter(wait=False)
     done.set()
-    closing.join(10)
+    closing.join(120)
     assert gate.enter(wait=False)

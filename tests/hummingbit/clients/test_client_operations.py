@@ -89,7 +89,7 @@ def test_a_bulk_job_is_done_once(client: Client, name: str) -> None:
     given = [{"id": f"j{i}", "text": "apple"} for i in range(10)]
     jobs = [client.bulk_job(name, given, idempotency_key=f"key of {name}") for _ in range(2)]
     assert jobs[0]["id"] == jobs[1]["id"]
-    done = client.wait_for(jobs[0], timeout=30)
+    done = client.wait_for(jobs[0], timeout=120)
     assert done["result"] is not None
     assert done["result"]["written"] == 10
     assert client.count(name) == N + 10
@@ -140,7 +140,7 @@ def test_aliases_and_reindexing(client: Client, name: str) -> None:
     alias, into = f"{name}-alias", f"{name}-again"
     client.set_alias(alias, name)
     assert client.aliases()[alias] == name
-    done = client.wait_for(client.reindex(alias, "others", into, alias), timeout=30)
+    done = client.wait_for(client.reindex(alias, "others", into, alias), timeout=120)
     found = dict(done["result"] or {})
     assert found.pop("generation") > 0
     assert found == {"collection": into, "documents": N, "alias": alias}
@@ -159,18 +159,18 @@ def test_aliases_and_reindexing(client: Client, name: str) -> None:
 def test_upkeep(client: Client, name: str) -> None:
     whole = {"documents": N, "problems": []}
     assert client.verify(name) == whole
-    assert client.wait_for(client.verify_job(name), timeout=30)["result"] == whole
+    assert client.wait_for(client.verify_job(name), timeout=120)["result"] == whole
     assert client.compact(name)["bytes_after"] > 0
     assert client.index_fields(name, ["year"]) == {"indexed_fields": ["year"]}
-    done = client.wait_for(client.index_fields_job(name, []), timeout=30)["result"]
+    done = client.wait_for(client.index_fields_job(name, []), timeout=120)["result"]
     assert done == {"indexed_fields": []}
-    done = client.wait_for(client.compact_job(name), timeout=30)["result"]
+    done = client.wait_for(client.compact_job(name), timeout=120)["result"]
     assert set(done or ()) == {"bytes_before", "bytes_after"}
 
 
 def test_snapshots(client: Client, name: str, tmp_path: Path) -> None:
     made = client.create_snapshot(name)
-    job = client.wait_for(client.snapshot_job(name), timeout=30)
+    job = client.wait_for(client.snapshot_job(name), timeout=120)
     assert job["result"] is not None
     assert [one["id"] for one in client.snapshots(name)] == [made["id"], job["result"]["id"]]
     assert client.snapshot(made["id"]) == made
@@ -180,7 +180,7 @@ def test_snapshots(client: Client, name: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
     with DataFolder(tmp_path / "elsewhere", writable=True) as folder:
         assert len(folder.restore_snapshot(file, "again")) == N
-    client.wait_for(client.restore_snapshot(made["id"], f"{name}-restored"), timeout=30)
+    client.wait_for(client.restore_snapshot(made["id"], f"{name}-restored"), timeout=120)
     assert client.count(f"{name}-restored") == N
     client.delete_snapshot(made["id"])
     for gone in (client.snapshot, lambda id_: client.download_snapshot(id_, file)):
@@ -199,16 +199,16 @@ def test_a_snapshot_is_moved_from_one_service_to_another(
     async def again(url: str) -> None:
         async with AsyncClient(url) as waiting:
             assert await waiting.upload_snapshot(file) == first
-            job = await waiting.wait_for(await waiting.upload_snapshot_job(file), timeout=30)
+            job = await waiting.wait_for(await waiting.upload_snapshot_job(file), timeout=120)
             assert job["result"] == first
 
     with running_service(tmp_path / "elsewhere") as other, Client(str(other.base_url)) as moved:
         first = moved.upload_snapshot(file)
         assert first["sha256"] == made["sha256"]
-        job = moved.wait_for(moved.upload_snapshot_job(file), timeout=30)
+        job = moved.wait_for(moved.upload_snapshot_job(file), timeout=120)
         assert job["result"] == first
         asyncio.run(again(str(other.base_url)))
-        moved.wait_for(moved.restore_snapshot(first["id"], "moved"), timeout=30)
+        moved.wait_for(moved.restore_snapshot(first["id"], "moved"), timeout=120)
         assert moved.count("moved") == N
         file.write_bytes(b"no snapshot")
         with pytest.raises(ServiceError) as caught:
@@ -222,7 +222,7 @@ def test_the_asynchronous_client(url: str, client: Client, name: str, tmp_path: 
     async def session() -> None:
         async with AsyncClient(url) as waiting:
             job = await waiting.bulk_job(name, [{"id": "more", "text": "apple"}])
-            assert (await waiting.wait_for(job, timeout=30))["state"] == "done"
+            assert (await waiting.wait_for(job, timeout=120))["state"] == "done"
             assert (await waiting.job(job["id"]))["state"] == "done"
             assert await waiting.count(name) == N + 1
             assert (await waiting.get_many(name, ["absent"]))["missing"] == ["absent"]

@@ -30,7 +30,7 @@ class Gate:
         def held(generation: Generation) -> Generation:
             self.rebuilds += 1
             self.begun.set()
-            assert self.opened.wait(30)
+            assert self.opened.wait(120)
             return compacted(generation)
 
         patch.setattr(Generation, "compacted", held)
@@ -80,11 +80,11 @@ def test_a_collection_is_closed_after_its_compaction(
     gate = Gate(monkeypatch)
     for step in range(6):
         collection.upsert(code_documents(["0000"] * 9, prefix=f"{step}-"))
-    assert gate.begun.wait(30)
+    assert gate.begun.wait(120)
     closing_ = threading.Thread(target=collection.close)
     closing_.start()
     gate.opened.set()
-    closing_.join(30)
+    closing_.join(120)
     assert not closing_.is_alive()
 
 

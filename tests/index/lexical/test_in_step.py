@@ -100,7 +100,7 @@ def test_writes_and_searches_go_on_while_it_is_made(
     def made_late(*given: object) -> LexicalIndex:
         made: LexicalIndex = make(*given)
         begun.set()
-        assert opened.wait(30)
+        assert opened.wait(120)
         return made
 
     if held == "compacted":

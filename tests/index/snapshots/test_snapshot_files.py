@@ -408,7 +408,7 @@ def test_while_an_index_is_built_others_are_made_and_dropped(
     def build_slowly(collection: Collection) -> None:
         if collection.name == "appears":
             begun.set()
-            assert goes_on.wait(30)
+            assert goes_on.wait(120)
         build_index(collection)
 
     monkeypatch.setattr(Collection, "build_index", build_slowly)
@@ -419,7 +419,7 @@ def test_while_an_index_is_built_others_are_made_and_dropped(
         else:
             draft = folder.draft_collection("appears", encoder="words")
             appears = pool.submit(draft.publish)
-        assert begun.wait(30)
+        assert begun.wait(120)
         folder.create_collection("made", n_bits=16)
         folder.change_aliases([AddAlias("second", "made")])
         folder.drop_collection("made")

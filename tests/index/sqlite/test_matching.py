@@ -25,7 +25,7 @@ from index.sqlite.matching import MatchingRows
 from index.sqlite.store import Store
 from tests.support.oracles.filters import FILTERS, PAYLOADS
 
-SECONDS = 20.0
+SECONDS = 120.0
 COUNT = 300
 
 

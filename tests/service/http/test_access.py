@@ -139,7 +139,7 @@ def test_a_body_without_a_key_is_not_read(
         "PUT /v1/collections/c/documents HTTP/1.1\r\nHost: localhost\r\n"
         "Content-Type: application/json\r\nContent-Length: 50000000\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", keyed.base_url.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", keyed.base_url.port), timeout=120) as connection:
         with suppress(OSError):  # the other end hangs up
             connection.sendall(head.encode())
             for _ in range(800):

@@ -279,14 +279,14 @@ def test_a_client_that_asks_before_it_sends_too_much(client: httpx.Client, words
         f"POST {words}/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         "Content-Length: 99999999\r\nExpect: 100-continue\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", client.base_url.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", client.base_url.port), timeout=120) as connection:
         connection.sendall(head.encode())
         assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
 def test_what_is_no_http_is_answered_with_a_problem(client: httpx.Client) -> None:
     for raw in (b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nTransfer-Encoding:\r\n\r\n"):
-        with socket.create_connection(("127.0.0.1", client.base_url.port or 0), timeout=10) as one:
+        with socket.create_connection(("127.0.0.1", client.base_url.port or 0), timeout=120) as one:
             one.sendall(raw)
             answer = b"".join(iter(lambda: one.recv(4096), b""))
         head, _, body = answer.partition(b"\r\n\r\n")

@@ -39,7 +39,7 @@ MIB = 1 << 20
 def send_raw(port: int, raw: bytes, rng: random.Random) -> list[int]:
     """Send bytes, hang up now or later, and return the statuses of the answers."""
     answer = b""
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as one:
+    with socket.create_connection(("127.0.0.1", port), timeout=120) as one:
         try:
             one.sendall(raw)
             if rng.random() < 0.8:
@@ -263,6 +263,6 @@ def test_a_storm(tmp_path: Path) -> None:
         print(f"resident memory grew from {sizes[0] >> 20} MiB by {growth >> 20} MiB at most")
         assert client.post(f"{CODES}/search", json={"code": "0f0f"}).status_code == 200
         process.terminate()
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=120) == 0
     assert "Traceback" not in log.read_text()
     assert growth < MOST_GROWTH

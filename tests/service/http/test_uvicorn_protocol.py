@@ -17,8 +17,9 @@ import uvicorn
 
 from service.http.connections import Connections
 from service.http.uvicorn_protocol import MAX_HEADERS, MAX_REQUEST_LINE, Connection
+from tests.support.service import with_longer_limits
 
-SECONDS = 20.0
+SECONDS = 120.0
 GET = b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n"
 LARGE = 8 << 20
 
@@ -242,7 +243,11 @@ def test_nonsense_behind_a_request_does_not_cost_it_its_answer() -> None:
 
 
 def test_connections_that_send_nothing_or_half_a_head() -> None:
-    with serving(idle=0.2) as served:
+    with_longer_limits(check_idle_connections, 0.2)
+
+
+def check_idle_connections(idle: float) -> None:
+    with serving(idle=idle) as served:
         assert served.ask(b"") == b""
         check_refusal(served.ask(b"GET / HTTP/1.1\r\nHost: "), 408, "request_too_slow")
         with served.connect() as one:
@@ -259,12 +264,16 @@ def test_a_client_that_takes_nothing_of_an_answer(last: bytes) -> None:
 
 
 def test_a_client_that_takes_its_time() -> None:
-    with serving(write=0.5) as served, served.connect() as one:
+    with_longer_limits(check_slow_reader, 0.5)
+
+
+def check_slow_reader(write: float) -> None:
+    with serving(write=write) as served, served.connect() as one:
         one.sendall(b"GET /large HTTP/1.1\r\nConnection: close\r\n\r\n")
         taken = 0
         while part := one.recv(LARGE // 20):
             taken += len(part)
-            time.sleep(0.05)
+            time.sleep(write / 10)
         assert taken > LARGE
 
 
@@ -282,7 +291,11 @@ def test_connections_beyond_the_limits() -> None:
 
 
 def test_a_body_that_nobody_wants_is_not_read_for_ever() -> None:
-    with serving(idle=0.2) as served, served.connect() as one:
+    with_longer_limits(check_unread_body, 0.2)
+
+
+def check_unread_body(idle: float) -> None:
+    with serving(idle=idle) as served, served.connect() as one:
         one.sendall(b"POST /unread HTTP/1.1\r\nContent-Length: 100\r\n\r\n")
         assert one.recv(1000).startswith(b"HTTP/1.1 200 ")
         served.wait_until_closed()

@@ -21,7 +21,7 @@ from service.jobs.runner import Jobs
 from service.jobs.work import Kind, Progress
 from tests.support.faults.disks import small_disk
 
-SECONDS = 20.0
+SECONDS = 120.0
 
 
 def explain(error: Exception) -> ProblemError | None:

@@ -32,7 +32,7 @@ from tests.support.service import (
 
 QUIET = ("--no-access-log", "--log-level", "warning")
 WORKERS = ("--workers", "2", *QUIET)
-SECONDS = 30.0
+SECONDS = 120.0
 CODE = "00ff00ff"
 LINES = {"Content-Type": "application/x-ndjson"}
 
@@ -443,7 +443,7 @@ def test_who_the_writer_does_not_answer_is_told_so_in_time(tmp_path: Path) -> No
         ]
         assert found[0][1]["detail"].startswith("the writer process did not respond within 1 s")
         with client_of(address) as client:
-            create(client, "/v1/collections/c")
+            wait_until(lambda: client.get("/v1/jobs").status_code == 200)
 
 
 def test_readers_of_a_folder_that_another_service_writes(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def soak(
     time.sleep(seconds)
     end.set()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=120)
         assert not thread.is_alive()
     return threads
 

@@ -41,7 +41,7 @@ def test_the_demo_trains_indexes_evaluates_and_serves_a_curl_line_that_works(
         finally:
             watchdog.cancel()
             demo.send_signal(signal.SIGINT)
-        assert demo.wait(timeout=60) == 0
+        assert demo.wait(timeout=120) == 0
     found = json.loads(answer.stdout)
     assert found["n_bits"] == 64
     names = {hit["id"] for hit in found["hits"]}

@@ -54,7 +54,7 @@ def finished(client: httpx.Client, response: httpx.Response) -> tuple[str, dict[
     assert response.json()["status"] in {"running", "done"}
     address = response.headers["location"]
     assert address == f"/v1/evaluations/{response.json()['id']}"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while (found := client.get(address).json())["status"] == "running":
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -35,7 +35,7 @@ WORDS = {
     "mathematics": ("tensor", "matrix", "vector", "eigen", "basis", "kernel"),
 }
 N = 120
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 def documents() -> list[dict[str, Any]]:
