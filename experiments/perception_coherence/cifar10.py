@@ -16,78 +16,47 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
 
 import torch
 
 from experiments.perception_coherence.cifar_images import Images, read_images
 from experiments.perception_coherence.figures import plot_methods
-from experiments.perception_coherence.image_networks import SmallStudent, apply_in_batches
+from experiments.perception_coherence.image_networks import SmallStudent, features_in_batches
 from experiments.perception_coherence.image_retrieval import retrieval_figures
+from experiments.perception_coherence.image_settings import (
+    ABLATED_DEPTHS,
+    ABLATED_TEMPERATURES,
+    COHERENCE,
+    SCALES,
+    SETTINGS,
+    TEACHER_TEMPERATURE,
+    Scale,
+    Setting,
+)
 from experiments.perception_coherence.image_training import (
+    AUXILIARY,
+    HKD,
     Deadline,
     OutOfTimeError,
     TaughtImages,
     TeacherRun,
     Transfer,
-    add_teacher_outputs,
+    taught_by,
     train_teacher,
     transfer,
+    two_views,
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from training.objectives.perception_coherence import global_perception_coherence
 
-COHERENCE = "perception-coherence"
 FIGURES = ("map11", "top100", "coherence")
 OUT_OF_TIME = 75
 """The exit status of a run that ended before its work was complete, EX_TEMPFAIL."""
-
-Setting = tuple[float, Mapping[str, Any]]
-"""A learning rate and the settings of the objective."""
-
-_TEMPERATURES = tuple(
-    {"teacher_temperature": teacher, "student_temperature": student}
-    for teacher, student in ((0.1, 0.3), (0.05, 0.1))
-)
-_RATES = (5e-3, 1e-2)
-_RATES_ALONE = (1e-3, 5e-3, 1e-2, 2e-2)
-SETTINGS: Mapping[str, tuple[Setting, ...]] = {
-    COHERENCE: tuple((rate, t) for rate in _RATES for t in _TEMPERATURES),
-    "kd": tuple((rate, {"temperature": t}) for rate in _RATES for t in (2.0, 4.0)),
-    "fitnet": tuple((rate, {}) for rate in _RATES_ALONE),
-    "vid": tuple((rate, {}) for rate in _RATES_ALONE),
-    "mkt": tuple((rate, {"dissimilarity": d}) for rate in _RATES for d in ("cosine", "euclidean")),
-    "pkt": tuple((rate, {}) for rate in _RATES_ALONE),
-    "rkd": tuple((rate, {"angle_weight": w}) for rate in _RATES for w in (0.0, 2.0)),
-    "crd": tuple((rate, {"temperature": t}) for rate in _RATES for t in (0.07, 0.2)),
-}
-"""Four candidate settings by method; validation chooses among them."""
-
-ABLATED_TEMPERATURES = (0.05, 0.1, 0.3)
-ABLATED_WIDTHS = (0.5, 1.0, 2.0, 4.0)
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The size of a run: `teacher` is widths, blocks, epochs; images are per class, None: all."""
-
-    teacher: tuple[tuple[int, ...], int, int]
-    train: int | None
-    test: int | None
-    validation: int
-    epochs: int
-    tuning_epochs: int
-
-
-SCALES = {
-    "full": Scale(((64, 128, 256, 512), 2, 30), None, None, 500, 50, 10),
-    "small": Scale(((16, 32, 64), 1, 25), 500, 100, 50, 20, 8),
-}
 
 
 @dataclass(frozen=True)
@@ -113,7 +82,8 @@ def configure(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--methods", nargs="+", default=list(SETTINGS), choices=SETTINGS)
     group.add_argument(
         "--ablations", nargs="*", default=[], choices=("temperature", "size"),
-        help="ablations of perception coherence, after the comparison",
+        help="ablations of perception coherence, after the comparison: the student's temperature"
+        " and its depth, as in the paper's Tables 6 and 5",
     )  # fmt: skip
 
 
@@ -160,13 +130,12 @@ def _prepare(args: argparse.Namespace, deadline: Deadline) -> tuple[Bench, Recor
     folder = args.work_dir / f"cifar10-{args.scale}"
     teacher_run = TeacherRun(*scale.teacher, len(images))
     teacher = train_teacher(teacher_run, images, folder / "teacher.safetensors", deadline)
-    taught, features = (
-        add_teacher_outputs(teacher, images),
-        apply_in_batches(teacher, "features", test.x),
-    )
+    taught = taught_by(teacher, two_views(images), images.labels)
+    features = features_in_batches(teacher, test.x)
     bench = Bench(taught, test, features, scale, folder, deadline)
     map11, top100 = retrieval_figures(features, test.labels, taught.features[0], images.labels)
-    logits = apply_in_batches(teacher, "forward", test.x)
+    with torch.no_grad():
+        logits = teacher.logits(features)
     accuracy = float((logits.argmax(dim=1) == test.labels).to(torch.float32).mean())
     figures = {"map11": map11, "top100": top100, "coherence": 1.0, "accuracy": accuracy}
     return bench, {"method": "teacher", "seed": 0, **figures, "ablation": None}
@@ -185,17 +154,19 @@ def _make_run(bench: Bench, method: str, setting: Setting, seed: int) -> Transfe
 
 
 def _ablation_runs(bench: Bench, ablation: str, setting: Setting, seeds: int) -> Iterator[Transfer]:
-    """Yield the runs of an ablation: all pairs of temperatures, or all widths of the student."""
+    """Yield the runs of an ablation: all depths of the student, or all of its temperatures."""
     rate, _ = setting
     for seed in range(seeds):
         if ablation == "size":
             base = _make_run(bench, COHERENCE, setting, seed)
-            yield from (replace(base, width=width) for width in ABLATED_WIDTHS)
+            yield from (replace(base, depth=depth) for depth in ABLATED_DEPTHS)
             continue
-        for teacher in ABLATED_TEMPERATURES:
-            for student in ABLATED_TEMPERATURES:
-                temperatures = {"teacher_temperature": teacher, "student_temperature": student}
-                yield _make_run(bench, COHERENCE, (rate, temperatures), seed)
+        for student in ABLATED_TEMPERATURES:
+            temperatures = {
+                "teacher_temperature": TEACHER_TEMPERATURE,
+                "student_temperature": student,
+            }
+            yield _make_run(bench, COHERENCE, (rate, temperatures), seed)
 
 
 def _measure(bench: Bench, run: Transfer) -> Record:
@@ -203,10 +174,8 @@ def _measure(bench: Bench, run: Transfer) -> Record:
     name = _run_name(run)
 
     def train_and_measure() -> Tensors:
-        path = bench.folder / f"{name}.checkpoint.safetensors"
-        student = transfer(run, bench.taught, path, bench.deadline)
+        student = _train_student(bench, run, bench.taught, name)
         figures = _figures(bench, student)
-        path.unlink(missing_ok=True)
         return {key: torch.tensor(value, dtype=torch.float64) for key, value in figures.items()}
 
     tensors = load_or_compute(bench.folder / f"{name}.safetensors", asdict(run), train_and_measure)
@@ -216,14 +185,33 @@ def _measure(bench: Bench, run: Transfer) -> Record:
         **{key: float(tensors[key]) for key in FIGURES},
         "learning_rate": run.learning_rate,
         **run.settings,
-        "width": run.width,
+        "depth": run.depth,
         "ablation": None,
     }
 
 
+def _train_student(bench: Bench, run: Transfer, taught: TaughtImages, name: str) -> SmallStudent:
+    """Train a student; that of HKD learns from an auxiliary teacher, which is trained first."""
+    if run.method == HKD:
+        auxiliary_run = replace(run, method=AUXILIARY, width=2.0)
+        auxiliary = SmallStudent(auxiliary_run.width).to(taught.x.device)
+
+        def train_auxiliary() -> Tensors:
+            student = _train_student(bench, auxiliary_run, taught, f"{name}-auxiliary")
+            return {key: value.contiguous() for key, value in student.state_dict().items()}
+
+        path = bench.folder / f"{name}-auxiliary.safetensors"
+        auxiliary.load_state_dict(load_or_compute(path, asdict(auxiliary_run), train_auxiliary))
+        taught = taught_by(auxiliary, taught.x, taught.labels)
+    path = bench.folder / f"{name}.checkpoint.safetensors"
+    student = transfer(run, taught, path, bench.deadline)
+    path.unlink(missing_ok=True)
+    return student
+
+
 def _figures(bench: Bench, student: SmallStudent) -> dict[str, float]:
-    database = apply_in_batches(student, "features", bench.taught.x[0])
-    queries = apply_in_batches(student, "features", bench.test.x)
+    database = features_in_batches(student, bench.taught.x[0])
+    queries = features_in_batches(student, bench.test.x)
     labels = (bench.test.labels, bench.taught.labels)
     map11, top100 = retrieval_figures(queries, labels[0], database, labels[1])
     level = global_perception_coherence(queries, bench.test_features)
@@ -240,13 +228,11 @@ def _choose(bench: Bench, method: str) -> Setting:
         name = f"tuning-{_run_name(run)}"
 
         def validate(run: Transfer = run, name: str = name) -> Tensors:
-            path = bench.folder / f"{name}.checkpoint.safetensors"
-            student = transfer(run, rest, path, bench.deadline)
+            student = _train_student(bench, run, rest, name)
             query_features, database = (
-                apply_in_batches(student, "features", part.x[0]) for part in (queries, rest)
+                features_in_batches(student, part.x[0]) for part in (queries, rest)
             )
             map11, _ = retrieval_figures(query_features, queries.labels, database, rest.labels)
-            path.unlink(missing_ok=True)
             return {"map11": torch.tensor(map11, dtype=torch.float64)}
 
         score = load_or_compute(bench.folder / f"{name}.safetensors", asdict(run), validate)[
@@ -259,7 +245,7 @@ def _choose(bench: Bench, method: str) -> Setting:
 
 def _run_name(run: Transfer) -> str:
     settings = "-".join(f"{value}" for value in run.settings.values())
-    return f"{run.method}-{run.learning_rate:g}-{settings}-{run.width:g}-{run.seed}"
+    return f"{run.method}-{run.learning_rate:g}-{settings}-{run.depth}-{run.seed}"
 
 
 def _print(records: list[Record]) -> None:
@@ -272,18 +258,17 @@ def _print(records: list[Record]) -> None:
     for (ablation,), runs in group(records, "ablation").items():
         if ablation is None:
             continue
-        temperatures = "teacher_temperature", "student_temperature"
-        keys = temperatures if ablation == "temperature" else ("width",)
+        varied = "student_temperature" if ablation == "temperature" else "depth"
         rows = [
-            [*map(str, cell), *(mean_and_deviation(own, key) for key in FIGURES)]
-            for cell, own in group(runs, *keys).items()
+            [str(value), *(mean_and_deviation(own, key) for key in FIGURES)]
+            for (value,), own in group(runs, varied).items()
         ]
         print()
-        print_table((*keys, "mAP", "top-100", "coherence"), rows)
+        print_table((varied, "mAP", "top-100", "coherence"), rows)
 
 
 def _format_setting(record: Record) -> str:
-    omitted = {"part", "scale", "method", "seed", "width", "ablation", "accuracy", *FIGURES}
+    omitted = {"part", "scale", "method", "seed", "depth", "ablation", "accuracy", *FIGURES}
     return ", ".join(f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"
                      for key, value in record.items() if key not in omitted)  # fmt: skip
 

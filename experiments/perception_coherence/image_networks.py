@@ -26,21 +26,31 @@ class ResNet(nn.Module):
         stages: list[nn.Module] = []
         inputs = widths[0]
         for stage, width in enumerate(widths):
+            parts = []
             for block in range(blocks):
-                stages.append(_Block(inputs, width, 2 if stage > 0 and block == 0 else 1))
+                parts.append(_Block(inputs, width, 2 if stage > 0 and block == 0 else 1))
                 inputs = width
-        self.stages = nn.Sequential(*stages)
+            stages.append(nn.Sequential(*parts))
+        self.stages = nn.ModuleList(stages)
         self.head = nn.Linear(inputs, N_CLASSES)
         self.features_dim = inputs
 
-    def features(self, x_N3HW: Tensor) -> Tensor:
-        """Return the penultimate layer averaged over positions, ``[N, widths[-1]]``, at least 0."""
-        maps: Tensor = self.stages(functional.relu(self.stem(x_N3HW)))
-        return maps.mean(dim=(2, 3))
+    def layers(self, x_N3HW: Tensor) -> list[Tensor]:
+        """Return each stage averaged over positions, ``[N, width]``, at least 0."""
+        maps = functional.relu(self.stem(x_N3HW))
+        averages = []
+        for stage in self.stages:
+            maps = stage(maps)
+            averages.append(maps.mean(dim=(2, 3)))
+        return averages
 
-    def forward(self, x_N3HW: Tensor) -> Tensor:
-        """Return the logits of the classes, ``[N, 10]``."""
-        logits: Tensor = self.head(self.features(x_N3HW))
+    def features(self, x_N3HW: Tensor) -> Tensor:
+        """Return the penultimate layer, the last of :meth:`layers`, ``[N, widths[-1]]``."""
+        return self.layers(x_N3HW)[-1]
+
+    def logits(self, features_ND: Tensor) -> Tensor:
+        """Return the logits of the classes from the features, ``[N, 10]``."""
+        logits: Tensor = self.head(features_ND)
         return logits
 
 
@@ -74,23 +84,38 @@ class SmallStudent(nn.Module):
     At `width` 1 the convolutions have 8, 16 and 32 channels: 14,400 parameters without the head.
     The embedding is the layer of 64 before its rectifier, so that no image gets the zero vector,
     which has no cosine. The head takes the rectified values.
+
+    With `depth` below 4, the student is its first convolutions, and their averages over positions
+    are the embedding: the smaller models of Table 5.
     """
 
-    def __init__(self, width: float = 1.0) -> None:
+    def __init__(self, width: float = 1.0, depth: int = 4) -> None:
         super().__init__()
-        channels = [3, *(round(width * n) for n in (8, 16, 32))]
-        layers: list[nn.Module] = []
-        for inputs, outputs in pairwise(channels):
-            layers += [nn.Conv2d(inputs, outputs, 3), nn.BatchNorm2d(outputs), nn.ReLU()]
-            layers += [nn.MaxPool2d(2)]
-        self.convolutions = nn.Sequential(*layers, nn.Flatten())
-        self.embedding = nn.Linear(channels[-1] * 2 * 2, EMBEDDING_DIM)
-        self.head = nn.Linear(EMBEDDING_DIM, N_CLASSES)
+        channels = [3, *(round(width * n) for n in (8, 16, 32))][: depth + 1]
+        self.convolutions = nn.ModuleList(
+            nn.Sequential(nn.Conv2d(i, o, 3), nn.BatchNorm2d(o), nn.ReLU(), nn.MaxPool2d(2))
+            for i, o in pairwise(channels)
+        )
+        self.embedding: nn.Linear | None = None
+        self.features_dim = channels[-1]
+        if depth > len(self.convolutions):
+            self.features_dim = round(width * EMBEDDING_DIM)
+            self.embedding = nn.Linear(channels[-1] * 2 * 2, self.features_dim)
+        self.head = nn.Linear(self.features_dim, N_CLASSES)
+
+    def layers(self, x_N3HW: Tensor) -> list[Tensor]:
+        """Return the maps of each convolution as vectors, then the embedding; each ``[N, D]``."""
+        maps, vectors = x_N3HW, []
+        for convolution in self.convolutions:
+            maps = convolution(maps)
+            vectors.append(maps.flatten(1))
+        if self.embedding is None:
+            return [*vectors[:-1], maps.mean(dim=(2, 3))]
+        return [*vectors, self.embedding(vectors[-1])]
 
     def features(self, x_N3HW: Tensor) -> Tensor:
-        """Return the embeddings, ``[N, 64]``."""
-        embeddings: Tensor = self.embedding(self.convolutions(x_N3HW))
-        return embeddings
+        """Return the embeddings, the last of :meth:`layers`, ``[N, 64]``."""
+        return self.layers(x_N3HW)[-1]
 
     def logits(self, features_ND: Tensor) -> Tensor:
         """Return the logits of the classes from the embeddings, ``[N, 10]``."""
@@ -99,7 +124,15 @@ class SmallStudent(nn.Module):
 
 
 @torch.no_grad()
-def apply_in_batches(network: nn.Module, name: str, x_N3HW: Tensor, size: int = 500) -> Tensor:
-    """Return the results of the method `name` of `network` for all images, in evaluation mode."""
+def layers_in_batches(
+    network: ResNet | SmallStudent, x_N3HW: Tensor, size: int = 500
+) -> tuple[Tensor, ...]:
+    """Return the layers of `network` for all images, in evaluation mode; each ``[N, D]``."""
     network.eval()
-    return torch.cat([getattr(network, name)(batch) for batch in torch.split(x_N3HW, size)])
+    parts = [network.layers(batch) for batch in torch.split(x_N3HW, size)]
+    return tuple(torch.cat(layer) for layer in zip(*parts, strict=True))
+
+
+def features_in_batches(network: ResNet | SmallStudent, x_N3HW: Tensor) -> Tensor:
+    """Return the last layer of `network` for all images, in evaluation mode; ``[N, D]``."""
+    return layers_in_batches(network, x_N3HW)[-1]

@@ -17,17 +17,25 @@ from torch.nn import functional
 from experiments.code_version import code_version
 from experiments.perception_coherence.cifar_images import Images
 from experiments.perception_coherence.image_networks import (
-    EMBEDDING_DIM,
     ResNet,
     SmallStudent,
-    apply_in_batches,
+    layers_in_batches,
 )
 from training.checkpoint import Checkpoint
 from training.objectives.dissimilarity import cosine_dissimilarity, euclidean_dissimilarity
+from training.objectives.information_flow import (
+    HybridDivergence,
+    LayerwiseLoss,
+    critical_period_weights,
+)
 from training.objectives.transfer_baselines import soft_label_loss
 from training.objectives.transfer_objectives import transfer_objective
 
 SOFT_LABELS = "kd"
+HKD, AUXILIARY = "hkd", "hkd-auxiliary"
+"""Heterogeneous knowledge distillation, and the transfer to its auxiliary teacher."""
+_LAYERWISE = "-h"
+"""The ending of an objective that is a sum over several layers."""
 _PADDING = 4
 # A student's epoch can be shorter than writing a checkpoint.
 _EPOCHS_BETWEEN_CHECKPOINTS = 5
@@ -78,6 +86,7 @@ class Transfer:
     learning_rate: float = 1e-3
     settings: Mapping[str, Any] = field(default_factory=dict)
     width: float = 1.0
+    depth: int = 4
     batch_size: int = 128
 
 
@@ -85,13 +94,19 @@ class Transfer:
 class TaughtImages:
     """Images and their mirror images, with the teacher's outputs for both.
 
-    ``x`` is float32[2, N, 3, 32, 32], the two views; ``features`` [2, N, E]; ``logits`` [2, N, 10].
+    ``x`` is float32[2, N, 3, 32, 32], the two views; each of ``layers`` is [2, N, E], and the last
+    are the features; ``logits`` [2, N, 10].
     """
 
     x: Tensor
-    features: Tensor
+    layers: tuple[Tensor, ...]
     logits: Tensor
     labels: Tensor
+
+    @property
+    def features(self) -> Tensor:
+        """The last layer, ``[2, N, E]``."""
+        return self.layers[-1]
 
     def split(self, n_per_class: int) -> tuple[TaughtImages, TaughtImages]:
         """Return the first `n_per_class` images of each class, and the others."""
@@ -103,8 +118,8 @@ class TaughtImages:
         return self._select(first), self._select(~first)
 
     def _select(self, rows: Tensor) -> TaughtImages:
-        features, logits = self.features[:, rows], self.logits[:, rows]
-        return TaughtImages(self.x[:, rows], features, logits, self.labels[rows])
+        layers = tuple(layer[:, rows] for layer in self.layers)
+        return TaughtImages(self.x[:, rows], layers, self.logits[:, rows], self.labels[rows])
 
 
 def train_teacher(run: TeacherRun, images: Images, path: Path, deadline: Deadline) -> ResNet:
@@ -130,19 +145,25 @@ def train_teacher(run: TeacherRun, images: Images, path: Path, deadline: Deadlin
         total = 0.0
         for batch in _batches(len(images), run.batch_size, generator):
             x = _augment(images.x[batch], generator)
-            loss = functional.cross_entropy(teacher(x), images.labels[batch])
+            logits = teacher.logits(teacher.features(x))
+            loss = functional.cross_entropy(logits, images.labels[batch])
             total += _step(loss, optimizer) * len(batch)
         history.append({"loss": total / len(images)})
         checkpoint.save(teacher, [optimizer], history)
     return teacher
 
 
-def add_teacher_outputs(teacher: ResNet, images: Images) -> TaughtImages:
-    """Return the images and their mirror images, with the teacher's features and logits."""
-    views = torch.stack([images.x, images.x.flip(3)])
-    features = torch.stack([apply_in_batches(teacher, "features", x) for x in views])
-    with torch.no_grad():
-        return TaughtImages(views, features, teacher.head(features), images.labels)
+def two_views(images: Images) -> Tensor:
+    """Return the images and their mirror images, ``[2, N, 3, 32, 32]``."""
+    return torch.stack([images.x, images.x.flip(3)])
+
+
+@torch.no_grad()
+def taught_by(teacher: ResNet | SmallStudent, views: Tensor, labels: Tensor) -> TaughtImages:
+    """Return the two views of the images with the teacher's layers and logits."""
+    outputs = [layers_in_batches(teacher, x) for x in views]
+    layers = tuple(torch.stack(layer) for layer in zip(*outputs, strict=True))
+    return TaughtImages(views, layers, teacher.logits(layers[-1]), labels)
 
 
 def transfer(run: Transfer, taught: TaughtImages, path: Path, deadline: Deadline) -> SmallStudent:
@@ -155,11 +176,8 @@ def transfer(run: Transfer, taught: TaughtImages, path: Path, deadline: Deadline
     """
     torch.manual_seed(run.seed)
     n = len(taught.labels)
-    student = SmallStudent(run.width)
-    objective: nn.Module = nn.Identity()
-    if run.method != SOFT_LABELS:
-        dim = taught.features.shape[2]
-        objective = transfer_objective(run.method, EMBEDDING_DIM, dim, n, **_keywords(run))
+    student = SmallStudent(run.width, run.depth)
+    objective = _objective(run, student, taught)
     modules = nn.ModuleList([student, objective]).to(taught.x.device)
     optimizer = torch.optim.Adam(modules.parameters(), lr=run.learning_rate)
     checkpoint = Checkpoint(path, json.dumps({**asdict(run), "code": code_version()}))
@@ -175,11 +193,41 @@ def transfer(run: Transfer, taught: TaughtImages, path: Path, deadline: Deadline
         total = 0.0
         for batch in _batches(n, run.batch_size, generator):
             view = torch.randint(2, (len(batch),), generator=generator)
-            total += _step(_loss(run, modules, taught, view, batch), optimizer) * len(batch)
+            loss = _loss(run, modules, taught, (view, batch), epoch)
+            total += _step(loss, optimizer) * len(batch)
         history.append({"loss": total / n})
         if epoch % _EPOCHS_BETWEEN_CHECKPOINTS == 0:
             checkpoint.save(modules, [optimizer], history)
     return student
+
+
+def _objective(run: Transfer, student: SmallStudent, taught: TaughtImages) -> nn.Module:
+    """Return the objective of a run; that of several layers pairs them from the last backwards."""
+    if run.method == SOFT_LABELS:
+        return nn.Identity()
+    if run.method == AUXILIARY:
+        return HybridDivergence()
+    n, keywords = len(taught.labels), _keywords(run)
+    if not _is_layerwise(run.method):
+        dims = student.features_dim, taught.features.shape[2]
+        return transfer_objective(run.method, *dims, n, **keywords)
+    if run.method == HKD:
+        return LayerwiseLoss([HybridDivergence() for _ in _paired(student, taught)])
+    name = run.method.removesuffix(_LAYERWISE)
+    dims_of_pairs = _paired(student, taught)
+    return LayerwiseLoss([transfer_objective(name, *dims, n, **keywords) for dims in dims_of_pairs])
+
+
+def _is_layerwise(method: str) -> bool:
+    return method == HKD or method.endswith(_LAYERWISE)
+
+
+def _paired(student: SmallStudent, taught: TaughtImages) -> list[tuple[int, int]]:
+    """Return the dimensions of each pair of layers: as many as both have, the last ones."""
+    own = [layer.shape[1] for layer in layers_in_batches(student, taught.x[0, :1].cpu())]
+    theirs = [layer.shape[2] for layer in taught.layers]
+    count = min(len(own), len(theirs))
+    return list(zip(own[-count:], theirs[-count:], strict=True))
 
 
 def _keywords(run: Transfer) -> dict[str, Any]:
@@ -193,15 +241,26 @@ def _keywords(run: Transfer) -> dict[str, Any]:
 
 
 def _loss(
-    run: Transfer, modules: nn.ModuleList, taught: TaughtImages, view: Tensor, batch: Tensor
+    run: Transfer,
+    modules: nn.ModuleList,
+    taught: TaughtImages,
+    rows: tuple[Tensor, Tensor],
+    epoch: int,
 ) -> Tensor:
+    """Return the loss of a batch; `rows` are its views and images."""
     student, objective = modules
     assert isinstance(student, SmallStudent)  # noqa: S101 - for the type checker
-    features = student.features(taught.x[view, batch])
+    layers = student.layers(taught.x[rows])
     if run.method == SOFT_LABELS:
-        logits = student.logits(features)
-        return soft_label_loss(logits, taught.logits[view, batch], **run.settings)
-    loss: Tensor = objective(features, taught.features[view, batch])
+        logits = student.logits(layers[-1])
+        return soft_label_loss(logits, taught.logits[rows], **run.settings)
+    if isinstance(objective, LayerwiseLoss):
+        count = len(objective.objectives)
+        weights = critical_period_weights(count, epoch) if run.method == HKD else (1.0,) * count
+        targets = [layer[rows] for layer in taught.layers[-count:]]
+        layerwise: Tensor = objective(layers[-count:], targets, weights)
+        return layerwise
+    loss: Tensor = objective(layers[-1], taught.features[rows])
     return loss
 
 

@@ -9,6 +9,7 @@
 - MKT: :func:`similarity_matching_loss`. Yu et al., "Learning Metrics from Teachers: Compact
   Networks for Image Embedding" (2019).
 - VID: :mod:`training.objectives.variational_information`.
+- HKD, and sums over several layers: :mod:`training.objectives.information_flow`.
 - Soft labels: :func:`soft_label_loss`. Hinton, Vinyals and Dean, "Distilling the Knowledge in a
   Neural Network" (2015).
 """

@@ -11,9 +11,15 @@ import torch
 from matplotlib.image import imread
 from PIL import Image
 
-from experiments.perception_coherence import cifar10, estimator, image_training
-from experiments.perception_coherence.cifar10 import OUT_OF_TIME, SETTINGS, Scale
+from experiments.perception_coherence import estimator, image_settings, image_training
+from experiments.perception_coherence.cifar10 import OUT_OF_TIME
 from experiments.perception_coherence.estimator import fit_exponent
+from experiments.perception_coherence.image_networks import (
+    ResNet,
+    SmallStudent,
+    layers_in_batches,
+)
+from experiments.perception_coherence.image_settings import SETTINGS, Scale
 from hummingbit.cli import main
 
 COMMAND = ["reproduce", "perception-coherence", "--seeds", "1", "--part"]
@@ -87,9 +93,9 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_images(tmp_path, "train", 8, seed=0)
     write_images(tmp_path, "test", 5, seed=1)
     tiny = Scale(((4, 8), 1, 3), 6, 4, 2, 2, 1)
-    monkeypatch.setitem(cifar10.SCALES, "small", tiny)
+    monkeypatch.setitem(image_settings.SCALES, "small", tiny)
     for method, settings in SETTINGS.items():
-        monkeypatch.setitem(cifar10.SETTINGS, method, settings[:2])
+        monkeypatch.setitem(image_settings.SETTINGS, method, settings[:2])
     return tmp_path
 
 
@@ -104,11 +110,11 @@ def test_image_students_of_every_method_are_measured(
     assert [one["method"] for one in compared] == ["teacher", "untrained", *methods]
     assert all(0 <= one[key] <= 1 for one in records for key in ("map11", "top100", "coherence"))
     temperatures = [one for one in records if one["ablation"] == "temperature"]
-    assert (
-        len({(one["teacher_temperature"], one["student_temperature"]) for one in temperatures}) == 9
-    )
-    widths = [one["width"] for one in records if one["ablation"] == "size"]
-    assert widths == [0.5, 1.0, 2.0, 4.0]
+    assert {one["teacher_temperature"] for one in temperatures} == {0.1}
+    students = [one["student_temperature"] for one in temperatures]
+    assert students == [0.001, 0.01, 0.05, 0.1, 0.3, 0.5, 5.0, 10.0]
+    depths = [one["depth"] for one in records if one["ablation"] == "size"]
+    assert depths == [1, 2, 3, 4]
     assert "| perception-coherence |" in capsys.readouterr().out
     assert not list((images / "work").rglob("*.checkpoint.safetensors"))
 
@@ -116,7 +122,7 @@ def test_image_students_of_every_method_are_measured(
 def test_a_run_cut_off_at_any_time_goes_on_to_the_same_figures(
     images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = ["--data-root", images, "--methods", "perception-coherence", "crd"]
+    options = ["--data-root", images, "--methods", "perception-coherence", "crd", "hkd"]
     whole = reproduce(images, "cifar10", *options)
     pieces = images / "pieces"
     pieces.mkdir()
@@ -141,6 +147,33 @@ def test_a_run_cut_off_at_any_time_goes_on_to_the_same_figures(
     assert statuses[-1] == 0
     assert len(statuses) > 3
     assert json.loads(out.read_text()) == whole
+
+
+@pytest.mark.parametrize(
+    ("network", "dims"),
+    [
+        (SmallStudent(), [8 * 15 * 15, 16 * 6 * 6, 32 * 2 * 2, 64]),
+        (SmallStudent(width=2.0), [16 * 15 * 15, 32 * 6 * 6, 64 * 2 * 2, 128]),
+        (SmallStudent(depth=2), [8 * 15 * 15, 16]),
+        (ResNet((4, 8, 12), 2), [4, 8, 12]),
+    ],
+)
+def test_the_layers_of_a_network_end_with_its_features(
+    network: ResNet | SmallStudent, dims: list[int]
+) -> None:
+    x = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    layers = layers_in_batches(network, x, size=2)
+    assert [layer.shape for layer in layers] == [(3, dim) for dim in dims]
+    torch.testing.assert_close(layers[-1], network.features(x).detach())
+    assert network.logits(layers[-1]).shape == (3, 10)
+
+
+def test_a_shallow_student_is_the_average_of_its_last_convolution() -> None:
+    torch.manual_seed(0)
+    student, x = SmallStudent(depth=2), torch.rand(3, 3, 32, 32)
+    student.eval()
+    maps = student.convolutions[1](student.convolutions[0](x))
+    assert torch.allclose(student.features(x), maps.flatten(2).mean(dim=2))
 
 
 def test_batches_have_one_size_and_no_image_twice() -> None:
