@@ -32,8 +32,8 @@ def main() -> None:
     args = parser.parse_args()
 
     def documents(name: str) -> list[Document]:
-        found = list(read_documents(name, data_root=args.data_root))
-        return found[:: max(1, len(found) // COUNT)][:COUNT]
+        read = list(read_documents(name, data_root=args.data_root))
+        return read[:: max(1, len(read) // COUNT)][:COUNT]
 
     print("| file | what it finds | time |\n|---|---|---|", flush=True)
     for title, write in SHAPES.items():

@@ -105,8 +105,8 @@ def compare(
 def first_hits(
     ranking: HammingRanking | AsymmetricRanking, query: EncodedQueries, k: int, allowed: Rows | None
 ) -> RankedRows:
-    (found,) = ranking.rank(query, k, allowed)
-    return found
+    (ranked,) = ranking.rank(query, k, allowed)
+    return ranked
 
 
 if __name__ == "__main__":

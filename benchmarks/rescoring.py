@@ -136,15 +136,15 @@ def rescore(
         for oversample in OVERSAMPLES:
             for form in (INT8, FLOAT16, FLOAT32):
                 how = Rescore("vectors", oversample)
-                found = filled[form].search(queries, HITS, ranking=ranking, rescore=how)
+                results = filled[form].search(queries, HITS, ranking=ranking, rescore=how)
                 name = f"{n_bits} bits, {ranking}, {form} × {oversample}"
-                yield name, ndcg(corpus, table(found, n_documents), served=True)
+                yield name, ndcg(corpus, table(results, n_documents), served=True)
 
 
-def table(found: Any, n_documents: int) -> npt.NDArray[np.float64]:
+def table(results: Any, n_documents: int) -> npt.NDArray[np.float64]:
     """Return the scores of all documents, ``float64[Q, N]``; −∞ for those that are not hits."""
-    scores = np.full((len(found.hits), n_documents), -np.inf)
-    for line, hits in zip(scores, found.hits, strict=True):
+    scores = np.full((len(results.hits), n_documents), -np.inf)
+    for line, hits in zip(scores, results.hits, strict=True):
         for hit in hits:
             line[int(hit.id)] = hit.score
     return scores

@@ -73,10 +73,10 @@ def check(systems: list[System], corpus: Corpus) -> None:
         expected = np.sort(hamming_distance(corpus.query_codes[place], corpus.codes))[:K]
         for system in systems:
             ids = system.search(place)
-            found = np.sort(hamming_distance(corpus.query_codes[place], corpus.codes[ids]))
-            if found.tolist() != expected.tolist():
+            distances = np.sort(hamming_distance(corpus.query_codes[place], corpus.codes[ids]))
+            if distances.tolist() != expected.tolist():
                 raise SystemExit(
-                    f"{system.name}: the hits of query {place} have distances {found},"
+                    f"{system.name}: the hits of query {place} have distances {distances},"
                     f" not {expected}"
                 )
 

@@ -121,9 +121,9 @@ def _public_modules(name: str, depth: int) -> Iterator[ModuleType]:
     yield module
     if depth == MAX_DEPTH:
         return
-    for found in pkgutil.iter_modules(getattr(module, "__path__", ())):
-        if not found.name.startswith("_") and found.name not in SKIPPED_MODULES:
-            yield from _public_modules(f"{name}.{found.name}", depth + 1)
+    for submodule in pkgutil.iter_modules(getattr(module, "__path__", ())):
+        if not submodule.name.startswith("_") and submodule.name not in SKIPPED_MODULES:
+            yield from _public_modules(f"{name}.{submodule.name}", depth + 1)
 
 
 def _import(name: str) -> ModuleType | None:

@@ -36,8 +36,8 @@ def read_folder(folder: Path, layout: Layout, notice: Callable[[str], object]) -
     if (folder / STATE).is_file():
         files: list[dict[str, str]] = _read_json(folder / STATE, "_data_files")
         return read_arrow([folder / Path(file["filename"]).name for file in files], layout)
-    found = (path for suffix in TEXT_SUFFIXES for path in folder.rglob(f"*{suffix}"))
-    paths = sorted(path for path in found if not _is_hidden(path.relative_to(folder)))
+    texts = (path for suffix in TEXT_SUFFIXES for path in folder.rglob(f"*{suffix}"))
+    paths = sorted(path for path in texts if not _is_hidden(path.relative_to(folder)))
     if not paths:
         message = f"is a folder without {' or '.join(TEXT_SUFFIXES)} files; name one file"
         raise ReadError(f"{folder}: {message}")

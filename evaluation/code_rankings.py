@@ -117,8 +117,8 @@ class _Ranking:
         elif depth == self.n_documents:
             rows = self.counts.rank_all(codes)
         else:
-            found = self._index.search(codes, depth + (self._self_rows is not None))
-            rows = np.stack([neighbours.rows for neighbours in found])
+            nearest = self._index.search(codes, depth + (self._self_rows is not None))
+            rows = np.stack([neighbours.rows for neighbours in nearest])
         grades = relevance.grade_lists(relevance.query_sets[block], rows)
         if self._self_rows is not None:
             is_self = rows == self._self_rows[block, None]

@@ -189,14 +189,14 @@ class Hits:
     def _search(
         self, depth: int
     ) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int16]]]:
-        found = self._data.index.search(
+        nearest = self._data.index.search(
             self._data.encoded.codes, depth + (self._data.self_rows is not None)
         )
         self_rows = self._data.self_rows
         if self_rows is None:
-            self_rows = np.full(len(found), -1)
+            self_rows = np.full(len(nearest), -1)
         rows, distances = [], []
-        for neighbours, self_row in zip(found, self_rows, strict=True):
+        for neighbours, self_row in zip(nearest, self_rows, strict=True):
             is_other = neighbours.rows != self_row
             rows.append(neighbours.rows[is_other][:depth].astype(np.int32))
             distances.append(neighbours.distances[is_other][:depth].astype(np.int16))

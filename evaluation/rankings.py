@@ -124,9 +124,9 @@ def _scores(
             yield -np.stack([weighted_distances(data.codes, one) for one in weights]).astype(float)
         else:
             table = np.full((len(encoded), len(rows)), -np.inf)
-            found = collection.search(encoded, depth, ranking=ranking, rescore=rescore)
+            results = collection.search(encoded, depth, ranking=ranking, rescore=rescore)
             # A document that was written since the rows were read has no column in the table.
-            _check_generation(collection, found.generation, generation)
-            for line, hits in zip(table, found.hits, strict=True):
+            _check_generation(collection, results.generation, generation)
+            for line, hits in zip(table, results.hits, strict=True):
                 line[np.searchsorted(rows, [hit.row for hit in hits])] = [hit.score for hit in hits]
             yield table

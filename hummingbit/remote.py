@@ -128,14 +128,14 @@ def _scores(
     for start in range(0, len(queries), QUERIES_AT_ONCE):
         block = queries[start : start + QUERIES_AT_ONCE]
         searches = [{**_input(one), "limit": limit} for one in block]
-        found = client.search_batch(
+        answers = client.search_batch(
             collection,
             searches,
             ranking=cast("Ranking", ranking),
             rescore=None if rescore is None else asdict(rescore),
         )
         table = np.full((len(block), len(place)), -np.inf)
-        for line, answer in zip(table, found, strict=True):
+        for line, answer in zip(table, answers, strict=True):
             for hit in answer["hits"]:
                 if hit["id"] not in place:
                     message = f"collection {collection!a} was written to while it was evaluated"

@@ -99,8 +99,8 @@ def usearch_exact(codes: Codes) -> Search:
     from usearch.index import MetricKind, search  # noqa: PLC0415 - may not be installed
 
     def find(queries: Codes, k: int) -> Positions:
-        found = search(codes, queries, k, MetricKind.Hamming, exact=True, threads=1)
-        return np.atleast_2d(found.keys)
+        matches = search(codes, queries, k, MetricKind.Hamming, exact=True, threads=1)
+        return np.atleast_2d(matches.keys)
 
     return find
 

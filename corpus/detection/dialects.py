@@ -30,15 +30,17 @@ def find_preamble(sample: bytes, *, with_comments: bool) -> Preamble:
     a header such as ``#id,text`` is none.
     """
     lines = _whole_lines(sample).split("\n")
-    found = next((place for place, line in enumerate(lines) if line.strip()), None)
-    if found is None:
+    first_filled = next((place for place, line in enumerate(lines) if line.strip()), None)
+    if first_filled is None:
         return Preamble(0, None)
-    if named := _SEPARATOR_LINE.fullmatch(lines[found]):
-        return Preamble(found + 1, named[1])
+    if named := _SEPARATOR_LINE.fullmatch(lines[first_filled]):
+        return Preamble(first_filled + 1, named[1])
     if not with_comments:
-        return Preamble(found, None)
-    first = next((at for at, one in enumerate(lines) if one.strip() and one[0] != "#"), found)
-    while first > found and _delimiters_in(lines[first - 1]) == _delimiters_in(lines[first]):
+        return Preamble(first_filled, None)
+    first = next(
+        (at for at, one in enumerate(lines) if one.strip() and one[0] != "#"), first_filled
+    )
+    while first > first_filled and _delimiters_in(lines[first - 1]) == _delimiters_in(lines[first]):
         first -= 1
     return Preamble(first, None)
 

@@ -204,8 +204,8 @@ def pool_answers(
     encoded = collection.encode_queries([Query(text=query)])
     rankings = {}
     for ranking in POOLED_RANKINGS:
-        found = collection.search(encoded, depth, ranking=ranking, with_cursor=False)
-        rankings[ranking] = [hit.id for hit in found.hits[0]]
+        results = collection.search(encoded, depth, ranking=ranking, with_cursor=False)
+        rankings[ranking] = [hit.id for hit in results.hits[0]]
     excluded_ids = set(judged_ids)
     pooled = [one for one in pool(rankings, method) if one.id not in excluded_ids]
     return pooled, {name: len(ids) for name, ids in rankings.items()}

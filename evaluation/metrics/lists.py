@@ -77,8 +77,8 @@ def precision_at_k(relevant: Relevant, k: int) -> Floats:
 
 def recall_at_k(relevant: Relevant, n_relevant: Counts, k: int) -> Floats:
     """Return ``Recall@k = (relevant documents in the first k) / (all relevant documents)``."""
-    found: Floats = relevant[:, :k].sum(axis=1, dtype=np.float64)
-    recall: Floats = found / np.maximum(n_relevant, 1)
+    n_hits: Floats = relevant[:, :k].sum(axis=1, dtype=np.float64)
+    recall: Floats = n_hits / np.maximum(n_relevant, 1)
     return recall
 
 
@@ -96,10 +96,10 @@ def reciprocal_rank(relevant: Relevant, k: int) -> Floats:
 
     Source: E. Voorhees 1999, "The TREC-8 Question Answering Track Report".
     """
-    found = relevant[:, :k]
-    if not found.shape[1]:
-        return np.zeros(len(found))
-    return np.where(found.any(axis=1), 1 / (found.argmax(axis=1) + 1.0), 0.0)
+    top = relevant[:, :k]
+    if not top.shape[1]:
+        return np.zeros(len(top))
+    return np.where(top.any(axis=1), 1 / (top.argmax(axis=1) + 1.0), 0.0)
 
 
 def average_precision(relevant: Relevant, k: int) -> Floats:
@@ -112,8 +112,8 @@ def average_precision(relevant: Relevant, k: int) -> Floats:
     TREC's AP divides by the number of all relevant documents. This one does not, so it rewards
     order alone: a list with a single relevant document at rank 1 scores 1.
     """
-    found = relevant[:, :k]
-    average: Floats = _sum_at_hits(found) / np.maximum(found.sum(axis=1), 1)
+    top = relevant[:, :k]
+    average: Floats = _sum_at_hits(top) / np.maximum(top.sum(axis=1), 1)
     return average
 
 
@@ -174,8 +174,8 @@ def ndcg_at_k(gains: Floats, levels: Counts, totals: Counts, k: int) -> Floats:
     IDCG is the DCG of the best k documents of the database: `totals`, int64[Q, G], at `levels`.
     Source: K. Järvelin and J. Kekäläinen 2002, "Cumulated Gain-Based Evaluation of IR Techniques".
     """
-    found = gains[:, :k]
-    total: Floats = (found / np.log2(np.arange(2, found.shape[1] + 2))).sum(axis=1)
+    top = gains[:, :k]
+    total: Floats = (top / np.log2(np.arange(2, top.shape[1] + 2))).sum(axis=1)
     return divide(total, ideal_gain(levels, totals, k))
 
 
@@ -205,11 +205,11 @@ def count_relevant(by_grade: Counts, levels: Counts, relevant_from: int) -> Coun
     return relevant
 
 
-def _sum_at_hits(found: Relevant) -> Floats:
+def _sum_at_hits(relevant: Relevant) -> Floats:
     """Return ``Σ rel_i · P@i`` over the ranks of each list."""
-    hits = found.cumsum(axis=1, dtype=np.float64)
-    ranks = np.arange(1, found.shape[1] + 1)
-    total: Floats = np.where(found, hits / ranks, 0.0).sum(axis=1)
+    hits = relevant.cumsum(axis=1, dtype=np.float64)
+    ranks = np.arange(1, relevant.shape[1] + 1)
+    total: Floats = np.where(relevant, hits / ranks, 0.0).sum(axis=1)
     return total
 
 

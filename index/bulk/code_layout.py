@@ -93,8 +93,8 @@ def _neighbourhoods(
     from openTSNE.affinity import PerplexityBasedNN  # noqa: PLC0415
     from openTSNE.nearest_neighbors import PrecomputedNeighbors  # noqa: PLC0415
 
-    found, distances = _nearest(codes, jobs, tell)
-    known = PrecomputedNeighbors(found, distances)
+    rows, distances = _nearest(codes, jobs, tell)
+    known = PrecomputedNeighbors(rows, distances)
     affinities = PerplexityBasedNN(knn_index=known, perplexity=PERPLEXITY, n_jobs=jobs)
     # Noise separates codes with the same principal components.
     rng = np.random.default_rng(seed)
@@ -133,24 +133,24 @@ def _nearest(
         index.nprobe = max(8, cells // 10)
         index.train(codes[:: max(1, len(codes) // (64 * cells))])
     index.add(codes)
-    found = np.empty((len(codes), NEIGHBOURS + 1), dtype=np.int64)
+    rows = np.empty((len(codes), NEIGHBOURS + 1), dtype=np.int64)
     distances = np.empty((len(codes), NEIGHBOURS + 1), dtype=np.float64)
     for start in range(0, len(codes), QUERIES_AT_ONCE):
         tell("finding neighbours", start, len(codes))
         some = slice(start, start + QUERIES_AT_ONCE)
-        distances[some], found[some] = index.search(codes[some], NEIGHBOURS + 1)
-    return _without_itself(found, distances)
+        distances[some], rows[some] = index.search(codes[some], NEIGHBOURS + 1)
+    return _without_itself(rows, distances)
 
 
 def _without_itself(
-    found: npt.NDArray[np.int64], distances: npt.NDArray[np.float64]
+    rows: npt.NDArray[np.int64], distances: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Remove from each list the code itself, the only one at distance 0."""
     # Cells may have fewer codes than requested; the nearest code fills the gaps.
-    missing = found < 0
-    nearest = np.maximum(found[:, [1]], 0)
-    found = np.where(missing, nearest, found)
+    missing = rows < 0
+    nearest = np.maximum(rows[:, [1]], 0)
+    rows = np.where(missing, nearest, rows)
     distances = np.where(
         missing, distances.max(axis=1, where=~missing, initial=0)[:, None], distances
     )
-    return found[:, 1:], distances[:, 1:]
+    return rows[:, 1:], distances[:, 1:]

@@ -114,15 +114,15 @@ def _pairs(
     """Return the names of labels; and code, label and document of each (document, label)."""
     numbers: dict[str, int] = {}
     rows: list[int] = []
-    found: list[int] = []
+    label_numbers: list[int] = []
     for row, of_one in enumerate(labels):
         if not row % ROWS_AT_ONCE:
             checkpoint()
         for name in dict.fromkeys(of_one):
             rows.append(row)
-            found.append(numbers.setdefault(name, len(numbers)))
+            label_numbers.append(numbers.setdefault(name, len(numbers)))
     documents = np.array(rows, dtype=np.int64)
-    pairs = code_of[documents].astype(np.int64), np.array(found, dtype=np.int64), documents
+    pairs = code_of[documents].astype(np.int64), np.array(label_numbers, dtype=np.int64), documents
     return list(numbers), pairs
 
 

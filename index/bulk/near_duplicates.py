@@ -193,8 +193,8 @@ def _connect(labels: Integers, edges: Sequence[tuple[Integers, Integers]]) -> In
     first, second = (labels[np.concatenate(ends)] for ends in zip(*edges, strict=True))
     shape = (len(labels), len(labels))
     graph = sparse.coo_array((np.ones(len(first), dtype=np.int8), (first, second)), shape=shape)
-    found: Integers = connected_components(graph, directed=False)[1].astype(np.int64)
-    return found[labels]
+    components: Integers = connected_components(graph, directed=False)[1].astype(np.int64)
+    return components[labels]
 
 
 def _clusters(labels: Integers) -> list[Integers]:

@@ -93,14 +93,14 @@ def _with_text_field(
 ) -> Layout:
     if layout.text_fields:
         return layout
-    found = next((one for one in TEXT_FIELDS if isinstance(first.fields.get(one), str)), None)
-    if found is None:
+    field = next((one for one in TEXT_FIELDS if isinstance(first.fields.get(one), str)), None)
+    if field is None:
         names = ", ".join(map(ascii, first.fields))
         cure = "--text-field names the one that holds the text"
         raise ReadError(f"{source}: its points have the fields {names}; {cure}")
-    if found != TEXT_FIELDS[0]:
-        notice(f"{source}: the texts are the field {found!a}")
-    return replace(layout, text_fields=(found,))
+    if field != TEXT_FIELDS[0]:
+        notice(f"{source}: the texts are the field {field!a}")
+    return replace(layout, text_fields=(field,))
 
 
 def _with_vector_field(selection: PointSelection, first: Point, source: str) -> PointSelection:
@@ -110,8 +110,8 @@ def _with_vector_field(selection: PointSelection, first: Point, source: str) -> 
         names = ", ".join(map(ascii, first.vectors)) or "no vector"
         message = "; --vector-field names the one to take" if first.vectors else ""
         raise ReadError(f"{source}: its points have {names}{message}")
-    (found,) = first.vectors
-    return replace(selection, vector_field=found)
+    (field,) = first.vectors
+    return replace(selection, vector_field=field)
 
 
 def _rows(

@@ -60,16 +60,16 @@ class Catalogue:
         Raises:
             StoreError: if there are none.
         """
-        found = self._cluster.call(
+        entities = self._cluster.call(
             "query",
             CATALOGUE,
             filter=f"name == {quote(name)}",
             output_fields=["last_row", "generation"],
             **self._cluster.consistency(),
         )
-        if not found:
+        if not entities:
             raise StoreError(f"the catalogue on Milvus does not know the collection {name!r}")
-        return Counters(found[0]["last_row"], found[0]["generation"])
+        return Counters(entities[0]["last_row"], entities[0]["generation"])
 
     def write(self, name: str, counters: Counters) -> None:
         """Set the counters of a collection; later reads see them."""

@@ -59,9 +59,9 @@ class ExactSearch:
             for start in range(0, len(unanswered), step):
                 group = unanswered[start : start + step]
                 results = self._ask([queries[at] for at in group], limit, within)
-                for at, found in zip(group, results, strict=True):
-                    complete = _complete(found, limit)
-                    if len(found) < limit or len(complete) >= k:
+                for at, neighbours in zip(group, results, strict=True):
+                    complete = _complete(neighbours, limit)
+                    if len(neighbours) < limit or len(complete) >= k:
                         answers[at] = complete[:k]
             unanswered = [at for at in unanswered if at not in answers]
             if limit == self._max_answer:
@@ -76,11 +76,11 @@ class ExactSearch:
         gathered: list[Neighbour] = []
         low = within.nearest
         while len(gathered) < k and low <= within.farthest:
-            (found,) = self._ask([query], self._max_answer, within._replace(nearest=low))
-            gathered += _complete(found, self._max_answer)
-            if len(found) < self._max_answer:
+            (neighbours,) = self._ask([query], self._max_answer, within._replace(nearest=low))
+            gathered += _complete(neighbours, self._max_answer)
+            if len(neighbours) < self._max_answer:
                 break
-            crowded = max(one.distance for one in found)
+            crowded = max(one.distance for one in neighbours)
             if len(gathered) < k:
                 at_once = Band(crowded, crowded, within.expression)
                 gathered += self._by_rows(query, k - len(gathered), at_once)
@@ -94,21 +94,21 @@ class ExactSearch:
         while len(gathered) < k and first <= self._last_row:
             rows = f"(row >= {first} and row < {first + width})"
             both = f"{band.expression} and {rows}" if band.expression else rows
-            (found,) = self._ask([query], self._max_answer, band._replace(expression=both))
-            if len(found) == self._max_answer and width > 1:
+            (neighbours,) = self._ask([query], self._max_answer, band._replace(expression=both))
+            if len(neighbours) == self._max_answer and width > 1:
                 # Few enough rows cannot fill an answer, so this ends.
                 width = max(1, width // 4)
                 continue
-            gathered += sorted(found)
+            gathered += sorted(neighbours)
             first += width
-            if len(found) < self._max_answer // 8:
+            if len(neighbours) < self._max_answer // 8:
                 width *= 2
         return gathered
 
 
-def _complete(found: Sequence[Neighbour], limit: int) -> list[Neighbour]:
+def _complete(neighbours: Sequence[Neighbour], limit: int) -> list[Neighbour]:
     """Return the sorted documents, without those at the last distance if there may be more."""
-    if len(found) < limit:
-        return sorted(found)
-    farthest = max(one.distance for one in found)
-    return sorted(one for one in found if one.distance < farthest)
+    if len(neighbours) < limit:
+        return sorted(neighbours)
+    farthest = max(one.distance for one in neighbours)
+    return sorted(one for one in neighbours if one.distance < farthest)

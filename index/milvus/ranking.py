@@ -81,9 +81,9 @@ class _HammingOnMilvus:
             raise ValueError("rows are allowed by the expression of a filter only")
         n_bits = queries.codes.shape[1] * 8
         within = Band(0, n_bits if self._radius is None else self._radius, self._condition)
-        found = self._search.nearest(queries.codes, k, within)
-        self._ids.update((one.row, one.id) for some in found for one in some)
-        return [_to_ranked_rows(some) for some in found]
+        ranked = self._search.nearest(queries.codes, k, within)
+        self._ids.update((one.row, one.id) for some in ranked for one in some)
+        return [_to_ranked_rows(some) for some in ranked]
 
     def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         """Return 1 - distance / n_bits: the share of bits that agree."""
@@ -98,7 +98,7 @@ class _HammingOnMilvus:
         fields += ["code"] if search.needs_codes else []
         if fields == ["row"]:
             return {row: (self._ids[row], None, None, None) for row in rows}
-        found = self._store.by_ids([self._ids[row] for row in rows], fields)
+        entities = self._store.by_ids([self._ids[row] for row in rows], fields)
         known: dict[int, StoredRow] = {
             entity["row"]: (
                 id_,
@@ -106,11 +106,11 @@ class _HammingOnMilvus:
                 to_text(entity) if options.with_text or options.highlight else None,
                 to_code(entity) if search.needs_codes else None,
             )
-            for id_, entity in found.items()
+            for id_, entity in entities.items()
         }
         return known if set(rows) <= known.keys() else None
 
 
-def _to_ranked_rows(found: Sequence[Neighbour]) -> RankedRows:
-    rows = np.array([one.row for one in found], dtype=np.int64)
-    return RankedRows(rows, np.array([-one.distance for one in found], dtype=np.int64))
+def _to_ranked_rows(neighbours: Sequence[Neighbour]) -> RankedRows:
+    rows = np.array([one.row for one in neighbours], dtype=np.int64)
+    return RankedRows(rows, np.array([-one.distance for one in neighbours], dtype=np.int64))

@@ -199,5 +199,5 @@ def is_intact(entity: Mapping[str, Any]) -> bool:
     document = to_document(entity)
     vector = None if document.vector is None else document.vector.tobytes()
     payload = payload_to_json(document.payload)
-    found = checksum(document.id, to_code(entity), payload, document.text, vector)
-    return found.hex() == str(entity["checksum"])
+    actual = checksum(document.id, to_code(entity), payload, document.text, vector)
+    return actual.hex() == str(entity["checksum"])

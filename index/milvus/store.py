@@ -47,16 +47,16 @@ class MilvusStore:
 
     def codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
         """Return the code, ``uint8[C]``, of each document; unknown ids are left out."""
-        found = self.by_ids(ids, ["code"])
-        return {id_: np.frombuffer(to_code(one), np.uint8) for id_, one in found.items()}
+        entities = self.by_ids(ids, ["code"])
+        return {id_: np.frombuffer(to_code(one), np.uint8) for id_, one in entities.items()}
 
     def by_ids(self, ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return fields of the documents with these ids; unknown ids are left out."""
-        found: dict[str, dict[str, Any]] = {}
+        entities: dict[str, dict[str, Any]] = {}
         for some in _in_chunks(storable_ids(ids), IDS_AT_ONCE):
             for entity in self._query(_id_in(some), fields):
-                found[entity["id"]] = entity
-        return found
+                entities[entity["id"]] = entity
+        return entities
 
     def by_row(
         self, fields: Sequence[str], first: int, last: int, condition: str = ""
@@ -68,7 +68,7 @@ class MilvusStore:
             rows = f"row >= {first} and row < {min(first + width, last + 1)}"
             both = f"({condition}) and {rows}" if condition else rows
             try:
-                found = self._query(both, fields, limit=most)
+                entities = self._query(both, fields, limit=most)
             except StoreUnavailable:
                 raise
             except StoreError:
@@ -78,13 +78,13 @@ class MilvusStore:
                 most = max(FEW, width // 4)
                 width = most - 1
                 continue
-            if len(found) == most and width > 1:
+            if len(entities) == most and width > 1:
                 # The answer may be incomplete; fewer rows than its limit always fit.
                 width = max(1, width // 4)
                 continue
-            yield from sorted(found, key=lambda entity: int(entity["row"]))
+            yield from sorted(entities, key=lambda entity: int(entity["row"]))
             first += width
-            if len(found) < most // 8:
+            if len(entities) < most // 8:
                 width *= 2
 
     def nearest(self, codes: Sequence[bytes], limit: int, band: Band) -> list[list[Neighbour]]:

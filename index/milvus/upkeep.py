@@ -39,6 +39,6 @@ def verify_on_milvus(store: MilvusStore, now: Counters) -> Verification:
 def statistics_on_milvus(store: MilvusStore, now: Counters, n_bits: int) -> dict[str, Any]:
     """Return the statistics of the codes of the first :data:`MAX_DOCUMENTS` documents."""
     entities = store.by_row(["row", "code"], 1, now.last_row)
-    found = list(itertools.islice(entities, MAX_DOCUMENTS))
-    rows = np.array([entity["row"] for entity in found], dtype=np.int64)
-    return code_statistics(Generation.build(now.generation, to_codes(found, n_bits), rows))
+    entities_read = list(itertools.islice(entities, MAX_DOCUMENTS))
+    rows = np.array([entity["row"] for entity in entities_read], dtype=np.int64)
+    return code_statistics(Generation.build(now.generation, to_codes(entities_read, n_bits), rows))

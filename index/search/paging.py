@@ -34,14 +34,14 @@ def hits_after(
     count = passed + k + 1
     while True:
         if isinstance(ranking, RankingFromAnywhere):
-            found = ranking.rank_after(query, count, after.score, after.row, allowed)
+            ranked = ranking.rank_after(query, count, after.score, after.row, allowed)
         else:
-            (found,) = ranking.rank(query, count, allowed)
-        exhausted = len(found.rows) < count
-        old = found.rows <= after.last_row
-        rows, scores = found.rows[old], found.scores[old]
+            (ranked,) = ranking.rank(query, count, allowed)
+        exhausted = len(ranked.rows) < count
+        old = ranked.rows <= after.last_row
+        rows, scores = ranked.rows[old], ranked.scores[old]
         later = (scores < after.score) | ((scores == after.score) & (rows > after.row))
-        hits = RankedRows(rows[later], scores[later], found.statistics)
+        hits = RankedRows(rows[later], scores[later], ranked.statistics)
         # Documents that were added since may have displaced hits of this page.
         if exhausted or len(hits.rows) > k:
             return hits

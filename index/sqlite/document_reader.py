@@ -84,8 +84,8 @@ class DocumentReader(RowReader):
         """
         query = f"SELECT {STORED} FROM documents WHERE row IN "  # noqa: S608 - a fixed list
         with self._database.reading() as connection:
-            found = in_chunks(connection, query, rows)
-        return sorted(map(self._parse_document, found), key=lambda document: document.row)
+            stored = in_chunks(connection, query, rows)
+        return sorted(map(self._parse_document, stored), key=lambda document: document.row)
 
     def rows_of(self, ids: Sequence[str]) -> list[int]:
         """Return the rows of the documents with these ids, ascending; unknown ids are ignored."""

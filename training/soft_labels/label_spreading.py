@@ -51,8 +51,8 @@ def _neighbour_graph(vectors: Floats, neighbours: int) -> Any:
     rows = len(vectors)
     unit = unit_rows(vectors)
     # One more, since each document finds itself or a copy of itself.
-    cosines, found = _index(unit).search(unit, min(neighbours + 1, rows))
-    source, target = np.repeat(np.arange(rows), found.shape[1]), found.ravel()
+    cosines, neighbour_rows = _index(unit).search(unit, min(neighbours + 1, rows))
+    source, target = np.repeat(np.arange(rows), neighbour_rows.shape[1]), neighbour_rows.ravel()
     weights = np.maximum(cosines.ravel(), 0).astype(np.float64) ** 4
     # The target is -1 if the searched cells hold too few documents.
     others = (source != target) & (target >= 0)

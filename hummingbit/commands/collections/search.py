@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
     with open_folder(args, writable=False) as folder:
         collection = folder.collection(args.collection)
         began = time.perf_counter()
-        found = collection.search(
+        result = collection.search(
             [query],
             args.limit,
             args.radius,
@@ -128,16 +128,16 @@ def run(args: argparse.Namespace) -> int:
             rescore=Rescore.of(_rescoring(args)),
         )
         if args.json:
-            answer = _as_object(args, collection, found, time.perf_counter() - began)
+            answer = _as_object(args, collection, result, time.perf_counter() - began)
             if args.with_code:
-                add_codes(answer, found, 0)
+                add_codes(answer, result, 0)
             print_json(answer)
             return 0
-    terms = found.queries.terms[0]
+    terms = result.queries.terms[0]
     if terms is not None:
-        _print_terms(terms.recognized_terms, terms.corrected, hits=len(found.hits[0]))
-    for hit in found.hits[0]:
-        _print_hit(hit, found.rescored_by or found.rankings[0])
+        _print_terms(terms.recognized_terms, terms.corrected, hits=len(result.hits[0]))
+    for hit in result.hits[0]:
+        _print_hit(hit, result.rescored_by or result.rankings[0])
     return 0
 
 
@@ -214,17 +214,17 @@ def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
     return 0
 
 
-def _as_hit(found: Mapping[str, Any]) -> Hit:
+def _as_hit(answer: Mapping[str, Any]) -> Hit:
     """Return the hit of a service's response."""
     return Hit(
-        id=found["id"],
-        distance=found["distance"],
-        score=found["score"],
+        id=answer["id"],
+        distance=answer["distance"],
+        score=answer["score"],
         row=0,
-        payload=found.get("payload"),
-        text=found.get("text"),
-        code=found.get("code"),
-        rerank_score=found.get("rerank_score"),
+        payload=answer.get("payload"),
+        text=answer.get("text"),
+        code=answer.get("code"),
+        rerank_score=answer.get("rerank_score"),
     )
 
 
@@ -246,12 +246,12 @@ def _line(hit: Hit, ranking: str) -> str:
 
 
 def _as_object(
-    args: argparse.Namespace, collection: CollectionBackend, found: SearchResult, seconds: float
+    args: argparse.Namespace, collection: CollectionBackend, result: SearchResult, seconds: float
 ) -> dict[str, Any]:
     """Return the body of a service's response."""
     answer = search_answer(
         collection,
-        found,
+        result,
         0,
         args.limit,
         args.radius,
@@ -259,4 +259,4 @@ def _as_object(
         with_text=args.with_text,
         seconds=seconds,
     )
-    return {**answer, "next_cursor": found.next_cursors[0]}
+    return {**answer, "next_cursor": result.next_cursors[0]}

@@ -68,7 +68,7 @@ class _Local:
     def suggest(
         self, n: int, method: str, *, label_field: str | None, who: str | None
     ) -> dict[str, Any]:
-        found = suggest_documents(
+        suggested = suggest_documents(
             self._collection,
             VectorCache(),
             n,
@@ -76,7 +76,7 @@ class _Local:
             label_field=label_field,
             who=who or ANONYMOUS,
         )
-        return suggestions_to_json(method, *found)
+        return suggestions_to_json(method, *suggested)
 
     def set(self, record: dict[str, Any]) -> bool:
         annotations, who = self._collection.annotations, record["who"] or ANONYMOUS

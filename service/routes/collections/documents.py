@@ -72,17 +72,17 @@ _BULK_BODY = {
 )
 def post_get(collection: CollectionOf, body: GetRequest, limits: Limits) -> Response:
     """Get documents by their ids, as they are stored; a repeated id is returned once."""
-    found, missing, size = [], [], 0
+    documents, missing, size = [], [], 0
     for id_ in dict.fromkeys(body.ids):
         stored = collection.get(id_)
         if stored is None:
             missing.append(id_)
             continue
-        found.append(document_to_json(stored))
-        size += len(to_json(found[-1]))
+        documents.append(document_to_json(stored))
+        size += len(to_json(documents[-1]))
         if size > limits.max_response_bytes:
             break  # answer_to_json refuses it below
-    answer = {"documents": found, "missing": missing}
+    answer = {"documents": documents, "missing": missing}
     return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
 
 
