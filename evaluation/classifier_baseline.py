@@ -91,20 +91,24 @@ def classifier_baseline(
         return logistic_baseline(training, database, queries, metrics)
     names = [metric.name for metric in parse_metrics(metrics)]
     check_labels(queries.labels, database.labels)
+    codes = _class_codes(reference.encoder, predictors, queries.inputs, database.inputs)
+    return evaluate_codes(codes[0], queries.labels, codes[1], database.labels, names)
+
+
+def _class_codes(
+    encoder: Encoder, predictors: ClassPredictors, queries: Inputs, documents: Inputs
+) -> tuple[Codes, Codes]:
     if predictors.n_classes > MAX_BITS:
         message = (
             f"the classifier has {predictors.n_classes:,} classes; the baseline takes at most"
             f" {MAX_BITS:,}"
         )
         raise EvaluationError(message)
-    query_codes, codes = (
-        class_bits(reference.encoder, predict, predictors.n_classes, inputs)
-        for predict, inputs in (
-            (predictors.of_queries, queries.inputs),
-            (predictors.of_documents, database.inputs),
-        )
+    n_classes, of_documents, of_queries = predictors
+    return (
+        class_bits(encoder, of_queries, n_classes, queries),
+        class_bits(encoder, of_documents, n_classes, documents),
     )
-    return evaluate_codes(query_codes, queries.labels, codes, database.labels, names)
 
 
 def class_bits(encoder: Encoder, predict: Predict, n_classes: int, inputs: Inputs) -> Codes:
@@ -157,6 +161,24 @@ def collection_classifier_baseline(
         Labelled(_inputs(queries), query_labels(queries, label_field)),
         metrics,
     )
+
+
+def class_code_queries_and_documents(
+    stored: Sequence[StoredDocument], reference: ClassifierReference, queries: Sequence[Document]
+) -> tuple[Codes, Codes] | None:
+    """Return the baseline's codes of the queries and of the documents, for any relevance.
+
+    Return None if there is no classifier beside the encoder.
+
+    Raises:
+        EvaluationError: if there are more than 1024 classes, or as
+            :func:`collection_classifier_baseline`.
+        InputError: if the encoder does not take such inputs.
+    """
+    predictors = class_predictors(reference)
+    if predictors is None:
+        return None
+    return _class_codes(reference.encoder, predictors, _inputs(queries), _inputs(stored))
 
 
 def classifier_warnings(

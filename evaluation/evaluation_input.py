@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypedDict
 
@@ -13,9 +13,10 @@ import numpy.typing as npt
 from corpus.document import Document
 from encoder.codes import Codes
 from evaluation.code_rankings import build_index, evaluate_ranking
+from evaluation.nearness import nearest_qrels
 from evaluation.qrels import name_some
 from evaluation.relevance import Ids, Relevance
-from evaluation.result import Evaluation
+from evaluation.result import Evaluation, EvaluationError
 from evaluation.retrieval import (
     StoredDocuments,
     encode_queries,
@@ -26,6 +27,7 @@ from evaluation.retrieval import (
 )
 from evaluation.trec import format_run
 from foundation.arrays import sorted_distinct
+from foundation.stages import begin_stage
 from index.backend import CollectionBackend
 from index.engines.protocol import CodeIndex
 
@@ -41,13 +43,18 @@ class RelevanceOptions(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class RelevanceSettings:
-    """Which documents count as relevant; see :func:`evaluation.retrieval.evaluate_collection`."""
+    """Which documents count as relevant; see :func:`evaluation.retrieval.evaluate_collection`.
+
+    With `nearest`, the documents nearest to a query are relevant (:mod:`evaluation.nearness`), that
+    many for each query.
+    """
 
     label_field: str = "label"
     qrels: Mapping[str, Mapping[str, int]] | None = None
     hierarchy: bool = False
     relevant_from: int = 1
     exclude_self: bool = False
+    nearest: int | None = None
 
     @property
     def relevance(self) -> RelevanceOptions:
@@ -62,7 +69,8 @@ class RelevanceSettings:
     @property
     def by_label_only(self) -> bool:
         """Whether a shared label alone makes a document relevant, the query itself included."""
-        return self.qrels is None and not self.hierarchy and not self.exclude_self
+        by_label = self.qrels is None and self.nearest is None and not self.hierarchy
+        return by_label and not self.exclude_self
 
     def apply(
         self, stored: StoredDocuments, queries: Sequence[Document]
@@ -83,7 +91,9 @@ class RelevanceSettings:
 
     def describe(self) -> str:
         """Return a phrase that says which documents count as relevant."""
-        if self.qrels is not None:
+        if self.nearest is not None:
+            kind = f"one of the {self.nearest} nearest by words or vectors"
+        elif self.qrels is not None:
             kind = f"judged in the qrels with {self.relevant_from} or more"
         elif self.hierarchy:
             kind = f"{self.relevant_from} or more levels of {self.label_field!r} in common"
@@ -110,6 +120,8 @@ class EvaluationInput:
 
         Raises:
             EvaluationError, InputError: as :func:`evaluation.retrieval.evaluate_collection`.
+            EvaluationError: as :func:`evaluation.nearness.nearest_qrels`, or if `settings` has
+                `nearest` and `qrels` or `hierarchy`.
         """
         self.documents = collection.all_documents()
         stored = to_stored_documents(self.documents, collection.n_bits, settings.label_field)
@@ -118,11 +130,19 @@ class EvaluationInput:
         self.query_labels = query_labels(queries, settings.label_field)
         self.query_ids = [query.id for query in queries]
         self.texts = [query.text for query in queries]
-        self.relevance, self.notes = settings.apply(stored, queries)
-        self.encoded = encode_queries(collection, queries)
         self.self_rows: Ids | None = (
             rows_of(self.query_ids, stored.ids) if settings.exclude_self else None
         )
+        if settings.nearest is not None:
+            if settings.qrels is not None or settings.hierarchy:
+                raise EvaluationError(
+                    "nearest is set with qrels or hierarchy; relevance is by one of them"
+                )
+            begin_stage("finding the nearest documents")
+            near = nearest_qrels(self.documents, queries, settings.nearest, self.self_rows)
+            settings = replace(settings, qrels=near)
+        self.relevance, self.notes = settings.apply(stored, queries)
+        self.encoded = encode_queries(collection, queries)
 
     @cached_property
     def index(self) -> CodeIndex:
@@ -145,6 +165,14 @@ class EvaluationInput:
             query_ids=self.query_ids,
             notes=self.notes,
             index=lambda: self.index,
+        )
+
+    def evaluate_others(
+        self, query_codes: Codes, codes: Codes, metrics: Iterable[str]
+    ) -> Evaluation:
+        """Measure other codes of the same queries and documents by the same relevance."""
+        return evaluate_ranking(
+            query_codes, codes, self.relevance, metrics, self_rows=self.self_rows
         )
 
 

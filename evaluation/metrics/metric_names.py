@@ -14,6 +14,8 @@ MAX_RADIUS = 1024
 DEFAULT_METRICS = ("P@100", "mAP@100")
 KNOWN_ITEM_METRICS = ("Success@10", "MRR", "nDCG@10", "Recall@100")
 """Metrics for queries with few relevant documents."""
+NEAREST_METRICS = ("Recall@100",)
+"""The metric for relevance by nearness."""
 
 Kind = Literal["P", "Recall", "Success", "MRR", "nDCG", "mAP", "mAP-trec", "mAP-11pt", "P@radius"]
 

@@ -13,6 +13,7 @@ from corpus.document import Document
 from evaluation.classifier_baseline import (
     ClassifierReference,
     TrainingLabels,
+    class_code_queries_and_documents,
     classifier_warnings,
     collection_classifier_baseline,
 )
@@ -71,7 +72,7 @@ def run_job(
     """Evaluate `collection` as :func:`evaluation.retrieval.evaluate_collection` does, and report.
 
     With `training_labels`, those that the collection's encoder was trained with, the classifier
-    baseline is measured too, provided that relevance is by label only.
+    baseline is measured too, provided that relevance is by label only or by nearness.
 
     Raises:
         MetricError, EvaluationError, InputError: as `evaluate_collection`.
@@ -119,7 +120,11 @@ def _run(
     hits = Hits(data, deepest)
     trec_problems = hits.trec_problems()
     baseline, warnings = None, []
-    if training_labels is not None and settings.by_label_only:
+    if training_labels is not None and settings.nearest is not None:
+        begin_stage("measuring the classifier baseline")
+        codes = class_code_queries_and_documents(data.documents, training_labels.reference, queries)
+        baseline = None if codes is None else data.evaluate_others(*codes, metrics)
+    elif training_labels is not None and settings.by_label_only:
         begin_stage("measuring the classifier baseline")
         baseline = collection_classifier_baseline(
             data.documents, training_labels, queries, metrics, settings.label_field

@@ -6,7 +6,8 @@
 - nDCG@100: the gain is the number of shared levels of dotted class names (``rec.sport.hockey``);
 - unseen: p@100 among the documents of every second class, with queries of these classes and codes
   trained without their labels;
-- nearest: the share of the ten nearest documents by TF-IDF cosine among the first 100;
+- nearest: the share of the ten nearest documents among the first 100, by TF-IDF cosine or by the
+  cosine of vectors;
 - items: the query is the subject line of a post, which its text does not contain; success if the
   post or another of its thread is among the first ten (20 Newsgroups).
 
@@ -31,12 +32,12 @@ import numpy as np
 from encoder.artifact import read_classifier
 from encoder.codes import Codes
 from encoder.encoder import Encoder, Inputs
-from evaluation.baselines import tfidf_scores
 from evaluation.classifier_baseline import (
     ClassifierReference,
     class_bits,
     class_predictors,
 )
+from evaluation.nearness import nearest_rows
 from evaluation.relevance import LabelSet
 from evaluation.result import PerQuery
 from evaluation.retrieval import evaluate_codes
@@ -199,14 +200,13 @@ def _searches(
                 documents, labels, queries.inputs, query_labels, "nDCG@100", hierarchy=True
             ),
         )
-    if documents.is_text:
-        near = nearest(documents, queries)
-        yield (
-            "nearest",
-            lambda hashing: hashing.values(
-                documents, near, queries.inputs, _query_tags(len(queries)), "Recall@100"
-            ),
-        )
+    near = nearest(documents, queries)
+    yield (
+        "nearest",
+        lambda hashing: hashing.values(
+            documents, near, queries.inputs, _query_tags(len(queries)), "Recall@100"
+        ),
+    )
     if dataset == "20news":
         whole, _ = read_split("20news-headers", data_root)
         lines, threads = subject_lines(whole)
@@ -246,15 +246,13 @@ def unseen_classes(data: TrainingData) -> Any:
 def nearest(documents: TrainingData, queries: TrainingData) -> list[LabelSet]:
     """Return, for each document, the tags of the queries that have it among their ten nearest.
 
-    The tags are those of :func:`_query_tags`; distance is TF-IDF cosine.
+    The tags are those of :func:`_query_tags`; see :func:`evaluation.nearness.nearest_rows`.
     """
     tags: list[list[str]] = [[] for _ in range(len(documents))]
-    names = iter(_query_tags(len(queries)))
-    for block in tfidf_scores(documents.inputs, queries.inputs):
-        for scores in block:
-            (name,) = next(names)
-            for row in np.argsort(-scores, kind="stable")[:_NEAREST]:
-                tags[row].append(name)
+    near = nearest_rows(documents.inputs, queries.inputs, _NEAREST)
+    for (name,), rows in zip(_query_tags(len(queries)), near, strict=True):
+        for row in rows:
+            tags[row].append(name)
     return [tuple(own) for own in tags]
 
 

@@ -77,8 +77,11 @@ def _evaluate(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluatio
 
 
 def _evaluate_runs(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluation]:
-    if args.qrels is None or args.queries is not None or args.data is not None:
-        raise OptionError("--runs: needs --qrels, and cannot be combined with --queries or --data")
+    others = (args.queries, args.data, args.nearest)
+    if args.qrels is None or any(other is not None for other in others):
+        raise OptionError(
+            "--runs: needs --qrels, and cannot be combined with --queries, --data or --nearest"
+        )
     qrels = find_qrels(args) or {}
     return {
         name: evaluate_run(_read_run(name), qrels, metrics_of(args), args.relevant_from)
@@ -92,8 +95,11 @@ def _read_run(path: str) -> Run:
 
 
 def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluation]:
-    if args.qrels is not None or args.url is not None or args.exclude_self:
-        raise OptionError("--data: cannot be combined with --qrels, --url or --exclude-self")
+    others = (args.qrels, args.url, args.nearest)
+    if any(other is not None for other in others) or args.exclude_self:
+        raise OptionError(
+            "--data: cannot be combined with --qrels, --url, --nearest or --exclude-self"
+        )
     begin_stage(f"reading {args.data} and {args.queries}")
     database = gather(read(args, args.data)).labelled()
     queries = gather(read(args, args.queries)).labelled()

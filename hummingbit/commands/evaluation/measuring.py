@@ -9,7 +9,11 @@ from typing import Any
 from corpus.datasets import is_judged, load_qrels
 from corpus.document import Document
 from evaluation.evaluation_input import RelevanceSettings
-from evaluation.metrics.metric_names import DEFAULT_METRICS, KNOWN_ITEM_METRICS
+from evaluation.metrics.metric_names import (
+    DEFAULT_METRICS,
+    KNOWN_ITEM_METRICS,
+    NEAREST_METRICS,
+)
 from evaluation.rankings import evaluate_rankings
 from evaluation.reports.collection_report import Job, read_training_labels, run_job
 from evaluation.result import Evaluation
@@ -17,7 +21,7 @@ from evaluation.retrieval import query_labels
 from evaluation.trec import Qrels, read_qrels
 from foundation.stages import begin_stage
 from hummingbit.commands.data_folder_options import add_folder, open_folder
-from hummingbit.commands.options import SOURCE_HELP, add_reading, naming, read
+from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, naming, read
 from hummingbit.remote import evaluate_rankings_remotely, evaluate_remotely
 from index.records import DEFAULT_OVERSAMPLE
 
@@ -51,6 +55,13 @@ def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = T
         help="labels are paths such as rec.sport.hockey; grade documents by the levels they share",
     )
     parser.add_argument(
+        "--nearest",
+        type=int,
+        metavar="N",
+        help="relevant are the N stored documents nearest to the query, by TF-IDF cosine of their"
+        " texts or by their vectors, instead of those with its label (default metric: Recall@100)",
+    )
+    parser.add_argument(
         "--relevant-from",
         type=int,
         default=1,
@@ -79,9 +90,10 @@ class Measuring:
         """
         self._args = args
         self._metrics = list(metrics)
+        _check_nearest(args)
         begin_stage(f"reading {args.queries}")
         self._queries = list(read(args, args.queries))
-        self._qrels = find_qrels(args)
+        self._qrels = None if args.nearest is not None else find_qrels(args)
 
     def measure(self, names: Sequence[str]) -> dict[str, Job]:
         """Evaluate collections, and return the result of each by name."""
@@ -95,7 +107,7 @@ class Measuring:
                     collection,
                     self._queries,
                     self._metrics,
-                    RelevanceSettings(qrels=self._qrels, **self._choices()),
+                    self._settings(),
                     read_training_labels(folder, collection),
                 )
                 for name, collection in collections.items()
@@ -103,7 +115,7 @@ class Measuring:
 
     def measure_rankings(self, name: str, rankings: Sequence[str]) -> dict[str, Evaluation]:
         """Evaluate rankings of one collection, and return the result of each by ranking."""
-        settings = RelevanceSettings(qrels=self._qrels, **self._choices())
+        settings = self._settings()
         given = self._args.oversample
         oversample = DEFAULT_OVERSAMPLE if given is None else given
         if self._args.url is not None:
@@ -125,6 +137,9 @@ class Measuring:
         names = ("label_field", "hierarchy", "relevant_from", "exclude_self")
         return {name: getattr(self._args, name) for name in names}
 
+    def _settings(self) -> RelevanceSettings:
+        return RelevanceSettings(qrels=self._qrels, nearest=self._args.nearest, **self._choices())
+
     def _body(self) -> dict[str, Any]:
         body = {
             "queries": [_query(one, self._args.label_field) for one in self._queries],
@@ -132,6 +147,21 @@ class Measuring:
             **self._choices(),
         }
         return body if self._qrels is None else {**body, "qrels": self._qrels}
+
+
+def _check_nearest(args: argparse.Namespace) -> None:
+    if args.nearest is None:
+        return
+    if args.nearest < 1:
+        raise OptionError(f"--nearest is {args.nearest}; it must be 1 or more")
+    for option, given in (
+        ("--url", args.url is not None),
+        ("--qrels", args.qrels is not None),
+        ("--hierarchy", args.hierarchy),
+        ("--relevant-from", args.relevant_from != 1),
+    ):
+        if given:
+            raise OptionError(f"--nearest: cannot be combined with {option}")
 
 
 def find_qrels(args: argparse.Namespace) -> Qrels | None:
@@ -154,6 +184,8 @@ def metrics_of(args: argparse.Namespace) -> list[str]:
     """Return the metrics of ``--metrics``, or else the defaults for such queries."""
     if args.metrics is not None:
         return list(args.metrics)
+    if args.nearest is not None:
+        return list(NEAREST_METRICS)
     source = args.qrels or args.queries
     has_judgements = source is not None and is_judged(*_name_and_split(source))
     return list(KNOWN_ITEM_METRICS if has_judgements else DEFAULT_METRICS)

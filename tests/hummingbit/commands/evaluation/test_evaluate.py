@@ -4,10 +4,13 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from corpus.datasets import load_qrels
-from encoder.artifact import write_artifact
+from encoder.analyzers import VISIBLE
+from encoder.artifact import load_encoder, write_artifact
 from evaluation.reports.report import read_report
 from hummingbit.cli import main
 from tests.support.corpora import topic_documents, write_xz
@@ -282,6 +285,9 @@ def test_a_service_gives_the_same_figures_of_rankings(
         (["good", "--metrics", "P@0"], "'P@0' is not a metric"),
         (["good", "--qrels", "empty.qrels"], "there are no judgements"),
         (["good", "--out", "bad.toml"], "--out: bad.toml: File exists"),
+        (["good", "--nearest", "0"], "--nearest is 0; it must be 1 or more"),
+        (["good", "--nearest", "9", "--hierarchy"], "--nearest: cannot be combined with --hier"),
+        (["good", "--nearest", "9"], "has no text"),
         (["good", "--url", "file:///etc"], "must begin with http:// or https://"),
         (["good", "--url", "http://127.0.0.1:9"], "cannot be reached"),
     ],
@@ -361,3 +367,37 @@ def test_runs_are_judged_on_the_queries_of_a_named_data_set(
     found = json.loads(capsys.readouterr().out)["systems"]
     assert found[str(tmp_path / "right")]["metrics"] == {"Success@10": 1.0, "MRR": 1.0}
     assert found[str(tmp_path / "wrong")]["metrics"] == {"Success@10": 0.0, "MRR": 0.0}
+
+
+def test_the_nearest_documents_are_compared_with_the_classifier_baseline(
+    topics: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = topic_documents(200)
+    queries = topic_documents(40, seed=1, prefix="query")
+    data_dir, out = ["--data-dir", tmp_path], tmp_path / "encoders" / "e"
+    train = ["train", "class-codes", "--data", topics / "train.jsonl", "--bits", "16"]
+    assert hummingbit(*train, "--out", out) == 0
+    build = ["index", "build", "docs", topics / "train.jsonl", "--encoder", "e"]
+    assert hummingbit(*build, *data_dir) == 0
+    capsys.readouterr()
+    asked = ["evaluate", "docs", *data_dir, "--queries", topics / "test.jsonl", "--nearest", "5"]
+    assert hummingbit(*asked, "--metrics", "Recall@20", "--out", tmp_path / "report") == 0
+    report = read_report(tmp_path / "report" / "report.json")
+    assert report.relevance == "one of the 5 nearest by words or vectors"
+    assert report.classifier_baseline is not None
+    vectorizer = TfidfVectorizer(analyzer=VISIBLE.terms, dtype=np.float32)
+    rows = vectorizer.fit_transform([one.text for one in documents])
+    cosines = (vectorizer.transform([one.text for one in queries]) @ rows.T).toarray()
+    near = np.argsort(-cosines, axis=1, kind="stable")[:, :5]
+    encoder = load_encoder(out)
+    codes = np.unpackbits(encoder.encode([str(one.text) for one in documents]), axis=1)
+    searched = encoder.encode_uncorrected_queries([str(one.text) for one in queries])
+    distances = (np.unpackbits(searched, axis=1)[:, None] != codes[None]).sum(axis=2)
+    found = np.argsort(distances, axis=1, kind="stable")[:, :20]
+    shares = [np.isin(a, b).mean() for a, b in zip(near, found, strict=True)]
+    assert report.metrics[0].served == pytest.approx(np.mean(shares))
+    assert "Recall@20" in capsys.readouterr().out
+    # Without --metrics, the measure is Recall@100; rankings are measured in the same way.
+    assert hummingbit(*asked, "--rankings", "hamming", "bm25", "--json") == 0
+    systems = json.loads(capsys.readouterr().out)["systems"]
+    assert {tuple(one["expected"]) for one in systems.values()} == {("Recall@100",)}
