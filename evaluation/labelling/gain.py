@@ -42,6 +42,7 @@ def expected_gain(pool: Pool, seed: int = 0) -> ExpectedGain | None:
     n_labels = len(pool.labelled)
     if n_labels < MIN_LABELS or len(np.unique(pool.classes)) < 2:
         return None
+    vectors = pool.vectors[pool.labelled]
     order = np.random.default_rng(seed).permutation(n_labels)
     curve = []
     for share in SHARES:
@@ -52,10 +53,8 @@ def expected_gain(pool: Pool, seed: int = 0) -> ExpectedGain | None:
             training = np.delete(order, np.s_[fold::FOLDS])
             # The order is random, so the first rows are a random share.
             training = training[: max(2, round(share * len(training)))]
-            scores = class_scores(
-                pool.vectors, pool.labelled[training], pool.classes[training], pool.n_classes
-            )
-            predicted = scores[pool.labelled[held_out]].argmax(axis=1)
+            scores = class_scores(vectors, training, pool.classes[training], pool.n_classes)
+            predicted = scores[held_out].argmax(axis=1)
             n_correct += int((predicted == pool.classes[held_out]).sum())
             sizes.append(len(training))
         curve.append((round(float(np.mean(sizes))), n_correct / n_labels))

@@ -11,6 +11,8 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 PAGE = "index.html"
+# The page names its other files below this placeholder.
+_FILES = b"{files}"
 MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -35,18 +37,43 @@ class Asset:
 
 @cache
 def assets() -> Mapping[str, Asset]:
-    """Return the files of the console by their paths; no other file is served."""
-    return dict(_read(files("service.console") / "static", ""))
+    """Return the files that the page loads, by their paths; no other file is served."""
+    return {
+        name: _asset(name, body)
+        for name, body in _read(files("service.console") / "static", "")
+        if name != PAGE
+    }
 
 
-def _read(folder: Traversable, prefix: str) -> Iterator[tuple[str, Asset]]:
+@cache
+def release() -> str:
+    """Return a digest of :func:`assets`, 16 hexadecimal digits: part of their addresses."""
+    marks = "".join(f"{name} {asset.tag} " for name, asset in assets().items())
+    return hashlib.sha256(marks.encode()).hexdigest()[:16]
+
+
+@cache
+def page() -> Asset:
+    """Return the page; it loads its files below :func:`release`."""
+    body = (files("service.console") / "static" / PAGE).read_bytes()
+    return _asset(PAGE, body.replace(_FILES, release().encode()))
+
+
+def _asset(name: str, body: bytes) -> Asset:
+    media_type = MEDIA_TYPES[_extension(name)]
+    zipped = None if media_type in COMPRESSED_ALREADY else gzip.compress(body, mtime=0)
+    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    return Asset(body, zipped, media_type, tag)
+
+
+def _extension(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _read(folder: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]:
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
         if path.is_dir():
             yield from _read(path, f"{prefix}{path.name}/")
             continue
-        media_type = MEDIA_TYPES.get(path.name.rpartition(".")[2])
-        if media_type is not None:
-            body = path.read_bytes()
-            zipped = None if media_type in COMPRESSED_ALREADY else gzip.compress(body, mtime=0)
-            tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-            yield prefix + path.name, Asset(body, zipped, media_type, tag)
+        if _extension(path.name) in MEDIA_TYPES:
+            yield prefix + path.name, path.read_bytes()

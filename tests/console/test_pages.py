@@ -607,3 +607,16 @@ def test_what_a_role_may_not_do_is_not_offered(
             shown.open("overview")
             assert page.get_by_role("heading", name="Snapshots").count() == 0
             shown.check()
+
+
+def test_a_browser_loads_the_files_of_a_page_once(browser: Browser, address: str) -> None:
+    transferred = """performance.getEntriesByType("resource")
+        .filter((entry) => entry.name.includes("/console/") && entry.transferSize > 0)
+        .map((entry) => entry.name)"""
+    with watched_page(browser, address) as shown:
+        shown.open("overview")
+        first = set(shown.page.evaluate(transferred))
+        shown.open("overview")
+        assert first
+        assert first.isdisjoint(shown.page.evaluate(transferred))
+        shown.check()

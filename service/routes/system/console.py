@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from functools import cache
 from importlib import import_module
 
 from fastapi import APIRouter, Request, Response
 
-from service.console.assets import PAGE, Asset, assets
+from service.console.assets import Asset, assets, page, release
 from service.http.problems import ProblemError
 from service.http.roles import EVERYBODY
 from service.http.routing import JSONRoute
@@ -38,10 +39,14 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # A browser must check whether its copy is still current.
-    "Cache-Control": "no-cache",
     "Vary": "Accept-Encoding",
 }
+# A browser must check whether its copy is still current.
+CHECKED = "no-cache"
+# The address of a file changes with its content, so a copy stays current.
+KEPT = "public, max-age=31536000, immutable"
+
+RELEASE = re.compile(r"[0-9a-f]{16}")
 
 # Suggestions of what to label import it, which takes a second.
 CLUSTERING = "sklearn.cluster"
@@ -52,23 +57,29 @@ IMPORT_DELAY = 2.0
 @router.get("/console", openapi_extra=EVERYBODY)
 async def get_console() -> Response:
     """Redirect to the page; the addresses of its files are relative to it."""
-    return Response(status_code=307, headers={"Location": "console/", **HEADERS})
+    return Response(
+        status_code=307, headers={"Location": "console/", "Cache-Control": CHECKED, **HEADERS}
+    )
 
 
 @router.get("/console/", openapi_extra=EVERYBODY)
 async def get_page(request: Request) -> Response:
     """Return the page, and soon import what its page for judging needs."""
     _import_clustering_soon()
-    return _send(request, assets()[PAGE])
+    return _send(request, page(), CHECKED)
 
 
-@router.get("/console/{file:any_text}", openapi_extra=EVERYBODY)
-async def get_file(request: Request, file: str) -> Response:
-    """Return a file of the page, from a fixed list."""
+@router.get("/console/{folder}/{file:any_text}", openapi_extra=EVERYBODY)
+async def get_file(request: Request, folder: str, file: str) -> Response:
+    """Return a file of the page, from a fixed list.
+
+    The `folder` is :func:`release`. A page that was opened before an upgrade names an earlier one,
+    and gets the files of this release.
+    """
     asset = assets().get(file)
-    if asset is None:
+    if asset is None or not RELEASE.fullmatch(folder):
         raise ProblemError(404, "not_found", f"the console has no file {file[:80]!a}")
-    return _send(request, asset)
+    return _send(request, asset, KEPT if folder == release() else CHECKED)
 
 
 @cache
@@ -79,8 +90,8 @@ def _import_clustering_soon() -> None:
     importing.start()
 
 
-def _send(request: Request, asset: Asset) -> Response:
-    headers = {**HEADERS, "ETag": asset.tag}
+def _send(request: Request, asset: Asset, caching: str) -> Response:
+    headers = {**HEADERS, "ETag": asset.tag, "Cache-Control": caching}
     if request.headers.get("if-none-match") == asset.tag:
         return Response(status_code=304, headers=headers)
     body = asset.body

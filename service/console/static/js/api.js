@@ -30,7 +30,8 @@ export function onKeyNeeded(handler) {
 
 async function send(method, path, { body, prefer, accept, signal, type } = {}) {
   const headers = { Accept: accept || "application/json" };
-  if (key !== null) headers.Authorization = `Bearer ${key}`;
+  const sent = key;
+  if (sent !== null) headers.Authorization = `Bearer ${sent}`;
   if (prefer) headers.Prefer = prefer;
   if (body !== undefined) headers["Content-Type"] = type || "application/json";
   const content = body === undefined || type ? body : JSON.stringify(body);
@@ -43,7 +44,8 @@ async function send(method, path, { body, prefer, accept, signal, type } = {}) {
   }
   if (response.ok) return response;
   const problem = new Problem(response.status, await response.json().catch(() => ({})));
-  if (problem.status === 401) askForKey(problem.message);
+  // Of several requests with one key, the first to be refused asks.
+  if (problem.status === 401 && sent === key) askForKey(problem.message);
   throw problem;
 }
 

@@ -2,29 +2,26 @@
 import { chooseTheme, chosenTheme, html, render, useCallback, useEffect, useState } from "./lib.js";
 import { get, hasKey, onKeyNeeded, setKey } from "./api.js";
 import { Button, Failure, Field, Note, Segments, Waiting } from "./parts.js";
-import { Codes } from "./pages/codes.js";
-import { Duplicates } from "./pages/duplicates.js";
-import { Evaluation } from "./pages/evaluation.js";
-import { Judging } from "./pages/judging.js";
-import { MapPage } from "./pages/map.js";
-import { Overview } from "./pages/overview.js";
-import { SearchPage } from "./pages/search.js";
 
 const PAGES = [
-  ["overview", "Overview", Overview],
-  ["search", "Search", SearchPage],
-  ["map", "Map", MapPage],
-  ["codes", "Codes", Codes],
-  ["evaluation", "Evaluation", Evaluation],
-  ["judging", "Judging", Judging],
-  ["duplicates", "Duplicates", Duplicates],
+  ["overview", "Overview", () => import("./pages/overview.js")],
+  ["search", "Search", () => import("./pages/search.js")],
+  ["map", "Map", () => import("./pages/map.js")],
+  ["codes", "Codes", () => import("./pages/codes.js")],
+  ["evaluation", "Evaluation", () => import("./pages/evaluation.js")],
+  ["judging", "Judging", () => import("./pages/judging.js")],
+  ["duplicates", "Duplicates", () => import("./pages/duplicates.js")],
 ];
+// The scripts of the other pages are loaded once the first page has had time to load.
+const OTHER_PAGES_DELAY = 3000;
 const ROLES = ["read", "write", "admin"];
 
 function readRoute() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
   return { page: path || "overview", params: Object.fromEntries(new URLSearchParams(query)) };
 }
+
+const pageOf = (route) => PAGES.find(([name]) => name === route.page) || PAGES[0];
 
 const link = (page, params = {}) => {
   const pairs = Object.entries(params).filter(([, value]) => value !== undefined && value !== "");
@@ -40,6 +37,20 @@ function useRoute() {
     return () => removeEventListener("hashchange", update);
   }, []);
   return route;
+}
+
+/** The component of a page: the default export of its module, which may still be loading. */
+function usePage(load) {
+  const [loaded, setLoaded] = useState({});
+  useEffect(() => {
+    let left = false;
+    load().then(
+      (module) => left || setLoaded({ load, Page: module.default }),
+      () => left || setLoaded({ load, error: new Error("This page could not be loaded. Reload it in the browser.") }),
+    );
+    return () => { left = true; };
+  }, [load]);
+  return loaded.load === load ? loaded : {};
 }
 
 function KeyDialog({ reason, onKey }) {
@@ -97,21 +108,19 @@ function Navigation({ current, access, collection, onLeave }) {
 function App() {
   const route = useRoute();
   const [access, setAccess] = useState(null);
-  const [collections, setCollections] = useState([]);
+  const [listed, setListed] = useState({ collections: [], unavailable: [] });
   const [aliases, setAliases] = useState({});
   const [keyReason, setKeyReason] = useState(null);
   const [error, setError] = useState(null);
   const reload = useCallback(async () => {
-    const [listed, named] = await Promise.all([get("v1/collections"), get("v1/aliases")]);
-    setCollections(listed.collections);
+    const [found, named] = await Promise.all([get("v1/collections"), get("v1/aliases")]);
+    setListed(found);
     setAliases(Object.fromEntries(named.aliases.map((alias) => [alias.alias, alias.collection])));
-    return listed;
   }, []);
   const begin = useCallback(async () => {
     setError(null);
     try {
-      const allowed = await get("v1/access");
-      await reload();
+      const [allowed] = await Promise.all([get("v1/access"), reload()]);
       setAccess(allowed);
       setKeyReason(null);
     } catch (problem) {
@@ -127,12 +136,17 @@ function App() {
     begin();
   }, []);
   const requested = aliases[route.params.collection] ?? route.params.collection;
+  const { collections } = listed;
   const exists = collections.some((each) => each.name === requested);
   useEffect(() => {
     // The collection may have been created since the list was read.
     if (access && requested && !exists) reload().catch(() => {});
   }, [requested]);
-  const [page, title, Page] = PAGES.find(([name]) => name === route.page) || PAGES[0];
+  const [page, title, load] = pageOf(route);
+  const { Page, error: unloaded } = usePage(load);
+  useEffect(() => {
+    if (access && page === "overview") reload().catch(() => {}); // the page itself reports why
+  }, [page]);
   useEffect(() => {
     document.title = `${title} · hummingbit`;
   }, [title]);
@@ -152,9 +166,12 @@ function App() {
     <${Navigation} current=${page} access=${access} collection=${exists ? collection : ""} onLeave=${leave} />
     <main id="main" tabindex="-1">
       ${requested && !exists && html`<${Note} kind="warn">There is no collection or alias ${requested}.${collection ? ` This page shows ${collection}.` : ""}<//>`}
-      <${Page} key=${page} access=${access} can=${can} collections=${collections} collection=${collection}
-        params=${route.params} setParams=${setParams} reload=${reload} link=${link} />
+      <${Failure} error=${unloaded} />
+      ${Page ? html`<${Page} key=${page} access=${access} can=${can} listed=${listed} aliases=${aliases} collections=${collections}
+        collection=${collection} params=${route.params} setParams=${setParams} reload=${reload} link=${link} />` : !unloaded && html`<${Waiting} />`}
     </main>`;
 }
 
+pageOf(readRoute())[2]().catch(() => {}); // the application reports the failure
+setTimeout(() => PAGES.forEach(([, , load]) => load().catch(() => {})), OTHER_PAGES_DELAY);
 render(html`<${App} />`, document.getElementById("app"));

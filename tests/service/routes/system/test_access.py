@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from service.console.assets import release
 from service.settings import Settings
 from tests.support.service import make_data_folder, running_service
 
@@ -24,6 +25,6 @@ def test_the_console_needs_no_key(tmp_path: Path) -> None:
     settings = Settings(admin_key=SecretStr("k" * 40))
     with running_service(make_data_folder(tmp_path), settings) as client:
         assert client.get("/console/").status_code == 200
-        assert client.get("/console/js/app.js").status_code == 200
+        assert client.get(f"/console/{release()}/js/app.js").status_code == 200
         assert client.get("/consoleX").status_code == 401
         assert client.get("/v1/collections").status_code == 401

@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from service.console.assets import release
 from service.routes.system import console
 
 
@@ -18,7 +19,7 @@ def test_opening_the_page_imports_what_suggestions_need(
     monkeypatch.setattr(console, "CLUSTERING", "imported_by_the_page")
     monkeypatch.setattr(console, "IMPORT_DELAY", 0.0)
     console._import_clustering_soon.cache_clear()
-    client.get("/console/app.js")
+    client.get(f"/console/{release()}/js/app.js").raise_for_status()
     assert console._import_clustering_soon.cache_info().currsize == 0
     client.get("/console/").raise_for_status()
     deadline = time.monotonic() + 120

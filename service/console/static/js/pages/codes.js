@@ -103,7 +103,7 @@ function Plots({ collection, field, link }) {
   </div>`;
 }
 
-export function Codes({ collections, collection, params, setParams, link }) {
+export default function Codes({ collections, collection, params, setParams, link }) {
   const [field, setField] = useState(params.field ?? "label");
   const [typed, setTyped] = useState(field);
   return html`

@@ -96,7 +96,7 @@ function Clusters({ collection, id, can, onChanged }) {
   <//>`;
 }
 
-export function Duplicates({ collections, collection, params, setParams, can, reload }) {
+export default function Duplicates({ collections, collection, params, setParams, can, reload }) {
   const runs = useLoaded(() => (collection ? jobsOf("duplicates", collection) : Promise.resolve([])), [collection]);
   const finished = (runs.data ?? []).filter((job) => job.state === "done");
   const chosen = finished.find((job) => job.id === params.run) ?? finished[0];

@@ -37,7 +37,7 @@ function Runs({ runs, shown, setParams }) {
     marked=${({ job }) => job.id === shown?.job.id} empty="No evaluation has run yet." /><//>`;
 }
 
-export function Evaluation({ access, collections, collection, params, setParams }) {
+export default function Evaluation({ access, collections, collection, params, setParams }) {
   const { data, error, reload } = useLoaded(load, []);
   const [running, setRunning] = useState(false);
   const done = (data ?? []).filter((run) => run.report);

@@ -56,7 +56,7 @@ function Workplace({ collection, hasEncoder, mode, who, can, field, link }) {
   </div>`;
 }
 
-export function Judging({ access, collections, collection, params, setParams, can, link }) {
+export default function Judging({ access, collections, collection, params, setParams, can, link }) {
   const [who, setWho] = useState(sessionStorage.getItem(STORED) ?? "");
   const modes = [["documents", "Documents"], ["answers", "Answers"], ...(access.role === "admin" && !access.read_only ? [["retrain", "Retrain"]] : [])];
   const mode = modes.some(([name]) => name === params.mode) ? params.mode : "documents";

@@ -174,7 +174,7 @@ function Drawn({ collection, loaded, onDone }) {
     </div>`;
 }
 
-export function MapPage({ collections, collection, setParams }) {
+export default function MapPage({ collections, collection, setParams }) {
   const { data, error, reload } = useLoaded(() => load(collection), [collection]);
   return html`
     <div class="head"><h1>Map</h1>

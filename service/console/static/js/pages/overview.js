@@ -20,13 +20,6 @@ async function readiness() {
   }
 }
 
-async function load(seesSnapshots, reload) {
-  const [collections, ready, aliases, snapshots, encoders] = await Promise.all([
-    reload(), readiness(), get("v1/aliases"), seesSnapshots ? get("v1/snapshots") : null, get("v1/encoders"),
-  ]);
-  return { collections, ready, aliases: aliases.aliases, snapshots, encoders };
-}
-
 /** The statistics of each collection, one after another: those of a large one take a while. */
 function useDetails(collections) {
   const [details, setDetails] = useState({});
@@ -77,7 +70,7 @@ function Health({ name, detail, unwritable }) {
   return html`<${Tag} kind="good">good<//>`;
 }
 
-function Collections({ listed, ready, link }) {
+function Collections({ listed, unwritable, link }) {
   const details = useDetails(listed.collections);
   const columns = [
     { title: "Name", class: "name", show: (collection) => html`<a href=${link("search", { collection: collection.name })}>${collection.name}</a>` },
@@ -89,7 +82,7 @@ function Collections({ listed, ready, link }) {
     { title: "Engine", show: (collection) => html`<span title=${details[collection.name]?.engine_reason}>${details[collection.name]?.engine ?? collection.engine_setting}</span>` },
     { title: "Generation", number: true, show: (collection) => count(collection.generation) },
     { title: "Size", number: true, show: (collection) => size(details[collection.name]?.bytes_on_disk) },
-    { title: "Health", show: (collection) => html`<${Health} name=${collection.name} detail=${details[collection.name]} unwritable=${ready.unwritable} />` },
+    { title: "Health", show: (collection) => html`<${Health} name=${collection.name} detail=${details[collection.name]} unwritable=${unwritable} />` },
   ];
   return html`<${Panel} title="Collections">
     ${listed.unavailable.map((collection) => html`<div class="inside"><${Note} kind="bad"><b>${collection.name}</b> cannot be opened: ${collection.reason}<//></div>`)}
@@ -178,30 +171,42 @@ function Snapshots({ listed }) {
 
 function Aliases({ aliases }) {
   const columns = [
-    { title: "Alias", class: "name", show: (alias) => alias.alias },
-    { title: "Collection", show: (alias) => alias.collection },
+    { title: "Alias", class: "name", show: ([alias]) => alias },
+    { title: "Collection", show: ([, collection]) => collection },
   ];
   return html`<${Panel} title="Aliases">
-    <${Table} label="Aliases" columns=${columns} rows=${aliases} keyOf=${(alias) => alias.alias} empty="No aliases." />
+    <${Table} label="Aliases" columns=${columns} rows=${Object.entries(aliases)} keyOf=${([alias]) => alias} empty="No aliases." />
   <//>`;
 }
 
-export function Overview({ access, can, link, reload }) {
-  const { data, error, reload: refresh } = useLoaded(() => load(access.role === "admin", reload), []);
-  if (error) return html`<${Failure} error=${error} />`;
-  if (!data) return html`<${Waiting} />`;
-  const ready = data.ready.status === "ready";
-  const empty = !data.collections.collections.length && !data.encoders.encoders.length;
+/** A panel whose content is still being loaded, or cannot be. */
+const Pending = ({ title, error }) => html`<${Panel} title=${title}><div class="inside">${error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`}</div><//>`;
+
+export default function Overview({ access, can, link, listed, aliases, reload }) {
+  const ready = useLoaded(readiness, []);
+  const encoders = useLoaded((signal) => get("v1/encoders", { signal }), []);
+  const seesSnapshots = access.role === "admin";
+  const snapshots = useLoaded(async (signal) => (seesSnapshots ? get("v1/snapshots", { signal }) : null), []);
+  const [error, setError] = useState(null);
+  const refresh = () => {
+    setError(null);
+    reload().catch(setError);
+    [ready, encoders, snapshots].forEach((loaded) => loaded.reload());
+  };
+  const status = ready.error?.message ?? ready.data?.status;
+  const empty = !listed.collections.length && encoders.data && !encoders.data.encoders.length;
   return html`
     <div class="head"><h1>Overview</h1>
-      <${Tag} kind=${ready ? "good" : "bad"}>${ready ? "ready" : data.ready.status}<//>
+      <${Tag} kind=${!status ? "" : status === "ready" ? "good" : "bad"}>${status ?? "…"}<//>
       <span class="spacer"></span><${Button} kind="small" onClick=${refresh}>Refresh<//>
     </div>
     <div class="stack">
+      <${Failure} error=${error} />
       ${empty && html`<${Empty} title="The data folder is empty"><code>hummingbit train</code> creates an encoder from your documents, and <code>hummingbit index build</code> a collection.<//>`}
-      <${Collections} listed=${data.collections} ready=${data.ready} link=${link} />
+      <${Collections} listed=${listed} unwritable=${ready.data?.unwritable} link=${link} />
       <${Jobs} can=${can} />
-      <${Encoders} listed=${data.encoders} />
-      <div class="columns"><${Aliases} aliases=${data.aliases} />${data.snapshots && html`<${Snapshots} listed=${data.snapshots} />`}</div>
+      ${encoders.data ? html`<${Encoders} listed=${encoders.data} />` : html`<${Pending} title="Encoders" error=${encoders.error} />`}
+      <div class="columns"><${Aliases} aliases=${aliases} />
+        ${seesSnapshots && (snapshots.data ? html`<${Snapshots} listed=${snapshots.data} />` : html`<${Pending} title="Snapshots" error=${snapshots.error} />`)}</div>
     </div>`;
 }

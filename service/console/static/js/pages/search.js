@@ -75,7 +75,7 @@ function Answer({ answer, other, title, isEmpty, onSimilar }) {
   <//>`;
 }
 
-export function SearchPage({ collections, collection, params, setParams }) {
+export default function SearchPage({ collections, collection, params, setParams }) {
   const [form, setForm] = useState({
     ...fromAddress(params), limit: params.limit ?? "10", radius: "", rows: [], all: true,
   });
