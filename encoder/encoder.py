@@ -17,7 +17,7 @@ from encoder.codes import Codes, pack_bits
 from encoder.features import Floats, QueryTerms, SparseRows, TextFeatures
 from encoder.spd_features import SpdFeatures
 from encoder.vector_features import VectorFeatures
-from foundation.errors import InputError
+from foundation.errors import InputError, counted
 from foundation.slices import checkpoint
 
 # Rows encoded at a time: enough for fast matrix products, few enough to stay in cache.
@@ -115,7 +115,7 @@ class Encoder:
                 upper triangle of a positive definite one.
         """
         if len(vector) != self.dimension:
-            reason = f"has {len(vector)} numbers; it must have {self.dimension}"
+            reason = f"has {counted(len(vector), 'number')}; it must have {self.dimension}"
             raise InputError("vector", reason)
         if isinstance(self.features, SpdFeatures):
             self.features.matrices(vector[None])

@@ -8,7 +8,7 @@ import numpy as np
 
 from encoder.features import Floats
 from foundation.arrays import unit_rows
-from foundation.errors import InputError
+from foundation.errors import InputError, counted
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,12 @@ def check_vectors(vectors: Floats, dimension: int) -> Floats:
     """
     rows = np.asarray(vectors)
     if rows.ndim != 2 or rows.shape[1] != dimension or rows.dtype.kind not in "fiu":
-        expected = f"this encoder takes vectors of {dimension} numbers"
-        found = f"has {rows.shape[1]} numbers" if rows.ndim == 2 else "is not a list of numbers"
+        expected = f"this encoder takes vectors of {counted(dimension, 'number')}"
+        found = (
+            f"has {counted(rows.shape[1], 'number')}"
+            if rows.ndim == 2
+            else "is not a list of numbers"
+        )
         raise InputError("vector", f"{found}; {expected}")
     with np.errstate(over="ignore"):
         rows = rows.astype(np.float32)

@@ -22,6 +22,7 @@ from evaluation.result import Evaluation, EvaluationError
 from evaluation.retrieval import evaluate_codes
 from evaluation.row_blocks import row_blocks
 from evaluation.scores import evaluate_scores
+from foundation.errors import counted
 
 MAX_FEATURES = 10_000
 INVERSE_REGULARISATION = 100.0
@@ -162,8 +163,8 @@ def _check_tags(labels: Sequence[LabelSet]) -> list[str]:
     tags = sorted({tag for label_set in labels for tag in label_set})
     if not 2 <= len(tags) <= MAX_BITS:
         message = (
-            f"the labelled documents have {len(tags):,} distinct labels; a code of the class needs"
-            f" 2 to {MAX_BITS:,}"
+            f"the labelled documents have {counted(len(tags), 'distinct label')};"
+            f" a code of the class needs 2 to {MAX_BITS:,}"
         )
         raise EvaluationError(message)
     return tags

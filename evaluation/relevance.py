@@ -234,7 +234,7 @@ def check_labels(query_labels: Sequence[LabelSet], document_labels: Sequence[Lab
         raise EvaluationError(message)
     if not any(document_labels):
         message = (
-            f"none of the {len(document_labels):,} documents of the database has a label;"
+            f"no document of the database, of {len(document_labels):,}, has a label;"
             " there is nothing to compare the labels of the queries with"
         )
         raise EvaluationError(message)

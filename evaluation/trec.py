@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from evaluation.result import EvaluationError
-from foundation.errors import abbreviate
+from foundation.errors import abbreviate, counted
 
 Qrels = dict[str, dict[str, int]]
 """Grades by query id and document id. A document of grade 0 or below is judged not relevant."""
@@ -142,7 +142,7 @@ def _number_lines(lines: Iterable[str], source: str) -> Iterator[tuple[str, str]
 def _split(line: str, n: int, names: str, location: str) -> list[str]:
     fields = line.split()
     if len(fields) != n:
-        message = f"{location}: has {len(fields)} fields; there must be {n}: {names}"
+        message = f"{location}: has {counted(len(fields), 'field')}; there must be {n}: {names}"
         raise TrecError(message)
     return fields
 

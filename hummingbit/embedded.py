@@ -14,7 +14,7 @@ from evaluation.evaluation_input import RelevanceSettings
 from evaluation.metrics.metric_names import DEFAULT_METRICS
 from evaluation.reports.collection_report import read_training_labels, run_job
 from evaluation.reports.report import Report
-from foundation.errors import InputError
+from foundation.errors import InputError, counted
 from hummingbit import inputs
 from hummingbit.encoder_loading import install_encoder
 from hummingbit.hits import Hits
@@ -132,9 +132,9 @@ class Collection:
         return len(self.backend)
 
     def __repr__(self) -> str:
-        name = self.backend.encoder_name
+        name, size = self.backend.encoder_name, counted(len(self), "document")
         encoder = "codes" if name is None else f"encoder {name!r}"
-        return f"<Collection {self.name!r}: {len(self):,} documents, {self.n_bits} bits, {encoder}>"
+        return f"<Collection {self.name!r}: {size}, {self.n_bits} bits, {encoder}>"
 
     def add(
         self,

@@ -13,7 +13,7 @@ import numpy as np
 from corpus.document import Document, DocumentError, parse_document, parse_text, parse_vector
 from corpus.layout import Layout
 from evaluation.relevance import LabelSet
-from foundation.errors import InputError
+from foundation.errors import InputError, counted
 from index.filter_parser import parse_filter
 from index.filters import Filter
 from index.records import Query
@@ -50,7 +50,7 @@ def documents_of(
     records = list(_records(documents))
     for field, column in (("ids", ids), ("labels", labels), ("payloads", payloads)):
         if column is not None and len(check_several(field, column)) != len(records):
-            found = f"there are {len(column):,} of them for {len(records):,} documents"
+            found = f"there are {len(column):,} for {counted(len(records), 'document')}"
             raise InputError(field, f"{found}; there must be one for each")
     return [
         _document(
@@ -270,7 +270,7 @@ def label_sets(y: Any, rows: int) -> list[LabelSet]:
         values = list(y) if array is None else list(array.ravel())
         labels = [_label_set(value, row) for row, value in enumerate(values)]
     if len(labels) != rows:
-        message = f"y has {len(labels):,} rows and X has {rows:,}; both must have the same number"
+        message = f"y has {counted(len(labels), 'row')} and X has {rows:,}; they must have as many"
         raise ValueError(message)
     return labels
 

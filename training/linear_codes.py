@@ -17,6 +17,7 @@ import numpy as np
 from encoder.artifact import check_destination
 from encoder.encoder import Encoder, Features, Layer
 from encoder.features import Floats
+from foundation.errors import counted
 from foundation.stages import begin_stage
 from training.data import TrainingData, TrainingDataError
 from training.pipeline import Trained, choose_features, split, write_encoder
@@ -38,7 +39,7 @@ def train_linear(
     features = choose_features(data, parts.training, recipe.max_terms, analyzer=recipe.analyzer)
     rows: Any = features.transform(data.take(parts.training))  # type: ignore[arg-type]
     if recipe.method != "lsh" and min(rows.shape) < recipe.n_bits:
-        found = f"{rows.shape[0]:,} documents with {rows.shape[1]:,} features"
+        found = f"{counted(rows.shape[0], 'document')} with {counted(rows.shape[1], 'feature')}"
         raise TrainingDataError(f"n_bits is {recipe.n_bits}, more than {found} can fill")
     encoder = fit_linear(recipe.method, features, rows, recipe.n_bits, recipe.seed)
     return write_encoder(out, encoder, data, parts, settings=asdict(recipe), overwrite=overwrite)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from foundation.errors import HummingbitError
+from foundation.errors import HummingbitError, counted
 from foundation.stages import begin_stage
 from training.checkpoint import Checkpoint, History
 from training.data import Rows
@@ -101,7 +101,7 @@ def _fit(  # noqa: PLR0917
     saved_at = time.monotonic()
     epochs = range(len(history), schedule.epochs)
     model.train()
-    begin_stage(f"training for {len(epochs)} epochs on {rows:,} documents")
+    begin_stage(f"training for {counted(len(epochs), 'epoch')} on {counted(rows, 'document')}")
     # With None, tqdm prints nothing unless standard error is a terminal.
     disable = None if progress else True
     with tqdm(

@@ -25,6 +25,7 @@ from evaluation.classifier_baseline import (
 )
 from evaluation.relevance import Labelled
 from evaluation.retrieval import evaluate_encoder
+from foundation.errors import counted
 from foundation.stages import begin_stage
 from training.data import Rows, Tags, TrainingData, TrainingDataError, hold_out, mask_labels
 from training.soft_labels.fair_classifier import fit_classifier
@@ -97,14 +98,14 @@ def check_labels(data: TrainingData, parts: Split, validation_share: float) -> N
             is above 0 and no document was held out.
     """
     if len(data.classes) < 2:
-        found = f"the documents have {len(data.classes)} distinct labels"
+        found = f"the documents have {counted(len(data.classes), 'distinct label')}"
         needed = "semi-supervised training needs at least two; ict learns from texts without labels"
         raise TrainingDataError(f"label: {found}; {needed}")
     n_classes = int(parts.visible_tags.any(axis=0).sum())
     if n_classes < 2 or (validation_share and not len(parts.validation)):
         found = (
-            f"there are labels of {n_classes} classes to train on, and {len(parts.validation)}"
-            " documents are held out"
+            f"there are labels of {counted(n_classes, 'class', 'classes')} to train on, and"
+            f" {counted(len(parts.validation), 'document')} held out"
         )
         raise TrainingDataError(f"label: {found}; more labelled documents are needed")
 
@@ -208,7 +209,7 @@ def collapse_warnings(codes: Codes) -> tuple[str, ...]:
     n_distinct = len(np.unique(codes, axis=0))
     if len(codes) < _DOCUMENTS_PER_CODE or n_distinct * _DOCUMENTS_PER_CODE > len(codes):
         return ()
-    found = f"{len(codes):,} documents have {n_distinct:,} distinct code{'s'[: n_distinct != 1]}"
+    found = f"{len(codes):,} documents have {counted(n_distinct, 'distinct code')}"
     return (f"{found}; a search cannot tell them apart. For texts, ict may do better",)
 
 

@@ -177,7 +177,7 @@ class Recipe:
         "none",
     )
     pairwise_weight: float = setting(1.5e-3, "weight of the loss on pairs of a batch")
-    pairwise_warmup: float = setting(0.5, "share of the run over which that weight grows from 0")
+    pairwise_warmup: float = setting(0.5, "share of the run over which the pair weight grows")
     likeness: str = setting(
         "probable",
         "similarity of pairs (ssb-vae): probability by labels and soft labels, or the model's own"
@@ -188,11 +188,11 @@ class Recipe:
     cloze_weight: float = setting(
         1.0, "weight of finding a text by a few of its words (ssb-vae, ict; texts)"
     )
-    cloze_scale: float = setting(20.0, "factor of its similarities, which are from −1 to 1")
+    cloze_scale: float = setting(20.0, "factor of the cosines in the inverse cloze loss")
     cloze_shared: float = setting(
-        0.9, "share of its target that goes to all texts by similarity, not to the one alone"
+        0.9, "share of its target that all texts get by similarity; the right one gets the rest"
     )
-    cloze_temperature: float = setting(0.05, "temperature of those similarities")
+    cloze_temperature: float = setting(0.05, "temperature of the similarities in that target")
     content_share: float = setting(
         0.0, "share of the bits that find a text by its words; the others tell classes (ssb-vae)"
     )

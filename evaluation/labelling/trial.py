@@ -12,6 +12,7 @@ from evaluation.relevance import Labelled
 from evaluation.result import EvaluationError
 from evaluation.retrieval import evaluate_encoder
 from evaluation.significance.resampling import permutation_test
+from foundation.errors import counted
 
 TRIAL_METRICS = ("P@10", "mAP@100")
 GATE_METRIC = "mAP@100"
@@ -60,8 +61,9 @@ def hold_out_labels(
     labelled = sorted(id_ for id_, labels in known.items() if labels)
     classes = {label for id_ in labelled for label in known[id_]}
     if len(labelled) < MIN_LABELLED or len(classes) < 2:
-        found = f"{len(labelled)} documents are labelled, with {len(classes)} different labels"
-        message = f"{found}; at least {MIN_LABELLED} documents and two labels are needed"
+        labels = counted(len(classes), "different label")
+        documents = counted(len(labelled), "labelled document")
+        message = f"{documents} with {labels}: at least {MIN_LABELLED} and two are needed"
         raise EvaluationError(message)
     seen_ids = set(seen)
     order = np.random.default_rng(seed).permutation(len(labelled)).tolist()

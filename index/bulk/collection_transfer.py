@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from foundation.errors import InputError
+from foundation.errors import InputError, counted
 from index.annotations.annotation_records import DocumentLabel, Judgement
 from index.backend import CollectionBackend
 from index.bulk.export_format import Export, Header, write_export
@@ -162,7 +162,9 @@ def import_annotations(collection: CollectionBackend, export: Export) -> None:
     if not export.labels and not export.judgements:
         return
     if not isinstance(collection, Collection):
-        records = f"{len(export.labels):,} labels and {len(export.judgements):,} judgements"
+        labels = counted(len(export.labels), "label")
+        judgements = counted(len(export.judgements), "judgement")
+        records = f"{labels} and {judgements}"
         message = f"{collection.name!a} is on Milvus and cannot keep the export's {records}"
         raise InputError("collection", f"{message}; its documents were imported")
     collection.annotations.set_labels(export.labels)

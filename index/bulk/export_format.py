@@ -28,7 +28,7 @@ from corpus.document import Document, DocumentError, parse_document
 from corpus.lines import read_json_lines
 from corpus.rows import BadLine, ReadError, Row
 from encoder.codes import Codes, code_from_hex
-from foundation.errors import InputError
+from foundation.errors import InputError, counted
 from index.annotations.annotation_records import (
     DocumentLabel,
     Judgement,
@@ -136,7 +136,7 @@ class Export:
                 continue
             count += 1
             yield self._document(row, record)
-        raise ReadError(f"{self._source}: is cut short after {count:,} documents")
+        raise ReadError(f"{self._source}: is cut short after {counted(count, 'document')}")
 
     def _read_header(self) -> Header:
         for row in self._rows:

@@ -18,6 +18,7 @@ from corpus.stores.point import Point
 from corpus.stores.qdrant import read_qdrant
 from corpus.stores.txtai import read_txtai
 from encoder.codes import CodeError, Packing, code_to_hex, codes_of_vectors
+from foundation.errors import counted
 
 STORES: dict[str, Callable[[Path], Iterator[Point]]] = {
     "milvus": read_milvus,
@@ -156,7 +157,9 @@ def _code(point: Point, selection: PointSelection, source: str) -> str:
         if selection.n_bits is not None:
             length = selection.n_bits if packing == "sign" else selection.n_bits // 8
             if len(vector) < length:
-                raise CodeError("vector", f"has {len(vector)} numbers; {length} are needed")
+                raise CodeError(
+                    "vector", f"has {counted(len(vector), 'number')}; it must have {length}"
+                )
             vector = vector[:length]
         return code_to_hex(codes_of_vectors(vector[None], packing)[0])
     except (CodeError, ValueError) as error:

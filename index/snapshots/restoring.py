@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from encoder.artifact import ArtifactError, load_encoder
-from foundation.errors import InputError
+from foundation.errors import InputError, counted
 from foundation.stages import begin_stage
 from index.engines.choice import check_engine
 from index.errors import EncoderMismatch, InvalidSnapshot, SnapshotError, StoreError, StoreFull
@@ -106,8 +106,10 @@ def _check_store(path: Path, contents: Contents) -> Description:
     if verification.problems:
         raise InvalidSnapshot(f"the snapshot's store is damaged: {verification.problems[0]}")
     if (generation, documents) != (contents.generation, contents.documents):
-        expected_counts = f"{contents.documents} documents at generation {contents.generation}"
-        message = f"it holds {documents} documents at generation {generation}"
+        expected_counts = (
+            f"{counted(contents.documents, 'document')} at generation {contents.generation}"
+        )
+        message = f"it holds {counted(documents, 'document')} at generation {generation}"
         raise InvalidSnapshot(f"the snapshot is inconsistent: {message}, not {expected_counts}")
     _check_settings(description, fields)
     return description

@@ -10,6 +10,7 @@ from itertools import islice
 import numpy as np
 
 from encoder.codes import Codes
+from foundation.errors import counted
 from foundation.slices import checkpoint
 from foundation.stages import begin_stage
 from index.records import Verification
@@ -77,11 +78,12 @@ def _documents(
 def _counts(connection: sqlite3.Connection, stored: Block) -> Iterator[str]:
     documents = number_in_meta(connection, "documents")
     if documents != len(stored.rows):
-        yield f"there are {len(stored.rows):,} documents; {documents:,} were recorded"
+        count = counted(len(stored.rows), "document")
+        yield f"the store holds {count}, not {documents:,} as recorded"
     removed = number_in_meta(connection, "removed")
     (listed,) = connection.execute("SELECT count(*) FROM removed").fetchone()
     if removed != listed:
-        yield f"{listed:,} rows are listed as removed; {removed:,} were recorded"
+        yield f"the store lists {counted(listed, 'removed row')}, not {removed:,} as recorded"
     last = last_row(connection)
     if len(stored.rows) and stored.rows[-1] > last:
         yield f"there is a row {stored.rows[-1]}, but the last assigned row is {last}"

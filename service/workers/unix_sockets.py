@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from foundation.errors import counted
 from index.errors import DataFolderError
 from service.server import BACKLOG
 
@@ -19,8 +20,8 @@ def check_socket_path(private: Path) -> None:
     """Raise a DataFolderError if the paths of sockets in the folder would be too long."""
     excess = len(os.fsencode(private / f"{'9' * 5}.sock")) - MAX_SOCKET_PATH
     if excess > 0:
-        message = f"is too long a path for sockets, by {excess} bytes; set TMPDIR to a shorter one"
-        raise DataFolderError(f"{private.parent}: {message}")
+        message = f"is too long a path for sockets, by {counted(excess, 'byte')}"
+        raise DataFolderError(f"{private.parent}: {message}; set TMPDIR to a shorter one")
 
 
 @contextmanager

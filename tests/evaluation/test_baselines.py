@@ -100,7 +100,7 @@ def test_several_tags_make_a_code_of_the_set() -> None:
 @pytest.mark.parametrize(
     ("labels", "reason"),
     [
-        ([("a",), ("a",)], "have 1 distinct labels; a code of the class needs 2 to 1,024"),
+        ([("a",), ("a",)], "have 1 distinct label; a code of the class needs 2 to 1,024"),
         ([("a",), ()], r"labelled document 1 \(counting from 0\) has no label"),
         ([], "have 0 distinct labels"),
         ([tuple(map(str, range(1025)))], "have 1,025 distinct labels"),

@@ -162,7 +162,7 @@ def test_lists_that_pandas_reads_of_parquet_are_lists(
 def test_an_error_names_the_document_and_writes_nothing(collection: Collection) -> None:
     with pytest.raises(DocumentError, match=r"documents\[1\]\.text"):
         collection.add(["a cat", "\ud800"])
-    with pytest.raises(InputError, match="ids: there are 1 of them for 2 documents"):
+    with pytest.raises(InputError, match="ids: there are 1 for 2 documents"):
         collection.add(["a", "b"], ids=["x"])
     with pytest.raises(InputError, match="documents: is one str"):
         collection.add("a cat")

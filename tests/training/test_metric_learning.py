@@ -238,7 +238,7 @@ def test_a_similarity_that_does_not_fit_is_refused(
 
 def test_one_class_is_refused(tmp_path: Path) -> None:
     data = gather([replace(d, labels=("a",)) for d in topic_vectors(50)])
-    with pytest.raises(TrainingDataError, match="the documents have 1 distinct labels"):
+    with pytest.raises(TrainingDataError, match="the documents have 1 distinct label;"):
         train_metric(data, RECIPE, tmp_path / "e")
 
 

@@ -266,7 +266,7 @@ def test_the_papers_settings_train(tmp_path: Path) -> None:
     ("documents", "message"),
     [
         ([Document(id=str(i), text="same words") for i in range(20)], "0 distinct labels"),
-        ([Document(id="1", text="a b", labels=("x",))], "1 distinct labels"),
+        ([Document(id="1", text="a b", labels=("x",))], "1 distinct label;"),
         (
             [Document(id=str(i), text="same words", labels=(str(i % 2),)) for i in range(4)],
             "more labelled documents are needed",

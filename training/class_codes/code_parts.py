@@ -9,6 +9,7 @@ import numpy as np
 
 from encoder.class_code import ClassCode, log_odds
 from encoder.encoder import Layer
+from foundation.errors import counted
 from training.class_codes.class_maps import ClassMaps, row_slices
 from training.class_codes.class_recipe import ClassCodeRecipe
 from training.class_codes.codewords import far_codewords
@@ -51,7 +52,7 @@ def content_layer(rows: Any, n_bits: int, seed: int) -> Layer:
         TrainingDataError: if there are no more documents or features than bits.
     """
     if min(rows.shape) <= n_bits:
-        found = f"{rows.shape[0]:,} documents with {rows.shape[1]:,} features"
+        found = f"{counted(rows.shape[0], 'document')} with {counted(rows.shape[1], 'feature')}"
         raise TrainingDataError(f"n_bits: {n_bits} bits for content are more than {found} can fill")
     if isinstance(rows, np.ndarray):
         weight, means = fit_itq(rows, n_bits, seed)

@@ -152,7 +152,7 @@ GOOD = {"id": "a", "code": "00ff", "payload": {}}
         ([HEAD, {**GOOD, "code": "00"}], "a.jsonl:2: code '00' is not 4 hexadecimal digits"),
         ([HEAD, {**GOOD, "id": 3}], "a.jsonl:2: id: is 3"),
         ([HEAD, {**GOOD, "text": 3}], "a.jsonl:2: text: is 3"),
-        ([HEAD, GOOD], "a.jsonl: is cut short after 1 documents"),
+        ([HEAD, GOOD], "a.jsonl: is cut short after 1 document"),
         ([HEAD, END], "a.jsonl:2: says that 1 documents precede; 0 do"),
     ],
 )

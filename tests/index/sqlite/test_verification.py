@@ -95,7 +95,7 @@ def test_a_flipped_byte_in_the_codes_is_found_and_made_good(path: Path) -> None:
         ("UPDATE documents SET code = x'00' WHERE row = 5", "document 'd4' (row 5) does not"),
         (
             "UPDATE meta SET value = 7 WHERE key = 'documents'",
-            "there are 299 documents; 7 were recorded",
+            "the store holds 299 documents, not 7 as recorded",
         ),
         (
             "UPDATE sqlite_sequence SET seq = 9",

@@ -108,7 +108,10 @@ def test_vectors_are_encoded(data: Path) -> None:
             "--codes: cannot be combined",
         ),
         (["--from", "qdrant", "--codes", "ubinary"], "ubinary must be whole numbers from 0 to 255"),
-        (["--from", "qdrant", "--codes", "sign", "--bits", "72"], "has 64 numbers; 72 are needed"),
+        (
+            ["--from", "qdrant", "--codes", "sign", "--bits", "72"],
+            "has 64 numbers; it must have 72",
+        ),
         (["--from", "qdrant", "--codes", "sign", "--bits", "7"], "n_bits: is 7"),
         (["--from", "qdrant", "--encoder", "plain", "--bits", "16"], "collection 'c' has 32 bits"),
         (["--from", "qdrant", "--codes", "sign", "--vector-field", "x"], "has no vector 'x'; its"),
