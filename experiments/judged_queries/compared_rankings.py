@@ -23,21 +23,17 @@ from index.rankings.hybrid import HybridRanking
 from index.rankings.moments import CodeMoments
 from index.records import EncodedQueries
 from training.linear_codes import itq_rotation
+from training.queries import split_sentences
 
 Scores = npt.NDArray[np.float64]
 
 WORDS, STEMS = "words", "english"
 
 
-def bm25_scores(
-    queries: Sequence[str], index: LexicalIndex, *, opening_twice: bool = False
-) -> Scores:
-    """Return the scores of :mod:`index.lexical.bm25_formula`."""
+def bm25_scores(queries: Sequence[str], index: LexicalIndex, *, hybrid: bool = False) -> Scores:
+    """Return the scores of :mod:`index.lexical.bm25_formula`; with `hybrid`, as in hybrids."""
     rows = np.arange(len(index))
-    scores = [
-        index.matches(index.weigh(query, opening_twice=opening_twice)).scores_of(rows)
-        for query in queries
-    ]
+    scores = [index.matches(index.weigh(query, hybrid=hybrid)).scores_of(rows) for query in queries]
     return np.stack(scores).astype(np.float64)
 
 
@@ -119,3 +115,60 @@ def encode_corpus(
 ) -> CodedCorpus:
     """Return the codes and weights that an encoder computes."""
     return CodedCorpus(encoder.encode(documents), encoder.query_weights(queries))
+
+
+@dataclass(frozen=True, eq=False)
+class CodedPassages:
+    """The codes of passages: a document's best passage ranks it."""
+
+    passages: CodedCorpus
+    starts: npt.NDArray[np.int64]
+    """The number of the first passage of each document; every document has at least one."""
+
+    def hamming(self) -> Scores:
+        """Return the negated Hamming distances of the nearest passages."""
+        return self._best(self.passages.hamming())
+
+    def asymmetric(self) -> Scores:
+        """Return the best asymmetric score among the passages of each document."""
+        return self._best(self.passages.asymmetric())
+
+    def _best(self, scores: Scores) -> Scores:
+        return np.asarray(np.maximum.reduceat(scores, self.starts, axis=1))
+
+
+def encode_passages(
+    encoder: Encoder, queries: Sequence[str], documents: Sequence[str], n_words: int
+) -> CodedPassages:
+    """Return the codes of passages of about `n_words` words; see :func:`split_passages`."""
+    passages = [split_passages(document, n_words) for document in documents]
+    lengths = np.array([len(some) for some in passages])
+    texts = [passage for some in passages for passage in some]
+    return CodedPassages(encode_corpus(encoder, queries, texts), lengths.cumsum() - lengths)
+
+
+def split_passages(text: str, n_words: int) -> list[str]:
+    """Return passages of whole sentences; with the next sentence, each has over `n_words` words.
+
+    A passage begins with the last sentence of the one before it.
+    """
+    passages: list[str] = []
+    sentences: list[str] = []
+    for sentence in split_sentences(text):
+        together = [*sentences, sentence]
+        if sentences and sum(len(one.split()) for one in together) > n_words:
+            passages.append(" ".join(sentences))
+            together = [sentences[-1], sentence]
+        sentences = together
+    return [*passages, " ".join(sentences)]
+
+
+def rescore(first: Scores, second: Scores, n_candidates: int) -> Scores:
+    """Return the `second` scores of the best documents by the `first`; the others tie below them.
+
+    Among equals, the first documents are candidates, as in a collection.
+    """
+    order = np.argsort(-first, axis=1, kind="stable")[:, n_candidates:]
+    rescored = second.copy()
+    np.put_along_axis(rescored, order, second.min() - 1, axis=1)
+    return rescored

@@ -3,10 +3,12 @@
 The codes are learned from the documents alone, without queries or judgements. The baselines are
 BM25 with and without stems, TF-IDF cosine, and ITQ codes of latent semantic vectors; the last two
 have stems and the whole vocabulary. Hybrids are those of :mod:`index.rankings.hybrid`, with stems.
-Their lexical part is also ranked alone, as "openings twice". With several corpora, a second hybrid
-has the weight from :data:`WEIGHTS` with the highest mean nDCG@10 on the other corpora. P-values are
-those of the paired permutation test against BM25 with stems, with Holm's correction over the
-methods of a corpus.
+Their lexical part is also ranked alone, as "words of hybrids". With several corpora, a second
+hybrid has the weight from :data:`WEIGHTS` with the highest mean nDCG@10 on the other corpora.
+"candidates by bm25" are the best documents by Hamming distance, in the order of BM25 with stems.
+With ``--passages``, every passage of a document has a code, and the best one ranks the document.
+P-values are those of the paired permutation test against BM25 with stems, with Holm's correction
+over the methods of a corpus.
 """
 
 from __future__ import annotations
@@ -32,11 +34,14 @@ from experiments.judged_queries.compared_rankings import (
     STEMS,
     WORDS,
     CodedCorpus,
+    CodedPassages,
     Scores,
     bm25_scores,
     build_index,
     encode_by_lsa_itq,
     encode_corpus,
+    encode_passages,
+    rescore,
     tfidf_scores,
 )
 from experiments.parts import add_run_options
@@ -104,6 +109,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="weight of the codes in a hybrid (default: %(default)s)",
     )
     parser.add_argument(
+        "--candidates",
+        type=int,
+        default=0,
+        metavar="N",
+        help="order the N best documents by Hamming distance by BM25, too",
+    )
+    parser.add_argument(
+        "--passages",
+        type=int,
+        default=0,
+        metavar="WORDS",
+        help="encode passages of so many words, too; the best one ranks its document",
+    )
+    parser.add_argument(
         "--metrics", nargs="+", default=list(METRICS[:2]), metavar="NAME", choices=METRICS
     )
     add_run_options(parser, "results/judged-queries", seeds=1)
@@ -148,29 +167,42 @@ def rank(corpus: Corpus, args: argparse.Namespace) -> Iterator[tuple[str, Scores
     """Yield the name of each ranking and its scores."""
     queries, documents = corpus.queries, corpus.documents
     stems = build_index(documents, STEMS)
+    by_words = bm25_scores(queries, stems)
     yield "bm25", bm25_scores(queries, build_index(documents, WORDS))
-    yield BASELINE, bm25_scores(queries, stems)
-    yield f"{BASELINE}, openings twice", bm25_scores(queries, stems, opening_twice=True)
+    yield BASELINE, by_words
+    yield "words of hybrids", bm25_scores(queries, stems, hybrid=True)
     yield "tf-idf, stems", tfidf_scores(queries, documents, STEMS)
-    for name, coded in _coded_corpora(corpus, args):
+    for name, coded, passages in _coded_corpora(corpus, args):
         yield f"{name}, hamming", coded.hamming()
+        if args.candidates:
+            scores = rescore(coded.hamming(), by_words, args.candidates)
+            yield f"{name}, {args.candidates:,} candidates by bm25", scores
         yield f"{name}, asymmetric", coded.asymmetric()
+        if passages is not None:
+            yield f"{name}, hamming, passages", passages.hamming()
+            yield f"{name}, asymmetric, passages", passages.asymmetric()
         yield f"{name}, hybrid", coded.hybrid(queries, stems, args.weight)
         if len(args.corpora) > 1:
             for weight in WEIGHTS:
                 yield f"{name}{TRIED_WEIGHT}{weight:g}", coded.hybrid(queries, stems, weight)
 
 
-def _coded_corpora(corpus: Corpus, args: argparse.Namespace) -> Iterator[tuple[str, CodedCorpus]]:
+def _coded_corpora(
+    corpus: Corpus, args: argparse.Namespace
+) -> Iterator[tuple[str, CodedCorpus, CodedPassages | None]]:
+    """Yield the name of each kind of codes, those of documents, and perhaps those of passages."""
     queries, documents = corpus.queries, corpus.documents
     for n_bits in args.bits:
-        yield f"itq of lsa {n_bits}", encode_by_lsa_itq(queries, documents, n_bits, seed=0)
+        yield f"itq of lsa {n_bits}", encode_by_lsa_itq(queries, documents, n_bits, seed=0), None
     for method in args.methods:
         for n_bits in args.bits:
             for seed in range(args.seeds):
                 name = f"{method} {n_bits}" + (f", seed {seed}" if args.seeds > 1 else "")
                 encoder = _encoder(corpus, method, n_bits, seed, args)
-                yield name, encode_corpus(encoder, queries, documents)
+                passages = None
+                if args.passages:
+                    passages = encode_passages(encoder, queries, documents, args.passages)
+                yield name, encode_corpus(encoder, queries, documents), passages
 
 
 def _names_with_tried_weights(evaluations: Mapping[str, Mapping[str, Evaluation]]) -> list[str]:

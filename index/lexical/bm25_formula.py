@@ -15,6 +15,16 @@ weight, the first :data:`OPENING` terms of a document can count twice, in tf, |d
 BM25 of two weighted fields, the text and its opening. Source: Robertson, Zaragoza and Taylor,
 "Simple BM25 Extension to Multiple Weighted Fields" (2004), section 3.2.
 
+Words such as "how" and "were" can be as rare as keywords, but they are spread over the documents
+at random, while a document about a keyword repeats it. In the hybrid ranking the weight of a term
+therefore is
+
+    idf(t) · (1 + :data:`BURSTINESS` · ridf(t)),    ridf(t) = ln(N / n) + ln(1 - exp(-cf / N)),
+
+where cf counts t in all documents: ridf is by how much ln(N / n) exceeds what it would be if these
+occurrences were distributed by Poisson's law; it is 0 where that is less. Source: Church and Gale,
+"Inverse Document Frequency (IDF): A Measure of Deviations from Poisson" (1995).
+
 The part of each term is rounded to a multiple of 1 / :data:`UNIT`. So scores are sums of integers,
 which do not depend on the order of addition.
 """
@@ -32,11 +42,18 @@ B = 0.75
 UNIT = 2**20
 OPENING = 12
 """The number of terms at the beginning of a text that can count twice."""
+BURSTINESS = 0.5
 
 
 def inverse_frequency(n_documents: int, frequency: int) -> float:
     """Return idf of a term that `frequency` of `n_documents` documents have."""
     return math.log(1 + (n_documents - frequency + 0.5) / (frequency + 0.5))
+
+
+def residual_inverse_frequency(n_documents: int, frequency: int, occurrences: int) -> float:
+    """Return ridf of a term that occurs so often, in `frequency` of `n_documents` documents."""
+    expected_share = -math.expm1(-occurrences / n_documents)
+    return max(0.0, math.log(n_documents / frequency * expected_share))
 
 
 def saturation(

@@ -27,7 +27,12 @@ from encoder.analyzers import Analyzer
 from foundation.slices import checkpoint
 from index.engines.protocol import Rows
 from index.engines.segments import GROWTH, MIN_FOLD, needs_compaction
-from index.lexical.bm25_formula import UNIT, inverse_frequency
+from index.lexical.bm25_formula import (
+    BURSTINESS,
+    UNIT,
+    inverse_frequency,
+    residual_inverse_frequency,
+)
 from index.lexical.matches import Matches, ScoredRows
 from index.lexical.segment import Segment, build_segment, join_segments
 
@@ -40,7 +45,7 @@ class WeighedTerm(NamedTuple):
 
     term: str
     idf: float
-    """0 if no document has the term."""
+    """The idf, with a factor in the hybrid ranking; 0 if no document has the term."""
     repeats: int
     """How often the term occurs in the query."""
 
@@ -53,8 +58,8 @@ class WeighedQuery(NamedTuple):
 
     terms: list[WeighedTerm]
     average_length: float
-    opening_twice: bool = False
-    """Whether the terms in the opening of a document count twice."""
+    hybrid: bool = False
+    """Whether openings count twice, and bursty terms more, as in the hybrid ranking."""
 
     @property
     def statistics(self) -> tuple[float, ...]:
@@ -138,9 +143,11 @@ class LexicalIndex:
         text: str,
         statistics: Sequence[float] | None = None,
         *,
-        opening_twice: bool = False,
+        hybrid: bool = False,
     ) -> WeighedQuery:
         """Weigh the terms of a query; `statistics` of an earlier query reproduce its weights.
+
+        With `hybrid`, weights and scores are those of :mod:`index.rankings.hybrid`.
 
         Raises:
             ValueError: if the number of statistics does not fit the number of distinct terms.
@@ -149,12 +156,12 @@ class LexicalIndex:
         for terms in self.analyzer.term_lists(text):
             counts.update(terms)
         if statistics is None:
-            average_length = self.average_length(opening_twice=opening_twice)
-            statistics = (average_length, *map(self._idf, counts))
+            average_length = self.average_length(opening_twice=hybrid)
+            statistics = (average_length, *(self._idf(term, bursty=hybrid) for term in counts))
         average_length, *idfs = statistics
         pairs = zip(counts.items(), idfs, strict=True)
         weighed = [WeighedTerm(term, idf, n) for (term, n), idf in pairs]
-        return WeighedQuery(weighed, average_length, opening_twice)
+        return WeighedQuery(weighed, average_length, hybrid)
 
     def matches(self, query: WeighedQuery) -> Matches:
         """Score every document."""
@@ -165,7 +172,7 @@ class LexicalIndex:
         ]
         bound = UNIT * sum(term.idf * term.repeats for _, term in numbered)
         dtype = np.int32 if bound + len(numbered) < 2**31 else np.int64
-        saturations = self._saturations(query.average_length, opening_twice=query.opening_twice)
+        saturations = self._saturations(query.average_length, opening_twice=query.hybrid)
         parts = []
         for segment, kinds in zip(self.segments, saturations, strict=True):
             scores = np.zeros(len(segment.rows), dtype=dtype)
@@ -198,12 +205,19 @@ class LexicalIndex:
         )
         return once, twice
 
-    def _idf(self, term: str) -> float:
+    def _idf(self, term: str, *, bursty: bool) -> float:
         number = self.vocabulary.get(term)
         if number is None:
             return 0.0
         frequency = sum(segment.frequency(number) for segment in self.segments)
-        return inverse_frequency(len(self), frequency) if frequency else 0.0
+        if not frequency:
+            return 0.0
+        idf = inverse_frequency(len(self), frequency)
+        if not bursty:
+            return idf
+        occurrences = sum(segment.occurrences(number) for segment in self.segments)
+        residual = residual_inverse_frequency(len(self), frequency, occurrences)
+        return idf * (1 + BURSTINESS * residual)
 
     def _saturations(
         self, average_length: float, *, opening_twice: bool

@@ -61,6 +61,8 @@ class Segment:
     live: npt.NDArray[np.bool_] | None = None
     _frequencies: dict[int, int] = field(default_factory=dict, repr=False)
     """How many live documents have a term, cached if the segment has tombstones."""
+    _occurrences: dict[int, int] = field(default_factory=dict, repr=False)
+    """How often the live documents contain a term, cached."""
 
     def __len__(self) -> int:
         return len(self.rows) if self.live is None else int(np.count_nonzero(self.live))
@@ -94,6 +96,16 @@ class Segment:
             live = self.live.take(self.places[postings])
             self._frequencies[term] = int(np.count_nonzero(live))
         return self._frequencies[term]
+
+    def occurrences(self, term: int) -> int:
+        """Return how often the live documents contain the term of this number."""
+        if term not in self._occurrences:
+            postings = self._postings(term)
+            kind_of = self.kind_of[postings]
+            if self.live is not None:
+                kind_of = kind_of[self.live.take(self.places[postings])]
+            self._occurrences[term] = int(self.kinds.counts.take(kind_of).sum())
+        return self._occurrences[term]
 
     def saturations(self, average_length: float, *, opening_twice: bool) -> npt.NDArray[np.float64]:
         """Return :func:`index.lexical.bm25_formula.saturation` of each kind."""
@@ -129,7 +141,7 @@ class Segment:
             return self
         live = np.ones(len(self.rows), np.bool_) if self.live is None else self.live.copy()
         live[places] = False
-        return replace(self, live=live, _frequencies={})
+        return replace(self, live=live, _frequencies={}, _occurrences={})
 
     def _postings(self, term: int) -> slice:
         at = int(np.searchsorted(self.terms, term))

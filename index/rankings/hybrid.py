@@ -5,20 +5,21 @@ The score of a document d is
     score(d) = (words(d) - mean) / deviation + weight · (codes(d) - mean') / deviation',
 
 with the means and deviations of the scores of all documents for this query, which bring the two
-parts to one scale. words(d) is BM25 with the opening of a text counted twice
-(:mod:`index.lexical.bm25_formula`), and 0 without a term of the query. If all documents have the
-same score by words or by codes, that part is 0. A filter changes no score.
+parts to one scale. words(d) is BM25 with the opening of a text counted twice and with more weight
+for bursty terms (:mod:`index.lexical.bm25_formula`); it is 0 without a term of the query. If all
+documents have the same score by words or by codes, that part is 0. A filter changes no score.
 
 codes(d) is the asymmetric score of a query that has learned from its own best documents. Let w be
-the real values of the query, x = ±1 the bits of a document, x̄ their mean over the collection, and R
-the best documents of the hybrid ranking with w itself. Then the weights of the bits are
+the real values of the query, and c the weights of the linear discriminant that tells the best
+documents of the hybrid ranking with w itself from all documents
+(:meth:`index.rankings.moments.CodeMoments.discriminant`). Then the weights of the bits are
 
-    w / |w| + FEEDBACK · c / |c|,    c = Σ_{d in R} (x_d - x̄),
+    w / |w| + FEEDBACK · c / |c|,
 
 so documents that resemble those found by both words and codes rank higher. This is relevance
-feedback without a judge. Source: Rocchio, "Relevance feedback in information retrieval" (1971);
-Manning, Raghavan and Schütze, "Introduction to Information Retrieval" (2008), equation 9.3 and
-section 9.1.6.
+feedback without a judge. Source: Rocchio, "Relevance feedback in information retrieval" (1971),
+who uses the difference of the means instead of the discriminant; Manning, Raghavan and Schütze,
+"Introduction to Information Retrieval" (2008), equation 9.3 and section 9.1.6.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from encoder.codes import unpack_codes
 from foundation.errors import InputError
 from index.engines.protocol import Rows
 from index.engines.segments import Generation
@@ -106,7 +106,7 @@ class HybridRanking:
                 yield scorer
 
     def _scorer(self, query: EncodedQueries, text: str) -> _Scorer:
-        weighed = self._lexical.weigh(text, opening_twice=True)
+        weighed = self._lexical.weigh(text, hybrid=True)
         matches = self._lexical.matches(weighed)
         by_words = self._standardization(matches)
         by_codes = self._moments.standard_score(whole_weights(query.weights)[0][0])
@@ -114,11 +114,9 @@ class HybridRanking:
 
     def _with_feedback(self, scorer: _Scorer, rows: Rows) -> _Scorer:
         """Return `scorer` with a query that has learned from the documents of `rows`."""
-        bits = unpack_codes(self._generation.codes_of(rows)).astype(np.int64) * 2 - 1
-        mean = self._moments.sums / max(self._moments.n_codes, 1)
-        centre = bits.sum(axis=0) - len(rows) * mean
+        learned = self._moments.discriminant(self._generation.codes_of(rows))
         weights = _of_length_1(scorer.query.weights[0].astype(np.float64))
-        weights += FEEDBACK * _of_length_1(centre)
+        weights += FEEDBACK * _of_length_1(learned)
         query = replace(scorer.query, weights=weights[None].astype(np.float32))
         by_codes = self._moments.standard_score(whole_weights(query.weights)[0][0])
         return replace(scorer, query=query, by_codes=by_codes)
@@ -129,7 +127,7 @@ class HybridRanking:
         """Return the scorer whose :attr:`_Scorer.statistics` are given."""
         end = 4 + query.weights.shape[1]
         try:
-            weighed = self._lexical.weigh(text, statistics[end:], opening_twice=True)
+            weighed = self._lexical.weigh(text, statistics[end:], hybrid=True)
         except ValueError:
             # Cursors of an earlier version, without feedback, hold fewer.
             n_expected = end + len(self._lexical.weigh(text).statistics)

@@ -71,3 +71,32 @@ def test_itq_codes_of_latent_semantics_find_a_document_by_its_own_text() -> None
     assert (by_distance <= 0).all()
     assert (by_distance >= -8).all()
     assert (real.diagonal() == real.max(axis=1)).all()
+
+
+def test_passages_are_whole_sentences_that_overlap_by_one() -> None:
+    text = "One two three. Four five. Six seven eight. Nine"
+    split = compared_rankings.split_passages
+    assert split(text, 5) == [
+        "One two three Four five",
+        "Four five Six seven eight",
+        "Six seven eight Nine",
+    ]
+    assert split(text, 100) == ["One two three Four five Six seven eight Nine"]
+    assert split("", 5) == [""]
+
+
+def test_the_best_passage_ranks_a_document() -> None:
+    encoder = text_encoder(16)
+    documents = ["apple bread. matrix vector", "kernel rank", ""]
+    found = compared_rankings.encode_passages(encoder, QUERIES, documents, 2)
+    assert found.starts.tolist() == [0, 2, 3]
+    passages = ["apple bread", "apple bread matrix vector", "kernel rank", ""]
+    scores = compared_rankings.encode_corpus(encoder, QUERIES, passages).asymmetric()
+    expected = [[max(row[:2]), row[2], row[3]] for row in scores.tolist()]
+    assert found.asymmetric().tolist() == expected
+
+
+def test_only_candidates_are_rescored() -> None:
+    first = np.array([[5.0, 4.0, 4.0, 9.0]])
+    second = np.array([[1.0, 7.0, 8.0, 0.0]])
+    assert compared_rankings.rescore(first, second, 3).tolist() == [[1.0, 7.0, -1.0, 0.0]]

@@ -39,7 +39,7 @@ def test_every_ranking_is_measured_on_judged_queries(
     assert "MRR; * differs from bm25, stems with p < 0.05" in printed
     records = json.loads(out.read_text())
     names = [one["ranking"] for one in records]
-    words = ["bm25", "bm25, stems", "bm25, stems, openings twice"]
+    words = ["bm25", "bm25, stems", "words of hybrids"]
     codes = [
         f"{of} 8, {by}"
         for of in ("itq of lsa", "itq")
@@ -50,3 +50,17 @@ def test_every_ranking_is_measured_on_judged_queries(
     assert figures["bm25, stems"]["Recall@100"] == 1.0
     assert figures["bm25, stems"]["MRR"] > 0.1
     assert "| itq 8, hybrid" in printed
+
+
+def test_candidates_and_passages_are_ranked_where_they_are_asked_for(
+    data_root: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "found.json"
+    command = ["reproduce", "judged-queries", "--corpora", "cisi", "--methods", "itq", "--bits", 8]
+    command += ["--candidates", 60, "--passages", 3]
+    command += ["--data-root", data_root, "--work-dir", tmp_path / "work", "--json", out]
+    assert main([str(one) for one in command]) == 0
+    figures = {one["ranking"]: one for one in json.loads(out.read_text())}
+    # All documents are candidates, so the order is that of BM25.
+    assert figures["itq 8, 60 candidates by bm25"]["MRR"] == figures["bm25, stems"]["MRR"]
+    assert {"itq 8, hamming, passages", "itq 8, asymmetric, passages"} <= figures.keys()

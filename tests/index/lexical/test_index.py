@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from index.lexical import index as lexical_index
 from index.lexical import segment
 from index.lexical.analyzer_names import ANALYZERS
-from index.lexical.bm25_formula import UNIT
+from index.lexical.bm25_formula import UNIT, residual_inverse_frequency
 from index.lexical.index import LexicalIndex
 from index.lexical.matches import best
 from tests.support.oracles.brute_force_bm25 import BruteForceBm25
@@ -35,9 +36,9 @@ def check(index: LexicalIndex, oracle: BruteForceBm25, k: int, allowed: np.ndarr
         found = index.rank(text, k, allowed)
         expected = oracle.rank(text, k, allowed)
         assert list(zip(found.scores.tolist(), found.rows.tolist(), strict=True)) == expected
-        matches = index.matches(index.weigh(text, opening_twice=True))
+        matches = index.matches(index.weigh(text, hybrid=True))
         rows = np.array(oracle.rows, dtype=np.int64)
-        assert matches.scores_of(rows).tolist() == oracle.scores(text, opening=3)
+        assert matches.scores_of(rows).tolist() == oracle.scores(text, opening=3, burstiness=0.5)
 
 
 @settings(max_examples=60, deadline=None)
@@ -91,12 +92,34 @@ def test_terms_in_the_opening_count_twice_where_that_is_asked_for() -> None:
     others = " ".join(f"word{number}" for number in range(12))
     index = indexed([f"cat {others}", f"{others} cat"])
     plain, twice = (
-        index.matches(index.weigh("cat", opening_twice=opening_twice)).scores_of(np.array([0, 1]))
-        for opening_twice in (False, True)
+        index.matches(index.weigh("cat", hybrid=hybrid)).scores_of(np.array([0, 1]))
+        for hybrid in (False, True)
     )
     idf = np.log(1.2)
     assert plain / UNIT == pytest.approx([idf / 2.2] * 2, abs=1 / UNIT)
     assert twice / UNIT == pytest.approx([idf * 2 / 3.2, idf / 2.2], abs=1 / UNIT)
+
+
+def test_a_term_that_few_documents_repeat_weighs_more_in_a_hybrid() -> None:
+    # Both terms occur in four of forty documents, "how" once in each, "gasket" five times.
+    texts = [f"word{number}" for number in range(32)]
+    texts += ["how it works"] * 4 + ["gasket gasket gasket gasket gasket"] * 4
+    index = indexed(texts)
+    plain, hybrid = (index.weigh("how gasket", hybrid=hybrid).terms for hybrid in (False, True))
+    assert plain[0].idf == plain[1].idf == pytest.approx(hybrid[0].idf, rel=0.05)
+    residual = np.log(40 / 4 * (1 - np.exp(-20 / 40)))
+    assert hybrid[1].idf == pytest.approx(plain[1].idf * (1 + residual / 2))
+
+
+@given(
+    occurrences=st.lists(st.integers(0, 9), min_size=1, max_size=40).filter(any),
+)
+def test_residual_idf_is_what_poisson_does_not_explain(occurrences: list[int]) -> None:
+    counts = np.array(occurrences)
+    n, frequency = len(counts), int(np.count_nonzero(counts))
+    residual = residual_inverse_frequency(n, frequency, int(counts.sum()))
+    expected = np.log(n / frequency) + np.log(stats.poisson(counts.mean()).sf(0))
+    assert residual == pytest.approx(max(0.0, expected), abs=1e-9)
 
 
 def test_equal_scores_come_by_row_where_there_are_many() -> None:

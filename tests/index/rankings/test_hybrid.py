@@ -50,15 +50,19 @@ def brute_force(
 ) -> np.ndarray:
     """Score every document, in floating-point numbers all along."""
     oracle = BruteForceBm25(list(enumerate(texts)), ANALYZER)
-    words = np.array(oracle.scores(queries.texts[place] or "", opening=12), dtype=np.float64)
+    scores = oracle.scores(queries.texts[place] or "", opening=12, burstiness=0.5)
+    words = np.array(scores, dtype=np.float64)
     signs = unpack_codes(codes).astype(np.float64) * 2 - 1
     asked = queries.weights[place].astype(np.float64)
     before = standardized(words) + weight * standardized(signs @ whole_weights(asked[None])[0][0])
     if not n_feedback:
         return before
     nearest = np.argsort(-before.round(9), kind="stable")[:n_feedback]
-    centre = (signs[nearest] - signs.mean(axis=0)).sum(axis=0)
-    learned = normalized(asked) + 2 * normalized(centre)
+    shrunk = 0.7 * np.cov(signs.T, bias=True) + 0.3 * np.eye(signs.shape[1])
+    difference = (signs[nearest] - signs.mean(axis=0)).sum(axis=0)
+    # In whole units of 2**-20, as the ranking computes them; see test_moments.py for the formula.
+    discriminant = np.rint(np.linalg.inv(shrunk) * 2**20) @ np.rint(difference * 2**20)
+    learned = normalized(asked) + 2 * normalized(discriminant)
     weights = whole_weights(learned.astype(np.float32)[None])[0][0]
     return standardized(words) + weight * standardized(signs @ weights)
 

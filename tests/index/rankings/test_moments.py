@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from encoder.codes import unpack_codes
 from index.rankings import moments
-from index.rankings.moments import CodeMoments, StandardScore, sums_of_scores
+from index.rankings.moments import UNIT, CodeMoments, StandardScore, sums_of_scores
 
 
 @settings(max_examples=40, deadline=None)
@@ -49,6 +49,44 @@ def test_the_same_codes_have_the_same_moments_however_they_came() -> None:
     at_once = CodeMoments.of_codes(codes[100:]).standard_score(weights)
     in_turn = CodeMoments.of_codes(codes[:300]).with_changes(codes[300:], codes[:100])
     assert in_turn.standard_score(weights) == at_once
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_bits=st.sampled_from([8, 16, 64]),
+    n_codes=st.integers(1, 60),
+    n_chosen=st.integers(1, 5),
+)
+def test_the_discriminant_tells_the_chosen_codes_from_all(
+    *, seed: int, n_bits: int, n_codes: int, n_chosen: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 256, (n_codes, n_bits // 8), dtype=np.uint8)
+    chosen = codes[rng.integers(0, n_codes, n_chosen)]
+    bits, few = (unpack_codes(some).astype(np.float64) * 2 - 1 for some in (codes, chosen))
+    shrunk = 0.7 * np.cov(bits.T, bias=True) + 0.3 * np.eye(n_bits)
+    expected = n_chosen * np.linalg.solve(shrunk, few.mean(axis=0) - bits.mean(axis=0))
+    found = CodeMoments.of_codes(codes).discriminant(chosen) / UNIT**2
+    assert found == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_bit_that_repeats_another_counts_less() -> None:
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2, (400, 8), dtype=np.uint8)
+    bits[:, 1] = bits[:, 2] = bits[:, 0]
+    codes = np.packbits(bits, axis=1)
+    weights = CodeMoments.of_codes(codes).discriminant(codes[(bits[:, 0] & bits[:, 3]) > 0][:20])
+    assert weights[0] == weights[1] == weights[2]
+    assert 0 < weights[0] < weights[3] / 2
+
+
+def test_the_discriminant_of_long_codes_does_not_overflow() -> None:
+    # The largest entries there can be: half of the codes are all ones, the others all zeros.
+    codes = np.repeat(np.array([[0], [255]], dtype=np.uint8), 128, axis=1).repeat(100, axis=0)
+    weights = CodeMoments.of_codes(codes).discriminant(codes[100:])
+    assert np.all(weights > 0)
+    assert CodeMoments.of_codes(codes[:0]).discriminant(codes[:0]).tolist() == [0.0] * 1024
 
 
 @given(st.lists(st.integers(0, 2**31 - 1), max_size=50), st.sampled_from([np.int32, np.int64]))

@@ -9,7 +9,12 @@ import numpy as np
 
 from encoder.analyzers import Analyzer
 from index.engines.protocol import Rows
-from index.lexical.bm25_formula import inverse_frequency, part_of_term, saturation
+from index.lexical.bm25_formula import (
+    inverse_frequency,
+    part_of_term,
+    residual_inverse_frequency,
+    saturation,
+)
 
 
 class BruteForceBm25:
@@ -21,7 +26,7 @@ class BruteForceBm25:
         self._analyzer = analyzer
         self._terms = [analyzer.terms(text) for _, text in documents]
 
-    def scores(self, text: str, opening: int = 0) -> list[int]:
+    def scores(self, text: str, opening: int = 0, burstiness: float = 0.0) -> list[int]:
         """Return the score of each of :attr:`rows`, in units; `opening` terms count twice."""
         n_documents = len(self.rows)
         counts_twice = [Counter([*terms[:opening], *terms]) for terms in self._terms]
@@ -30,7 +35,11 @@ class BruteForceBm25:
         totals = [0] * n_documents
         for term, repeats in Counter(self._analyzer.terms(text)).items():
             frequency = sum(term in counts for counts in counts_twice)
+            if not frequency:
+                continue
             idf = inverse_frequency(n_documents, frequency)
+            occurrences = sum(terms.count(term) for terms in self._terms)
+            idf *= 1 + burstiness * residual_inverse_frequency(n_documents, frequency, occurrences)
             for place, counts in enumerate(counts_twice):
                 if term in counts:
                     tf, length = np.array([counts[term]]), np.array([lengths[place]])
