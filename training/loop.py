@@ -19,6 +19,7 @@ from training.checkpoint import Checkpoint, History
 from training.data import Rows
 from training.models.batches import shuffled_batches
 from training.models.layers import SparseLinear
+from training.sparse_adam import SparseAdam
 
 # An epoch of a small corpus takes less time than writing a checkpoint.
 _SECONDS_BETWEEN_CHECKPOINTS = 5.0
@@ -175,7 +176,7 @@ def _optimizers(model: nn.Module, learning_rate: float) -> list[torch.optim.Opti
 
         optimizers.append(RiemannianAdam(curved, lr=learning_rate))
     if sparse:
-        optimizers.append(torch.optim.SparseAdam(sparse, lr=learning_rate))
+        optimizers.append(SparseAdam(sparse, lr=learning_rate))
     return optimizers
 
 
