@@ -139,8 +139,10 @@ def collection_classifier_baseline(
     queries: Sequence[Document],
     metrics: Iterable[str] = DEFAULT_METRICS,
     label_field: str = "label",
-) -> Evaluation:
+) -> Evaluation | None:
     """Run the classifier baseline on the stored documents of a collection.
+
+    Returns None if the labels that the encoder was trained with are too few or too many for it.
 
     If the encoder has no classifier, one is fitted to the stored documents whose labels the encoder
     was trained with. Labels are as in :func:`evaluation.retrieval.evaluate_collection`.
@@ -154,9 +156,12 @@ def collection_classifier_baseline(
     labels = [labels_of(document.payload, label_field) for document in stored]
     ids = frozenset(training_labels.ids)
     rows = [row for row, document in enumerate(stored) if document.id in ids and labels[row]]
+    training = Labelled(_inputs([stored[row] for row in rows]), [labels[row] for row in rows])
+    if not has_baseline(training_labels.reference, training):
+        return None
     return classifier_baseline(
         training_labels.reference,
-        Labelled(_inputs([stored[row] for row in rows]), [labels[row] for row in rows]),
+        training,
         Labelled(_inputs(stored), labels),
         Labelled(_inputs(queries), query_labels(queries, label_field)),
         metrics,

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from experiments.code_version import code_version
-from foundation.files import replacing
+from foundation.files import replace_file
 
 Tensors = dict[str, torch.Tensor]
 
@@ -30,8 +30,7 @@ def load_or_compute(
         return saved
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in compute().items()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as partial:
-        save_file(tensors, partial, metadata={"settings": _canonical(settings)})
+    replace_file(path, save(tensors, {"settings": _canonical(settings)}))
     return tensors
 
 

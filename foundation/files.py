@@ -17,7 +17,7 @@ def write_file(path: Path, content: str | bytes) -> None:
     Raises:
         OSError: if it cannot be written.
     """
-    with path.open("wb") as file:
+    with _naming(path), path.open("wb") as file:
         file.write(_as_bytes(content))
         file.flush()
         os.fsync(file.fileno())
@@ -82,7 +82,8 @@ def replacing(path: Path) -> Iterator[Path]:
         return
     partial = path.with_name(path.name + ".partial")
     try:
-        yield partial
+        with _naming(path):
+            yield partial
         _sync(partial)
         partial.replace(path)
     finally:
@@ -125,6 +126,17 @@ def sync_folder(folder: Path) -> None:
     """
     if hasattr(os, "O_DIRECTORY"):
         _sync(folder)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name `path` in an OSError that names no file, such as that of a write to a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def _as_bytes(content: str | bytes) -> bytes:

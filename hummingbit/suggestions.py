@@ -57,12 +57,13 @@ class SuggestingParser(argparse.ArgumentParser):
 
     def _own_arguments(self, arguments: Sequence[str]) -> Iterable[str]:
         """Yield the arguments before a sub-command, which has a parser of its own, and ``--``."""
-        commands: set[str] = set()
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - it is not public
-                commands.update(action.choices)
+        # The first word of a parser with commands is one, or is refused as none.
+        has_commands = any(
+            isinstance(action, argparse._SubParsersAction)  # noqa: SLF001 - it is not public
+            for action in self._actions
+        )
         for argument in arguments:
-            if argument == "--" or argument in commands:
+            if argument == "--" or (has_commands and not argument.startswith("-")):
                 return
             yield argument
 

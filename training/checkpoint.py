@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from foundation.errors import HummingbitError
-from foundation.files import replacing
+from foundation.files import replace_file
 
 History = list[dict[str, float]]
 """The mean of every loss term in each epoch."""
@@ -40,11 +40,15 @@ class Checkpoint:
     def save(
         self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], history: History
     ) -> None:
-        """Replace the file with the state after ``len(history)`` epochs."""
+        """Replace the file with the state after ``len(history)`` epochs.
+
+        Raises:
+            OSError: if it cannot be written; the file is then unchanged.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         metadata = {"run": self.run, "history": json.dumps(history)}
-        with replacing(self.path) as partial:
-            save_file(_flatten(model, optimizers), partial, metadata=metadata)
+        # save_file would raise an error of its own where a disk is full.
+        replace_file(self.path, save(_flatten(model, optimizers), metadata))
 
     def restore(self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> History:
         """Load the state into `model` and `optimizers`, and return the history.

@@ -48,6 +48,10 @@ CURVE_KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 CONFIDENCE = 0.95
 WORST_QUERIES = 10
 HITS_PER_QUERY = 5
+NO_BASELINE = (
+    "there is no classifier baseline: it needs 2 to 1,024 labels on the documents that trained the"
+    " encoder"
+)
 ATTEMPTS = 3
 
 
@@ -129,9 +133,11 @@ def _run(
         baseline = collection_classifier_baseline(
             data.documents, training_labels, queries, metrics, settings.label_field
         )
-        warnings = classifier_warnings(
-            evaluation.expected, baseline.expected, training_labels.reference.encoder
-        )
+        warnings = [NO_BASELINE]
+        if baseline is not None:
+            warnings = classifier_warnings(
+                evaluation.expected, baseline.expected, training_labels.reference.encoder
+            )
     begin_stage("computing intervals")
     expected = {name: evaluation.expected_per_query[name] for name in metrics}
     report = Report(

@@ -23,6 +23,7 @@ from index.errors import (
 )
 from index.folder.named_encoders import EncoderFolder
 from index.folder.names import check_name
+from index.folder.partial import is_folder_name
 from index.kept_vectors import FLOAT32, check_form
 from index.schema import Description
 
@@ -76,7 +77,17 @@ class Collections(ABC):
         if cause is not None:
             kind = type(cause) if isinstance(cause, EncoderMismatch) else CollectionUnavailable
             raise kind(f"collection {name!a} cannot be opened: {cause}") from cause
-        raise UnknownCollection(f"there is no collection {name!a}")
+        raise UnknownCollection(f"there is no collection {name!a}{self._name_nameless()}")
+
+    def _name_nameless(self) -> str:
+        """Return which collections may have any name, because they cannot be opened, and why."""
+        nameless = [
+            f"{name}/{str(error).partition(f'{name}/')[2]}"  # without the path of the data folder
+            for name, error in sorted(self._unavailable.copy().items())
+            if is_folder_name(name)
+        ]
+        reason = "; but one cannot be opened, so its name is unknown: "
+        return f"{reason}{nameless[0]}" if nameless else ""
 
     def get_ready(self, name: str) -> CollectionBackend:
         """Return a collection after preparing it for searches, which may take a while."""

@@ -6,6 +6,7 @@ remove it, it is renamed back and deleted. So whatever a crash leaves ends in ``
 
 from __future__ import annotations
 
+import re
 import secrets
 import shutil
 from pathlib import Path
@@ -34,6 +35,11 @@ def begin_folder(parent: Path) -> Path:
     partial = parent / (secrets.token_hex(8) + PARTIAL)
     partial.mkdir()
     return partial
+
+
+def is_folder_name(name: str) -> bool:
+    """Return whether a name is like those that :func:`begin_folder` gives."""
+    return re.fullmatch(r"[0-9a-f]{16}", name) is not None
 
 
 def finish_folder(partial: Path) -> Path:

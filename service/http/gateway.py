@@ -10,12 +10,15 @@ import asyncio
 import logging
 import random
 import re
+import sys
 import time
 from contextlib import suppress
+from functools import partial
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from foundation.errors import HummingbitError
 from service.http.monitoring import UNMATCHED, Metrics, log_access
 from service.http.refusals import CODING, check_not_coded, refuse_body, refuse_late
 from service.logs import request_id
@@ -38,11 +41,19 @@ class Service(FastAPI):
         if scope["type"] == "http":
             await self.gateway(scope, receive, send)
         else:
-            await super().__call__(scope, receive, send)
+            await super().__call__(scope, receive, partial(_send_sentence, send))
 
     async def behind_gateway(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that came through the gateway."""
         await super().__call__(scope, receive, send)
+
+
+async def _send_sentence(send: Send, message: Message) -> None:
+    """Send a message; a start that failed says why in a sentence, with a traceback if a defect."""
+    error = sys.exc_info()[1]
+    if message["type"] == "lifespan.startup.failed" and isinstance(error, HummingbitError):
+        message = {**message, "message": str(error)}
+    await send(message)
 
 
 class Gateway:

@@ -5,14 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from corpus.document import Document
 from encoder.encoder import Encoder
 from evaluation.baselines import logistic_baseline
 from evaluation.classifier_baseline import (
     ClassifierReference,
+    TrainingLabels,
     classifier_baseline,
     classifier_warnings,
+    collection_classifier_baseline,
 )
 from evaluation.metrics.metric_names import DEFAULT_METRICS
+from index.records import StoredDocument
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.encoders import text_encoder, vector_encoder
 from training.data import gather
@@ -53,6 +57,19 @@ def test_without_a_classifier_the_labels_shown_are_fitted(tmp_path: Path) -> Non
     expected = logistic_baseline(shown, data.labelled(), asked.labelled())
     assert found.expected == expected.expected
     assert tuple(found.expected) == DEFAULT_METRICS
+
+
+def test_with_one_label_a_collection_has_no_baseline() -> None:
+    documents = [
+        StoredDocument(str(at), at, "00", "text", None, {"label": "x" if at else "y"})
+        for at in range(4)
+    ]
+    reference = ClassifierReference(text_encoder())
+    queries = [Document(id="q", text="text", labels=("x",))]
+    alone = TrainingLabels(["1", "2"], reference)
+    assert collection_classifier_baseline(documents, alone, queries) is None
+    both = TrainingLabels(["0", "1", "2"], reference)
+    assert collection_classifier_baseline(documents, both, queries) is not None
 
 
 def test_a_sentence_says_where_the_codes_lose_and_what_to_try() -> None:

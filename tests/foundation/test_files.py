@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -85,3 +86,17 @@ def test_a_device_or_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> No
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert (tmp_path / "link").is_symlink()
     assert sorted(one.name for one in tmp_path.iterdir()) == ["link", "pipe"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_a_write_to_a_full_disk_names_the_file() -> None:
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        write_file(Path("/dev/full"), "content")
+
+
+def test_an_error_in_a_replacement_names_the_file_to_replace(tmp_path: Path) -> None:
+    path = tmp_path / "export.jsonl"
+    with pytest.raises(OSError, match=r"File too large: '.*export\.jsonl'"), replacing(path):
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    with pytest.raises(FileNotFoundError, match="other"), replacing(path):
+        (tmp_path / "other").read_bytes()

@@ -84,6 +84,7 @@ MISSPELT = {
     "zzzz": "there is no command 'zzzz'; hummingbit --help lists them",
     "--vresion": "there is no option --vresion; did you mean '--version'?",
     "index creat c c.jsonl": "ACTION: there is no 'creat'; did you mean 'build'?; known: build",
+    "index creat c c.jsonl --data-dir d": "ACTION: there is no 'creat'; did you mean 'build'?",
     "index build c c.jsonl --paylod-fields a": (
         "there is no option --paylod-fields; did you mean '--payload-fields'?"
     ),

@@ -246,6 +246,10 @@ def test_a_damaged_store_does_not_stand_in_the_way(folder: Path) -> None:
     (path / "store.sqlite").write_bytes(b"nonsense" * 600)
     with DataFolder(folder, writable=True) as data:
         assert "not a database" in data.unavailable()[path.name]
+        with pytest.raises(UnknownCollection) as raised:
+            data.collection("a")
+        assert f"its name is unknown: {path.name}/store.sqlite: " in str(raised.value)
+        assert str(folder) not in str(raised.value)
         data.create_collection("b", n_bits=16)
         data.drop_collection(path.name)
         assert dict(data.unavailable()) == {}

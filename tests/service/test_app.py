@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from pydantic import SecretStr
 from index.data_folder import DataFolder
 from index.errors import DataFolderInUse, StoreError
 from service.app import create_app
+from service.jobs.job_store import JobStoreError
 from service.routes.system.openapi import EXAMPLES
 from service.schemas import common, embeddings, encoders, search
 from service.schemas.collections import aliases, collections, documents, snapshots
@@ -165,6 +167,33 @@ def test_the_application_opens_and_closes_the_folder(tmp_path: Path) -> None:
     with DataFolder(tmp_path, writable=True) as folder:
         assert list(folder.collections()) == ["a"]
         assert isinstance(create_app(folder), FastAPI)
+
+
+@pytest.mark.parametrize("is_defect", [False, True])
+def test_a_start_that_fails_says_why_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_defect: bool
+) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "jobs.sqlite").write_bytes(b"nonsense" * 600)
+    if is_defect:
+        monkeypatch.setattr("service.app.log_problems", lambda _: 1 / 0)
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "lifespan.startup"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    with pytest.raises(ZeroDivisionError if is_defect else JobStoreError):
+        asyncio.run(create_app(tmp_path)({"type": "lifespan"}, receive, send))
+    (message,) = sent
+    assert message["type"] == "lifespan.startup.failed"
+    path = tmp_path / "jobs" / "jobs.sqlite"
+    if is_defect:
+        assert message["message"].startswith("Traceback")
+    else:
+        assert message["message"] == f"{path}: file is not a database"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.support.faults.disks import fill, small_disk
 from training.checkpoint import Checkpoint, CheckpointError
 from training.loop import DivergedError, Schedule, fit
 from training.models.batches import SparseBatch
@@ -147,3 +148,14 @@ def test_a_checkpoint_of_an_odd_recipe_is_of_another_run(tmp_path: Path, recipe:
     now = Checkpoint(path, json.dumps({"recipe": {"epochs": 3}}))
     with pytest.raises(CheckpointError, match="other settings or data"):
         now.restore(Regression(), [])
+
+
+def test_a_state_that_does_not_fit_on_the_disk_is_an_error_of_the_system(tmp_path: Path) -> None:
+    with small_disk(tmp_path, 1) as disk:
+        checkpoint = Checkpoint(disk / "state", "run")
+        checkpoint.save(Regression(), [], [])
+        saved = checkpoint.path.read_bytes()
+        fill(disk / "ballast", leave=0)
+        with pytest.raises(OSError, match=r"No space left on device: '.*/disk/state'"):
+            checkpoint.save(nn.Linear(500, 500), [], [])
+        assert checkpoint.path.read_bytes() == saved
