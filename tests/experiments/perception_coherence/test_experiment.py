@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from experiments.perception_coherence.image_networks import (
 )
 from experiments.perception_coherence.image_settings import SETTINGS, Scale
 from hummingbit.cli import main
+from training.objectives.information_flow import LayerwiseLoss
+from training.objectives.transfer_baselines import HintLoss
 
 COMMAND = ["reproduce", "perception-coherence", "--seeds", "1", "--part"]
 
@@ -150,17 +154,19 @@ def test_a_run_cut_off_at_any_time_goes_on_to_the_same_figures(
 
 
 @pytest.mark.parametrize(
-    ("network", "dims"),
+    ("build", "dims"),
     [
-        (SmallStudent(), [8 * 15 * 15, 16 * 6 * 6, 32 * 2 * 2, 64]),
-        (SmallStudent(width=2.0), [16 * 15 * 15, 32 * 6 * 6, 64 * 2 * 2, 128]),
-        (SmallStudent(depth=2), [8 * 15 * 15, 16]),
-        (ResNet((4, 8, 12), 2), [4, 8, 12]),
+        (SmallStudent, [8 * 15 * 15, 16 * 6 * 6, 32 * 2 * 2, 64]),
+        (partial(SmallStudent, width=2.0), [16 * 15 * 15, 32 * 6 * 6, 64 * 2 * 2, 128]),
+        (partial(SmallStudent, depth=2), [8 * 15 * 15, 16]),
+        (partial(ResNet, (4, 8, 12), 2), [4, 8, 12]),
     ],
 )
 def test_the_layers_of_a_network_end_with_its_features(
-    network: ResNet | SmallStudent, dims: list[int]
+    build: Callable[[], ResNet | SmallStudent], dims: list[int]
 ) -> None:
+    torch.manual_seed(0)
+    network = build()
     x = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     layers = layers_in_batches(network, x, size=2)
     assert [layer.shape for layer in layers] == [(3, dim) for dim in dims]
@@ -174,6 +180,19 @@ def test_a_shallow_student_is_the_average_of_its_last_convolution() -> None:
     student.eval()
     maps = student.convolutions[1](student.convolutions[0](x))
     assert torch.allclose(student.features(x), maps.flatten(2).mean(dim=2))
+
+
+def test_the_last_layers_of_student_and_teacher_are_paired() -> None:
+    torch.manual_seed(0)
+    images = torch.rand(4, 3, 32, 32)
+    views = torch.stack([images, images.flip(3)])
+    taught = image_training.taught_by(ResNet((4, 8), 1), views, torch.arange(4))
+    run = image_training.Transfer("fitnet-h", 0, 1, 4)
+    objective = image_training._objective(run, SmallStudent(), taught)
+    assert isinstance(objective, LayerwiseLoss)
+    regressors = [hint.regressor for hint in objective.objectives if isinstance(hint, HintLoss)]
+    shapes = [(each.in_features, each.out_features) for each in regressors]
+    assert shapes == [(32 * 2 * 2, 4), (64, 8)]
 
 
 def test_batches_have_one_size_and_no_image_twice() -> None:
