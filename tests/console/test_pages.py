@@ -457,6 +457,18 @@ def test_an_evaluation_is_run_by_clicking_and_compared(
         shown.check()
 
 
+def test_a_difference_of_zero_has_no_sign(
+    browser: Browser, address: str, runs: dict[str, list[str]]
+) -> None:
+    run, against = runs["plain"]  # their common queries have the same answers
+    with watched_page(browser, address) as shown:
+        shown.open(f"evaluation?collection=plain&run={run}&against={against}")
+        changes = shown.page.get_by_role("region", name="What changed").locator("td b")
+        expect(changes.first).to_have_text(".000")
+        expect(shown.page.get_by_text(re.compile("[+−]\\.000"))).to_have_count(0)
+        shown.check()
+
+
 @pytest.mark.parametrize("name", ["plain", "hostile"])
 def test_both_answers_to_a_query_are_shown(
     browser: Browser, address: str, runs: dict[str, list[str]], name: str

@@ -7,8 +7,11 @@ export const figure = (value, digits = 3) =>
 export const percent = (value, digits = 1) =>
   value == null ? "–" : `${(100 * value).toFixed(digits)} %`;
 export const plural = (n, singular, many = `${singular}s`) => `${count(n)} ${n === 1 ? singular : many}`;
-export const signed = (value, digits = 3) =>
-  value == null ? "–" : `${value < 0 ? "−" : "+"}${figure(Math.abs(value), digits)}`;
+export function signed(value, digits = 3) {
+  if (value == null) return "–";
+  const sign = { "-1": "−", 1: "+" }[Math.sign(Number(value.toFixed(digits)))] ?? "";
+  return sign + figure(Math.abs(value), digits);
+}
 
 export function size(bytes) {
   if (!bytes) return "–";
