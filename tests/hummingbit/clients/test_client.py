@@ -40,7 +40,7 @@ def test_a_whole_session(url: str) -> None:
         ]
         assert client.upsert("a", documents)["upserted"] == 2
         assert client.collection("a")["documents"] == 2
-        assert [one["name"] for one in client.collections()["collections"]] == ["a"]
+        assert "a" in [one["name"] for one in client.collections()["collections"]]
         found = client.search("a", "apple", limit=1, with_payload=True)
         assert found["hits"][0]["id"] == "x/y ü"
         assert found["hits"][0]["payload"] == {"n": 1}
