@@ -1,7 +1,8 @@
-"""Small synthetic corpora from which a model can learn."""
+"""Small synthetic corpora from which a model can learn, and files of documents."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import lzma
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from corpus.document import Document
+from corpus.readers import BadLine, read_documents
 
 TOPICS = {
     "food": "apple bread cheese dough eggs flour garlic honey jam ice".split(),
@@ -65,3 +67,21 @@ def topic_vectors(count: int, seed: int = 0) -> list[Document]:
         vector = (centres[label] + rng.normal(size=8)).astype(np.float32)
         documents.append(Document(id=f"vec-{i}", vector=vector, labels=(label,)))
     return documents
+
+
+def write_source(folder: Path, name: str, content: bytes) -> Path:
+    """Write a file, compressed as its name says, and return its path."""
+    path = folder / name
+    if path.suffix == ".gz":
+        content = gzip.compress(content)
+    elif path.suffix == ".xz":
+        content = lzma.compress(content, preset=0)  # other presets take megabytes to read
+    path.write_bytes(content)
+    return path
+
+
+def read_skipping(path: Path) -> tuple[list[str], list[BadLine]]:
+    """Return the ids of the documents of a file, and its bad lines."""
+    bad: list[BadLine] = []
+    documents = read_documents(path, on_error="skip", report=bad.append)
+    return [document.id for document in documents], bad
