@@ -4,7 +4,8 @@ A linear map and a softmax give the probabilities of C classes. The codeword bit
 the mean of the codewords, weighted by these probabilities. A certainty bit is 1 where the odds of
 the likeliest class against the second exceed a threshold. Queries have a map of their own, and all
 their certainty bits are 1. So among the documents of a class, the certain ones are nearer than the
-uncertain ones.
+uncertain ones. In the asymmetric ranking, the certainty bits count less for a query whose own class
+is uncertain. Such a query, often a question of a few words, is then ranked by content.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from scipy.special import softmax
 
 from encoder.features import Floats, SparseRows
 
+# The highest of a million probabilities, raised to this power, is still a float32 above 0.
+MAX_CERTAINTY_POWER = 6
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassMap:
@@ -29,6 +33,11 @@ class ClassMap:
     def scores(self, rows: Floats | SparseRows) -> Floats:
         """Return x W + b for rows ``(N, F)``, float32[N, C]."""
         return np.asarray(rows @ self.weight, dtype=np.float32) + self.bias
+
+    def soften(self, temperature: float) -> ClassMap:
+        """Return the map p = softmax((x W + b) / `temperature`)."""
+        scale = np.float32(1 / temperature)
+        return ClassMap(self.weight * scale, self.bias * scale)
 
     def predict(self, rows: Floats | SparseRows) -> npt.NDArray[np.int64]:
         """Return the class of rows ``(N, F)``, int64[N]; of equal scores the first class wins."""
@@ -44,16 +53,19 @@ class ClassCode:
     """The class bits of a code: a map for documents, one for queries, and what gives the bits.
 
     `codewords` is float32[C, W] of −1 and 1. `certainty` holds thresholds of the log-odds,
-    float32[K].
+    float32[K]. `certainty_power` is the exponent in :meth:`query_weights`; with 0, certainty bits
+    have the weight 1 for every query.
 
     Raises:
-        ValueError: if the shapes do not fit together, or a codeword has another entry.
+        ValueError: if the shapes do not fit together, a codeword has another entry, or
+            `certainty_power` is not from 0 to :data:`MAX_CERTAINTY_POWER`.
     """
 
     documents: ClassMap
     queries: ClassMap
     codewords: Floats
     certainty: Floats
+    certainty_power: float = 0.0
 
     def __post_init__(self) -> None:
         classes = self.codewords.shape[:1]
@@ -63,6 +75,9 @@ class ClassCode:
             raise ValueError(f"the maps do not fit {classes[0]} codewords")
         if not np.isin(self.codewords, (-1, 1)).all():
             raise ValueError("codewords must have the entries -1 and 1")
+        if not 0 <= self.certainty_power <= MAX_CERTAINTY_POWER:
+            found = f"certainty_power is {self.certainty_power:g}"
+            raise ValueError(f"{found}; it must be from 0 to {MAX_CERTAINTY_POWER}")
 
     @property
     def n_features(self) -> int:
@@ -84,10 +99,14 @@ class ClassCode:
         return np.hstack([codeword_means, log_odds(scores_NC)[:, None] - self.certainty])
 
     def query_weights(self, rows: Any) -> Floats:
-        """Return the weights of a query's bits, float32[N, W + K]: ``[q · codewords, 1, …, 1]``."""
+        """Return the weights of a query's bits, float32[N, W + K]: ``[q · codewords, w, …, w]``.
+
+        w is q₁ raised to `certainty_power`, and q₁ the highest of q. It is above 0, so a query's
+        certainty bits are 1.
+        """
         q_NC = self.queries.probabilities(rows)
-        certain = np.ones((len(q_NC), len(self.certainty)), dtype=np.float32)
-        return np.hstack([q_NC @ self.codewords, certain])
+        w_N1 = q_NC.max(axis=1, keepdims=True) ** np.float32(self.certainty_power)
+        return np.hstack([q_NC @ self.codewords, np.repeat(w_N1, len(self.certainty), axis=1)])
 
 
 def probabilities(scores_NC: Floats) -> Floats:

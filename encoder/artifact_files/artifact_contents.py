@@ -93,7 +93,12 @@ def _class_code_spec(encoder: Encoder) -> ClassCodeSpec | None:
     if code is None:
         return None
     classes, bits = code.codewords.shape
-    return ClassCodeSpec(classes=classes, codeword_bits=bits, certainty_bits=len(code.certainty))
+    return ClassCodeSpec(
+        classes=classes,
+        codeword_bits=bits,
+        certainty_bits=len(code.certainty),
+        certainty_power=code.certainty_power,
+    )
 
 
 def _features_spec(features: Features) -> TextSpec | VectorSpec | SpdSpec:

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from encoder.analyzers import WORDS, Analyzer
+from encoder.class_code import MAX_CERTAINTY_POWER
 from encoder.codes import check_n_bits
 from encoder.encoder import Activation
 from encoder.features import TermWeighting
@@ -98,6 +99,15 @@ class ClassCodeSpec(_Strict):
     classes: int = Field(ge=2, le=1_000_000)
     codeword_bits: int = Field(ge=1, le=1024)
     certainty_bits: int = Field(ge=0, le=1024)
+    certainty_power: float = Field(default=0.0, ge=0, le=MAX_CERTAINTY_POWER)
+    """Left out of the file if 0, as in the first artifacts with a class code."""
+
+    @model_serializer(mode="wrap")
+    def _without_certainty_power(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = write(self)
+        if not self.certainty_power:
+            del written["certainty_power"]
+        return written
 
 
 class Manifest(_Strict):

@@ -167,12 +167,12 @@ def _recipe(
         "seed": seed,
         "validation_share": 0.0,
     }
-    if method == "class-codes":
-        return ClassCodeRecipe(analyzer=args.analyzer, **common)  # type: ignore[arg-type]
     if method in LINEAR_METHODS:
         return LinearRecipe(method, **common)  # type: ignore[arg-type]
     documents = documents_name(args.dataset, args.vectors)
     preset = {} if args.paper else read_preset(args.presets, documents, method)
+    if method == "class-codes":
+        return ClassCodeRecipe(**{"analyzer": args.analyzer, **preset, **common})
     recipe = Recipe(**{**preset, **common, "method": method})
     return recipe.as_in_the_paper(args.dataset.split("-")[0]) if args.paper else recipe
 

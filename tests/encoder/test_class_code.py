@@ -66,6 +66,28 @@ def test_the_bits_of_documents_and_queries_are_those_of_the_definition() -> None
     assert np.array_equal(bits[:, 16:], query_bits[:, 16:])
 
 
+@pytest.mark.parametrize("power", [0, 1, 4])
+def test_certainty_bits_weigh_the_probability_of_the_class(power: float) -> None:
+    encoder = class_encoder()
+    encoder = replace(encoder, class_code=replace(code_of(encoder), certainty_power=power))
+    texts = random_texts(20, seed=5)
+    weights = encoder.query_weights(texts)
+    for row, text in enumerate(texts):
+        highest = max(probabilities(encoder, code_of(encoder).queries, text))
+        assert weights[row, 12:16] == pytest.approx([highest**power] * 4, rel=1e-4)
+    # A query's certainty bits are 1 whatever they weigh.
+    assert unpack_codes(encoder.encode_queries(texts))[:, 12:16].all()
+
+
+def test_a_softened_map_divides_its_scores() -> None:
+    encoder = class_encoder()
+    queries = code_of(encoder).queries
+    for text in random_texts(5, seed=6):
+        expected = np.array(probabilities(encoder, queries, text)) ** 0.5
+        found = probabilities(encoder, queries.soften(2), text)
+        assert found == pytest.approx(expected / expected.sum(), abs=1e-5)
+
+
 def test_queries_are_read_alike_one_by_one_and_together() -> None:
     encoder = class_encoder()
     texts = random_texts(40, seed=4)
@@ -83,6 +105,27 @@ def test_a_class_code_is_written_and_read(tmp_path: Path) -> None:
     assert np.array_equal(loaded.query_weights(texts), encoder.query_weights(texts))
     spec = json.loads((tmp_path / "e" / "encoder.json").read_text())["class_code"]
     assert spec == {"classes": 5, "codeword_bits": 12, "certainty_bits": 4}
+
+
+def test_the_power_of_certainty_is_written_and_read(tmp_path: Path) -> None:
+    encoder = class_encoder()
+    encoder = replace(encoder, class_code=replace(code_of(encoder), certainty_power=2.5))
+    loaded = write_artifact(tmp_path / "e", encoder, random_texts(50))
+    assert code_of(loaded).certainty_power == 2.5
+    texts = random_texts(30, seed=9)
+    assert np.array_equal(loaded.query_weights(texts), encoder.query_weights(texts))
+    spec = json.loads((tmp_path / "e" / "encoder.json").read_text())["class_code"]
+    assert spec["certainty_power"] == 2.5
+
+
+@pytest.mark.parametrize("power", [-1, 7])
+def test_a_power_of_certainty_out_of_its_range_is_refused(tmp_path: Path, power: float) -> None:
+    with pytest.raises(ValueError, match=f"certainty_power is {power}; it must be from 0 to 6"):
+        replace(code_of(class_encoder()), certainty_power=power)
+    write_artifact(tmp_path / "e", class_encoder(), random_texts(50))
+    rehash(tmp_path / "e", lambda manifest: manifest["class_code"].update(certainty_power=power))
+    with pytest.raises(ArtifactError, match=r"class_code\.certainty_power"):
+        load_encoder(tmp_path / "e")
 
 
 def test_an_encoder_without_a_class_code_says_nothing_of_one(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes, pack_bits
-from encoder.encoder import Layer, forward
+from encoder.encoder import forward
 from encoder.features import Floats
 from evaluation.retrieval import evaluate_codes
 from training.class_codes.class_maps import ClassMaps
@@ -20,7 +20,7 @@ from training.class_codes.class_recipe import (
     QUERY_CLASSIFIERS,
     ClassCodeRecipe,
 )
-from training.class_codes.code_parts import class_code, content_layer
+from training.class_codes.code_parts import ContentLayers, class_code
 from training.data import Rows
 from training.held_out_clusters import cluster_folds, list_length, split_folds
 
@@ -41,7 +41,9 @@ class Choice:
     trials: Sequence[Mapping[str, Any]] = ()
 
 
-def choose(rows: Any, tags: Any, recipe: ClassCodeRecipe, progress: Progress) -> Choice:
+def choose(
+    rows: Any, tags: Any, recipe: ClassCodeRecipe, content: ContentLayers, progress: Progress
+) -> Choice:
     """Return the query's classifier and the content share that work best on held-out clusters.
 
     The documents of each fold of :func:`training.held_out_clusters.cluster_folds` are queries, and
@@ -61,7 +63,7 @@ def choose(rows: Any, tags: Any, recipe: ClassCodeRecipe, progress: Progress) ->
         names = QUERY_CLASSIFIERS if is_text else QUERY_CLASSIFIERS[:1]
     if len(names) * len(shares) == 1:
         return Choice(names[0], shares[0])
-    trial = _Trial(rows, tags, recipe)
+    trial = _Trial(rows, tags, recipe, content)
     trials = []
 
     def score(name: str, share: float) -> Scores:
@@ -103,8 +105,11 @@ def _choose_classifier(by_name: Mapping[str, Scores]) -> str:
 class _Trial:
     """Searches with the documents of held-out clusters as queries."""
 
-    def __init__(self, rows: Any, tags: Any, recipe: ClassCodeRecipe) -> None:
+    def __init__(
+        self, rows: Any, tags: Any, recipe: ClassCodeRecipe, content: ContentLayers
+    ) -> None:
         self._rows = rows
+        self._content = content
         self._recipe = recipe
         labelled = np.flatnonzero(tags.any(axis=1))
         self._classes = tags[labelled].argmax(axis=1)
@@ -134,12 +139,11 @@ class _Trial:
             for training, _ in self._folds
         ]
         self.metric = f"P@{list_length(self._classes)}"
-        self._content: dict[int, Layer] = {}
 
     def score(self, name: str, share: float) -> Scores:
         """Return the tie-averaged P@k of each cluster, float64, by fold and class."""
         widths = self._recipe.widths(share)
-        content = self._content_layer(widths[2])
+        content = self._content.of(widths[2])
         precision = np.zeros(len(self._labelled))
         for maps, (training, queries) in zip(self._maps, self._folds, strict=True):
             document_rows = self._rows[self._labelled[training]]
@@ -159,11 +163,6 @@ class _Trial:
 
     def _labels(self, positions: Rows) -> list[tuple[str, ...]]:
         return [(str(number),) for number in self._classes[positions]]
-
-    def _content_layer(self, n_bits: int) -> Layer:
-        if n_bits not in self._content:
-            self._content[n_bits] = content_layer(self._rows, n_bits, self._recipe.seed)
-        return self._content[n_bits]
 
 
 def _pack(class_logits: Floats, content_logits: Floats) -> Codes:

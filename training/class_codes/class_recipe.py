@@ -10,6 +10,7 @@ CONTENT_SHARES = (0.5, 0.375, 0.25, 0.125)
 """The shares of content bits that the search tries."""
 QUERY_CLASSIFIERS = ("both", "bayes", "ridge", "svm")
 CHOSEN = "chosen"
+ITQ, ICT = "itq", "ict"
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,18 @@ class ClassCodeRecipe:
         0.0,
         "share of the bits that distinguish documents of a class; 0: the best on held-out clusters",
     )
+    content: str = setting(
+        ITQ,
+        "how the bits of content are learned: latent semantics rounded to bits (itq), or finding a"
+        " text by a few of its words (ict)",
+        *(ITQ, ICT),
+    )
     certainty_share: float = setting(
         0.125, "share of the bits for the certainty of a document's class"
+    )
+    epochs: int = setting(15, "passes over the documents that learn content (ict)")
+    least_batches: int = setting(
+        600, "minimum of batches; with few documents, more passes are made to reach it (ict)"
     )
     max_terms: int = setting(100_000, "terms in the vocabulary")
     analyzer: str = analyzer_setting()
@@ -48,6 +59,7 @@ class ClassCodeRecipe:
         check_settings(
             self,
             {
+                "least_batches": (self.least_batches >= 0, "0 or more"),
                 "seed": (0 <= self.seed < 2**32, "from 0 to 2³² − 1"),
                 "content_share": (0 <= self.content_share <= 0.75, "from 0 to 0.75"),
                 "certainty_share": (0 <= self.certainty_share <= 0.25, "from 0 to 0.25"),

@@ -8,16 +8,24 @@ from typing import Any
 import numpy as np
 
 from encoder.class_code import ClassCode, log_odds
-from encoder.encoder import Layer
+from encoder.encoder import Features, Inputs, Layer
+from encoder.features import Floats, TextFeatures
 from foundation.errors import counted
 from training.class_codes.class_maps import ClassMaps, row_slices
-from training.class_codes.class_recipe import ClassCodeRecipe
+from training.class_codes.class_recipe import ICT, ClassCodeRecipe
 from training.class_codes.codewords import far_codewords
 from training.data import TrainingDataError
 from training.linear_codes import fit_itq, itq_of_terms
+from training.recipe import Recipe
 
 SHARED_CLASSIFIERS = ("both", "svm")
 """Query classifiers that documents use too. With any other, documents use "both"."""
+
+# Where content finds texts by words, short queries are ranked by content rather than by a class
+# that is uncertain: the temperature of a query's class probabilities, and the exponent of the
+# highest of them in the weight of the certainty bits.
+_QUERY_TEMPERATURE = 1.5
+_CERTAINTY_POWER = 4.0
 
 
 def class_code(
@@ -34,32 +42,84 @@ def class_code(
     1 for the k most certain parts.
     """
     documents = maps.of("svm" if query_classifier == "svm" else "both")
+    queries = documents if query_classifier in SHARED_CLASSIFIERS else maps.of(query_classifier)
+    power = 0.0
+    if recipe.content == ICT:
+        power = _CERTAINTY_POWER
+        queries = queries.soften(_QUERY_TEMPERATURE)
     n_certainty = widths[1]
     odds = np.concatenate([log_odds(documents.scores(rows[at])) for at in row_slices(rows)])
     shares = np.arange(n_certainty, 0, -1) / (n_certainty + 1)
     return ClassCode(
         documents=documents,
-        queries=documents if query_classifier in SHARED_CLASSIFIERS else maps.of(query_classifier),
+        queries=queries,
         codewords=far_codewords(len(documents.bias), widths[0], recipe.seed),
         certainty=np.quantile(odds, shares).astype(np.float32),
+        certainty_power=power,
     )
 
 
-def content_layer(rows: Any, n_bits: int, seed: int) -> Layer:
-    """Return the layer of the content bits: ITQ of latent semantic analysis, or of vectors.
+class ContentLayers:
+    """The layers of content bits, each fitted to the training documents when it is first used.
+
+    `rows` are the `features` of the `inputs`, ``(N, F)``. The logits of all rows have a mean square
+    of 1, which gives content bits about the weight of class bits in a query.
 
     Raises:
-        TrainingDataError: if there are no more documents or features than bits.
+        TrainingDataError: if the content is to be learned by ict, and the inputs are not texts.
     """
-    if min(rows.shape) <= n_bits:
-        found = f"{counted(rows.shape[0], 'document')} with {counted(rows.shape[1], 'feature')}"
-        raise TrainingDataError(f"n_bits: {n_bits} bits for content are more than {found} can fill")
-    if isinstance(rows, np.ndarray):
-        weight, means = fit_itq(rows, n_bits, seed)
-        size = np.sqrt(np.square(rows @ weight - means).mean()) or 1.0
-        weight, means = weight / size, means / size
-    else:
-        weight_and_means = itq_of_terms(rows, n_bits, seed)
-        assert weight_and_means is not None  # noqa: S101 - checked above
-        weight, means = weight_and_means
-    return Layer(np.asarray(weight, dtype=np.float32), -means.astype(np.float32), "identity")
+
+    def __init__(
+        self, features: Features, inputs: Inputs, rows: Any, recipe: ClassCodeRecipe
+    ) -> None:
+        if recipe.content == ICT and not isinstance(features, TextFeatures):
+            raise TrainingDataError("content: ict learns from the words of texts; use itq")
+        self._features, self._inputs, self._rows = features, inputs, rows
+        self._recipe = recipe
+        self._layers: dict[int, Layer] = {}
+
+    def of(self, n_bits: int) -> Layer:
+        """Return the layer of `n_bits`.
+
+        Raises:
+            TrainingDataError: if there are no more documents or features than bits.
+        """
+        if n_bits not in self._layers:
+            self._layers[n_bits] = self._fit(n_bits)
+        return self._layers[n_bits]
+
+    def _fit(self, n_bits: int) -> Layer:
+        rows, seed = self._rows, self._recipe.seed
+        if min(rows.shape) <= n_bits:
+            found = f"{counted(rows.shape[0], 'document')} with {counted(rows.shape[1], 'feature')}"
+            problem = f"{n_bits} bits for content are more than {found} can fill"
+            raise TrainingDataError(f"n_bits: {problem}")
+        if self._recipe.content == ICT and isinstance(self._features, TextFeatures):
+            from training.class_codes.cloze_content import (  # noqa: PLC0415 - torch takes a second
+                fit_cloze,
+            )
+
+            texts = [str(text) for text in self._inputs]
+            ict = Recipe(
+                method=ICT,
+                seed=seed,
+                epochs=self._recipe.epochs,
+                least_batches=self._recipe.least_batches,
+            )
+            return _scale(rows, *fit_cloze(self._features, texts, rows, n_bits, ict))
+        if isinstance(rows, np.ndarray):
+            return _scale(rows, *fit_itq(rows, n_bits, seed))
+        weight_and_thresholds = itq_of_terms(rows, n_bits, seed)
+        assert weight_and_thresholds is not None  # noqa: S101 - checked above
+        return _layer(*weight_and_thresholds)
+
+
+def _scale(rows: Any, weight: Floats, thresholds: Floats) -> Layer:
+    """Return the layer x W − t, scaled to a mean square of 1 over all `rows`."""
+    squares = sum(float(np.square(rows[at] @ weight - thresholds).sum()) for at in row_slices(rows))
+    size = np.sqrt(squares / (rows.shape[0] * len(thresholds))) or 1.0
+    return _layer(weight / size, thresholds / size)
+
+
+def _layer(weight: Floats, thresholds: Floats) -> Layer:
+    return Layer(np.asarray(weight, dtype=np.float32), -thresholds.astype(np.float32), "identity")

@@ -3,10 +3,11 @@
 Classifiers learn from the labels and, if some documents have none, from their soft labels. A code
 has three parts: the codeword of the predicted class, bits for the certainty of the prediction, and
 bits of content that distinguish the documents of a class. Content is latent semantic analysis,
-rotated to lose least when it is rounded to bits (ITQ). A query has all certainty bits set, so among
-the documents of its class the most certain come first. Precision at the head of the list is then
-about the accuracy of the classifier on queries. A code of the class alone would mix in all
-documents whose class was predicted wrongly.
+rotated to lose least when it is rounded to bits (ITQ), or learned by the inverse cloze task, by
+which a few words of a text find it. A query has all certainty bits set, so among the documents of
+its class the most certain come first. Precision at the head of the list is then about the accuracy
+of the classifier on queries. A code of the class alone would mix in all documents whose class was
+predicted wrongly.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from typing import Any
 import numpy as np
 
 from encoder.artifact import check_destination
-from encoder.encoder import Encoder, Features
+from encoder.encoder import Encoder
 from foundation.stages import begin_stage
-from training.class_codes.choosing import Choice, Progress, choose
+from training.class_codes.choosing import Progress, choose
 from training.class_codes.class_maps import ClassMaps
-from training.class_codes.class_recipe import ClassCodeRecipe
-from training.class_codes.code_parts import class_code, content_layer
+from training.class_codes.class_recipe import ICT, ClassCodeRecipe
+from training.class_codes.code_parts import ContentLayers, class_code
 from training.data import TrainingData, TrainingDataError
 from training.pipeline import Trained, check_labels, choose_features, split, write_encoder
 from training.soft_labels.estimation import estimate_soft_labels
+from training.text_features import MIN_DOCUMENTS
 
 
 def train_class_codes(
@@ -52,14 +54,30 @@ def train_class_codes(
         raise TrainingDataError(f"label: {found}; class-codes takes texts or vectors of one label")
     parts = split(data, recipe)
     check_labels(data, parts, recipe.validation_share)
-    features = choose_features(data, parts.training, recipe.max_terms, analyzer=recipe.analyzer)
-    rows: Any = features.transform(data.take(parts.training))  # type: ignore[arg-type]
+    features = choose_features(
+        data,
+        parts.training,
+        recipe.max_terms,
+        analyzer=recipe.analyzer,
+        # A word that only one text has is the best word to find it by.
+        min_documents=1 if recipe.content == ICT else MIN_DOCUMENTS,
+    )
+    inputs = data.take(parts.training)
+    rows: Any = features.transform(inputs)  # type: ignore[arg-type]
     tags = parts.visible_tags[parts.training]
-    choice = choose(rows, tags, recipe, progress)
+    content = ContentLayers(features, inputs, rows, recipe)
+    choice = choose(rows, tags, recipe, content, progress)
     begin_stage("fitting the class codes")
     soft_labels = estimate_soft_labels(rows, tags, recipe.seed)
     maps = ClassMaps(rows, soft_labels, recipe.seed)
-    encoder = _encoder(features, rows, maps, recipe, choice)
+    *widths, n_content = recipe.widths(choice.content_share)
+    encoder = Encoder(
+        features,
+        [content.of(n_content)],
+        np.zeros(recipe.n_bits, dtype=np.float32),
+        {},
+        class_code=class_code(maps, rows, choice.query_classifier, widths, recipe),
+    )
     return write_encoder(
         out,
         encoder,
@@ -69,17 +87,4 @@ def train_class_codes(
         about={"chosen": asdict(choice)},
         soft_labels=soft_labels,
         overwrite=overwrite,
-    )
-
-
-def _encoder(
-    features: Features, rows: Any, maps: ClassMaps, recipe: ClassCodeRecipe, choice: Choice
-) -> Encoder:
-    *widths, n_content = recipe.widths(choice.content_share)
-    return Encoder(
-        features,
-        [content_layer(rows, n_content, recipe.seed)],
-        np.zeros(recipe.n_bits, dtype=np.float32),
-        {},
-        class_code=class_code(maps, rows, choice.query_classifier, widths, recipe),
     )

@@ -34,14 +34,23 @@ from index.rankings.protocol import ASYMMETRIC, BM25, HAMMING, HYBRID
 from index.records import Query
 from service.server import serve
 from service.settings import Settings
+from training.class_codes.class_recipe import ClassCodeRecipe
+from training.class_codes.run import train_class_codes
 from training.data import TrainingData, gather
 from training.pipeline import Trained
-from training.recipe import Recipe
-from training.semi_supervised import train
 
 NAME = "docstrings"
 ENCODER = "docstrings64"
-RECIPE = Recipe(n_bits=64, supervision=0.1, content_share=0.5)
+# 20 bits for the class, 4 for its certainty and 40 for words. With more bits for words, questions
+# are answered better and fewer documents of the same label are found.
+RECIPE = ClassCodeRecipe(
+    n_bits=64,
+    supervision=0.1,
+    query_classifier="both",
+    content="ict",
+    content_share=0.625,
+    certainty_share=0.0625,
+)
 EXAMPLES = (
     "fast Fourier transform of a real signal",
     "read numbers from a text file",
@@ -82,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     with timed_stage(
         f"training {RECIPE.n_bits}-bit codes with {RECIPE.supervision:.0%} of the labels"
     ):
-        trained = train(data, RECIPE, encoder_folder, overwrite=True)
+        trained = train_class_codes(data, RECIPE, encoder_folder, overwrite=True)
     with DataFolder(args.data_dir, writable=True) as folder:
         # An earlier demo's collection may belong to the encoder that was just replaced.
         with suppress(UnknownCollection):

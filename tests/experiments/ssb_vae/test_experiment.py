@@ -10,7 +10,7 @@ import pytest
 from encoder.artifact import load_encoder
 from encoder.vector_features import VectorFeatures
 from experiments.ssb_vae.experiment import DATASETS, _print_over_shares
-from experiments.ssb_vae.presets import SHIPPED, read_presets
+from experiments.ssb_vae.presets import SHIPPED, read_presets, write_preset
 from experiments.ssb_vae.printed_tables import printed_table
 from hummingbit.cli import main
 from tests.support.corpora import TOPICS, topic_documents, write_snippets
@@ -40,6 +40,18 @@ def test_class_codes_stand_beside_the_class_code_alone(
     assert re.search(
         r"class code alone [+-]0\.\d+ .* p = \S+ \(runs and queries resampled", printed
     )
+
+
+def test_class_codes_take_their_settings_from_the_presets(data_root: Path) -> None:
+    presets = data_root / "presets.toml"
+    settings = {"content_share": 0.25, "query_classifier": "bayes", "content": "itq"}
+    write_preset(presets, "snippets", "class-codes", settings)
+    command = ["reproduce", "ssb-vae", "--methods", "class-codes", "--supervision", "0.2"]
+    command += ["--seeds", "1", "--bits", "16", "--presets", str(presets)]
+    command += ["--data-root", str(data_root), "--work-dir", str(data_root / "work")]
+    assert main(command) == 0
+    encoder = load_encoder(data_root / "work" / "snippets-class-codes-16-0.2-0")
+    assert encoder.metadata["recipe"].items() >= settings.items()
 
 
 def test_the_table_and_the_records_hold_every_method_and_seed(

@@ -49,6 +49,42 @@ def test_a_part_of_the_documents_has_each_certainty_bit(tmp_path: Path) -> None:
     assert (np.diff(bits.astype(int), axis=1) >= 0).all()
 
 
+def test_content_learned_by_ict_finds_texts_by_their_words(tmp_path: Path) -> None:
+    documents = [
+        replace(one, text=f"{one.text}. mark{number} sign{number}")
+        for number, one in enumerate(topic_documents(120))
+    ]
+    data = gather(documents)
+    recipe = ClassCodeRecipe(
+        n_bits=32,
+        supervision=0.5,
+        query_classifier="both",
+        content="ict",
+        content_share=0.625,
+        epochs=1,
+        least_batches=40,
+        validation_share=0,
+    )
+    encoder = train_class_codes(data, recipe, tmp_path / "e").encoder
+    # Words of a single text are in the vocabulary.
+    assert "mark7" in encoder.features.vocabulary  # type: ignore[union-attr]
+    weights = encoder.query_weights([f"mark{number} sign{number}" for number in range(120)])
+    bits = unpack_codes(encoder.encode(data.inputs)).astype(np.float64) * 2 - 1
+    # Without the words' class: a document with a mark must beat 119 others by its content.
+    content = slice(32 - 20, None)
+    ranks = _ranks(weights[:, content].astype(np.float64) @ bits[:, content].T)
+    assert np.mean(ranks < 10) > 0.5
+    found = evaluate_encoder(encoder, data.labelled(), data.labelled(), ["P@20"])
+    assert found.expected["P@20"] > 0.8
+    again = train_class_codes(data, recipe, tmp_path / "again").encoder
+    assert again.fingerprint == encoder.fingerprint
+
+
+def _ranks(scores: Any) -> Any:
+    """The number of documents that score higher than the one with the query's own number."""
+    return (scores > np.diag(scores)[:, None]).sum(axis=1)
+
+
 def test_settings_that_are_given_are_not_searched_for(tmp_path: Path) -> None:
     recipe = ClassCodeRecipe(query_classifier="svm", content_share=0.375)
     heard: list[str] = []
@@ -65,6 +101,12 @@ def test_documents_of_several_labels_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TrainingDataError, match="label: documents have several labels"):
         train_class_codes(gather(documents), ClassCodeRecipe(), tmp_path / "e")
     assert not (tmp_path / "e").exists()
+
+
+def test_content_of_vectors_is_not_learned_by_ict(tmp_path: Path) -> None:
+    recipe = ClassCodeRecipe(content="ict")
+    with pytest.raises(TrainingDataError, match="content: ict learns from the words of texts"):
+        train_class_codes(gather(topic_vectors(100)), recipe, tmp_path / "e")
 
 
 def test_one_label_is_not_enough(tmp_path: Path) -> None:
@@ -86,6 +128,8 @@ def test_content_that_the_documents_cannot_fill_is_refused(tmp_path: Path) -> No
         ({"content_share": 0.9}, "content_share is 0.9; it must be from 0 to 0.75"),
         ({"certainty_share": -1}, "certainty_share is -1; it must be from 0 to 0.25"),
         ({"query_classifier": "knn"}, "query_classifier is 'knn'"),
+        ({"least_batches": -1}, "least_batches is -1; it must be 0 or more"),
+        ({"content": "lsa"}, "content is 'lsa'; it must be one of itq, ict"),
     ],
 )
 def test_settings_out_of_their_range_are_refused(settings: dict[str, Any], reason: str) -> None:
