@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import hummingbit
 from hummingbit import PACKAGES
-from hummingbit.suggestions import SuggestingParser, did_you_mean
+from hummingbit.suggestions import SuggestingParser, as_sentence, did_you_mean
 
 
 class Command(NamedTuple):
@@ -201,9 +201,7 @@ def _parser(
     for name in names:
         folder, summary = COMMANDS[name]
         help_option: dict[str, Any] = {"help": summary} if in_help else {}
-        sub_parser = commands.add_parser(
-            name, description=f"{summary[0].upper()}{summary[1:]}.", **help_option
-        )
+        sub_parser = commands.add_parser(name, description=as_sentence(summary), **help_option)
         if name in configured:
             module_name = f"hummingbit.commands.{folder}.{name.replace(' ', '_')}"
             importlib.import_module(module_name).configure(sub_parser)

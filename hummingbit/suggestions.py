@@ -38,11 +38,30 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {words[similar[0]]!r}?" if similar else ""
 
 
+def as_sentence(summary: str) -> str:
+    """Return the summary of a command in a list as a sentence of its own."""
+    return f"{summary[0].upper()}{summary[1:]}."
+
+
+class _DescribedParsers(argparse._SubParsersAction):  # type: ignore[type-arg]  # noqa: SLF001
+    """Sub-commands; the help of each begins with its line in the list of all."""
+
+    def add_parser(self, name: str, **options: Any) -> argparse.ArgumentParser:
+        if options.get("help"):
+            options.setdefault("description", as_sentence(options["help"]))
+        parser: argparse.ArgumentParser = super().add_parser(name, **options)
+        return parser
+
+
 class SuggestingParser(argparse.ArgumentParser):
     """Refuses an unknown option, action or value with the nearest one that it knows.
 
     An option is refused before anything else is checked: one that is misspelt is also missing.
     """
+
+    def add_subparsers(self, **options: Any) -> Any:
+        """Add sub-commands as argparse does, with descriptions."""
+        return super().add_subparsers(**{"action": _DescribedParsers, **options})
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None

@@ -278,6 +278,14 @@ def test_an_existing_collection_is_not_built_over(
     assert "index add extends it" in capsys.readouterr().err
 
 
+def test_the_help_of_an_action_begins_with_what_it_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        hummingbit("keys", "create", "--help")
+    assert "\n\nCreate a key and print it; it cannot be shown again.\n\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["train", "ssb-vae", "--help"], ["--version"]])
 def test_help_is_quick_to_load(arguments: list[str]) -> None:
     check = f"import sys; from hummingbit.cli import main; main({arguments!r})"

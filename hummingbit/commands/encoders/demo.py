@@ -70,7 +70,13 @@ METHODS = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("--no-serve", action="store_true", help="stop after the figures")
-    parser.add_argument("--data-dir", type=Path, default=Path("demo-data"), metavar="DIR")
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        default=Path("demo-data"),
+        metavar="DIR",
+        help="the data folder (default: %(default)s)",
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="port (default: %(default)s)")
     parser.set_defaults(run=run)

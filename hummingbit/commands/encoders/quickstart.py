@@ -58,7 +58,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--name", help="name of the encoder and the collection (default: the file's)"
     )
-    parser.add_argument("--bits", type=int, default=64, metavar="N", help="default: %(default)s")
+    parser.add_argument(
+        "--bits",
+        type=int,
+        default=64,
+        metavar="N",
+        help="bits in a code, a multiple of 8 (default: %(default)s)",
+    )
     parser.add_argument(
         "--data-dir", type=Path, metavar="DIR", help="the folder to create (default: NAME-data)"
     )
