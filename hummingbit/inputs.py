@@ -13,7 +13,7 @@ import numpy as np
 from corpus.document import Document, DocumentError, parse_document, parse_text, parse_vector
 from corpus.layout import Layout
 from evaluation.relevance import LabelSet
-from foundation.errors import InputError, counted
+from foundation.errors import InputError, abbreviate, counted
 from index.filter_parser import parse_filter
 from index.filters import Filter
 from index.records import Query
@@ -113,6 +113,10 @@ def query_of(value: Any) -> Query:
         return Query(parse_text(value["text"]), parse_vector(value["vector"]))
     if isinstance(value, str):
         return Query(text=parse_text(value, "query"))
+    is_list = isinstance(value, list | tuple) and not any(isinstance(one, str) for one in value)
+    if not is_list and not isinstance(value, np.ndarray):
+        found = f"is {abbreviate(value)}; it must be a text, a vector, or a mapping with both"
+        raise DocumentError("query", found)
     return Query(vector=parse_vector(value, "query"))
 
 
@@ -236,7 +240,7 @@ def texts_of(x: Any) -> list[str] | None:
     """Return a sequence of texts as a checked list, or None if it holds no texts.
 
     Raises:
-        ValueError: if `x` is a single text, or an item of it is not a text that can be encoded.
+        ValueError: if `x` is empty or a single text, or an item is not a text that can be encoded.
     """
     if isinstance(x, str):
         raise ValueError("X is one text; it must be a sequence of texts")  # noqa: TRY004
@@ -244,6 +248,8 @@ def texts_of(x: Any) -> list[str] | None:
     if not is_sequence or getattr(x, "ndim", 1) != 1:
         return None
     values = list(x)
+    if not values:
+        raise ValueError("X is empty; it must hold texts or vectors")
     if not any(isinstance(value, str) for value in values):
         return None
     try:

@@ -265,6 +265,12 @@ def test_a_search_names_what_is_wrong(collection: Collection, wrong: dict[str, A
         collection.search("a cat", **wrong)
 
 
+@pytest.mark.parametrize("query", [5, ["bond", "cat"], {"bond"}])
+def test_a_query_is_a_text_or_a_vector(collection: Collection, query: Any) -> None:
+    with pytest.raises(DocumentError, match="it must be a text, a vector, or a mapping with both"):
+        collection.search(query)
+
+
 def test_a_search_takes_whole_numbers_of_numpy(collection: Collection) -> None:
     collection.add(TEXTS, ids=IDS)
     how: dict[str, Any] = {"limit": 2, "offset": 1, "radius": 9}

@@ -148,6 +148,7 @@ def test_bits_come_with_names_for_pandas() -> None:
         ({"settings": {"colour": 1}}, TEXTS, None, "'colour' is not one of"),
         ({"method": "itq", "settings": {"epochs": 1}}, TEXTS, None, "'epochs' is not one of"),
         ({}, "one text", None, "X is one text"),
+        ({}, [], None, "X is empty; it must hold texts or vectors"),
         ({}, ["a", 1], None, r"X\[1\]: is 1"),
         ({}, TEXTS, LABELS[:-1], "y has 63 rows and X has 64"),
         ({}, TEXTS, [0.5] * 64, r"y\[0\] is 0.5"),
