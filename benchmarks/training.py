@@ -3,8 +3,10 @@
 The same network is trained on the same batches with the first layer that training would choose for
 these texts, with each of its two gradients (see training.models.layers.SparseLinear), and with a
 dense layer on dense rows. Epochs alternate, so that other load slows all alike; figures are medians
-over the rounds, in CPU seconds. ``--synthetic N`` instead trains for one epoch on N random
-documents over 50,000 terms and prints the peak memory of the process.
+over the rounds, in CPU seconds. Then steps of our SparseAdam alternate with steps of torch's on the
+same gradients of a first layer, and must end with the same weights. ``--synthetic N`` instead
+trains for one epoch on N random documents over 50,000 terms and prints the peak memory of the
+process.
 
 Run as ``python -m benchmarks.training``.
 """
@@ -24,12 +26,13 @@ from torch import Tensor, nn
 from corpus.readers import ReadError, read_documents
 from training.data import TrainingData, gather
 from training.loop import Schedule, fit
-from training.models.batches import SparseBatch
-from training.models.layers import SparseLinear
+from training.models.batches import SparseBatch, shuffled_batches
+from training.models.layers import SparseLinear, weighted_sum
 from training.objectives.autoencoder import AutoencoderLoss
 from training.recipe import Recipe
 from training.semi_supervised import build_model, hidden_dropout, touches_few_terms
 from training.soft_labels.estimation import estimate_soft_labels
+from training.sparse_adam import SparseAdam
 from training.text_features import fit_text_features
 
 Epoch = Callable[[], object]
@@ -66,7 +69,9 @@ def main() -> None:
     if args.synthetic:
         report_memory(args.synthetic)
     else:
-        compare(read(args.data), args.rounds)
+        data = read(args.data)
+        compare(data, args.rounds)
+        compare_optimizers(data, args.rounds)
 
 
 def compare(data: TrainingData, rounds: int) -> None:
@@ -83,6 +88,36 @@ def compare(data: TrainingData, rounds: int) -> None:
         ratios = [slow / fast for slow, fast in zip(times["dense"], epoch_seconds, strict=True)]
         cost = f"{seconds:6.2f} CPU s an epoch, {len(data) / seconds:>7,.0f} documents/s"
         print(f"{layer:<16} {cost}, {median(ratios):.1f} times as fast as dense")
+
+
+def compare_optimizers(data: TrainingData, rounds: int) -> None:
+    """Time steps on the sparse gradients of the first layer, an epoch of batches for each round."""
+    torch.set_num_threads(1)  # as in training
+    recipe = Recipe()
+    texts = [str(text) for text in data.inputs]
+    features = fit_text_features(texts, recipe.max_terms)
+    rows = features.transform(texts)
+    start = torch.randn(features.dimension, recipe.hidden)
+    weights = {kind: nn.Parameter(start.clone()) for kind in (SparseAdam, torch.optim.SparseAdam)}
+    optimizers = [kind([weight], lr=recipe.learning_rate) for kind, weight in weights.items()]
+    times: list[list[float]] = [[] for _ in optimizers]
+    for seed in range(rounds):
+        for batch in shuffled_batches(len(texts), recipe.batch_size, np.random.default_rng(seed)):
+            x = SparseBatch.of_rows(rows, batch)
+            for weight, optimizer, of_one in zip(weights.values(), optimizers, times, strict=True):
+                optimizer.zero_grad()
+                weighted_sum(x, weight, sparse=True).square().mean().backward()  # type: ignore[no-untyped-call]
+                began = time.process_time()
+                optimizer.step()  # type: ignore[no-untyped-call]  # torch decorates it
+                of_one.append(time.process_time() - began)
+    if not torch.equal(*weights.values()):
+        raise SystemExit("the two optimizers ended with different weights")
+    ours, torchs = (1000 * median(of_one) for of_one in times)
+    print(
+        f"{len(times[0])} steps with the same weights at the end, medians: SparseAdam {ours:.1f}",
+        end="",
+    )
+    print(f" CPU ms, torch.optim.SparseAdam {torchs:.1f} CPU ms, ratio {torchs / ours:.2f}")
 
 
 def report_memory(documents: int) -> None:
