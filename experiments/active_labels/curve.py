@@ -31,7 +31,7 @@ from experiments.result_tables import (
     write_records,
 )
 from experiments.splits import read_split
-from training.class_codes.class_recipe import ClassCodeRecipe
+from training.class_codes.class_recipe import CHOSEN, QUERY_CLASSIFIERS, ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.recipe import Recipe
 from training.semi_supervised import train
@@ -90,6 +90,13 @@ def configure(group_: argparse._ArgumentGroup) -> None:
         help="the suggested labels, as shares of the random ones (default: all)",
     )
     group_.add_argument(
+        "--query-classifier",
+        default=CHOSEN,
+        choices=(CHOSEN, *QUERY_CLASSIFIERS),
+        help="the classifier of queries of class-codes, as in train class-codes"
+        " (default: %(default)s)",
+    )
+    group_.add_argument(
         "--epochs", type=int, default=10, metavar="N", help="passes over the documents"
     )
     group_.add_argument("--hidden", type=int, default=64, metavar="N")
@@ -138,7 +145,8 @@ def _measure(args: argparse.Namespace, planned: Run) -> Record:
     """Return the figures of a run, from its file of results if there is one."""
     settings = {"epochs": args.epochs, "hidden": args.hidden, "max_terms": args.max_terms}
     if args.learner != SSB_VAE:
-        settings = {}
+        is_class_codes = args.learner == CLASS_CODES
+        settings = {"query_classifier": args.query_classifier} if is_class_codes else {}
     parts = (
         args.learner,
         planned.dataset,
@@ -167,7 +175,12 @@ def _measure(args: argparse.Namespace, planned: Run) -> Record:
     if args.learner == CLASSIFIER:
         evaluation = _evaluate_classifier(planned.dataset, args.data_root, order[: planned.labels])
     elif args.learner == CLASS_CODES:
-        class_recipe = ClassCodeRecipe(n_bits=32, validation_share=0.0, seed=planned.seed)
+        class_recipe = ClassCodeRecipe(
+            n_bits=32,
+            validation_share=0.0,
+            query_classifier=args.query_classifier,
+            seed=planned.seed,
+        )
         with TemporaryDirectory() as folder:
             encoder = train_class_codes(masked, class_recipe, Path(folder, "encoder")).encoder
         evaluation = evaluate_encoder(encoder, data.labelled(), queries.labelled(), ["P@100"])
