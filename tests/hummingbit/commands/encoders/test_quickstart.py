@@ -34,8 +34,8 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def write_csv(path: Path, *, labelled: bool) -> None:
     documents = topic_documents(150)
-    rows = [f'"{one.text}",{one.labels[0]}' if labelled else f'"{one.text}"' for one in documents]
-    path.write_text("\n".join(["question,intent" if labelled else "question", *rows]))
+    rows = [f'"{one.text}",{one.labels[0] if labelled else "any"}' for one in documents]
+    path.write_text("\n".join(["question,intent" if labelled else "question,label", *rows]))
 
 
 @pytest.mark.parametrize("labelled", [True, False])
@@ -51,6 +51,10 @@ def test_a_csv_becomes_a_collection(
     for name in ("hamming", "asymmetric", "bm25", "hybrid"):
         assert f"\n{name} " in printed
     assert ("\nclassifier baseline" in printed) is labelled
+    assert ("\nchance " in printed) is labelled
+    told = "label: 1 label, the rarest of 150 documents; too few to learn from"
+    assert (told in printed) is not labelled
+    assert bool(re.search(r"\nhamming +– ", printed)) is not labelled
     with DataFolder(tmp_path / "my-bank-data", writable=False) as folder:
         assert len(folder.collection("my-bank")) == 150
     assert main(["search", "my-bank", "apple bread", "--data-dir", "my-bank-data"]) == 0
@@ -239,18 +243,6 @@ def test_the_verdict_praises_no_ranking_that_is_no_better_than_chance() -> None:
     assert "No ranking finds more documents with the same label than chance does (0.980)" in said
     assert "use hamming" not in said
     assert "use hamming" in verdict(figures | {CHANCE: Figures(0.5)})
-
-
-def test_labels_that_are_too_few_to_learn_are_told_and_not_measured(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = "".join(f"{one.text},x\n" for one in topic_documents(60))
-    (tmp_path / "d.csv").write_text(f"text,label\n{rows}")
-    assert main(["quickstart", "d.csv", "--no-serve", "--bits", "16"]) == 0
-    printed = capsys.readouterr().out
-    assert "label: 1 label, the rarest of 60 documents; too few to learn from" in printed
-    assert re.search(r"\nhamming +– ", printed)
-    assert "chance" not in printed
 
 
 def test_the_example_searches_by_words_not_by_addresses_or_rules() -> None:
