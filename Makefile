@@ -121,7 +121,7 @@ soak: $(VENV)/.dev ## Search and write with 32 clients, and compare every respon
 
 .PHONY: fuzz
 fuzz: $(VENV)/.dev ## Send valid, broken and expensive requests, 100,000 of each, and compare searches with an oracle
-	$(BIN)/python -m pytest -m fuzz -s tests
+	$(BIN)/python -m pytest -m fuzz -s --hypothesis-profile other-examples tests
 
 # What torch and OpenBLAS take for the processor, which must have it, and the seed of made-up inputs.
 PROCESSORS ?= default:Haswell:1 avx2:Zen:2 avx512:SkylakeX:3
@@ -131,7 +131,8 @@ processors: $(VENV)/.dev ## Run the numerical tests with the instructions of oth
 	@set -e; for one in $(PROCESSORS); do set -- $$(echo $$one | tr : ' '); \
 	  echo "torch as on $$1, OpenBLAS as on $$2, seed $$3"; \
 	  ATEN_CPU_CAPABILITY=$$1 OPENBLAS_CORETYPE=$$2 $(BIN)/python -m pytest --quiet \
-	    --numprocesses $(JOBS) --dist loadscope --hypothesis-seed $$3 \
+	    --numprocesses $(JOBS) --dist loadscope \
+	    --hypothesis-profile other-examples --hypothesis-seed $$3 \
 	    tests/encoder tests/evaluation tests/index tests/training; done
 
 # The kernel with the sanitizers of addresses and of undefined behaviour, in a copy of what it needs.
