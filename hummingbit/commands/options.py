@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ SOURCE_HELP = (
 )
 
 
+# Smaller encoders are rare.
+ROOM_FOR_AN_ENCODER = 1 << 20
 FORMER_VALUES: Mapping[str, Mapping[str, str]] = {"likeness": {"predicted": "self-supervised"}}
 """Values of settings in the previous release, and the values that replaced them."""
 
@@ -169,10 +172,16 @@ def check_folder_above(place: Path, option: str) -> None:
     check_writable(above, option)
 
 
-def check_writable(folder: Path, option: str) -> None:
-    """Raise OptionError, naming `option`, unless files can be created in `folder`."""
+def check_writable(folder: Path, option: str, room: int = ROOM_FOR_AN_ENCODER) -> None:
+    """Raise OptionError, naming `option`, unless files of `room` bytes can be created in `folder`.
+
+    What is written may take more.
+    """
     with naming(f"{option}: {folder}"), TemporaryDirectory(prefix=".writable-", dir=folder):
-        pass
+        free = shutil.disk_usage(folder).free
+    if free < room:
+        sizes = f"{free / 1e6:,.1f} MB are free, and at least {room / 1e6:,.1f} MB are needed"
+        raise OptionError(f"{option}: {folder}: {sizes}")
 
 
 def add_setting(parser: Any, setting: Field[Any]) -> None:

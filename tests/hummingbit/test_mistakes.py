@@ -13,6 +13,7 @@ import pytest
 from encoder.artifact import write_artifact
 from hummingbit.cli import main
 from tests.support.encoders import random_texts, text_encoder
+from tests.support.faults.disks import fill, small_disk
 
 MISTAKES = {
     "index build d nope.jsonl --encoder plain": "nope.jsonl: No such file",
@@ -152,6 +153,26 @@ def test_a_value_after_two_dashes_is_no_option(
     monkeypatch.chdir(place)
     assert main(["search", "c", "--", "--jam"]) == 0
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "command", ["quickstart many.csv --data-dir disk/new", "train --data c.jsonl --out disk/new"]
+)
+def test_space_is_checked_before_any_work(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("c.jsonl").write_text('{"id":"a","text":"jam"}\n{"id":"b","text":"bread"}\n')
+    Path("many.csv").write_text("text\n" + "".join(f"jam number {n}\n" for n in range(100)))
+    with small_disk(tmp_path, 1) as disk:
+        fill(disk / "ballast", leave=500_000)
+        assert main(command.split()) == 2
+        assert [one.name for one in disk.iterdir()] == ["ballast"]
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert f"{tmp_path / 'disk'}: 0.5 MB are free, and at least 1.0 MB are needed" in said
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")

@@ -19,6 +19,7 @@ from foundation.errors import counted
 from foundation.stages import begin_stage, count_in_stage, end_stage
 from hummingbit.commands.options import (
     FILE_HELP,
+    ROOM_FOR_AN_ENCODER,
     OptionError,
     add_layout,
     check_writable,
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     if not NAME.fullmatch(name):
         raise OptionError(f"--name {name!a}: a name must be {RULE}")
     data_dir: Path = args.data_dir or Path(f"{name}-data")
-    _check_folder(data_dir)
+    _check_folder(data_dir, args.source)
     if not args.no_serve:
         with bind_listener(args.host, args.port):
             pass  # it is in use by nobody else
@@ -138,12 +139,14 @@ def _name_of(source: Path) -> str:
     return re.sub(r"[^a-z0-9_-]+", "-", stem).strip("-_") or "documents"
 
 
-def _check_folder(folder: Path) -> None:
-    """Raise OptionError unless a data folder can be created at `folder`."""
+def _check_folder(folder: Path, source: Path) -> None:
+    """Raise OptionError unless a data folder with the documents can be created at `folder`."""
     if folder.exists():
         hint = "name another with --data-dir, or search it with hummingbit search"
         raise OptionError(f"{folder} already exists; {hint}")
-    check_writable(folder.absolute().parent, f"--data-dir {folder}")
+    documents = source.stat().st_size if source.is_file() else 0
+    room = ROOM_FOR_AN_ENCODER + documents
+    check_writable(folder.absolute().parent, f"--data-dir {folder}", room)
 
 
 def _read(args: argparse.Namespace) -> tuple[Corpus, Survey]:
