@@ -14,6 +14,7 @@ from scipy import sparse
 from encoder.encoder import Inputs
 from evaluation.result import EvaluationError
 from evaluation.row_blocks import row_blocks
+from foundation.errors import counted
 from foundation.slices import checkpoint
 
 MAX_LEVELS = 100
@@ -234,7 +235,7 @@ def check_labels(query_labels: Sequence[LabelSet], document_labels: Sequence[Lab
         raise EvaluationError(message)
     if not any(document_labels):
         message = (
-            f"no document of the database, of {len(document_labels):,}, has a label;"
+            f"the database has {counted(len(document_labels), 'document')}, and none has a label;"
             " there is nothing to compare the labels of the queries with"
         )
         raise EvaluationError(message)

@@ -276,7 +276,9 @@ def label_sets(y: Any, rows: int) -> list[LabelSet]:
         values = list(y) if array is None else list(array.ravel())
         labels = [_label_set(value, row) for row, value in enumerate(values)]
     if len(labels) != rows:
-        message = f"y has {counted(len(labels), 'row')} and X has {rows:,}; they must have as many"
+        message = (
+            f"y has {counted(len(labels), 'row')} and X has {rows:,}; the numbers must be equal"
+        )
         raise ValueError(message)
     return labels
 

@@ -63,7 +63,8 @@ def hold_out_labels(
     if len(labelled) < MIN_LABELLED or len(classes) < 2:
         labels = counted(len(classes), "different label")
         documents = counted(len(labelled), "labelled document")
-        message = f"{documents} with {labels}: at least {MIN_LABELLED} and two are needed"
+        needed = f"at least {MIN_LABELLED} documents and two labels are needed"
+        message = f"found {documents} with {labels}; {needed}"
         raise EvaluationError(message)
     seen_ids = set(seen)
     order = np.random.default_rng(seed).permutation(len(labelled)).tolist()

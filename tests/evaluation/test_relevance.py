@@ -130,7 +130,7 @@ def test_a_string_is_not_a_set_of_letters() -> None:
         ([], [("a",)], "there are no queries"),
         ([("a",), (), ()], [("a",)], r"2 of 3 queries have no label, the first of them query 1"),
         ([("a",)], [], "the database is empty"),
-        ([("a",)], [(), ()], "no document of the database, of 2, has a label"),
+        ([("a",)], [(), ()], "the database has 2 documents, and none has a label"),
     ],
 )
 def test_nothing_to_measure(

@@ -366,7 +366,7 @@ def test_labels_may_stand_in_another_field_of_the_payload(tmp_path: Path) -> Non
     assert found.per_query["P@1"].tolist() == [1, 0]
     with pytest.raises(EvaluationError, match="1 of 2 queries have no label"):
         evaluate_collection(collection, queries, ["P@1"])
-    with pytest.raises(EvaluationError, match="none of the 2 documents"):
+    with pytest.raises(EvaluationError, match="has 2 documents, and none has a label"):
         evaluate_collection(collection, queries[1:], ["P@1"])
     collection.close()
 

@@ -318,7 +318,7 @@ def test_a_service_that_refuses_is_quoted(
     assert hummingbit("evaluate", "absent", *asked) == 2
     assert "there is no collection 'absent'" in capsys.readouterr().err
     assert hummingbit("evaluate", "good", *asked, "--label-field", "topic") == 2
-    assert "no document of the database, of 600, has a label" in capsys.readouterr().err
+    assert "the database has 600 documents, and none has a label" in capsys.readouterr().err
 
 
 def test_one_name_is_no_comparison(

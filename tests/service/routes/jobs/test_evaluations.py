@@ -122,7 +122,7 @@ def test_an_evaluation_that_fails_says_why(
     asked = {**body, "label_field": "nothing"}
     address, status = finished(client, client.post(f"{path}/evaluate", json=asked, headers=ASYNC))
     assert status["status"] == "failed"
-    assert "none of the 300 documents" in status["error"]
+    assert "has 300 documents, and none has a label" in status["error"]
     check_problem(client.get(address, params={"format": "html"}), 409, "evaluation_failed")
 
 
