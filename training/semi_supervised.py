@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -33,6 +34,7 @@ from training.data import Tags, TrainingData, TrainingDataError
 from training.linear_codes import itq_of_terms
 from training.loop import Schedule, choose_device, fit
 from training.models.autoencoders import (
+    AnyEncoderNetwork,
     Autoencoder,
     BernoulliAutoencoder,
     GaussianAutoencoder,
@@ -114,17 +116,11 @@ def train(
         soft_labels=soft_labels,
         amp=amp,
     )
-    start_at_latent_semantics(model, loss.inputs, recipe.seed)
+    start_at_latent_semantics(model.encoder, loss.inputs.x, recipe.seed)
     method = METHODS[recipe.method]
     if method.reconstructs and not method.uses_labels:
         start_at_word_frequencies(model, loss.inputs)
-    schedule = Schedule(
-        recipe.epochs_for(len(parts.training)),
-        recipe.batch_size,
-        recipe.learning_rate,
-        recipe.seed,
-        decay=recipe.learning_rate_decay,
-    )
+    schedule = schedule_for(recipe, len(parts.training))
     about = {"recipe": asdict(recipe), "data": data.sha256, "device": device, "amp": amp}
     run = json.dumps(about, sort_keys=True)
     checkpoint = Checkpoint(out.with_name(out.name + ".checkpoint"), run, BEFORE_SETTINGS, RENAMED)
@@ -148,18 +144,27 @@ def train(
     return trained
 
 
-def start_at_latent_semantics(model: Autoencoder, inputs: TrainingInputs, seed: int) -> None:
-    """Initialise a linear network with ITQ codes of latent semantic analysis.
+def schedule_for(recipe: Recipe, n_documents: int) -> Schedule:
+    """Return the schedule of a run with `n_documents` to train on."""
+    return Schedule(
+        recipe.epochs_for(n_documents),
+        recipe.batch_size,
+        recipe.learning_rate,
+        recipe.seed,
+        decay=recipe.learning_rate_decay,
+    )
+
+
+def start_at_latent_semantics(network: AnyEncoderNetwork, x: Any, seed: int) -> None:
+    """Initialise a linear network with ITQ codes of latent semantic analysis of `x`, ``(N, V)``.
 
     Codes trained from there combine two kinds of knowledge: which words occur together in the
     corpus, and which words distinguish a text from all others. Other networks are not changed, nor
     are networks with as many bits as there are texts or terms.
     """
-    network = model.encoder
     if not isinstance(network, LinearEncoderNetwork):
         return
-    n_bits = len(network.logits.bias)
-    start = itq_of_terms(inputs.x, n_bits, seed)
+    start = itq_of_terms(x, len(network.logits.bias), seed)
     if start is not None:
         network.start_at(*map(torch.from_numpy, start))
 

@@ -325,7 +325,7 @@ def test_codes_that_find_texts_begin_as_itq_codes() -> None:
     texts = random_texts(60)
     features = fit_text_features(texts, 100)
     model = build_model(replace(RECIPE, method="ict", n_bits=16), features, classes=2)
-    start_at_latent_semantics(model, TrainingInputs(features, texts), seed=0)
+    start_at_latent_semantics(model.encoder, TrainingInputs(features, texts).x, seed=0)
     network = model.encoder
     assert isinstance(network, LinearEncoderNetwork)
     start = itq_of_terms(features.transform(texts), len(network.logits.bias), seed=0)

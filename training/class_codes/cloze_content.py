@@ -10,14 +10,18 @@ from torch import Tensor
 
 from encoder.features import Floats, TextFeatures
 from training.data import Rows
-from training.linear_codes import itq_of_terms
-from training.loop import Schedule, fit
+from training.loop import fit
 from training.models.autoencoders import LinearEncoderNetwork, Shape
 from training.models.batches import SparseBatch, drop_words
 from training.models.export import to_encoder
 from training.queries import ClozeTask
 from training.recipe import Recipe
-from training.semi_supervised import UNIT_ROW_SCALE, touches_few_terms
+from training.semi_supervised import (
+    UNIT_ROW_SCALE,
+    schedule_for,
+    start_at_latent_semantics,
+    touches_few_terms,
+)
 
 
 def fit_cloze(
@@ -40,22 +44,13 @@ def fit_cloze(
             sparse_gradient=touches_few_terms(features, texts, recipe.batch_size),
         )
     )
-    start = itq_of_terms(x, n_bits, recipe.seed)
-    if start is not None:
-        network.start_at(*map(torch.from_numpy, start))
+    start_at_latent_semantics(network, x, recipe.seed)
     task = ClozeTask(recipe, features, texts, x)
 
     def loss(rows: Rows, generator: torch.Generator, progress: float) -> Mapping[str, Tensor]:  # noqa: ARG001
         dropped = drop_words(SparseBatch.of_rows(x, rows), recipe.word_dropout, generator)
         return {"cloze_loss": task.loss(network, network(dropped)[1], rows, generator)}
 
-    schedule = Schedule(
-        recipe.epochs_for(len(texts)),
-        recipe.batch_size,
-        recipe.learning_rate,
-        recipe.seed,
-        decay=recipe.learning_rate_decay,
-    )
-    fit(network, loss, len(texts), schedule)
+    fit(network, loss, len(texts), schedule_for(recipe, len(texts)))
     layer = to_encoder(network, features, {}).layers[0]
     return layer.weight, -layer.bias
