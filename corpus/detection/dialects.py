@@ -92,5 +92,6 @@ def find_delimiter(sample: bytes) -> str:
             return 0.0, 0
         return rows.count(rows[0]) / len(rows), -DELIMITERS.index(delimiter)
 
-    best = max(DELIMITERS, key=agreement)
-    return best if agreement(best)[0] > 0 else ","
+    agreements = {delimiter: agreement(delimiter) for delimiter in DELIMITERS}
+    best = max(agreements, key=agreements.__getitem__)
+    return best if agreements[best][0] > 0 else ","
