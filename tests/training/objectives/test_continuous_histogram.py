@@ -193,6 +193,26 @@ def test_a_histogram_needs_both_kinds_and_two_nodes() -> None:
         histogram_loss(distance, torch.tensor([True, False]), bins=1)
 
 
+def test_the_gradient_of_the_histogram_loss_is_made_of_the_printed_factors() -> None:
+    """Section 3.2, where the printed ∂h/∂d leaves out Δ and counts all pairs as positive."""
+    distance, similarity = random_pairs(60)
+    alike = similarity > 0.7
+    bins = 9
+    h = pair_histogram(distance, alike.double(), bins=bins, similarity_bins=2).numpy()
+    negative, positive = (h / h.sum(axis=0)).T
+    expected = []
+    for d, is_alike in zip(distance.tolist(), alike.tolist(), strict=True):
+        r = int(d * (bins - 1))
+        of_h = [positive[q:].sum() for q in (r, r + 1)]
+        if is_alike:
+            of_h = [negative[: q + 1].sum() for q in (r, r + 1)]
+        count = int((alike == is_alike).sum())
+        expected.append((of_h[1] - of_h[0]) * (bins - 1) / count)
+    moving = distance.requires_grad_()
+    (gradient,) = torch.autograd.grad(histogram_loss(moving, alike, bins=bins), moving)
+    np.testing.assert_allclose(gradient.numpy(), expected, atol=1e-12)
+
+
 def test_counting_the_other_reversals_is_the_same_loss() -> None:
     # Appendix A.1: L₁ = Σ h ψ, of pairs that are nearer and less alike.
     distance, similarity = random_pairs(200)
@@ -261,3 +281,63 @@ def test_proposition_1_as_printed_is_not_sufficient() -> None:
     assert modes_fall(h)
     loss = continuous_histogram_loss(*pairs_on_nodes(h), bins=3, similarity_bins=2)
     assert float(loss) == pytest.approx(1 * 3 / 8**2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(unit, st.integers(0, 3)), min_size=2, max_size=8),
+    st.integers(2, 12),
+    st.sampled_from([0.0, 0.5, 1.0]),
+)
+def test_the_loss_is_zero_where_supports_fall_wherever_pairs_are(
+    pairs: list[tuple[float, int]], bins: int, balance: float
+) -> None:
+    """Between two nodes a pair counts at both; the weights of pairs change no support."""
+    distance, degree = (torch.tensor(of, dtype=torch.float64) for of in zip(*pairs, strict=True))
+    if len(set(degree.tolist())) < 2:
+        return
+    given_pairs = distance, degree / 3
+    h = pair_histogram(*given_pairs, bins=bins, similarity_bins=4).numpy()
+    loss = continuous_histogram_loss(*given_pairs, bins=bins, similarity_bins=4, balance=balance)
+    # The least share of a pair at a node is about 1e-16 of it.
+    least = h[h > 0].min()
+    if least > 1e-6:
+        assert (float(loss) < 1e-12) == supports_fall(h)
+
+
+@pytest.mark.parametrize(("bins", "nodes"), [(3, 3), (5, 2)])
+def test_pairs_on_nodes_without_a_gradient_are_pure_at_each_distance(bins: int, nodes: int) -> None:
+    """Section 3.5: where ∂L/∂d = 0, all pairs at one distance have one similarity."""
+    rng = np.random.default_rng(0)
+    still = 0
+    for support in itertools.product((0, 1), repeat=bins * nodes):
+        h = np.array(support).reshape(bins, nodes) * rng.integers(1, 4, (bins, nodes))
+        # A pair at the last node has no node beyond it, so its gradient is that from the left.
+        if h.any(axis=0).sum() < 2 or h[-1].any():
+            continue
+        gradient = histogram_gradient(*pairs_on_nodes(h), bins=bins, similarity_bins=nodes)
+        if float(gradient.abs().max()) == 0:
+            assert rows_are_pure(h)
+            still += 1
+    assert still >= 3
+
+
+def test_pairs_a_node_apart_rest_in_the_wrong_order() -> None:
+    """Between nodes, no gradient means neither that rows are pure nor that the loss is 0."""
+    distance = torch.tensor([0.5, 1.5], dtype=torch.float64) / 10
+    similarity = torch.tensor([0.0, 1.0])
+    assert not rows_are_pure(
+        pair_histogram(distance, similarity, bins=11, similarity_bins=2).numpy()
+    )
+    gradient = histogram_gradient(distance, similarity, bins=11, similarity_bins=2)
+    assert gradient.tolist() == [0, 0]
+    loss = continuous_histogram_loss(distance, similarity, bins=11, similarity_bins=2)
+    assert float(loss) == pytest.approx(1 / 4)
+
+
+def test_more_similar_pairs_at_a_distance_push_a_pair_away() -> None:
+    """Section 3.5 says that the gradient is then positive; by equation 11 it is negative."""
+    distance = torch.tensor([0.55, 0.5, 0.5], dtype=torch.float64)
+    similarity = torch.tensor([0.0, 1.0, 1.0])
+    gradient = histogram_gradient(distance, similarity, bins=11, similarity_bins=2)
+    assert gradient[0] < 0
