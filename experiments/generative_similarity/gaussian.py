@@ -9,8 +9,9 @@ with 10⁻⁵.
 The figures are from 2,000 points and as many pairs outside the training points: the share of points
 whose embedding is nearest to the mean embedding of their own cloud, and Spearman's correlation of
 s_gen and the distance of embeddings. The correlation is over single pairs and, as in the paper,
-over the means of all pairs in 500 quantiles of distance. Only the three baselines with classes know
-the clouds.
+over the means of all pairs in 500 quantiles of distance. The mean distances are those of pairs from
+one cloud and of independent pairs, half of which are from one cloud. Only the three baselines with
+classes know the clouds.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ _TITLES = {
     "accuracy": "accuracy",
     "spearman": "Spearman of distance and s_gen",
     "spearman_of_means": "of the means of 500 quantiles",
+    "distance_same": "mean distance, same",
+    "distance_different": "different",
 }
 
 
@@ -222,7 +225,19 @@ def _record(method: str, seed: int, tensors: Tensors) -> Record:
         "accuracy": float((nearest == source).mean()),
         "spearman": float(spearmanr(distance, similarity).statistic),
         "spearman_of_means": _spearman_of_means(tensors["point_ND"], _test_similarities(seed)),
+        "distance_same": _distance_in_clouds(tensors["point_ND"], source),
+        "distance_different": float(distance.mean()),
     }
+
+
+def _distance_in_clouds(x_ND: Tensor, source_N: Any) -> float:
+    """Return the mean distance of independent pairs of points, each pair from one cloud."""
+    halves = []
+    for cloud in np.unique(source_N):
+        rows = np.flatnonzero(source_N == cloud)
+        count = len(rows) // 2
+        halves.append(_distance(x_ND[rows[:count]], x_ND[rows[count : 2 * count]]))
+    return float(torch.cat(halves).mean())
 
 
 @lru_cache(maxsize=1)

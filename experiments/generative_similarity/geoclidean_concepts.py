@@ -3,11 +3,12 @@
 Source: Marjieh, Kumar, Campbell et al. (2024) on Geoclidean (Hsu, Wu and Goodman 2022). Encoders
 are trained on pictures of 30 concepts and evaluated on 7 others. A concept is a program, and the
 similarity of concepts is the subtree kernel of their programs. That is the generative similarity,
-learned by regression of cosines or by triplets. The baselines are supervised contrast and
+learned by regression of cosines, on the normalised kernel or as printed on the logarithm of the
+count, or by triplets. The baselines are supervised contrast and
 classification, which know only which concept a picture shows, and SimCLR, which does not know that
 either. The encoders are small and trained from scratch, where the paper fine-tunes a ResNet-50, so
 compare methods only within a run. :mod:`experiments.generative_similarity.geoclidean_drawing` draws
-the pictures. Each seed holds out its own 7 concepts, the same for all methods.
+the pictures. Each seed holds out 7 concepts of its own, or those of the paper.
 
 The figure is the accuracy of choosing, among the 7 concepts, the one whose mean embedding of five
 pictures is nearest by cosine. It is computed for our pictures, over 20 draws of the five, and for
@@ -29,12 +30,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from corpus.columns import load_arrays
 from corpus.datasets import find_file
 from corpus.rows import ReadError
 from experiments.drawings import new_drawing, save_drawing
 from experiments.generative_similarity.geoclidean_drawing import draw_program
-from experiments.generative_similarity.geoclidean_judgement import threshold_accuracy
+from experiments.generative_similarity.geoclidean_judgement import (
+    REFERENCES,
+    prototype_accuracy,
+    read_published,
+    threshold_accuracy,
+)
 from experiments.generative_similarity.geoclidean_language import Program, parse_tree, read_concepts
 from experiments.generative_similarity.picture_encoders import (
     METHODS,
@@ -48,25 +53,33 @@ from experiments.saved_tensors import Tensors, load_or_compute
 from training.loop import Schedule
 from training.similarities.program_kernel import ProgramKernel
 
+PRINTED = "generative-printed"
+CONCEPT_METHODS = {PRINTED: "generative similarity, as printed", **METHODS}
 HELD_OUT = 7
-REFERENCES = 5
+PRINTED_HELD_OUT = ("ccc", "cccc", "clcc", "llcc", "perp_bisector", "quadrilateral", "triangle")
+"""The concepts that the paper holds out."""
+
 SIZE = 64
 """The width of a drawn picture in pixels; encoders see it at half the size."""
 
 _TEST_PICTURES = 50
 _DRAWS = 20
 
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+
 
 class Concepts(NamedTuple):
     """C concepts with their pictures.
 
-    ``kernel_CC`` is the similarity of their programs, from 0 to 1. Pictures are uint8, black on
-    white. ``train_CNHW`` and ``test_CTHW`` are ours; ``published_CTHW`` holds five references, five
+    ``kernel_CC`` is the similarity of their programs, from 0 to 1, and ``log_count_CC`` the
+    logarithm of the number of their equal subtrees. Pictures are uint8, black on white.
+    ``train_CNHW`` and ``test_CTHW`` are ours; ``published_CTHW`` holds five references, five
     queries, five pictures of the close program and five of the far one.
     """
 
     names: list[str]
     kernel_CC: Tensor
+    log_count_CC: Tensor
     train_CNHW: Tensor
     test_CTHW: Tensor
     published_CTHW: Tensor
@@ -75,7 +88,11 @@ class Concepts(NamedTuple):
 def configure(group: Any) -> None:
     """Add the options."""
     group.add_argument(
-        "--concept-methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="NAME"
+        "--concept-methods",
+        nargs="+",
+        choices=CONCEPT_METHODS,
+        default=list(CONCEPT_METHODS),
+        metavar="NAME",
     )
     group.add_argument("--concept-epochs", type=int, default=20, metavar="N")
     group.add_argument(
@@ -84,6 +101,12 @@ def configure(group: Any) -> None:
         default=60,
         metavar="N",
         help="training pictures of each concept",
+    )
+    group.add_argument(
+        "--held-out",
+        choices=("drawn", "printed"),
+        default="drawn",
+        help="hold out 7 concepts drawn for each seed, or the paper's 7",
     )
 
 
@@ -94,15 +117,21 @@ def run(args: argparse.Namespace) -> int:
     for method in args.concept_methods:
         for seed in range(args.seeds):
             schedule = Schedule(args.concept_epochs, 64, 2e-3, seed, decay=True)
+            held_out = held_out_concepts(concepts.names, seed, args.held_out)
             settings = {"method": method, "pictures": args.concept_pictures, **vars(schedule)}
+            settings["held_out"] = args.held_out
             name = f"concepts-{'-'.join(map(str, settings.values()))}.safetensors"
-            compute = partial(train_and_classify, method, concepts, schedule)
+            compute = partial(train_and_classify, method, concepts, held_out, schedule)
             accuracies = load_or_compute(args.work_dir / name, settings, compute)
             records.append(_record(method, seed, concepts.names, accuracies))
     save_records(args, records)
     figures = ("accuracy", "accuracy_published", "accuracy_close", "accuracy_far")
     rows = [
-        [METHODS[method], str(len(runs)), *(mean_and_deviation(runs, figure) for figure in figures)]
+        [
+            CONCEPT_METHODS[method],
+            str(len(runs)),
+            *(mean_and_deviation(runs, figure) for figure in figures),
+        ]
         for (method,), runs in group(records, "method").items()
     ]
     titles = ("accuracy", "on published pictures", "not the close one", "not the far one")
@@ -112,26 +141,28 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def train_and_classify(method: str, concepts: Concepts, schedule: Schedule) -> Tensors:
-    """Train on all but the held-out concepts and return the accuracy on those, by concept.
+def train_and_classify(
+    method: str, concepts: Concepts, held_out: Numbers, schedule: Schedule
+) -> Tensors:
+    """Train on all concepts but those of these numbers, and return the accuracy on those.
 
     ``accuracy_C`` and ``accuracy_published_C`` come from :func:`prototype_accuracy`,
     ``accuracy_close_C`` and ``accuracy_far_C`` from :func:`threshold_accuracy`. All are NaN for
     concepts in the training set.
     """
-    held_out = held_out_concepts(len(concepts.names), schedule.seed)
     trained = np.setdiff1d(np.arange(len(concepts.names)), held_out)
     train_CNHW = concepts.train_CNHW[trained]
-    kernel_CC = concepts.kernel_CC[trained][:, trained]
+    target_CC = concepts.log_count_CC if method == PRINTED else concepts.kernel_CC
     pictures = Pictures(
         x=_ink(train_CNHW),
         classes=torch.arange(len(trained)).repeat_interleave(train_CNHW.shape[1]),
-        kernel=kernel_CC,
-        target=kernel_CC.float(),
+        kernel=concepts.kernel_CC[trained][:, trained],
+        target=target_CC[trained][:, trained].float(),
         similarity=cosine,
         turn=pi,
     )
-    encoder = train_encoder(method, pictures, schedule)
+    regression = "generative-regression"
+    encoder = train_encoder(regression if method == PRINTED else method, pictures, schedule)
     rng = np.random.default_rng(schedule.seed)
     ours_CTD, published_CTD = (
         embed(encoder, _ink(x_CTHW)).view(*x_CTHW.shape[:2], -1)
@@ -150,31 +181,18 @@ def train_and_classify(method: str, concepts: Concepts, schedule: Schedule) -> T
     return accuracies
 
 
-def held_out_concepts(count: int, seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the numbers of the concepts held out of `count`, in ascending order."""
-    return np.sort(np.random.default_rng(seed).permutation(count)[:HELD_OUT])
+def held_out_concepts(names: list[str], seed: int, choice: str = "drawn") -> Numbers:
+    """Return the numbers of the concepts held out, in ascending order.
 
-
-def prototype_accuracy(embedding_CTD: Tensor, rng: np.random.Generator, draws: int) -> Tensor:
-    """Return the share of pictures assigned to their own concept, ``float64[C]``.
-
-    Each concept has T pictures. Its prototype is the mean of five of them, scaled to length 1; the
-    other pictures are assigned to the prototype with the largest cosine. The five are drawn `draws`
-    times; with 0, they are the first five.
+    Raises:
+        ReadError: if one of the printed concepts is not in `names`.
     """
-    n_concepts, n_pictures, _ = embedding_CTD.shape
-    unit_CTD = functional.normalize(embedding_CTD, dim=2)
-    own_C1 = torch.arange(n_concepts)[:, None]
-    shares = []
-    for _ in range(max(draws, 1)):
-        order_CT = np.tile(np.arange(n_pictures), (n_concepts, 1))
-        if draws:
-            order_CT = rng.permuted(order_CT, axis=1)
-        shuffled_CTD = unit_CTD[own_C1, torch.from_numpy(order_CT)]
-        prototype_CD = functional.normalize(shuffled_CTD[:, :REFERENCES].mean(dim=1), dim=1)
-        nearest_CT = (shuffled_CTD[:, REFERENCES:] @ prototype_CD.T).argmax(dim=2)
-        shares.append((nearest_CT == own_C1).double().mean(dim=1))
-    return torch.stack(shares).mean(dim=0)
+    if choice == "drawn":
+        return np.sort(np.random.default_rng(seed).permutation(len(names))[:HELD_OUT])
+    missing = [name for name in PRINTED_HELD_OUT if f"concept_{name}" not in names]
+    if missing:
+        raise ReadError(f"concepts: {', '.join(missing)} of the paper's {HELD_OUT} are missing")
+    return np.sort([names.index(f"concept_{name}") for name in PRINTED_HELD_OUT])
 
 
 def draw_concepts(programs: list[Program], count: int, test_count: int) -> Tensors:
@@ -186,36 +204,6 @@ def draw_concepts(programs: list[Program], count: int, test_count: int) -> Tenso
             pictures = np.stack([draw_program(program, rng, SIZE) for _ in range(n)])
             pictures_by_use[name].append(torch.from_numpy(pictures))
     return {name: torch.stack(parts) for name, parts in pictures_by_use.items()}
-
-
-def read_published(path: Path, names: list[str]) -> Tensor:
-    """Return the published pictures by concept, ``uint8[C, 20, 64, 64]``.
-
-    The references come first, then the queries, and then pictures of the close and the far program.
-
-    Raises:
-        ReadError: if the file cannot be read, or a concept lacks five pictures of each kind.
-    """
-    arrays = load_arrays(path, ("images", "meta"))
-    images, meta = arrays["images"], arrays["meta"]
-    kinds = {
-        "training": meta[:, 2] == "train",
-        "test": np.char.startswith(meta[:, 3], "in_"),
-        "close": np.char.startswith(meta[:, 3], "out_close_"),
-        "far": np.char.startswith(meta[:, 3], "out_far_"),
-    }
-    pictures = []
-    for name in names:
-        of_concept = meta[:, 1] == name
-        parts = [images[of_concept & of_kind] for of_kind in kinds.values()]
-        counts = [len(part) for part in parts]
-        if set(counts) != {REFERENCES}:
-            listed = ", ".join(f"{n} {kind}" for n, kind in zip(counts, kinds, strict=True))
-            raise ReadError(
-                f"{path}: pictures of {name}: {listed}; there must be {REFERENCES} of each kind"
-            )
-        pictures.append(np.concatenate(parts))
-    return torch.from_numpy(np.stack(pictures))
 
 
 def _read(args: argparse.Namespace) -> Concepts:
@@ -237,6 +225,7 @@ def _read(args: argparse.Namespace) -> Concepts:
     return Concepts(
         names=list(programs),
         kernel_CC=torch.from_numpy(kernel.kernel_NN),
+        log_count_CC=torch.from_numpy(kernel.count_NN).log(),
         published_CTHW=read_published(published, list(programs)),
         **pictures,
     )
@@ -279,7 +268,7 @@ def _plot(path: Path, concepts: Concepts, records: list[Record]) -> None:
     axes = below.subplots()
     for i, ((method,), runs) in enumerate(group(records, "method").items()):
         axes.plot([run["accuracy"] for run in runs], [-i] * len(runs), "o", color="C0", alpha=0.6)
-        axes.text(0.01, -i, METHODS[method], fontsize="small", va="center")
+        axes.text(0.01, -i, CONCEPT_METHODS[method], fontsize="small", va="center")
     axes.axvline(1 / HELD_OUT, ls=":", color="grey")
     axes.set(xlabel=f"accuracy on the {HELD_OUT} concepts held out", xlim=(0, 1))
     axes.set_yticks([])

@@ -11,9 +11,18 @@ Shapes: C concepts, R reference pictures, T test pictures, D entries of an embed
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from corpus.columns import load_arrays
+from corpus.rows import ReadError
+
+REFERENCES = 5
+"""The pictures that show what a concept is."""
 
 
 def threshold_accuracy(reference_CRD: Tensor, own_CTD: Tensor, other_CTD: Tensor) -> Tensor:
@@ -33,3 +42,55 @@ def threshold_accuracy(reference_CRD: Tensor, own_CTD: Tensor, other_CTD: Tensor
     pictures = own_CT.shape[1] + other_CT.shape[1]
     best_C: Tensor = (accepted_CS + rejected_CS).amax(dim=1).double() / pictures
     return best_C
+
+
+def prototype_accuracy(embedding_CTD: Tensor, rng: np.random.Generator, draws: int) -> Tensor:
+    """Return the share of pictures assigned to their own concept, ``float64[C]``.
+
+    Each concept has T pictures. Its prototype is the mean of five of them, scaled to length 1; the
+    other pictures are assigned to the prototype with the largest cosine. The five are drawn `draws`
+    times; with 0, they are the first five.
+    """
+    n_concepts, n_pictures, _ = embedding_CTD.shape
+    unit_CTD = functional.normalize(embedding_CTD, dim=2)
+    own_C1 = torch.arange(n_concepts)[:, None]
+    shares = []
+    for _ in range(max(draws, 1)):
+        order_CT = np.tile(np.arange(n_pictures), (n_concepts, 1))
+        if draws:
+            order_CT = rng.permuted(order_CT, axis=1)
+        shuffled_CTD = unit_CTD[own_C1, torch.from_numpy(order_CT)]
+        prototype_CD = functional.normalize(shuffled_CTD[:, :REFERENCES].mean(dim=1), dim=1)
+        nearest_CT = (shuffled_CTD[:, REFERENCES:] @ prototype_CD.T).argmax(dim=2)
+        shares.append((nearest_CT == own_C1).double().mean(dim=1))
+    return torch.stack(shares).mean(dim=0)
+
+
+def read_published(path: Path, names: list[str]) -> Tensor:
+    """Return the published pictures by concept, ``uint8[C, 20, 64, 64]``.
+
+    The references come first, then the queries, and then pictures of the close and the far program.
+
+    Raises:
+        ReadError: if the file cannot be read, or a concept lacks five pictures of each kind.
+    """
+    arrays = load_arrays(path, ("images", "meta"))
+    images, meta = arrays["images"], arrays["meta"]
+    kinds = {
+        "training": meta[:, 2] == "train",
+        "test": np.char.startswith(meta[:, 3], "in_"),
+        "close": np.char.startswith(meta[:, 3], "out_close_"),
+        "far": np.char.startswith(meta[:, 3], "out_far_"),
+    }
+    pictures = []
+    for name in names:
+        of_concept = meta[:, 1] == name
+        parts = [images[of_concept & of_kind] for of_kind in kinds.values()]
+        counts = [len(part) for part in parts]
+        if set(counts) != {REFERENCES}:
+            listed = ", ".join(f"{n} {kind}" for n, kind in zip(counts, kinds, strict=True))
+            raise ReadError(
+                f"{path}: pictures of {name}: {listed}; there must be {REFERENCES} of each kind"
+            )
+        pictures.append(np.concatenate(parts))
+    return torch.from_numpy(np.stack(pictures))

@@ -30,12 +30,14 @@ METHODS = {
     "untrained": "the network as initialised",
     "rpl": "Riemannian potato ranking loss, affine-invariant",
     "rpl-log": "Riemannian potato ranking loss, log-Euclidean",
+    "rpl-sphere": "Riemannian potato ranking loss, on vectors of unit length",
     "triplet": "triplet margin loss",
     "n-pair": "N-pair loss",
     "lifted-structure": "lifted structure loss",
     "proxy-nca": "proxy-NCA",
     "ranked-list": "ranked list loss",
 }
+POTATOES = ("rpl", "rpl-log", "rpl-sphere")
 AVERAGES = ("pairs", "anchors")
 FIGURES = {"f1": "F1", "nmi": "NMI", "r1": "R@1", "r3": "R@3"}
 LEARNING_RATE = 0.03
@@ -104,7 +106,7 @@ def _measure(args: argparse.Namespace, method: str, seed: int, corpus: SpdCorpus
         "order": args.order,
         "method": method,
         **asdict(schedule),
-        **(asdict(potato) if method in {"rpl", "rpl-log"} else {}),
+        **(asdict(potato) if method in POTATOES else {}),
     }
     name = f"{args.dataset}-{method}-{seed}.safetensors"
     compute = partial(train_and_evaluate, method, corpus, args.order, schedule, potato)

@@ -2,7 +2,8 @@
 
 The others come from pytorch-metric-learning with its default settings, or with those of their
 papers where there is no default. They take the logarithms of matrices as vectors, which the library
-scales to unit length, and are evaluated by the same distances.
+scales to unit length, and are evaluated by the same distances. `rpl-sphere` has the same vectors of
+unit length; `rpl-log` has them as they are.
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ class Potato:
     def __post_init__(self) -> None:
         check_rate(self.rate)
 
+
+ON_SPHERE = "rpl-sphere"
+# Distances on the sphere are at most 2, and a class can shrink to a point.
+SPHERE_SOFTNESS = 0.1
 
 # RLL-Simpler of its paper: negatives beyond α = 1.2, positives within α − m = 0.8. The paper's
 # temperature is 10, but the library warns above 5.
@@ -91,7 +96,7 @@ def train_and_evaluate(
         if method == "rpl":
             return evaluate_matrices(network(database), network(queries), corpus, schedule.seed)
         embeddings = (network.vectors(database), network.vectors(queries))
-    if method in LIBRARY_LOSSES:
+    if method == ON_SPHERE or method in LIBRARY_LOSSES:
         embeddings = (functional.normalize(embeddings[0]), functional.normalize(embeddings[1]))
     return evaluate_vectors(*embeddings, corpus, schedule.seed)
 
@@ -103,8 +108,11 @@ def make_loss(method: str, classes: int, order: int, potato: Potato) -> nn.Modul
         return RiemannianPotato(
             classes, (order, order), AFFINE_INVARIANT, potato.ranking, rate=potato.rate
         )
-    if method == "rpl-log":
-        return RiemannianPotato(classes, (width,), EUCLIDEAN, potato.ranking, rate=potato.rate)
+    if method in {"rpl-log", ON_SPHERE}:
+        softness = SPHERE_SOFTNESS if method == ON_SPHERE else 0.0
+        return RiemannianPotato(
+            classes, (width,), EUCLIDEAN, potato.ranking, rate=potato.rate, softness=softness
+        )
     return LIBRARY_LOSSES[method](classes, width)
 
 
@@ -128,6 +136,8 @@ def _train(
         vectors_ND = network.vectors(matrices[batch])
         if method == "rpl-log":
             return {"loss": loss(vectors_ND, tags_NC[batch])}
+        if method == ON_SPHERE:
+            return {"loss": loss(functional.normalize(vectors_ND), tags_NC[batch])}
         return {"loss": loss(vectors_ND.float(), labels[batch])}
 
     fit(_Model(network, loss), batch_loss, len(matrices), schedule, progress=progress)

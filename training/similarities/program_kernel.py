@@ -67,7 +67,8 @@ class ProgramKernel:
     """Programs that form a pair more often the more their parse trees have in common.
 
     If the likelihood of the output of programs cannot be computed, a kernel of the programs
-    replaces it. With κ(i, j) = k(i, j) / √(k(i, i) k(j, j)) and k from :func:`tree_kernel`,
+    replaces it. With κ(i, j) = k(i, j) / √(k(i, i) k(j, j)), `kernel_NN`, and k from
+    :func:`tree_kernel`, `count_NN`,
 
         p(i, j | same) ∝ κ(i, j),   p(i, j | different) = 1/N²,   s_gen(i, j) = κ(i, j) / mean κ.
 
@@ -84,11 +85,11 @@ class ProgramKernel:
     ) -> None:
         if len(programs) < 2:
             raise ValueError(f"programs: has {len(programs)}; there must be two or more")
-        k_NN = np.array(
+        self.count_NN: Numbers = np.array(
             [[tree_kernel(a, b, decay=decay, partial=partial) for b in programs] for a in programs]
         )
-        norm_N = np.sqrt(np.diag(k_NN))
-        self.kernel_NN: Numbers = k_NN / norm_N / norm_N[:, None]
+        norm_N = np.sqrt(np.diag(self.count_NN))
+        self.kernel_NN: Numbers = self.count_NN / norm_N / norm_N[:, None]
 
     def log_similarity(self, first: Examples, second: Examples) -> Numbers:
         """Return ln s_gen of programs by their numbers; leading axes broadcast."""

@@ -40,6 +40,7 @@ def test_clouds_are_embedded_by_every_method(
     for one in records:
         assert one["accuracy"] > 0.97
         assert one["spearman"] < -0.75
+        assert one["distance_same"] < one["distance_different"] / 1.5
     assert "| softplus " in printed
     assert imread(tmp_path / "p.png").shape[1] > 800
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "w").iterdir()}

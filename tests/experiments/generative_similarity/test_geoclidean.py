@@ -15,10 +15,9 @@ from torch.nn import functional
 
 from corpus.rows import ReadError
 from experiments.generative_similarity.geoclidean_concepts import (
+    PRINTED_HELD_OUT,
     draw_concepts,
     held_out_concepts,
-    prototype_accuracy,
-    read_published,
 )
 from experiments.generative_similarity.geoclidean_drawing import (
     Curve,
@@ -27,7 +26,11 @@ from experiments.generative_similarity.geoclidean_drawing import (
     draw_program,
     intersections,
 )
-from experiments.generative_similarity.geoclidean_judgement import threshold_accuracy
+from experiments.generative_similarity.geoclidean_judgement import (
+    prototype_accuracy,
+    read_published,
+    threshold_accuracy,
+)
 from experiments.generative_similarity.geoclidean_language import (
     Point,
     parse_program,
@@ -245,9 +248,29 @@ def test_the_best_threshold_is_found_by_trying_all() -> None:
 
 
 def test_which_concepts_are_held_out_depends_on_the_seed_alone() -> None:
-    held = [tuple(held_out_concepts(37, seed)) for seed in (0, 0, 1)]
+    names = [f"concept_{number}" for number in range(30)]
+    names += [f"concept_{name}" for name in PRINTED_HELD_OUT]
+    held = [tuple(held_out_concepts(names, seed)) for seed in (0, 0, 1)]
     assert held[0] == held[1] != held[2]
     assert all(len(set(one)) == 7 for one in held)
+    for seed in (0, 1):
+        assert held_out_concepts(names, seed, "printed").tolist() == list(range(30, 37))
+    with pytest.raises(ReadError, match="concepts: triangle of the paper's 7 are missing"):
+        held_out_concepts(names[:-1], 0, "printed")
+
+
+def test_chance_of_the_best_threshold_is_above_a_half() -> None:
+    """All orders of five pictures of a concept and five others are equally likely."""
+    own = list(combinations(range(10), 5))
+    accuracies = threshold_accuracy(
+        torch.tensor([[[1.0, 0.0]]]).expand(252, 1, 2),
+        *(
+            torch.tensor([[[np.cos(i / 10), np.sin(i / 10)] for i in row] for row in rows])
+            for rows in (own, [[i for i in range(10) if i not in row] for row in own])
+        ),
+    )
+    assert len(accuracies) == 252
+    assert float(accuracies.mean()) == pytest.approx(0.653, abs=5e-4)
 
 
 @pytest.fixture
@@ -290,7 +313,7 @@ def test_every_method_tells_concepts_apart(
     assert main([*command, "--json", str(out), "--plot", str(picture)]) == 0
     printed = capsys.readouterr().out
     records = json.loads(out.read_text())
-    assert len(records) == 12
+    assert len(records) == 14
     for first, second in zip(records[::2], records[1::2], strict=True):
         assert (first["method"], first["seed"], second["seed"]) == (second["method"], 0, 1)
         assert first["held_out"] == records[0]["held_out"] != second["held_out"]
@@ -302,7 +325,7 @@ def test_every_method_tells_concepts_apart(
     assert "| generative similarity, triplets" in printed
     assert "<svg" in picture.read_text()
     kept = {path: path.stat().st_mtime_ns for path in (data_root / "w").iterdir()}
-    assert len(kept) == 13
+    assert len(kept) == 15
     assert main(command) == 0
     assert capsys.readouterr().out == printed
     assert {path: path.stat().st_mtime_ns for path in (data_root / "w").iterdir()} == kept
