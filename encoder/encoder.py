@@ -14,7 +14,8 @@ from scipy import sparse
 
 from encoder.class_code import ClassCode
 from encoder.codes import Codes, pack_bits
-from encoder.features import Floats, QueryTerms, SparseRows, TextFeatures
+from encoder.corrections import QueryTerms
+from encoder.features import Floats, SparseRows, TextFeatures
 from encoder.spd_features import SpdFeatures
 from encoder.vector_features import VectorFeatures
 from foundation.errors import InputError, counted

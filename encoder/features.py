@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat
@@ -22,6 +22,7 @@ from encoder.analyzers import (
     word_ngram_lists,
     word_ngrams,
 )
+from encoder.corrections import Corrections, QueryTerms
 from encoder.spelling import Speller
 from foundation.errors import InputError
 from foundation.slices import checkpoint
@@ -34,18 +35,6 @@ TermWeighting = Literal["count", "log", "binary"]
 
 # Known terms that are counted between two checkpoints.
 TERMS_AT_ONCE = 10_000
-
-MAX_CORRECTIONS = 64
-"""How many unknown words of a query are looked up. A typed query has fewer misspelt words."""
-
-
-class QueryTerms(NamedTuple):
-    """What an encoder knows of the text of a query."""
-
-    recognized_terms: int
-    """The number of distinct terms in the vocabulary, corrected ones included."""
-    corrected: tuple[tuple[str, str], ...]
-    """Each corrected word with the known word that replaces it, in the order of the text."""
 
 
 class TextRow(NamedTuple):
@@ -132,19 +121,22 @@ class TextFeatures:
     def count_query_terms(self, texts: Sequence[str]) -> tuple[SparseRows, list[QueryTerms]]:
         """Return tf of `texts` as queries, ``(N, V)``, and the terms of each.
 
-        An unknown word of four letters or more counts as the known word one edit away, if there is
-        one. Of several, it is the most frequent, which has the least idf, and then the first in the
-        vocabulary. Only the first :data:`MAX_CORRECTIONS` unknown words of a text are looked up.
+        An unknown identifier (:mod:`encoder.corrections`) counts as its words if one of them is
+        known. Any other unknown word of four letters or more counts as the known word one edit
+        away, if there is one. Of several, it is the most frequent, which has the least idf, and
+        then the first in the vocabulary. Only the first
+        :data:`~encoder.corrections.MAX_CORRECTIONS` unknown words of a text are looked up.
 
         Raises:
             InputError: if `texts` is not a sequence of strings.
         """
         self._check(texts)
-        corrections: list[dict[str, str | None]] = [{} for _ in texts]
+        corrections = [self._corrections() for _ in texts]
         lists = map(self._corrected_term_lists, texts, corrections)
         counts = self._count([self._look_up_each(lists)])
         recognized = np.diff(counts.indptr).tolist()
-        return counts, [*map(_query_terms, recognized, corrections)]
+        pairs = [one.pairs for one in corrections]
+        return counts, [*map(QueryTerms, recognized, pairs)]
 
     def read_query(self, text: str) -> tuple[TextRow, QueryTerms]:
         """Return what :meth:`transform_queries` does for one text, bit for bit, without a matrix.
@@ -159,11 +151,13 @@ class TextFeatures:
         if len(text) > PIECE_LENGTH:
             rows, (query_terms,) = self.transform_queries([text])
             return TextRow(rows.indices, rows.data), query_terms
-        corrections: dict[str, str | None] = {}
-        terms = self.terms(text)
-        columns = [*map(self._columns.get, terms)]
+        corrected: tuple[tuple[str, str], ...] = ()
+        columns = [*map(self._columns.get, self.terms(text))]
         if None in columns:
-            columns = [*map(self._columns.get, self._correct(terms, corrections))]
+            corrections = self._corrections()
+            terms = self.terms(corrections.split_identifiers(text))
+            columns = [*map(self._columns.get, corrections.replace(terms))]
+            corrected = corrections.pairs
         counts: dict[int, float] = {}
         for column in columns:
             if column is not None:
@@ -176,7 +170,7 @@ class TextFeatures:
             # Summed in order in float64, as in _scale_to_unit_length.
             (squares,) = np.bincount(np.zeros(len(row), dtype=np.intp), values**2)
             values /= np.float32(np.sqrt(squares)) or np.float32(1)
-        return TextRow(row, values), _query_terms(len(row), corrections)
+        return TextRow(row, values), QueryTerms(len(row), corrected)
 
     def _weigh(self, counts: Floats, columns: npt.NDArray[np.integer[Any]]) -> None:
         """Turn the counts of the terms in `columns` into weights, in place."""
@@ -199,22 +193,15 @@ class TextFeatures:
             return self.analyzer.term_lists(text)
         return word_ngram_lists(self.analyzer.terms(text), self.max_words)
 
-    def _corrected_term_lists(
-        self, text: str, corrections: dict[str, str | None]
-    ) -> Iterator[list[str]]:
-        for terms in self._term_lists(text):
-            yield self._correct(terms, corrections)
+    def _corrections(self) -> Corrections:
+        return Corrections(self._columns, self.terms, self._correct)
 
-    def _correct(self, terms: list[str], corrections: dict[str, str | None]) -> list[str]:
-        """Return the terms of a query with unknown words replaced by their corrections.
+    def _correct(self, word: str) -> str | None:
+        return self._speller.correct(word)
 
-        `corrections` gains an entry for each word that is looked up, None if it has no correction.
-        """
-        unknown = [term for term in terms if term not in self._columns]
-        for term in unknown:
-            if term not in corrections and len(corrections) < MAX_CORRECTIONS:
-                corrections[term] = self._speller.correct(term)
-        return [corrections.get(term) or term for term in terms] if unknown else terms
+    def _corrected_term_lists(self, text: str, corrections: Corrections) -> Iterator[list[str]]:
+        for terms in self._term_lists(corrections.split_identifiers(text)):
+            yield corrections.replace(terms)
 
     def _look_up_together(self, texts: Sequence[str]) -> _KnownTerms:
         """Look up the terms of a group of texts, all at once if the texts are short and ASCII."""
@@ -274,12 +261,6 @@ class TextFeatures:
     @cached_property
     def _speller(self) -> Speller:
         return Speller(self.vocabulary, None if self.idf is None else self.idf.tolist())
-
-
-def _query_terms(count: int, corrections: Mapping[str, str | None]) -> QueryTerms:
-    if not corrections:
-        return QueryTerms(count, ())
-    return QueryTerms(count, tuple((term, word) for term, word in corrections.items() if word))
 
 
 def _scale_to_unit_length(rows: SparseRows) -> None:

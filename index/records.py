@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from corpus.document import Vector
 from encoder.codes import Codes, unpack_codes
-from encoder.features import Floats, QueryTerms
+from encoder.corrections import QueryTerms
+from encoder.features import Floats
 from foundation.errors import InputError, abbreviate
 from index.lexical.highlights import Highlight
 

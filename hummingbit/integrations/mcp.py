@@ -35,7 +35,7 @@ class FindResult(BaseModel):
 
     hits: list[FoundDocument]
     corrected: list[tuple[str, str]] = Field(
-        description="Unknown words of the query, each with the known word that it was read as."
+        description="Unknown words of the query, each with the known words that it was read as."
     )
     recognized_terms: int | None = Field(
         description="How many words of the query are known; 0 means that the codes found nothing."

@@ -132,14 +132,6 @@ def test_the_most_frequent_of_the_words_one_edit_away_is_taken() -> None:
     assert known.corrected == (("forn", "form"),)
 
 
-def test_the_first_unknown_words_of_a_query_are_corrected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(features_module, "MAX_CORRECTIONS", 2)
-    features = TextFeatures(["account", "balance"], weighting="count")
-    rows, (known,) = features.transform_queries(["acount nothing acount blance balance"])
-    assert known == (2, (("acount", "account"),))
-    assert rows.toarray().tolist() == [[2, 1]]
-
-
 @given(texts.filter(bool), st.integers(1, 9))
 def test_a_long_text_has_the_features_that_it_would_have_as_a_whole(
     batch: list[str], size: int
