@@ -118,6 +118,8 @@ def verdict(figures: Mapping[str, Figures]) -> str:
     rankings = {name: one for name, one in figures.items() if one.reciprocal_rank is not None}
     best = max(rankings, key=lambda name: rankings[name].reciprocal_rank or 0.0)
     sentences = [f"To find a document by some of its words, use {best}."]
+    if best != "hybrid":
+        sentences.append(f"Name it with --ranking {best}, because searches use hybrid by default.")
     codes = max(
         rankings[n].reciprocal_rank or 0 for n in ("hamming", "asymmetric") if n in rankings
     )

@@ -102,7 +102,7 @@ class _Parser:
         values = [value[name]] if name == "eq" else value[name]
         if not isinstance(values, list) or not values:
             raise _wrong(
-                _inside(place, "in"), f"is {abbreviate(values)}; it must be a list of values"
+                _inside(place, "in"), f"is {abbreviate(values)}; it must be a list with a value"
             )
         self._values += len(values)
         if self._values > MAX_VALUES:

@@ -218,6 +218,9 @@ def test_the_verdict_says_which_ranking_and_whether_a_classifier_does_better() -
     said = verdict(figures)
     assert "To find a document by some of its words, use hybrid." in said
     assert "keep the texts stored" in said
+    assert "--ranking" not in said
+    by_words = verdict(figures | {"hybrid": Figures(0.78, 0.85, 0.7)})
+    assert "its words, use bm25. Name it with --ranking bm25" in by_words
     assert (
         "A classifier finds more documents of the same label (0.900) than asymmetric does" in said
     )
