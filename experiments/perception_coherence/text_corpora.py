@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -11,6 +12,7 @@ from pathlib import Path
 from corpus.document import Document
 from corpus.readers import read_documents
 from encoder.features import Floats
+from experiments.code_version import version_of
 from experiments.saved_encoders import load_or_train
 from foundation.arrays import unit_rows
 from training.data import TrainingData, gather
@@ -87,13 +89,19 @@ def _teacher_source(
     folder = args.work_dir / "teachers"
     if find_spec("sentence_transformers") is None:
         return str(_wide_autoencoder(folder / f"{name}-ssb-vae-{WIDE_BITS}", database))
-    path: Path = folder / f"{name}.npz"
+    all_documents = gather(document for split in splits for document in split)
+    path = vectors_file(folder, name, args.teacher_model, all_documents)
     if not path.exists():
         print(f"encoding {name} with {args.teacher_model}", file=sys.stderr, flush=True)
-        all_documents = gather(document for split in splits for document in split)
         folder.mkdir(parents=True, exist_ok=True)
         save_vectors(path, read_teacher(args.teacher_model, all_documents), all_documents)
     return str(path)
+
+
+def vectors_file(folder: Path, name: str, model: str, documents: TrainingData) -> Path:
+    """Return the file of a model's vectors; another model, corpus or code has another file."""
+    made_by = f"{model} {documents.sha256} {version_of(read_teacher.__module__)}"
+    return folder / f"{name}-{hashlib.sha256(made_by.encode()).hexdigest()[:16]}.npz"
 
 
 def _wide_autoencoder(folder: Path, database: TrainingData) -> Path:

@@ -52,6 +52,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--order", type=int, default=8, metavar="N", help="rows of the learned matrices"
     )
+    parser.add_argument(
+        "--keep-lengths",
+        action="store_true",
+        help="give the losses of other papers vectors as they are, not of unit length",
+    )
     potato = parser.add_argument_group("the Riemannian potato ranking loss")
     potato.add_argument("--threshold", type=float, default=-1.0, metavar="Z", help="z_th")
     potato.add_argument("--margin", type=float, default=6.0, metavar="M")
@@ -106,10 +111,18 @@ def _measure(args: argparse.Namespace, method: str, seed: int, corpus: SpdCorpus
         "order": args.order,
         "method": method,
         **asdict(schedule),
-        **(asdict(potato) if method in POTATOES else {}),
+        **(asdict(potato) if method in POTATOES else {"keep_lengths": args.keep_lengths}),
     }
     name = f"{args.dataset}-{method}-{seed}.safetensors"
-    compute = partial(train_and_evaluate, method, corpus, args.order, schedule, potato)
+    compute = partial(
+        train_and_evaluate,
+        method,
+        corpus,
+        args.order,
+        schedule,
+        potato,
+        keep_lengths=args.keep_lengths,
+    )
     tensors = load_or_compute(args.work_dir / name, settings, compute)
     figures = {figure: float(tensors[figure]) for figure in FIGURES}
     return {"dataset": args.dataset, "method": method, "seed": seed, **figures}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -26,7 +27,7 @@ from evaluation.metrics.lists import success_at_k
 from experiments.riemannian_potato.spd_corpora import SpdCorpus
 from experiments.saved_tensors import Tensors
 from training.data import Rows
-from training.loop import Schedule, fit
+from training.loop import DivergedError, Schedule, fit
 from training.models.spd_geometry import AFFINE_INVARIANT, affine_invariant_distance
 from training.models.spd_layers import SpdNetwork, spd_network
 from training.objectives.riemannian_potato import (
@@ -79,29 +80,36 @@ def train_and_evaluate(
     schedule: Schedule,
     potato: Potato,
     *,
+    keep_lengths: bool = False,
     progress: bool = True,
 ) -> Tensors:
     """Train a method of :data:`experiments.riemannian_potato.experiment.METHODS` and evaluate it.
 
+    With `keep_lengths`, the losses of other papers take and are evaluated on vectors as they are.
     The figures `f1`, `nmi`, `r1` and `r3` are those of the test matrices, all from 0 to 1.
+
+    Raises:
+        DivergedError: if the loss or its gradient becomes NaN.
     """
     torch.manual_seed(schedule.seed)
     network = spd_network(corpus.center, order)
     width = len(network.features().weights[-1].T)
     if method != "untrained":
-        loss = make_loss(method, corpus.n_classes, width, potato)
+        loss = make_loss(method, corpus.n_classes, width, potato, keep_lengths=keep_lengths)
         _train(method, network, loss, corpus, schedule, progress=progress)
     with torch.no_grad():
         database, queries = (torch.from_numpy(x) for x in (corpus.training, corpus.test))
         if method == "rpl":
             return evaluate_matrices(network(database), network(queries), corpus, schedule.seed)
         embeddings = (network.vectors(database), network.vectors(queries))
-    if method == ON_SPHERE or method in LIBRARY_LOSSES:
+    if method == ON_SPHERE or (method in LIBRARY_LOSSES and not keep_lengths):
         embeddings = (functional.normalize(embeddings[0]), functional.normalize(embeddings[1]))
     return evaluate_vectors(*embeddings, corpus, schedule.seed)
 
 
-def make_loss(method: str, classes: int, order: int, potato: Potato) -> nn.Module:
+def make_loss(
+    method: str, classes: int, order: int, potato: Potato, *, keep_lengths: bool = False
+) -> nn.Module:
     """Return the loss of a method for matrices of `order` rows."""
     width = triangle_length(order)
     if method == "rpl":
@@ -113,7 +121,9 @@ def make_loss(method: str, classes: int, order: int, potato: Potato) -> nn.Modul
         return RiemannianPotato(
             classes, (width,), EUCLIDEAN, potato.ranking, rate=potato.rate, softness=softness
         )
-    return LIBRARY_LOSSES[method](classes, width)
+    loss: Any = LIBRARY_LOSSES[method](classes, width)
+    loss.distance.normalize_embeddings = not keep_lengths
+    return cast(nn.Module, loss)
 
 
 def _train(
@@ -131,6 +141,9 @@ def _train(
 
     def batch_loss(rows: Rows, generator: torch.Generator, progress: float) -> dict[str, Tensor]:  # noqa: ARG001
         batch = torch.from_numpy(rows)
+        # A gradient can be NaN where the loss is not; eigenvalues of NaN are an obscure error.
+        if not all(bool(weights.isfinite().all()) for weights in network.parameters()):
+            raise DivergedError(f"{method}: the last gradient contained NaN; training has failed")
         if method == "rpl":
             return {"loss": loss(network(matrices[batch]), tags_NC[batch])}
         vectors_ND = network.vectors(matrices[batch])

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.perception_coherence import text_corpora
+from experiments.perception_coherence.text_corpora import vectors_file
 from experiments.perception_coherence.text_students import text_recipe
 from hummingbit.cli import main
 from tests.support.corpora import TOPICS, topic_documents, write_snippets
+from training.data import gather
 from training.distillation.distillation_recipe import OBJECTIVES
 
 DATABASE = topic_documents(300)
@@ -127,3 +130,17 @@ def test_without_vectors_and_without_the_library_an_autoencoder_teaches(
     records = json.loads((folder / "records").read_text())
     assert records[0]["method"] == "teacher encoder, cosine"
     assert records[0]["p100"] > 0.6
+
+
+def test_vectors_of_another_model_corpus_or_code_are_not_reused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def names() -> list[Path]:
+        corpora = gather(DATABASE), gather(QUERIES)
+        return [vectors_file(tmp_path, "c", model, of) for model in "ab" for of in corpora]
+
+    first = names()
+    assert len(set(first)) == 4
+    assert names() == first
+    monkeypatch.setattr(text_corpora, "version_of", lambda _: "other code")
+    assert not set(names()) & set(first)

@@ -6,12 +6,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from matplotlib.image import imread
 from pyriemann.classification import MDM
 
+from experiments.riemannian_potato import spd_training
 from experiments.riemannian_potato.experiment import FIGURES, METHODS
 from experiments.riemannian_potato.spd_corpora import CLASSES, ORDER, draw_wishart, read_corpus
+from experiments.riemannian_potato.spd_training import (
+    LIBRARY_LOSSES,
+    Potato,
+    make_loss,
+    train_and_evaluate,
+)
 from hummingbit.cli import main
+from training.loop import DivergedError, Schedule
+from training.objectives.riemannian_potato import Ranking
 
 COMMAND = ["reproduce", "riemannian-potato"]
 
@@ -66,6 +76,35 @@ def test_public_data_has_the_shapes_it_is_known_by(
     assert corpus.training.shape == (training, order, order)
     assert corpus.test.shape == (test, order, order)
     assert corpus.n_classes == classes == len(np.unique(corpus.test_labels))
+
+
+@pytest.mark.parametrize("method", LIBRARY_LOSSES)
+def test_lengths_count_if_they_are_kept(method: str) -> None:
+    x = torch.randn(12, 36, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(3).repeat(4)
+    for keep_lengths in (False, True):
+        torch.manual_seed(0)
+        potato = Potato(Ranking(), 0.5)
+        loss = make_loss(method, 3, 8, potato, keep_lengths=keep_lengths)
+        same = torch.allclose(loss(x, labels), loss(3 * x, labels), rtol=1e-4)
+        assert same is not keep_lengths
+
+
+class ZeroRoot(torch.nn.Module):
+    """A loss of 0 whose gradient is NaN."""
+
+    distance = torch.nn.Identity()
+
+    def forward(self, x_ND: torch.Tensor, labels_N: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        return (0 * x_ND).sum().sqrt()
+
+
+def test_a_gradient_of_nan_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = {"triplet": lambda _classes, _width: ZeroRoot()}
+    monkeypatch.setattr(spd_training, "LIBRARY_LOSSES", losses)
+    schedule, potato = Schedule(2, 48, 0.03, 0), Potato(Ranking(), 0.5)
+    with pytest.raises(DivergedError, match="triplet: the last gradient contained NaN"):
+        train_and_evaluate("triplet", draw_wishart(0), 8, schedule, potato, progress=False)
 
 
 @pytest.mark.parametrize(
