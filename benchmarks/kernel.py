@@ -3,8 +3,9 @@
 All search the same codes for the same queries in turns within one run, with one thread and k = 10;
 times are of the processor. "floor" is the time to read all codes once. The ratio is the time of
 FAISS's ``IndexBinaryFlat`` over that of the engine, for medians and, in parentheses, for means. The
-last line has searches among a share of the rows, and searches after a fifth of the rows was
-deleted, as multiples of the plain search. Both engines are checked against the oracle first.
+last line has searches among a share of the rows, after as many as make an engine prepare few rows,
+searches after a fifth of the rows was deleted, and searches for twice as many rows, as multiples of
+the plain search. Both engines are checked against the oracle first.
 
 Run as ``python -m benchmarks.kernel``; ``--sizes 1e7`` takes ten minutes.
 """
@@ -25,7 +26,7 @@ from benchmarks.harness.search_codes import KINDS
 from benchmarks.search import TimedSearch, check, floor, interleaved
 from encoder.codes import Codes
 from index.engines.choice import Choice, build
-from index.engines.compiled import kernel
+from index.engines.compiled import compiled_index, kernel
 from index.engines.protocol import Rows
 
 QUERIES = 2000
@@ -96,6 +97,9 @@ def compare_restricted(ours: Choice, queries: Codes, rows: Rows, rounds: int) ->
         searches[f"{share:.0%} allowed"] = search_among(ours, allowed)
     remaining = ours.engine.without(rows[rng.random(len(rows)) < 0.2])
     searches["20% deleted"] = remaining.search
+    searches[f"{2 * K} nearest"] = lambda queries, k: ours.engine.search(queries, 2 * k)
+    for search in searches.values():
+        search(queries[: compiled_index.OFTEN], K)
     times = interleaved(searches, queries, K, 1, rounds, singles=SINGLES)
     plain = statistics.median(times.pop("all"))
     ratios = [f"{name} {statistics.median(values) / plain:.2f}" for name, values in times.items()]

@@ -10,7 +10,8 @@ import copy
 import weakref
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -37,9 +38,15 @@ Integers = npt.NDArray[np.int64]
 FEW = 8
 MANY = 2**17
 REMEMBERED = 4
+# After OFTEN queries, so many of these rows get an index of the same kind as the whole. It takes as
+# long to make as some hundred searches.
+OFTEN = 100
+FEWEST_IN_TABLES = 2**12
+MOST_IN_TABLES = 2**20
 
 
-class AllowedRows(NamedTuple):
+@dataclass(slots=True)
+class AllowedRows:
     """The rows that a search may find, prepared for searching."""
 
     array: weakref.ref[Rows]
@@ -48,6 +55,7 @@ class AllowedRows(NamedTuple):
     n_rows: int
     few: CompiledIndex | None
     """An index of these rows alone, if they are few."""
+    n_queries: int = 0
 
 
 class CompiledIndex(ABC):
@@ -151,14 +159,16 @@ class CompiledIndex(ABC):
             # Nothing is left to check.
             return self._search(queries, k, self.n_bits, self._live, self._n_live)
         allowed = self._remembered_rows(among)
-        check_search(self, queries, k, radius, among if allowed is None else None)
+        if not fits or k < 1 or radius is not None or allowed is None:
+            check_search(self, queries, k, radius, among if allowed is None else None)
         reach = self.n_bits if radius is None else min(radius, self.n_bits)
         floor = self._floor(after)
         if among is None:
             return self._search(queries, k, reach, self._live, self._n_live, floor)
         allowed = allowed or self._find_allowed(among)
-        if allowed.few is not None:
-            return allowed.few.search(queries, k, radius, None, after)
+        few = self._few_of(allowed, among, len(queries))
+        if few is not None:
+            return few.search(queries, k, radius, None, after)
         return self._search(queries, k, reach, allowed.bitmap, allowed.n_rows, floor)
 
     def search_weighted(
@@ -171,8 +181,9 @@ class CompiledIndex(ABC):
         bitmap, n_rows = self._live, self._n_live
         if among is not None:
             allowed = allowed or self._find_allowed(among)
-            if allowed.few is not None:
-                return allowed.few.search_weighted(weights, k, None, after)
+            few = self._few_of(allowed, among, len(weights))
+            if few is not None:
+                return few.search_weighted(weights, k, None, after)
             bitmap, n_rows = allowed.bitmap, allowed.n_rows
         if not n_rows or not len(weights):
             return _no_neighbours(len(weights))
@@ -214,9 +225,7 @@ class CompiledIndex(ABC):
 
     def _find_allowed(self, among: Rows) -> AllowedRows:
         """Prepare the rows `among` for searching; remember them if the array is read-only."""
-        places = places_of(self._rows, among)
-        if self._live is not None:
-            places = places[kernel.are_set(self._live, places)]
+        places = self._places_among(among)
         few = None
         if len(places) * FEW < len(self._rows) and len(places) <= MANY:
             few = self._scan_of(places)
@@ -228,6 +237,25 @@ class CompiledIndex(ABC):
             while len(self._remembered) > REMEMBERED:
                 self._remembered.popitem(last=False)
         return allowed
+
+    def _few_of(self, allowed: AllowedRows, among: Rows, n_queries: int) -> CompiledIndex | None:
+        """Return an index of the rows `among` alone, if they are few."""
+        before = allowed.n_queries
+        allowed.n_queries += n_queries
+        # If threads get here at the same time, two may make the tables, which is harmless.
+        if before < OFTEN <= allowed.n_queries and self._deserve_tables(allowed):
+            places = self._places_among(among)
+            allowed.few = type(self)(self._codes_at(places), self._rows[places])
+        return allowed.few
+
+    def _deserve_tables(self, allowed: AllowedRows) -> bool:
+        are_few = allowed.n_rows * FEW < len(self._rows)
+        fit = FEWEST_IN_TABLES <= allowed.n_rows <= MOST_IN_TABLES
+        return are_few and fit and not isinstance(allowed.few, type(self))
+
+    def _places_among(self, among: Rows) -> Integers:
+        places = places_of(self._rows, among)
+        return places if self._live is None else places[kernel.are_set(self._live, places)]
 
     def _live_places(self) -> Integers:
         places = np.arange(len(self._rows))

@@ -15,6 +15,8 @@
 
 /* Visiting a bucket takes as long as reading this many words in a scan. */
 #define WORDS_PER_BUCKET 200.0
+/* A bucket is fetched into the cache while this many others are read. */
+#define BUCKETS_AHEAD 8
 /* Lookups may cost this share of a scan; after that the query is scanned. */
 #define MAX_SHARE_OF_SCAN 0.5
 
@@ -63,6 +65,8 @@ static void take_step(half_t *h, int other_reach, const search_t *a, nearest_t *
     for (size_t i = 0; i < h->buckets.n; i++) {
         const uint32_t code = h->buckets.items[i];
         const size_t start = h->table->starts[code], n = h->table->starts[code + 1] - start;
+        if (i + BUCKETS_AHEAD < h->buckets.n)
+            __builtin_prefetch(h->rest + h->table->starts[h->buckets.items[i + BUCKETS_AHEAD]]);
         const size_t groups = (n + LANES - 1) / LANES;
         for (size_t g = 0; g < groups && nearest->bound; g++) {
             const uint64_t limit = (nearest->bound - 1) >> 32;

@@ -22,6 +22,8 @@
 #define WORDS_PER_MATCH 150.0
 /* Larger cells of the directory are bisected. */
 #define MAX_LINEAR_CELL 8
+/* So many lookups wait for memory together. */
+#define LOOKUPS_AT_ONCE 256
 
 static inline uint64_t hash_of(uint64_t key, unsigned bits) {
     return (key << (64 - bits)) * SPREAD;
@@ -96,27 +98,46 @@ double shell_size(unsigned bits, unsigned r) {
     return r > bits ? 0 : size;
 }
 
+/* Add the number of a code to a list; return 0 if memory ran out. */
+static inline int append(list_t *codes, int64_t code) {
+    if (codes->n == codes->room) {
+        const size_t room = 2 * codes->room + 64;
+        uint32_t *items = realloc(codes->items, room * sizeof *items);
+        if (items == NULL) return 0;
+        codes->items = items, codes->room = room;
+    }
+    codes->items[codes->n++] = (uint32_t)code;
+    return 1;
+}
+
 int table_shell(const table_t *t, uint64_t key, unsigned r, list_t *codes) {
     uint64_t mask = r == 64 ? ~UINT64_C(0) : (UINT64_C(1) << r) - 1;
-    for (uint64_t left = (uint64_t)shell_size(t->bits, r); left; left--) {
-        const uint64_t hash = hash_of(key ^ mask, t->bits);
-        if (may_contain(t, hash)) {
-            const int64_t code = find_hashed(t, key ^ mask, hash);
-            if (code >= 0) {
-                if (codes->n == codes->room) {
-                    const size_t room = 2 * codes->room + 64;
-                    uint32_t *items = realloc(codes->items, room * sizeof *items);
-                    if (items == NULL) return 0;
-                    codes->items = items, codes->room = room;
-                }
-                codes->items[codes->n++] = (uint32_t)code;
+    uint64_t keys[LOOKUPS_AT_ONCE], hashes[LOOKUPS_AT_ONCE];
+    /* Each loop fetches into the cache what the next one reads. */
+    for (uint64_t left = (uint64_t)shell_size(t->bits, r); left;) {
+        size_t n = 0, found = 0;
+        while (n < LOOKUPS_AT_ONCE && left) {
+            keys[n] = key ^ mask;
+            hashes[n] = hash_of(keys[n], t->bits);
+            __builtin_prefetch(t->filter + (hashes[n++] >> (64 - t->filter_bits) >> 6));
+            if (--left) {
+                /* The next number with r bits set (Warren, "Hacker's Delight", 2nd edition,
+                   section 2-1). */
+                const uint64_t low = mask & -mask, up = mask + low;
+                mask = (up ^ mask) >> 2 >> __builtin_ctzll(mask) | up;
             }
         }
-        if (left > 1) {
-            /* The next number with r bits set (Warren, "Hacker's Delight", 2nd edition, section
-               2-1). */
-            const uint64_t low = mask & -mask, up = mask + low;
-            mask = (up ^ mask) >> 2 >> __builtin_ctzll(mask) | up;
+        for (size_t i = 0; i < n; i++) {
+            keys[found] = keys[i], hashes[found] = hashes[i];
+            found += (size_t)may_contain(t, hashes[i]);
+        }
+        for (size_t i = 0; i < found; i++)
+            __builtin_prefetch(t->directory + (hashes[i] >> (64 - t->cell_bits)));
+        for (size_t i = 0; i < found; i++)
+            __builtin_prefetch(t->keys + t->directory[hashes[i] >> (64 - t->cell_bits)]);
+        for (size_t i = 0; i < found; i++) {
+            const int64_t code = find_hashed(t, keys[i], hashes[i]);
+            if (code >= 0 && !append(codes, code)) return 0;
         }
     }
     return 1;

@@ -18,14 +18,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from encoder.codes import Codes
 from index.engines.brute_force import BruteForceIndex
 from index.engines.choice import Choice, build
-from index.engines.compiled import kernel
+from index.engines.compiled import compiled_index, kernel
 from index.engines.compiled.compiled_index import CompiledIndex
 from index.engines.compiled.halves import HalvesIndex
 from index.engines.compiled.lookup import LookupIndex
 from index.engines.compiled.scan import ScanIndex
-from index.engines.protocol import MAX_WEIGHT, After, Neighbours
+from index.engines.protocol import MAX_WEIGHT, After, Neighbours, Rows
 from tests.index.engines.conftest import PATHS
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
 
@@ -41,6 +42,12 @@ def path(request: pytest.FixtureRequest, way: str) -> Iterator[str]:
     kernel.built.use(request.param)
     yield request.param
     kernel.built.use(PATHS[0])
+
+
+@pytest.fixture(autouse=True)
+def few_rows_soon_get_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled_index, "OFTEN", 15)
+    monkeypatch.setattr(compiled_index, "FEWEST_IN_TABLES", 1)
 
 
 def engines(n_bits: int) -> list[type[CompiledIndex]]:
@@ -139,6 +146,30 @@ def test_a_list_of_allowed_rows_is_remembered_while_it_cannot_change() -> None:
             assert_same(found, oracle.search(codes[:3], 5, None, some))
         del some
         gc.collect()
+
+
+@pytest.mark.parametrize("engine", [ScanIndex, LookupIndex, HalvesIndex])
+def test_few_rows_that_are_often_allowed_get_an_index_of_the_same_kind(
+    engine: type[CompiledIndex], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    codes, rows = clustered_codes(rng, 2000, 64, centres=4, flips=0.05), np.arange(2000) * 3
+    index, oracle = engine(codes, rows).without(rows[:40]), BruteForceIndex(codes[40:], rows[40:])
+    made: list[int] = []
+    make = engine.__init__
+
+    def count_rows(self: CompiledIndex, codes: Codes, rows: Rows) -> None:
+        made.append(len(rows))
+        make(self, codes, rows)
+
+    monkeypatch.setattr(engine, "__init__", count_rows)
+    among = rows[::20].copy()
+    among.setflags(write=False)
+    for _ in range(4):
+        found = index.search(codes[:7], 5, None, among)
+        assert_same(found, oracle.search(codes[:7], 5, None, among))
+    # Tables follow a scan; a scan follows none.
+    assert made == [98]
 
 
 @pytest.mark.parametrize(("n_bits", "tables"), [(64, LookupIndex), (128, HalvesIndex)])
