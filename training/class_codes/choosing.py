@@ -21,8 +21,9 @@ from training.class_codes.class_recipe import (
     ClassCodeRecipe,
 )
 from training.class_codes.code_parts import ContentLayers, class_code
-from training.data import Rows
+from training.data import Rows, Tags
 from training.held_out_clusters import cluster_folds, list_length, split_folds
+from training.soft_labels.estimation import estimate_soft_labels
 
 Progress = Callable[[str], None]
 Scores = npt.NDArray[np.float64]
@@ -42,18 +43,29 @@ class Choice:
 
 
 def choose(
-    rows: Any, tags: Any, recipe: ClassCodeRecipe, content: ContentLayers, progress: Progress
+    rows: Any,
+    tags: Tags,
+    soft_labels: Floats,
+    recipe: ClassCodeRecipe,
+    content: ContentLayers,
+    progress: Progress,
 ) -> Choice:
     """Return the query's classifier and the content share that work best on held-out clusters.
 
-    The documents of each fold of :func:`training.held_out_clusters.cluster_folds` are queries, and
-    the labelled documents of the other folds are searched. The classifiers see the labels of the
-    other folds only; terms and content come from all documents. All clusters have equal weight,
-    since queries need not be distributed as the labels are. k is 100, or half the median class size
-    if that is less. A classifier other than the first must be better by more than one standard
-    error over the clusters (the rule of Breiman, Friedman, Olshen and Stone, "Classification and
-    Regression Trees", 1984). Of the shares of content that documents and features can fill, the
-    largest is chosen that costs at most 0.005 of tie-averaged P@k.
+    All documents are divided by :func:`training.held_out_clusters.cluster_folds`; by their
+    `soft_labels`, those without a label are of their likeliest class. The labelled documents of a
+    fold are queries, and those of the other folds are searched. As in the run, classifiers learn
+    from labels and from the soft labels of the other documents, but the fold is left out: a run
+    knows neither its queries nor unlabelled documents near them. Terms and content come from all
+    documents. All clusters have equal weight, since queries need not be distributed as the labels
+    are. k is 100, or half the median class size if that is less.
+
+    A classifier other than the first must be better by more than one standard error over the
+    clusters (the rule of Breiman, Friedman, Olshen and Stone, "Classification and Regression
+    Trees", 1984). Of the shares of content that documents and features can fill, the largest is
+    chosen that costs at most 0.005 of tie-averaged P@k. If there are too few labels to search
+    documents of two classes without a fold, the choice is the first classifier and the middle
+    share.
     """
     is_text = not isinstance(rows, np.ndarray)
     possible = [share for share in CONTENT_SHARES if recipe.widths(share)[2] < min(rows.shape)]
@@ -63,7 +75,10 @@ def choose(
         names = QUERY_CLASSIFIERS if is_text else QUERY_CLASSIFIERS[:1]
     if len(names) * len(shares) == 1:
         return Choice(names[0], shares[0])
-    trial = _Trial(rows, tags, recipe, content)
+    middle = shares[len(shares) // 2]
+    trial = _Trial(rows, tags, soft_labels, recipe, content)
+    if not trial.has_queries:
+        return Choice(names[0], middle)
     trials = []
 
     def score(name: str, share: float) -> Scores:
@@ -74,7 +89,6 @@ def choose(
         return scores
 
     # The classifier is chosen first, with the middle share; then the share.
-    middle = shares[len(shares) // 2]
     by_name = {name: score(name, middle) for name in names}
     best = _choose_classifier(by_name)
     by_share = {
@@ -102,67 +116,76 @@ def _choose_classifier(by_name: Mapping[str, Scores]) -> str:
     return best
 
 
+@dataclass(frozen=True)
+class _Fold:
+    """The classifiers that learned without a fold, the rows to search and the rows that query."""
+
+    maps: ClassMaps
+    searched: Rows
+    queries: Rows
+
+
 class _Trial:
     """Searches with the documents of held-out clusters as queries."""
 
     def __init__(
-        self, rows: Any, tags: Any, recipe: ClassCodeRecipe, content: ContentLayers
+        self,
+        rows: Any,
+        tags: Tags,
+        soft_labels: Floats,
+        recipe: ClassCodeRecipe,
+        content: ContentLayers,
     ) -> None:
         self._rows = rows
         self._content = content
         self._recipe = recipe
         labelled = np.flatnonzero(tags.any(axis=1))
-        self._classes = tags[labelled].argmax(axis=1)
-        folds = cluster_folds(rows, labelled, self._classes, recipe.seed)
-        self._labelled = labelled
+        self._classes = soft_labels.argmax(axis=1)
+        folds = cluster_folds(rows, np.arange(len(tags)), self._classes, recipe.seed)
         rng = np.random.default_rng(recipe.seed)
-        sample = rng.permutation(len(labelled))[:_MAX_QUERIES]
-        sampled_folds = [
-            (training, np.intersect1d(held_out, sample))
-            for training, held_out in split_folds(folds)
-        ]
-        self._folds = [
-            (training, queries)
-            for training, queries in sampled_folds
-            if len(training) and len(queries)
-        ]
-        targets = np.eye(tags.shape[1], dtype=np.float32)[self._classes]
-
+        sample = labelled[rng.permutation(len(labelled))[:_MAX_QUERIES]]
+        self._folds = []
+        for kept, held_out in split_folds(folds):
+            searched, queries = np.intersect1d(kept, labelled), np.intersect1d(held_out, sample)
+            if len(np.unique(self._classes[searched])) > 1 and len(queries):
+                targets = estimate_soft_labels(rows[kept], tags[kept], recipe.seed)
+                maps = ClassMaps(rows[kept], targets, recipe.seed)
+                self._folds.append(_Fold(maps, searched, queries))
         clusters = [
-            queries[self._classes[queries] == number]
-            for _, queries in self._folds
+            fold.queries[self._classes[fold.queries] == number]
+            for fold in self._folds
             for number in range(tags.shape[1])
         ]
         self._clusters = [cluster for cluster in clusters if len(cluster)]
-        self._maps = [
-            ClassMaps(rows[labelled[training]], targets[training], recipe.seed)
-            for training, _ in self._folds
-        ]
-        self.metric = f"P@{list_length(self._classes)}"
+        self.metric = f"P@{list_length(self._classes[labelled])}"
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether any document can be a query: with few labels there may be nothing to search."""
+        return bool(self._clusters)
 
     def score(self, name: str, share: float) -> Scores:
         """Return the tie-averaged P@k of each cluster, float64, by fold and class."""
         widths = self._recipe.widths(share)
         content = self._content.of(widths[2])
-        precision = np.zeros(len(self._labelled))
-        for maps, (training, queries) in zip(self._maps, self._folds, strict=True):
-            document_rows = self._rows[self._labelled[training]]
-            query_rows = self._rows[self._labelled[queries]]
-            code = class_code(maps, document_rows, name, widths[:2], self._recipe)
+        precision = np.zeros(len(self._classes))
+        for fold in self._folds:
+            document_rows, query_rows = self._rows[fold.searched], self._rows[fold.queries]
+            code = class_code(fold.maps, document_rows, name, widths[:2], self._recipe)
             document_codes = _pack(code.logits(document_rows), forward([content], document_rows))
             query_codes = _pack(code.query_weights(query_rows), forward([content], query_rows))
             evaluation = evaluate_codes(
                 query_codes,
-                self._labels(queries),
+                self._labels(fold.queries),
                 document_codes,
-                self._labels(training),
+                self._labels(fold.searched),
                 [self.metric],
             )
-            precision[queries] = evaluation.expected_per_query[self.metric]
+            precision[fold.queries] = evaluation.expected_per_query[self.metric]
         return np.array([precision[cluster].mean() for cluster in self._clusters])
 
-    def _labels(self, positions: Rows) -> list[tuple[str, ...]]:
-        return [(str(number),) for number in self._classes[positions]]
+    def _labels(self, rows: Rows) -> list[tuple[str, ...]]:
+        return [(str(number),) for number in self._classes[rows]]
 
 
 def _pack(class_logits: Floats, content_logits: Floats) -> Codes:

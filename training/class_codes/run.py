@@ -66,9 +66,10 @@ def train_class_codes(
     rows: Any = features.transform(inputs)  # type: ignore[arg-type]
     tags = parts.visible_tags[parts.training]
     content = ContentLayers(features, inputs, rows, recipe)
-    choice = choose(rows, tags, recipe, content, progress)
-    begin_stage("fitting the class codes")
+    begin_stage("estimating soft labels")
     soft_labels = estimate_soft_labels(rows, tags, recipe.seed)
+    choice = choose(rows, tags, soft_labels, recipe, content, progress)
+    begin_stage("fitting the class codes")
     maps = ClassMaps(rows, soft_labels, recipe.seed)
     *widths, n_content = recipe.widths(choice.content_share)
     encoder = Encoder(
