@@ -48,6 +48,7 @@ def choose(
     soft_labels: Floats,
     recipe: ClassCodeRecipe,
     content: ContentLayers,
+    *,
     progress: Progress,
 ) -> Choice:
     """Return the query's classifier and the content share that work best on held-out clusters.

@@ -68,7 +68,7 @@ def train_class_codes(
     content = ContentLayers(features, inputs, rows, recipe)
     begin_stage("estimating soft labels")
     soft_labels = estimate_soft_labels(rows, tags, recipe.seed)
-    choice = choose(rows, tags, soft_labels, recipe, content, progress)
+    choice = choose(rows, tags, soft_labels, recipe, content, progress=progress)
     begin_stage("fitting the class codes")
     maps = ClassMaps(rows, soft_labels, recipe.seed)
     *widths, n_content = recipe.widths(choice.content_share)
