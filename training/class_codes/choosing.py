@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from encoder.codes import Codes, pack_bits
 from encoder.encoder import forward
@@ -26,7 +25,6 @@ from training.held_out_clusters import cluster_folds, list_length, split_folds
 from training.soft_labels.estimation import estimate_soft_labels
 
 Progress = Callable[[str], None]
-Scores = npt.NDArray[np.float64]
 
 # The loss of P@k that is accepted for a larger share of content.
 _MAX_LOSS = 0.005
@@ -61,12 +59,10 @@ def choose(
     documents. All clusters have equal weight, since queries need not be distributed as the labels
     are. k is 100, or half the median class size if that is less.
 
-    A classifier other than the first must be better by more than one standard error over the
-    clusters (the rule of Breiman, Friedman, Olshen and Stone, "Classification and Regression
-    Trees", 1984). Of the shares of content that documents and features can fill, the largest is
-    chosen that costs at most 0.005 of tie-averaged P@k. If there are too few labels to search
-    documents of two classes without a fold, the choice is the first classifier and the middle
-    share.
+    The classifier with the highest tie-averaged P@k is chosen. Of the shares of content that
+    documents and features can fill, the largest is chosen that costs at most 0.005 of P@k. If there
+    are too few labels to search documents of two classes without a fold, the choice is the first
+    classifier and the middle share.
     """
     is_text = not isinstance(rows, np.ndarray)
     possible = [share for share in CONTENT_SHARES if recipe.widths(share)[2] < min(rows.shape)]
@@ -82,39 +78,20 @@ def choose(
         return Choice(names[0], middle)
     trials = []
 
-    def score(name: str, share: float) -> Scores:
-        scores = trial.score(name, share)
-        mean = float(scores.mean())
-        trials.append({"query_classifier": name, "content_share": share, trial.metric: mean})
-        progress(f"held-out clusters: {name}, content {share:g}: {trial.metric} {mean:.4f}")
-        return scores
+    def score(name: str, share: float) -> float:
+        value = trial.score(name, share)
+        trials.append({"query_classifier": name, "content_share": share, trial.metric: value})
+        progress(f"held-out clusters: {name}, content {share:g}: {trial.metric} {value:.4f}")
+        return value
 
     # The classifier is chosen first, with the middle share; then the share.
     by_name = {name: score(name, middle) for name in names}
-    best = _choose_classifier(by_name)
-    by_share = {
-        share: float((by_name[best] if share == middle else score(best, share)).mean())
-        for share in shares
-    }
+    best = max(by_name, key=lambda name: by_name[name])
+    by_share = {share: by_name[best] if share == middle else score(best, share) for share in shares}
     threshold = max(by_share.values()) - _MAX_LOSS
     share = next(share for share in shares if by_share[share] >= threshold)
     progress(f"chosen: {best}, content {share:g}")
     return Choice(best, share, tuple(trials))
-
-
-def _choose_classifier(by_name: Mapping[str, Scores]) -> str:
-    """Return the first name, or the best of those that are better by over one standard error.
-
-    The standard error is that of the mean difference from the first, over the clusters.
-    """
-    first, *others = by_name
-    best, largest_gain = first, 0.0
-    for name in others:
-        gain = by_name[name] - by_name[first]
-        error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.inf
-        if gain.mean() > max(largest_gain, error):
-            best, largest_gain = name, float(gain.mean())
-    return best
 
 
 @dataclass(frozen=True)
@@ -165,8 +142,8 @@ class _Trial:
         """Whether any document can be a query: with few labels there may be nothing to search."""
         return bool(self._clusters)
 
-    def score(self, name: str, share: float) -> Scores:
-        """Return the tie-averaged P@k of each cluster, float64, by fold and class."""
+    def score(self, name: str, share: float) -> float:
+        """Return the tie-averaged P@k, the mean over the clusters of each fold and class."""
         widths = self._recipe.widths(share)
         content = self._content.of(widths[2])
         precision = np.zeros(len(self._classes))
@@ -183,7 +160,7 @@ class _Trial:
                 [self.metric],
             )
             precision[fold.queries] = evaluation.expected_per_query[self.metric]
-        return np.array([precision[cluster].mean() for cluster in self._clusters])
+        return float(np.mean([precision[cluster].mean() for cluster in self._clusters]))
 
     def _labels(self, rows: Rows) -> list[tuple[str, ...]]:
         return [(str(number),) for number in self._classes[rows]]
