@@ -1,10 +1,10 @@
 """Scores of settings on held-out clusters of training documents, without any test document.
 
-A run is scored as ``train class-codes`` scores its own settings. Its labels are those that the run
-is shown, and no others. :func:`training.held_out_clusters.cluster_folds` divides the documents with
-these labels into five folds, and the run with seed s holds out fold s mod 5, so five seeds hold out
-every fold once. The documents of the fold are the queries. They are removed before training, and
-the other documents with shown labels are searched.
+A run has the labels that it is shown, and no others.
+:func:`training.held_out_clusters.cluster_folds` divides the documents with these labels into five
+folds, and the run with seed s holds out fold s mod 5, so five seeds hold out every fold once. The
+documents of the fold are the queries. They are removed before training, and the other documents
+with shown labels are searched.
 """
 
 from __future__ import annotations
