@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import select
 import signal
@@ -19,6 +20,8 @@ from index.errors import DataFolderError
 POLL_SECONDS = 0.25
 START_SECONDS = 600.0
 READY = b"ready"
+# Modules that servers import as they start. Children share the memory of what is imported before.
+IMPORTED_BY_CHILDREN = ("anyio._backends._asyncio", "httpcore", "uvicorn.lifespan.on", "uvloop")
 
 Role = Callable[[Callable[[], object]], object]
 """What a process does until SIGTERM. It calls its argument once it is ready."""
@@ -32,6 +35,9 @@ def start(role: Role, alive: tuple[int, int], is_stopping: Callable[[], bool]) -
     Raises:
         DataFolderError: with the reason that the process reported, if it could not start.
     """
+    for name in IMPORTED_BY_CHILDREN:
+        with suppress(ImportError):  # uvloop is optional
+            importlib.import_module(name)
     # The collector leaves frozen objects alone, so their memory pages stay shared.
     gc.freeze()
     read_end, write_end = os.pipe()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
+import ssl
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -212,7 +213,9 @@ def _client_of(path: Path) -> httpx.AsyncClient:
     # No limit: a client that sends or reads slowly holds a connection, and must not keep others
     # from one. There are never more than clients have to this reader.
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=IDLE_CONNECTIONS)
-    transport = httpx.AsyncHTTPTransport(uds=str(path), limits=limits)
+    # A Unix socket needs no certificates, and each reader would hold megabytes of them.
+    no_certificates = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    transport = httpx.AsyncHTTPTransport(no_certificates, uds=str(path), limits=limits)
     return httpx.AsyncClient(transport=transport, timeout=None)  # noqa: S113 - the writer has its own
 
 

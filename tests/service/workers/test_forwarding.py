@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import tempfile
 import threading
 import time
@@ -55,6 +56,18 @@ def test_searches_are_local_and_jobs_are_not() -> None:
     assert not is_local("DELETE", "/v1/collections/{name}/documents/{id:any_text}")
     assert not is_local("PUT", "/v1/collections/{name}/documents")
     assert not is_local("GET", "/v1/jobs")
+
+
+def test_connections_to_sockets_of_this_machine_load_no_certificates(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    loaded: list[object] = []
+    for load in ("load_verify_locations", "load_default_certs"):
+        monkeypatch.setattr(ssl.SSLContext, load, lambda *args, **_: loaded.append(args))
+    with DataFolder(tmp_path, writable=True) as folder:
+        app = create_app(folder, Settings())
+        Forwarding(app, app.gateway, folder, tmp_path / "writer", [tmp_path / "reader"])
+    assert not loaded
 
 
 class CountingFolder(DataFolder):
