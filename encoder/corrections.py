@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 MAX_CORRECTIONS = 64
 """How many unknown words of a query are looked up. A typed query has fewer misspelt words."""
-MAX_TEXT_LENGTH = 16_384
-"""Identifiers of longer texts are left alone: nobody types such a query."""
+MAX_TEXT_LENGTH = 256
+"""Identifiers of longer texts are left alone: such a query is a document, not typed."""
 
 # Words of up to 128 ASCII characters with a capital after a small letter, or with an underscore
 # between letters or digits.

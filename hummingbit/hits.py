@@ -32,7 +32,7 @@ class Hits(Sequence[Hit]):
         self.recognized_terms: int | None = None if terms is None else terms.recognized_terms
         """The number of words of the query that the encoder knows; None if it is not a text."""
         self.corrected: list[tuple[str, str]] = [] if terms is None else [*terms.corrected]
-        """Unknown words of the query, each with the known word that was searched for instead."""
+        """Unknown words of the query, each with what the encoder reads in its place."""
 
     @overload
     def __getitem__(self, place: int) -> Hit: ...

@@ -32,6 +32,19 @@ class Query(NamedTuple):
     id: str | None = None
 
 
+class QueryWords(NamedTuple):
+    """What searches by words take of a query."""
+
+    text: str
+    corrected: tuple[tuple[str, str], ...] = ()
+    """Words of the text that the encoder does not know, each with its correction."""
+
+    @property
+    def with_corrections(self) -> str:
+        """The text followed by all corrections."""
+        return " ".join([self.text, *(correction for _, correction in self.corrected)])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedQueries:
     """The queries of a ranking; :meth:`of_codes` makes them from codes alone."""
@@ -64,15 +77,12 @@ class EncodedQueries:
             self.vectors[some],
         )
 
-    def words_of(self, place: int) -> str | None:
-        """Return a query's text followed by the corrections of its unknown words.
-
-        The original words stay, because documents may have a word that the encoder does not know.
-        """
+    def words_of(self, place: int) -> QueryWords | None:
+        """Return what searches by words take of a query; None if it has no text."""
         text, terms = self.texts[place], self.terms[place]
-        if text is None or terms is None:
-            return text
-        return " ".join([text, *(correction for _, correction in terms.corrected)])
+        if text is None:
+            return None
+        return QueryWords(text, () if terms is None else terms.corrected)
 
     def is_unrecognized(self, place: int) -> bool:
         """Return whether a query is a text without a term that the encoder recognizes.

@@ -166,7 +166,7 @@ class SearchResponse(TypedDict):
     recognized_terms: NotRequired[int | None]
     """The number of terms of the query's text that the encoder knows."""
     corrected: NotRequired[list[tuple[str, str]]]
-    """Unknown words of the text, and the known words that were searched for in their place."""
+    """Unknown words of the text, and what the encoder reads in their place."""
     reranked: NotRequired[bool]
     rescored_by: NotRequired[str]
     candidates: NotRequired[int]

@@ -51,9 +51,10 @@ class WeighedTerm(NamedTuple):
 
 
 class WeighedQuery(NamedTuple):
-    """A query's distinct terms, in the order of the text, and whatever else its scores depend on.
+    """A query's terms and whatever else its scores depend on.
 
-    It keeps the scores of documents constant, whatever is written later.
+    The distinct terms of the text come in its order, and those of its corrections after them. It
+    keeps the scores of documents constant, whatever is written later.
     """
 
     terms: list[WeighedTerm]
@@ -141,25 +142,35 @@ class LexicalIndex:
     def weigh(
         self,
         text: str,
+        corrected: Sequence[tuple[str, str]] = (),
         statistics: Sequence[float] | None = None,
         *,
         hybrid: bool = False,
     ) -> WeighedQuery:
         """Weigh the terms of a query; `statistics` of an earlier query reproduce its weights.
 
-        With `hybrid`, weights and scores are those of :mod:`index.rankings.hybrid`.
+        `corrected` are words of the text that the encoder does not know, each with its correction,
+        which has no weight if a document has the word as written. With `hybrid`, weights and scores
+        are those of :mod:`index.rankings.hybrid`.
 
         Raises:
-            ValueError: if the number of statistics does not fit the number of distinct terms.
+            ValueError: if the number of statistics does not fit the number of terms.
         """
         counts: Counter[str] = Counter()
         for terms in self.analyzer.term_lists(text):
             counts.update(terms)
+        replaced = [
+            (word, term) for word, known in corrected for term in self.analyzer.terms(known)
+        ]
         if statistics is None:
-            average_length = self.average_length(opening_twice=hybrid)
-            statistics = (average_length, *(self._idf(term, bursty=hybrid) for term in counts))
+            idfs = [self._idf(term, bursty=hybrid) for term in counts]
+            idfs += [
+                0.0 if self._has_word(word) else self._idf(term, bursty=hybrid)
+                for word, term in replaced
+            ]
+            statistics = (self.average_length(opening_twice=hybrid), *idfs)
         average_length, *idfs = statistics
-        pairs = zip(counts.items(), idfs, strict=True)
+        pairs = zip([*counts.items(), *((term, 1) for _, term in replaced)], idfs, strict=True)
         weighed = [WeighedTerm(term, idf, n) for (term, n), idf in pairs]
         return WeighedQuery(weighed, average_length, hybrid)
 
@@ -205,16 +216,23 @@ class LexicalIndex:
         )
         return once, twice
 
-    def _idf(self, term: str, *, bursty: bool) -> float:
+    def _has_word(self, word: str) -> bool:
+        """Return whether a document has a term of `word`."""
+        return any(map(self._frequency, self.analyzer.terms(word)))
+
+    def _frequency(self, term: str) -> int:
+        """Return how many documents have the term."""
         number = self.vocabulary.get(term)
-        if number is None:
-            return 0.0
-        frequency = sum(segment.frequency(number) for segment in self.segments)
+        return 0 if number is None else sum(one.frequency(number) for one in self.segments)
+
+    def _idf(self, term: str, *, bursty: bool) -> float:
+        frequency = self._frequency(term)
         if not frequency:
             return 0.0
         idf = inverse_frequency(len(self), frequency)
         if not bursty:
             return idf
+        number = self.vocabulary[term]
         occurrences = sum(segment.occurrences(number) for segment in self.segments)
         residual = residual_inverse_frequency(len(self), frequency, occurrences)
         return idf * (1 + BURSTINESS * residual)

@@ -12,7 +12,7 @@ from index.lexical.bm25_formula import UNIT
 from index.lexical.index import LexicalIndex, WeighedQuery
 from index.lexical.matches import Matches
 from index.rankings.protocol import BM25, RankedRows, Scores
-from index.records import EncodedQueries
+from index.records import EncodedQueries, QueryWords
 
 
 class Bm25Ranking:
@@ -57,22 +57,22 @@ class Bm25Ranking:
         return [(np.asarray(some.scores) / UNIT).tolist() for some in found]
 
     def _matches(self, queries: EncodedQueries) -> Iterator[tuple[WeighedQuery, Matches]]:
-        for text in texts_of(queries, self.name):
-            weighed = self._lexical.weigh(text, self._statistics)
+        for words in words_of(queries, self.name):
+            weighed = self._lexical.weigh(*words, self._statistics)
             yield weighed, self._lexical.matches(weighed)
 
 
-def texts_of(queries: EncodedQueries, ranking: str) -> list[str]:
+def words_of(queries: EncodedQueries, ranking: str) -> list[QueryWords]:
     """Return the words of each query; see :meth:`index.records.EncodedQueries.words_of`.
 
     Raises:
         InputError: if a query has no text; its `position` says which.
     """
-    texts = []
+    words = []
     for position in range(len(queries)):
-        text = queries.words_of(position)
-        if text is None:
+        one = queries.words_of(position)
+        if one is None:
             message = f"is {ranking!r}, which needs a text as the query"
             raise InputError("ranking", message, position)
-        texts.append(text)
-    return texts
+        words.append(one)
+    return words

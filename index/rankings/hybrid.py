@@ -37,10 +37,10 @@ from index.engines.segments import Generation
 from index.lexical.index import LexicalIndex, WeighedQuery
 from index.lexical.matches import Matches
 from index.rankings.asymmetric import AsymmetricRanking, whole_weights
-from index.rankings.bm25 import texts_of
+from index.rankings.bm25 import words_of
 from index.rankings.moments import CodeMoments, StandardScore, sums_of_scores
 from index.rankings.protocol import HYBRID, N_FEEDBACK, RankedRows, Scores
-from index.records import EncodedQueries
+from index.records import EncodedQueries, QueryWords
 
 DEFAULT_WEIGHT = 0.4
 FEEDBACK = 2.0
@@ -93,20 +93,20 @@ class HybridRanking:
 
     def _scorers(self, queries: EncodedQueries) -> Iterator[_Scorer]:
         """Yield the scorer of each query, one at a time, because each is large."""
-        for place, text in enumerate(texts_of(queries, self.name)):
+        for place, words in enumerate(words_of(queries, self.name)):
             query = queries[place : place + 1]
             if self._statistics is not None:
-                yield self._scorer_from_statistics(query, text, self._statistics)
+                yield self._scorer_from_statistics(query, words, self._statistics)
             else:
                 if queries.is_unrecognized(place):
                     query = replace(query, weights=np.zeros_like(query.weights))
-                scorer = self._scorer(query, text)
+                scorer = self._scorer(query, words)
                 if self._n_feedback:
                     scorer = self._with_feedback(scorer, scorer.best(self._n_feedback).rows)
                 yield scorer
 
-    def _scorer(self, query: EncodedQueries, text: str) -> _Scorer:
-        weighed = self._lexical.weigh(text, hybrid=True)
+    def _scorer(self, query: EncodedQueries, words: QueryWords) -> _Scorer:
+        weighed = self._lexical.weigh(*words, hybrid=True)
         matches = self._lexical.matches(weighed)
         by_words = self._standardization(matches)
         by_codes = self._moments.standard_score(whole_weights(query.weights)[0][0])
@@ -122,15 +122,15 @@ class HybridRanking:
         return replace(scorer, query=query, by_codes=by_codes)
 
     def _scorer_from_statistics(
-        self, query: EncodedQueries, text: str, statistics: Sequence[float]
+        self, query: EncodedQueries, words: QueryWords, statistics: Sequence[float]
     ) -> _Scorer:
         """Return the scorer whose :attr:`_Scorer.statistics` are given."""
         end = 4 + query.weights.shape[1]
         try:
-            weighed = self._lexical.weigh(text, statistics[end:], hybrid=True)
+            weighed = self._lexical.weigh(*words, statistics[end:], hybrid=True)
         except ValueError:
             # Cursors of an earlier version, without feedback, hold fewer.
-            n_expected = end + len(self._lexical.weigh(text).statistics)
+            n_expected = end + len(self._lexical.weigh(*words).statistics)
             message = f"has {len(statistics)} statistics of its search, not {n_expected}"
             raise InputError("cursor", f"{message}; request the first page again") from None
         query = replace(query, weights=np.array([statistics[4:end]], dtype=np.float32))

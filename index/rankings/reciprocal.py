@@ -20,7 +20,7 @@ from index.engines.protocol import Rows
 from index.engines.segments import Generation
 from index.lexical.index import LexicalIndex
 from index.rankings.asymmetric import AsymmetricRanking
-from index.rankings.bm25 import texts_of
+from index.rankings.bm25 import words_of
 from index.rankings.protocol import HYBRID, RankedRows, Scores
 from index.records import EncodedQueries
 
@@ -62,9 +62,9 @@ class ReciprocalRanking:
 
     def _scores(self, queries: EncodedQueries) -> list[npt.NDArray[np.float64]]:
         totals = []
-        for place, text in enumerate(texts_of(queries, self.name)):
+        for place, words in enumerate(words_of(queries, self.name)):
             (by_codes,) = self._codes.score(queries[place : place + 1], [self._rows])
-            by_words = self._lexical.matches(self._lexical.weigh(text)).scores_of(self._rows)
+            by_words = self._lexical.matches(self._lexical.weigh(*words)).scores_of(self._rows)
             second = np.where(by_words > 0, 1 / (self._constant + _places(by_words)), 0.0)
             totals.append(1 / (self._constant + _places(by_codes)) + second)
         return totals

@@ -68,12 +68,13 @@ def add_highlights(
     """
     analyzer = ANALYZERS[DEFAULT_ANALYZER] if lexical is None else lexical.analyzer
     for place in range(len(hits)):
-        text = queries.words_of(place)
-        if text is None:
+        words = queries.words_of(place)
+        if words is None:
             continue
-        weights = dict.fromkeys(analyzer.terms(text), 1.0)
-        if lexical is not None:
-            weights = {one.term: one.idf for one in lexical.weigh(text).terms if one.idf}
+        if lexical is None:
+            weights = dict.fromkeys(analyzer.terms(words.with_corrections), 1.0)
+        else:
+            weights = {one.term: one.idf for one in lexical.weigh(*words).terms if one.idf}
         hits[place] = [
             hit._replace(highlight=highlight(hit.text, weights, analyzer))
             if hit.text is not None

@@ -209,7 +209,7 @@ class SearchResponse(ResponseModel):
     same hits are ordered by `rerank_score`, and `reranked` is true. With `rescore` the scores are
     those of `rescored_by`, of at most `candidates` documents, and there is no cursor. For a text,
     `recognized_terms` counts its distinct terms that the encoder knows; if it is 0, codes find no
-    hits. `corrected` lists the unknown words and what was searched for in their place: the known
+    hits. `corrected` lists the unknown words and what the encoder reads in their place: the known
     word one edit away, or the words of an identifier. `next_cursor` is present on request, and null
     on the last page.
     """

@@ -144,7 +144,7 @@ def run(args: argparse.Namespace) -> int:
 def _print_terms(recognized_terms: int, corrected: Iterable[Sequence[str]], *, hits: int) -> None:
     """Print which words of the query were corrected, and whether the encoder knows none."""
     for unknown, known in corrected:
-        print(f"{unknown!r} is unknown; searched for {known!r}", file=sys.stderr)
+        print(f"the encoder does not know {unknown!r}; it reads {known!r}", file=sys.stderr)
     if not recognized_terms:
         outcome = "" if hits else ", so the search finds nothing"
         print(f"the encoder knows no word of the query{outcome}", file=sys.stderr)

@@ -100,6 +100,23 @@ def test_terms_in_the_opening_count_twice_where_that_is_asked_for() -> None:
     assert twice / UNIT == pytest.approx([idf * 2 / 3.2, idf / 2.2], abs=1 / UNIT)
 
 
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_a_correction_counts_only_if_no_document_has_the_word_as_written(hybrid: bool) -> None:
+    index, rows = indexed(["lights on", "human rights", "lamp"]), np.arange(3)
+
+    def scores(query: str, *corrected: tuple[str, str]) -> list[int]:
+        weighed = index.weigh(query, corrected, hybrid=hybrid)
+        assert index.weigh(query, corrected, weighed.statistics, hybrid=hybrid) == weighed
+        found: list[int] = index.matches(weighed).scores_of(rows).tolist()
+        return found
+
+    assert scores("lights", ("lights", "rights")) == scores("lights")
+    assert scores("rigths", ("rigths", "rights")) == scores("rights")
+    assert scores("rigths", ("rigths", "rights")) != scores("rigths")
+    assert scores("humanRights", ("humanRights", "human Rights")) == scores("human rights")
+    assert scores("lamp rigths", ("rigths", "rights")) == scores("lamp rights")
+
+
 def test_a_term_that_few_documents_repeat_weighs_more_in_a_hybrid() -> None:
     # Both terms occur in four of forty documents, "how" once in each, "gasket" five times.
     texts = [f"word{number}" for number in range(32)]

@@ -189,7 +189,7 @@ def test_a_cursor_that_knows_less_of_its_search_is_refused(
     queries = collection.encode_queries([Query(text=text)])
     options = SearchOptions(k=5, ranking="hybrid")
     identity = cursor_identity(collection.name, collection.incarnation, "hybrid", queries, options)
-    n_terms = len(ANALYZER.terms(queries.words_of(0) or ""))
+    n_terms = len(ANALYZER.terms(queries.texts[0] or ""))
     kept = (1.0, 2.0, 3.0, 4.0, 5.0, *[0.5] * n_terms)
     cursor = write_cursor(Position(0.25, 3, 39, 5, kept), *identity)
     with pytest.raises(InputError, match=r"cursor: has .* request the first page again"):
