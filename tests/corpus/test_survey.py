@@ -65,6 +65,11 @@ SHAPES: dict[str, tuple[list[str], list[list[Any]], Layout]] = {
         [numbers(9000), TEXTS, LABELS],
         Layout("Artikelnummer", ("Klappentext",), "Rubrik"),
     ),
+    "the number of a book": (
+        ["ISBN", "Text"],
+        [numbers(9780000000002), TEXTS],
+        Layout("ISBN", ("Text",)),
+    ),
     "an id in two capitalized words": (
         ["ArtikelNr", "Text"],
         [numbers(1), TEXTS],
