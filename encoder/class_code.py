@@ -2,10 +2,13 @@
 
 A linear map and a softmax give the probabilities of C classes. The codeword bits are the signs of
 the mean of the codewords, weighted by these probabilities. A certainty bit is 1 where the odds of
-the likeliest class against the second exceed a threshold. Queries have a map of their own, and all
-their certainty bits are 1. So among the documents of a class, the certain ones are nearer than the
-uncertain ones. In the asymmetric ranking, the certainty bits count less for a query whose own class
-is uncertain. Such a query, often a question of a few words, is then ranked by content.
+the likeliest class against the second exceed a threshold. Queries have a map of their own, and the
+certainty bits of a query whose class is clear are 1. So among the documents of its class, the
+certain ones are nearer than the uncertain ones. A query of no clear class, often a question of a
+few words, is ranked by content. To the asymmetric ranking, its certainty bits count less. To the
+Hamming distance every bit counts the same, so they alternate. Documents set their certainty bits
+one after the other, from the lowest threshold to the highest. So their distances to alternating
+bits differ by one at most.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ from encoder.features import Floats, SparseRows
 
 # The highest of a million probabilities, raised to this power, is still a float32 above 0.
 MAX_CERTAINTY_POWER = 6
+
+# Below this probability of its likeliest class, a query has no clear class.
+_CLEAR = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,12 +107,19 @@ class ClassCode:
     def query_weights(self, rows: Any) -> Floats:
         """Return the weights of a query's bits, float32[N, W + K]: ``[q · codewords, w, …, w]``.
 
-        w is q₁ raised to `certainty_power`, and q₁ the highest of q. It is above 0, so a query's
-        certainty bits are 1.
+        w is q₁ raised to `certainty_power`, and q₁ the highest of q. It is above 0, so the
+        certainty bits of a query are 1. They alternate, ``[…, −w, w]``, if `certainty_power` is
+        above 0 and q₁ below ½.
         """
         q_NC = self.queries.probabilities(rows)
-        w_N1 = q_NC.max(axis=1, keepdims=True) ** np.float32(self.certainty_power)
-        return np.hstack([q_NC @ self.codewords, np.repeat(w_N1, len(self.certainty), axis=1)])
+        q_N1 = q_NC.max(axis=1, keepdims=True)
+        w_N1 = q_N1 ** np.float32(self.certainty_power)
+        n_certainty = len(self.certainty)
+        w_NK = np.repeat(w_N1, n_certainty, axis=1)
+        if self.certainty_power:
+            alternating = np.arange(n_certainty)[::-1] % 2 == 1
+            w_NK[(q_N1 < _CLEAR) & alternating] *= -1
+        return np.hstack([q_NC @ self.codewords, w_NK])
 
 
 def probabilities(scores_NC: Floats) -> Floats:

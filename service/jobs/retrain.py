@@ -55,13 +55,15 @@ INHERITED_SETTINGS = {
         "epochs",
         "least_batches",
     ],
-    # Class codes are computed, not trained in epochs.
     CLASS_CODES: [
         "analyzer",
         "max_terms",
         "query_classifier",
+        "content",
         "content_share",
         "certainty_share",
+        "epochs",
+        "least_batches",
     ],
 }
 

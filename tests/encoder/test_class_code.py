@@ -74,9 +74,27 @@ def test_certainty_bits_weigh_the_probability_of_the_class(power: float) -> None
     weights = encoder.query_weights(texts)
     for row, text in enumerate(texts):
         highest = max(probabilities(encoder, code_of(encoder).queries, text))
-        assert weights[row, 12:16] == pytest.approx([highest**power] * 4, rel=1e-4)
-    # A query's certainty bits are 1 whatever they weigh.
-    assert unpack_codes(encoder.encode_queries(texts))[:, 12:16].all()
+        signs = [-1, 1, -1, 1] if power and highest < 0.5 else [1, 1, 1, 1]
+        expected = [sign * highest**power for sign in signs]
+        assert weights[row, 12:16] == pytest.approx(expected, rel=1e-4)
+    alternates = (unpack_codes(encoder.encode_queries(texts))[:, 12:16] == [0, 1, 0, 1]).all(axis=1)
+    assert alternates.any() == bool(power)
+    assert not alternates.all()
+
+
+@pytest.mark.parametrize("n_certainty", [1, 2, 3, 4])
+def test_certainty_bits_do_not_order_documents_for_a_query_of_no_clear_class(
+    n_certainty: int,
+) -> None:
+    thresholds = np.linspace(3, 0.5, n_certainty, dtype=np.float32)
+    scores = np.array([0.1, 0.7, 1.2, 1.8, 2.4, 9], dtype=np.float32)[:, None]
+    one_class = ClassMap(np.array([[1, 0, 0]], dtype=np.float32), np.zeros(3, dtype=np.float32))
+    code = ClassCode(one_class, one_class.soften(100), np.ones((3, 8), np.float32), thresholds, 4.0)
+    documents = code.logits(scores)[:, 8:] > 0
+    query = code.query_weights(scores[:1])[0, 8:] > 0
+    distances = (documents != query).sum(axis=1)
+    assert documents.sum(axis=1).max() == n_certainty
+    assert np.ptp(distances) == 1
 
 
 def test_a_softened_map_divides_its_scores() -> None:

@@ -49,7 +49,7 @@ class ClassCodeRecipe:
     )
     epochs: int = setting(15, "passes over the documents that learn content (ict)")
     least_batches: int = setting(
-        600, "minimum of batches; with few documents, more passes are made to reach it (ict)"
+        2000, "minimum of batches; with few documents, more passes are made to reach it (ict)"
     )
     max_terms: int = setting(100_000, "terms in the vocabulary")
     analyzer: str = analyzer_setting()

@@ -23,9 +23,11 @@ SHARED_CLASSIFIERS = ("both", "svm")
 
 # Where content finds texts by words, short queries are ranked by content rather than by a class
 # that is uncertain: the temperature of a query's class probabilities, and the exponent of the
-# highest of them in the weight of the certainty bits.
+# highest of them in the weight of the certainty bits. The root mean square of the content's logits
+# is below 1, or documents of a query's class would come later.
 _QUERY_TEMPERATURE = 1.5
 _CERTAINTY_POWER = 4.0
+_WORDS_SIZE = 0.8
 
 
 def class_code(
@@ -62,8 +64,9 @@ def class_code(
 class ContentLayers:
     """The layers of content bits, each fitted to the training documents when it is first used.
 
-    `rows` are the `features` of the `inputs`, ``(N, F)``. The logits of all rows have a mean square
-    of 1, which gives content bits about the weight of class bits in a query.
+    `rows` are the `features` of the `inputs`, ``(N, F)``. The logits of all rows have a root mean
+    square of 1, or of 0.8 if they are learned by ict, which gives content bits about the weight of
+    class bits in a query.
 
     Raises:
         TrainingDataError: if the content is to be learned by ict, and the inputs are not texts.
@@ -106,7 +109,7 @@ class ContentLayers:
                 epochs=self._recipe.epochs,
                 least_batches=self._recipe.least_batches,
             )
-            return _scale(rows, *fit_cloze(self._features, texts, rows, n_bits, ict))
+            return _scale(rows, *fit_cloze(self._features, texts, rows, n_bits, ict), _WORDS_SIZE)
         if isinstance(rows, np.ndarray):
             return _scale(rows, *fit_itq(rows, n_bits, seed))
         weight_and_thresholds = itq_of_terms(rows, n_bits, seed)
@@ -114,11 +117,11 @@ class ContentLayers:
         return _layer(*weight_and_thresholds)
 
 
-def _scale(rows: Any, weight: Floats, thresholds: Floats) -> Layer:
-    """Return the layer x W − t, scaled to a mean square of 1 over all `rows`."""
+def _scale(rows: Any, weight: Floats, thresholds: Floats, target: float = 1.0) -> Layer:
+    """Return the layer x W − t, scaled to the root mean square `target` over all `rows`."""
     squares = sum(float(np.square(rows[at] @ weight - thresholds).sum()) for at in row_slices(rows))
     size = np.sqrt(squares / (rows.shape[0] * len(thresholds))) or 1.0
-    return _layer(weight / size, thresholds / size)
+    return _layer(weight * (target / size), thresholds * (target / size))
 
 
 def _layer(weight: Floats, thresholds: Floats) -> Layer:

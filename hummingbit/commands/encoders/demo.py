@@ -50,6 +50,8 @@ RECIPE = ClassCodeRecipe(
     content="ict",
     content_share=0.625,
     certainty_share=0.0625,
+    # The demo has queries of its own.
+    validation_share=0.0,
 )
 EXAMPLES = (
     "fast Fourier transform of a real signal",

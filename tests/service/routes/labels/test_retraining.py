@@ -119,6 +119,8 @@ def recipe_method(client: httpx.Client, several: bool) -> str:
     metadata = client.get("/v1/encoders/books-2").json()["metadata"]
     if not several:
         assert metadata["recipe"]["certainty_share"] == 0.25
+        assert metadata["recipe"]["content"] == "ict"
+        assert metadata["recipe"]["least_batches"] == 5
     found: str = metadata["recipe"]["method"]
     return found
 
@@ -128,7 +130,8 @@ def test_class_codes_are_trained_again_where_documents_have_one_label(
     tmp_path: Path, several: bool, method: str
 ) -> None:
     make_data_folder(tmp_path)
-    recipe = {"method": "class-codes", "certainty_share": 0.25, "seed": 5}
+    recipe: dict[str, object] = {"method": "class-codes", "certainty_share": 0.25, "seed": 5}
+    recipe |= {"content": "ict", "epochs": 1, "least_batches": 5}
     encoder = replace(class_encoder(), metadata={"recipe": recipe})
     shutil.rmtree(tmp_path / "encoders" / "words")
     write_artifact(tmp_path / "encoders" / "words", encoder, random_texts(40))
