@@ -28,6 +28,8 @@ Progress = Callable[[str], None]
 
 # The loss of P@k that is accepted for a larger share of content.
 _MAX_LOSS = 0.005
+# The gain of P@k that is needed to use a classifier other than the first.
+_MIN_GAIN = 0.001
 _MAX_QUERIES = 2000
 
 
@@ -59,10 +61,10 @@ def choose(
     documents. All clusters have equal weight, since queries need not be distributed as the labels
     are. k is 100, or half the median class size if that is less.
 
-    The classifier with the highest tie-averaged P@k is chosen. Of the shares of content that
-    documents and features can fill, the largest is chosen that costs at most 0.005 of P@k. If there
-    are too few labels to search documents of two classes without a fold, the choice is the first
-    classifier and the middle share.
+    The classifier with the highest tie-averaged P@k is chosen, or the first if that is at most
+    0.001 worse. Of the shares of content that documents and features can fill, the largest is
+    chosen that costs at most 0.005 of P@k. If there are too few labels to search documents of two
+    classes without a fold, the choice is the first classifier and the middle share.
     """
     is_text = not isinstance(rows, np.ndarray)
     possible = [share for share in CONTENT_SHARES if recipe.widths(share)[2] < min(rows.shape)]
@@ -87,6 +89,8 @@ def choose(
     # The classifier is chosen first, with the middle share; then the share.
     by_name = {name: score(name, middle) for name in names}
     best = max(by_name, key=lambda name: by_name[name])
+    if by_name[best] <= by_name[names[0]] + _MIN_GAIN:
+        best = names[0]
     by_share = {share: by_name[best] if share == middle else score(best, share) for share in shares}
     threshold = max(by_share.values()) - _MAX_LOSS
     share = next(share for share in shares if by_share[share] >= threshold)
