@@ -6,6 +6,7 @@ import errno
 import os
 import sqlite3
 import stat
+import time
 from pathlib import Path
 
 from index.errors import DataFolderError, DataFolderInUse, StoreReplaced
@@ -17,6 +18,9 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 LOCK_FILE = "writer.lock"
+# A process that is killed while it starts another one leaves its lock to that one, which releases
+# it as soon as it runs its own program. A new writer waits this long, in seconds.
+HANDOVER = 0.5
 
 
 class FolderLock:
@@ -87,8 +91,17 @@ class _LockedItself:
         self.status = os.fstat(self._descriptor)
 
     def lock(self) -> None:
-        """Raise OSError if another process has locked it."""
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        """Raise OSError if another process has locked it and does not release it in HANDOVER."""
+        deadline = time.monotonic() + HANDOVER
+        while True:
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -27,7 +28,7 @@ from index.errors import (
     UnknownCollection,
     UnknownEncoder,
 )
-from index.folder import local
+from index.folder import local, lock
 from index.folder.drafts import Draft
 from index.records import Query
 from tests.support.collections import code_documents
@@ -143,6 +144,21 @@ def test_a_dropped_collection_is_gone(folder: Path) -> None:
             collection.search([Query(code="0000")], 1)
         assert store_folders(folder) == []
         assert len(data.create_collection("c", n_bits=32)) == 0
+
+
+def test_a_writer_waits_while_the_lock_is_released(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr(lock, "HANDOVER", 120.0)
+    folder.mkdir(exist_ok=True)
+    held = os.open(folder, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    timer = threading.Timer(0.1, os.close, [held])
+    timer.start()
+    with DataFolder(folder, writable=True) as second:
+        timer.join()
+        assert len(second.create_collection("c", n_bits=16)) == 0
 
 
 def test_one_writer_at_a_time(data: DataFolder, folder: Path) -> None:
