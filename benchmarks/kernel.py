@@ -3,9 +3,10 @@
 All search the same codes for the same queries in turns within one run, with one thread and k = 10;
 times are of the processor. "floor" is the time to read all codes once. The ratio is the time of
 FAISS's ``IndexBinaryFlat`` over that of the engine, for medians and, in parentheses, for means. The
-last line has searches among a share of the rows, after as many as make an engine prepare few rows,
-searches after a fifth of the rows was deleted, and searches for twice as many rows, as multiples of
-the plain search. Both engines are checked against the oracle first.
+last line has searches among a share of the rows, searches after a fifth of the rows was deleted,
+and searches for twice as many rows, as multiples of the plain search. Before them, every search
+runs as often as makes an engine prepare few rows. Both engines are checked against the
+oracle first.
 
 Run as ``python -m benchmarks.kernel``; ``--sizes 1e7`` takes ten minutes.
 """

@@ -4,11 +4,11 @@ Source: Marjieh, Kumar, Campbell et al. (2024) on Geoclidean (Hsu, Wu and Goodma
 are trained on pictures of 30 concepts and evaluated on 7 others. A concept is a program, and the
 similarity of concepts is the subtree kernel of their programs. That is the generative similarity,
 learned by regression of cosines, on the normalised kernel or as printed on the logarithm of the
-count, or by triplets. The baselines are supervised contrast and
-classification, which know only which concept a picture shows, and SimCLR, which does not know that
-either. The encoders are small and trained from scratch, where the paper fine-tunes a ResNet-50, so
-compare methods only within a run. :mod:`experiments.generative_similarity.geoclidean_drawing` draws
-the pictures. Each seed holds out 7 concepts of its own, or those of the paper.
+count, or by triplets. The baselines are supervised contrast and classification, which know only
+which concept a picture shows, and SimCLR, which does not know that either. The encoders are small
+and trained from scratch, where the paper fine-tunes a ResNet-50, so compare methods only within a
+run. :mod:`experiments.generative_similarity.geoclidean_drawing` draws the pictures. Each seed holds
+out 7 concepts of its own, or those of the paper.
 
 The figure is the accuracy of choosing, among the 7 concepts, the one whose mean embedding of five
 pictures is nearest by cosine. It is computed for our pictures, over 20 draws of the five, and for
