@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -15,6 +18,7 @@ from experiments.code_version import code_version
 from foundation.files import replace_file
 
 Tensors = dict[str, torch.Tensor]
+Array = npt.NDArray[Any]
 
 
 def load_or_compute(
@@ -46,6 +50,15 @@ def load_saved(path: Path, settings: Mapping[str, Any]) -> Tensors | None:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError:
         return None
+
+
+def content_sha256(*parts: bytes | Array | torch.Tensor) -> str:
+    """Return the hash of the contents of files and of the shapes, types and values of arrays."""
+    digest = hashlib.sha256()
+    for part in parts:
+        array = np.frombuffer(part, np.uint8) if isinstance(part, bytes) else np.asarray(part)
+        digest.update(f"{array.dtype} {array.shape}\n".encode() + array.tobytes())
+    return digest.hexdigest()
 
 
 def _canonical(settings: Mapping[str, Any]) -> str:

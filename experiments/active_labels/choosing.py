@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from functools import cache
 from pathlib import Path
@@ -38,6 +39,12 @@ def places_of(dataset: str, data_root: Path | None, part: str = "train") -> Floa
     return text_vectors(rows, query_features)
 
 
+def version_of_data(dataset: str, data_root: Path | None) -> str:
+    """Return a short hash of the code and of a data set, for the names of saved results."""
+    contents = [part.sha256 for part in read_split(dataset, data_root)]
+    return hashlib.sha256("".join([code_version(), *contents]).encode()).hexdigest()[:12]
+
+
 def label_order(
     dataset: str, method: str, *, seed: int, labels: int, data_root: Path | None, rows: Rows
 ) -> Rows:
@@ -61,7 +68,8 @@ def saved_label_order(
     folder: Path, dataset: str, method: str, *, seed: int, labels: int, data_root: Path | None
 ) -> Rows:
     """Return :func:`label_order` over all documents, computed once and saved in `folder`."""
-    path = folder / f"order-{dataset}-{method}-{seed}-{labels}-{code_version()[:12]}.json"
+    version = version_of_data(dataset, data_root)
+    path = folder / f"order-{dataset}-{method}-{seed}-{labels}-{version}.json"
     if not path.exists():
         data, _ = read_split(dataset, data_root)
         order = label_order(

@@ -18,8 +18,7 @@ from evaluation.labelling.classes import class_scores
 from evaluation.labelling.sampling import DEFAULT_METHOD, METHODS, Rows
 from evaluation.result import Evaluation
 from evaluation.retrieval import evaluate_codes, evaluate_encoder
-from experiments.active_labels.choosing import places_of, saved_label_order
-from experiments.code_version import code_version
+from experiments.active_labels.choosing import places_of, saved_label_order, version_of_data
 from experiments.drawings import new_drawing, save_drawing
 from experiments.result_tables import (
     Record,
@@ -154,7 +153,7 @@ def _measure(args: argparse.Namespace, planned: Run) -> Record:
         planned.labels,
         planned.seed,
         *settings.values(),
-        code_version()[:12],
+        version_of_data(planned.dataset, args.data_root),
     )
     path = args.work_dir / f"{'-'.join(map(str, parts))}.json"
     if path.exists():

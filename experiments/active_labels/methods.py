@@ -15,8 +15,7 @@ import numpy as np
 
 from evaluation.labelling.classes import class_scores
 from evaluation.labelling.sampling import METHODS
-from experiments.active_labels.choosing import label_order, places_of
-from experiments.code_version import code_version
+from experiments.active_labels.choosing import label_order, places_of, version_of_data
 from experiments.result_tables import (
     Record,
     group,
@@ -62,7 +61,7 @@ def _records(args: argparse.Namespace) -> Iterator[Record]:
 
 
 def _measure(args: argparse.Namespace, dataset: str, method: str, seed: int) -> list[Record]:
-    sizes = "-".join(map(str, [*args.labels, code_version()[:12]]))
+    sizes = "-".join(map(str, [*args.labels, version_of_data(dataset, args.data_root)]))
     path: Path = args.work_dir / f"held-out-{dataset}-{method}-{seed}-{sizes}.json"
     if path.exists():
         return read_records(path)

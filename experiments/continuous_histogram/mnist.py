@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from corpus.readers import read_documents
 from experiments.drawings import new_drawing, save_drawing
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
-from experiments.saved_tensors import Tensors, load_or_compute
+from experiments.saved_tensors import Tensors, content_sha256, load_or_compute
 from training.data import Rows, gather
 from training.loop import Schedule, fit
 from training.objectives.continuous_histogram import continuous_histogram_loss, histogram_loss
@@ -49,12 +49,13 @@ def run(args: argparse.Namespace) -> int:
     """Train every method and seed, then print the correlations and draw the embeddings."""
     images, digits = _read("mnist:train", args.data_root)
     test_images, test_digits = _read("mnist:test", args.data_root)
+    data = content_sha256(images, digits, test_images)
     records: list[Record] = []
     embeddings: dict[str, Tensor] = {}
     for method in METHODS:
         for seed in range(args.seeds):
             schedule = Schedule(args.epochs, args.batch_size, 0.002, seed)
-            settings = {"method": method, "images": len(images), **vars(schedule)}
+            settings = {"method": method, "data": data, **vars(schedule)}
             compute = partial(embed, method, images, digits, test_images, schedule)
             name = f"mnist-{method}-{args.epochs}-{args.batch_size}-{seed}.safetensors"
             embedding_N2 = load_or_compute(args.work_dir / name, settings, compute)["embedding_N2"]

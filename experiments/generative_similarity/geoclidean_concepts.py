@@ -49,7 +49,7 @@ from experiments.generative_similarity.picture_encoders import (
     train_encoder,
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
-from experiments.saved_tensors import Tensors, load_or_compute
+from experiments.saved_tensors import Tensors, content_sha256, load_or_compute
 from training.loop import Schedule
 from training.similarities.program_kernel import ProgramKernel
 
@@ -74,10 +74,12 @@ class Concepts(NamedTuple):
     ``kernel_CC`` is the similarity of their programs, from 0 to 1, and ``log_count_CC`` the
     logarithm of the number of their equal subtrees. Pictures are uint8, black on white.
     ``train_CNHW`` and ``test_CTHW`` are ours; ``published_CTHW`` holds five references, five
-    queries, five pictures of the close program and five of the far one.
+    queries, five pictures of the close program and five of the far one. ``sha256`` is the hash of
+    the files.
     """
 
     names: list[str]
+    sha256: str
     kernel_CC: Tensor
     log_count_CC: Tensor
     train_CNHW: Tensor
@@ -121,6 +123,7 @@ def run(args: argparse.Namespace) -> int:
             settings = {"method": method, "pictures": args.concept_pictures, **vars(schedule)}
             settings["held_out"] = args.held_out
             name = f"concepts-{'-'.join(map(str, settings.values()))}.safetensors"
+            settings["data"] = concepts.sha256
             compute = partial(train_and_classify, method, concepts, held_out, schedule)
             accuracies = load_or_compute(args.work_dir / name, settings, compute)
             records.append(_record(method, seed, concepts.names, accuracies))
@@ -216,7 +219,11 @@ def _read(args: argparse.Namespace) -> Concepts:
     published = find_file("geoclidean", "geoclidean/images64.npz", args.data_root)
     kernel = ProgramKernel([parse_tree(program) for program in programs.values()])
     count = args.concept_pictures
-    settings = {"concepts": list(programs), "pictures": count, "test": _TEST_PICTURES}
+    settings = {
+        "concepts": content_sha256(path.read_bytes()),
+        "pictures": count,
+        "test": _TEST_PICTURES,
+    }
     pictures = load_or_compute(
         args.work_dir / f"geoclidean-{count}.safetensors",
         settings,
@@ -224,6 +231,7 @@ def _read(args: argparse.Namespace) -> Concepts:
     )
     return Concepts(
         names=list(programs),
+        sha256=content_sha256(path.read_bytes(), published.read_bytes()),
         kernel_CC=torch.from_numpy(kernel.kernel_NN),
         log_count_CC=torch.from_numpy(kernel.count_NN).log(),
         published_CTHW=read_published(published, list(programs)),

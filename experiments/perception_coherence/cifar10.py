@@ -51,7 +51,7 @@ from experiments.perception_coherence.image_training import (
     two_views,
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
-from experiments.saved_tensors import Tensors, load_or_compute
+from experiments.saved_tensors import Tensors, content_sha256, load_or_compute
 from training.objectives.perception_coherence import global_perception_coherence
 
 FIGURES = ("map11", "top100", "coherence")
@@ -65,6 +65,8 @@ class Bench:
 
     taught: TaughtImages
     test: Images
+    data: str
+    """The hash of all images and labels."""
     test_features: torch.Tensor
     scale: Scale
     folder: Path
@@ -127,12 +129,13 @@ def _prepare(args: argparse.Namespace, deadline: Deadline) -> tuple[Bench, Recor
     scale, device = SCALES[args.scale], torch.device(args.device)
     images = read_images("train", args.data_root, scale.train).to(device)
     test = read_images("test", args.data_root, scale.test).to(device)
+    data = content_sha256(images.x, images.labels, test.x, test.labels)
     folder = args.work_dir / f"cifar10-{args.scale}"
-    teacher_run = TeacherRun(*scale.teacher, len(images))
+    teacher_run = TeacherRun(*scale.teacher, len(images), data)
     teacher = train_teacher(teacher_run, images, folder / "teacher.safetensors", deadline)
     taught = taught_by(teacher, two_views(images), images.labels)
     features = features_in_batches(teacher, test.x)
-    bench = Bench(taught, test, features, scale, folder, deadline)
+    bench = Bench(taught, test, data, features, scale, folder, deadline)
     map11, top100 = retrieval_figures(features, test.labels, taught.features[0], images.labels)
     with torch.no_grad():
         logits = teacher.logits(features)
@@ -150,7 +153,7 @@ def _untrained_record(bench: Bench) -> Record:
 def _make_run(bench: Bench, method: str, setting: Setting, seed: int) -> Transfer:
     rate, settings = setting
     n = len(bench.taught.labels)
-    return Transfer(method, seed, bench.scale.epochs, n, rate, settings)
+    return Transfer(method, seed, bench.scale.epochs, n, bench.data, rate, settings)
 
 
 def _ablation_runs(bench: Bench, ablation: str, setting: Setting, seeds: int) -> Iterator[Transfer]:
@@ -224,7 +227,7 @@ def _choose(bench: Bench, method: str) -> Setting:
     best: tuple[float, int] = (-1.0, 0)
     for number, (rate, settings) in enumerate(SETTINGS[method]):
         n = len(rest.labels)
-        run = Transfer(method, 0, bench.scale.tuning_epochs, n, rate, settings)
+        run = Transfer(method, 0, bench.scale.tuning_epochs, n, bench.data, rate, settings)
         name = f"tuning-{_run_name(run)}"
 
         def validate(run: Transfer = run, name: str = name) -> Tensors:

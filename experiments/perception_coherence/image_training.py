@@ -70,6 +70,8 @@ class TeacherRun:
     blocks: int
     epochs: int
     images: int
+    data: str
+    """The hash of the data set."""
     learning_rate: float = 0.05
     batch_size: int = 128
     seed: int = 0
@@ -83,6 +85,8 @@ class Transfer:
     seed: int
     epochs: int
     images: int
+    data: str
+    """The hash of the data set."""
     learning_rate: float = 1e-3
     settings: Mapping[str, Any] = field(default_factory=dict)
     width: float = 1.0

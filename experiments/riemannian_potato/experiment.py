@@ -107,7 +107,7 @@ def _measure(args: argparse.Namespace, method: str, seed: int, corpus: SpdCorpus
         raise RecipeError(str(error)) from None
     settings = {
         "dataset": args.dataset,
-        "matrices": len(corpus.training),
+        "data": corpus.sha256,
         "order": args.order,
         "method": method,
         **asdict(schedule),

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from corpus.readers import read_documents
 from encoder.spd_features import Matrices
+from experiments.saved_tensors import content_sha256
 from training.data import gather
 from training.models.spd_layers import matrices_of, whitening
 
@@ -39,6 +40,11 @@ class SpdCorpus:
     def center(self) -> Matrices:
         """The matrix that centres the training matrices; see :func:`whitening`."""
         return whitening(self.training)
+
+    @cached_property
+    def sha256(self) -> str:
+        """The hash of all matrices and labels."""
+        return content_sha256(self.training, self.training_labels, self.test, self.test_labels)
 
     @property
     def n_classes(self) -> int:

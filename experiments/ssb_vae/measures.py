@@ -52,6 +52,7 @@ from training.data import TrainingData
 MEASURES = ("p@100", "nDCG@100", "unseen", "nearest", "items")
 _MAX_QUERIES = 1000
 _NEAREST = 10
+_WITH_SUBJECTS = "20news"
 _SUBJECT = re.compile(r"^Subject:[ \t]*(.*)$", re.MULTILINE)
 _REPLY = re.compile(r"^(?:\s*re\s*:)+\s*", re.IGNORECASE)
 
@@ -120,7 +121,10 @@ def _print_comparisons(measured: Sequence[Measured], ours: str) -> None:
 def _saved_or_measured(cell: Cell, data_root: Path | None) -> list[Measured]:
     path = cell.folder.with_name(f"{cell.folder.name}.measures.json")
     documents, queries = read_split(cell.dataset, data_root, cell.vectors)
-    provenance = {"code": code_version(), "data": documents.sha256, "recipe": asdict(cell.recipe)}
+    data = [documents.sha256, queries.sha256]
+    if cell.dataset == _WITH_SUBJECTS:
+        data.append(_whole_posts(data_root).sha256)
+    provenance = {"code": code_version(), "data": data, "recipe": asdict(cell.recipe)}
     if path.exists():
         saved = json.loads(path.read_text())
         if {name: saved[name] for name in provenance} == provenance:
@@ -207,9 +211,8 @@ def _searches(
             documents, near, queries.inputs, _query_tags(len(queries)), "Recall@100"
         ),
     )
-    if dataset == "20news":
-        whole, _ = read_split("20news-headers", data_root)
-        lines, threads = subject_lines(whole)
+    if dataset == _WITH_SUBJECTS:
+        lines, threads = subject_lines(_whole_posts(data_root))
         rows = np.random.default_rng(0).permutation(np.flatnonzero([bool(line) for line in lines]))
         subjects = [lines[row] for row in rows[:_MAX_QUERIES]]
         query_threads = [(threads[row],) for row in rows[:_MAX_QUERIES]]
@@ -220,6 +223,12 @@ def _searches(
                 documents, thread_labels, subjects, query_threads, "Success@10"
             ),
         )
+
+
+def _whole_posts(data_root: Path | None) -> TrainingData:
+    """Return the documents of :data:`_WITH_SUBJECTS` with their headers, in the same order."""
+    posts, _ = read_split(f"{_WITH_SUBJECTS}-headers", data_root)
+    return posts
 
 
 def _evaluate_unseen(hashing: Hashing, documents: TrainingData, queries: TrainingData) -> PerQuery:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,7 +11,7 @@ from encoder.encoder import Encoder
 from experiments import saved_encoders, saved_tensors
 from experiments.code_version import code_version, dump_syntax, version_of
 from experiments.saved_encoders import load_or_train
-from experiments.saved_tensors import load_or_compute
+from experiments.saved_tensors import content_sha256, load_or_compute
 from tests.support.corpora import topic_documents
 from training.data import gather
 from training.linear_codes import train_linear
@@ -73,6 +75,23 @@ def test_tensors_are_kept_until_the_settings_or_the_code_change(
     assert [found({"a": 1}, 1.0), found({"a": 1}, 2.0), found({"a": 2}, 3.0)] == [1, 1, 3]
     be_other_code(monkeypatch)
     assert found({"a": 2}, 4.0) == 4
+
+
+def test_a_content_hash_depends_on_values_shapes_types_and_order() -> None:
+    row = np.arange(6, dtype=np.float32)
+    parts: list[Any] = [
+        row,
+        row.reshape(2, 3),
+        row.astype(np.float64),
+        row.view(np.int32),
+        row[::-1],
+    ]
+    hashes = [content_sha256(part) for part in parts]
+    hashes += [content_sha256(row, row), content_sha256(row.tobytes()), content_sha256()]
+    hashes += [content_sha256(b"ab", b"c"), content_sha256(b"a", b"bc")]
+    assert len(set(hashes)) == len(hashes)
+    assert content_sha256(torch.from_numpy(row)) == hashes[0]
+    assert content_sha256(np.arange(12, dtype=np.float32)[:6]) == hashes[0]
 
 
 def test_comments_layout_and_docstrings_are_no_other_code() -> None:

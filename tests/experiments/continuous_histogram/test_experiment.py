@@ -51,18 +51,37 @@ def test_similarities_follow_their_prior(prior: str, mean: float | None) -> None
     assert kstest(drawn, cdf).pvalue > 0.01
 
 
-@pytest.fixture
-def data_root(tmp_path: Path) -> Path:
-    """Images of four pixels that tell their digit, in place of MNIST."""
-    rng = np.random.default_rng(0)
+def write_digits(root: Path, seed: int) -> Path:
+    """Write images of four pixels that tell their digit, in place of MNIST."""
+    rng = np.random.default_rng(seed)
     arrays: dict[str, Any] = {}
     for split, count in (("train", 400), ("test", 200)):
         digits = rng.integers(0, 10, count)
         images = 24 * digits[:, None] + rng.integers(0, 24, (count, 4))
         arrays |= {f"x_{split}": images.astype(np.uint8), f"y_{split}": digits.astype(np.uint8)}
-    (tmp_path / "mnist").mkdir()
-    np.savez(tmp_path / "mnist" / "mnist.npz", **arrays)
-    return tmp_path
+    (root / "mnist").mkdir(parents=True)
+    np.savez(root / "mnist" / "mnist.npz", **arrays)
+    return root
+
+
+@pytest.fixture
+def data_root(tmp_path: Path) -> Path:
+    return write_digits(tmp_path, 0)
+
+
+def test_other_images_in_the_same_number_are_embedded_anew(tmp_path: Path) -> None:
+    work = tmp_path / "w"
+
+    def saved_by(root: Path) -> dict[str, int]:
+        options = ["--part", "mnist", "--seeds", 1, "--epochs", 1, "--batch-size", 64]
+        run(*options, "--data-root", root, "--work-dir", work)
+        return {path.name: path.stat().st_mtime_ns for path in work.iterdir()}
+
+    first = saved_by(write_digits(tmp_path / "a", 0))
+    assert saved_by(write_digits(tmp_path / "b", 0)) == first
+    other = saved_by(write_digits(tmp_path / "c", 1))
+    assert other.keys() == first.keys()
+    assert all(other[name] > first[name] for name in first)
 
 
 def test_digits_in_the_plane(data_root: Path, capsys: pytest.CaptureFixture[str]) -> None:

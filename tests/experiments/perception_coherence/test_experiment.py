@@ -153,6 +153,18 @@ def test_a_run_cut_off_at_any_time_goes_on_to_the_same_figures(
     assert json.loads(out.read_text()) == whole
 
 
+def test_a_teacher_of_other_images_is_not_used(
+    images: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--data-root", images, "--methods", "kd"]
+    first = reproduce(images, "cifar10", *options)
+    assert reproduce(images, "cifar10", *options) == first
+    write_images(images, "test", 5, seed=2)
+    command = [*COMMAND, "cifar10", "--work-dir", images / "work", *options]
+    assert main([*map(str, command)]) == 2
+    assert "was written by a run with other settings or data; delete it" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("build", "dims"),
     [
@@ -187,7 +199,7 @@ def test_the_last_layers_of_student_and_teacher_are_paired() -> None:
     images = torch.rand(4, 3, 32, 32)
     views = torch.stack([images, images.flip(3)])
     taught = image_training.taught_by(ResNet((4, 8), 1), views, torch.arange(4))
-    run = image_training.Transfer("fitnet-h", 0, 1, 4)
+    run = image_training.Transfer("fitnet-h", 0, 1, 4, "data")
     objective = image_training._objective(run, SmallStudent(), taught)
     assert isinstance(objective, LayerwiseLoss)
     regressors = [hint.regressor for hint in objective.objectives if isinstance(hint, HintLoss)]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,16 @@ def test_every_method_learns_and_is_not_trained_twice(
     assert run(*options) == 0
     assert capsys.readouterr().out == printed
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "w").iterdir()} == kept
+
+
+def test_the_hash_of_a_corpus_is_that_of_its_matrices_and_labels() -> None:
+    corpus = draw_wishart(3)
+    labels = corpus.test_labels.copy()
+    labels[0] = 5
+    changed = replace(corpus, test_labels=labels)
+    scaled = replace(corpus, training=2 * corpus.training)
+    assert len({one.sha256 for one in (corpus, changed, scaled, draw_wishart(4))}) == 4
+    assert draw_wishart(3).sha256 == corpus.sha256
 
 
 def test_wishart_classes_differ_where_they_are_said_to() -> None:

@@ -76,6 +76,13 @@ def test_the_table_holds_codes_and_the_class_alone(
     again = capsys.readouterr()
     assert again.out.endswith(first.out[first.out.index("| data set") :])
     assert "measuring" not in again.err
+    # The same documents with one query less.
+    write_snippets(tmp_path / "other", documents, queries[1:])
+    options[options.index(tmp_path)] = tmp_path / "other"
+    assert main([*command, *map(str, [*options, *files])]) == 0
+    changed = capsys.readouterr().err
+    assert changed.count("measuring") == 2
+    assert "training" not in changed
 
 
 def _halved(document: Document) -> str:
