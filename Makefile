@@ -120,7 +120,7 @@ soak: $(VENV)/.dev ## Search and write with 32 clients, and compare every respon
 	$(BIN)/python -m pytest -m soak -s tests
 
 .PHONY: fuzz
-fuzz: $(VENV)/.dev ## Send valid, broken and expensive requests, 100,000 of each, and compare searches with an oracle
+fuzz: $(VENV)/.dev ## Send generated, expensive and broken requests, and compare searches with an oracle
 	$(BIN)/python -m pytest -m fuzz -s --hypothesis-profile other-examples tests
 
 # What torch and OpenBLAS take for the processor, which must have it, and the seed of made-up inputs.
