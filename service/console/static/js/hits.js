@@ -88,7 +88,7 @@ export function QueryDetails({ answer }) {
       )}</div>`}
       ${answer.query_code && html`<div><p class="what">Code of the query</p><${BitGrid} code=${answer.query_code} differing=${[]} cell=${8} /></div>`}
       <dl class="facts">
-        ${answer.recognized_terms != null && html`<div><dt>Recognised terms</dt><dd>${count(answer.recognized_terms)}</dd></div>`}
+        ${answer.recognized_terms != null && html`<div><dt>Recognized terms</dt><dd>${count(answer.recognized_terms)}</dd></div>`}
         <div><dt>Time</dt><dd>${answer.took_ms.toFixed(1)} <small>ms</small></dd></div>
         <div><dt>Generation</dt><dd>${count(answer.generation)}</dd></div>
         <div><dt>Ranking</dt><dd>${answer.ranking}</dd></div>
