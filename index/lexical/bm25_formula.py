@@ -10,10 +10,16 @@ a text, and n the number of those with t. A factor k1 + 1, which other dialects 
 change the order. Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and
 Beyond" (2009), equation 3.15; Kamphuis et al., "Which BM25 Do You Mean?" (2020), table 1.
 
-The first words of a text, such as a title or a heading, say what it is about. To give them more
+The first words of a text, such as a heading or a summary, say what it is about. To give them more
 weight, the first :data:`OPENING` terms of a document can count twice, in tf, |d| and avg. This is
 BM25 of two weighted fields, the text and its opening. Source: Robertson, Zaragoza and Taylor,
 "Simple BM25 Extension to Multiple Weighted Fields" (2004), section 3.2.
+
+In the hybrid ranking, titles count too. The title of a document is the first line of its text; a
+text of one line has none. :data:`TITLE_WEIGHT` times the title's own score is added, in which tf,
+|d|, avg, N and n are those of the titles alone. So a short title with all words of a query counts
+much, and a word of many titles, such as "report", little. This is the sum of the scores of two
+fields, as in Lucene's queries over several fields.
 
 Words such as "how" and "were" can be as rare as keywords, but they are spread over the documents
 at random, while a document about a keyword repeats it. In the hybrid ranking the weight of a term
@@ -43,6 +49,7 @@ UNIT = 2**20
 OPENING = 12
 """The number of terms at the beginning of a text that can count twice."""
 BURSTINESS = 0.5
+TITLE_WEIGHT = 0.2
 
 
 def inverse_frequency(n_documents: int, frequency: int) -> float:

@@ -1,9 +1,7 @@
 """The lexical index of one generation of a collection, and how the next one is made from it.
 
-As in :mod:`index.engines.segments`, most documents are in a large segment, the base, and later ones
-in small segments. A write makes the next index and leaves this one unchanged, so readers need no
-lock. Scores use the statistics of the live documents only, so they do not depend on how an index
-was built.
+It has two fields: the texts, and the titles of those texts that have one. A write makes the next
+index and leaves this one unchanged.
 
 Every match is scored. Adding up a million postings takes about three milliseconds, and the
 standardised scores of a hybrid ranking need the scores of all matches anyway, so skipping documents
@@ -16,25 +14,17 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from encoder.analyzers import Analyzer
-from foundation.slices import checkpoint
 from index.engines.protocol import Rows
-from index.engines.segments import GROWTH, MIN_FOLD, needs_compaction
-from index.lexical.bm25_formula import (
-    BURSTINESS,
-    UNIT,
-    inverse_frequency,
-    residual_inverse_frequency,
-)
+from index.lexical.bm25_formula import TITLE_WEIGHT, UNIT
+from index.lexical.field import Field, TermWeight
 from index.lexical.matches import Matches, ScoredRows
-from index.lexical.segment import Segment, build_segment, join_segments
+from index.lexical.segment import Segment, build_segment
 
 # A build reads so many documents at a time, which limits its memory.
 DOCUMENTS_AT_ONCE = 100_000
@@ -48,6 +38,8 @@ class WeighedTerm(NamedTuple):
     """The idf, with a factor in the hybrid ranking; 0 if no document has the term."""
     repeats: int
     """How often the term occurs in the query."""
+    title_idf: float = 0.0
+    """The idf among titles; 0 if no title has the term, and in other rankings than the hybrid."""
 
 
 class WeighedQuery(NamedTuple):
@@ -59,13 +51,21 @@ class WeighedQuery(NamedTuple):
 
     terms: list[WeighedTerm]
     average_length: float
-    hybrid: bool = False
-    """Whether openings count twice, and bursty terms more, as in the hybrid ranking."""
+    average_title_length: float | None = None
+    """None in other rankings than the hybrid, where openings count twice and titles count."""
+
+    @property
+    def hybrid(self) -> bool:
+        """Whether scores are those of :mod:`index.rankings.hybrid`."""
+        return self.average_title_length is not None
 
     @property
     def statistics(self) -> tuple[float, ...]:
         """The statistics with which :meth:`LexicalIndex.weigh` gives the same weights later."""
-        return (self.average_length, *(term.idf for term in self.terms))
+        of_texts = (self.average_length, *(term.idf for term in self.terms))
+        if self.average_title_length is None:
+            return of_texts
+        return (*of_texts, self.average_title_length, *(term.title_idf for term in self.terms))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,8 @@ class LexicalIndex:
     analyzer: Analyzer
     vocabulary: defaultdict[str, int]
     """The number of each term. Indexes made from one another share it, and it only grows."""
-    segments: tuple[Segment, ...]
+    texts: Field
+    titles: Field
 
     @classmethod
     def build(
@@ -86,39 +87,33 @@ class LexicalIndex:
         """Index the `documents` of a generation, pairs (row, text) in ascending order of rows."""
         vocabulary: defaultdict[str, int] = defaultdict()
         vocabulary.default_factory = vocabulary.__len__
-        index = cls(number, analyzer, vocabulary, ())
-        remaining, segments = iter(documents), [index._segment_of([])]
+        index = cls(number, analyzer, vocabulary, Field(()), Field(()))
+        remaining, segments = iter(documents), [index._segments_of([])]
         while batch := list(islice(remaining, DOCUMENTS_AT_ONCE)):
-            segments.append(index._segment_of(batch))
-        return replace(index, segments=(join_segments(segments),))
+            segments.append(index._segments_of(batch))
+        texts, titles = zip(*segments, strict=True)
+        return replace(index, texts=Field.of(texts), titles=Field.of(titles))
 
     def __len__(self) -> int:
-        return self._n_documents
-
-    def average_length(self, *, opening_twice: bool = False) -> float:
-        """Return the mean number of terms of a document; 1 if no document has any."""
-        total_length = self._total_lengths[opening_twice]
-        return total_length / len(self) if total_length else 1.0
+        return len(self.texts)
 
     @property
     def nbytes(self) -> int:
         """The memory of the posting lists in bytes, without the vocabulary."""
-        return sum(segment.nbytes for segment in self.segments)
+        return self.texts.nbytes + self.titles.nbytes
 
     @property
     def needs_compaction(self) -> bool:
         """Whether :meth:`compacted` would make searches faster or free much memory."""
-        return needs_compaction(self.segments)
+        return self.texts.needs_compaction or self.titles.needs_compaction
 
     def rows(self) -> Rows:
         """Return the rows of all documents with a text, ascending."""
-        return np.concatenate(
-            [one.rows if one.live is None else one.rows[one.live] for one in self.segments]
-        )
+        return self.texts.rows()
 
     def compacted(self) -> LexicalIndex:
-        """Return an equivalent index that consists of one base."""
-        return replace(self, segments=(join_segments(self.segments),))
+        """Return an equivalent index whose fields consist of one base each."""
+        return replace(self, texts=self.texts.compacted(), titles=self.titles.compacted())
 
     def with_changes(
         self, number: int, documents: Sequence[tuple[int, str]], removed: Rows
@@ -128,16 +123,13 @@ class LexicalIndex:
         `documents` are pairs (row, text); the rows ascend and follow every row of this index.
         Unknown rows in `removed` are ignored.
         """
-        base, *deltas = (segment.without(removed) for segment in self.segments)
-        deltas = [delta for delta in deltas if len(delta)]
-        added = [self._segment_of(documents)]
-        if len(added[0]):
-            while deltas and len(deltas[-1]) < max(MIN_FOLD, GROWTH * sum(map(len, added))):
-                added.insert(0, deltas.pop())
-            if not deltas and len(base) < MIN_FOLD:
-                base, added = join_segments([base, *added]), []
-            deltas += [join_segments(added)] if added else []
-        return replace(self, number=number, segments=(base, *deltas))
+        texts, titles = self._segments_of(documents)
+        return replace(
+            self,
+            number=number,
+            texts=self.texts.with_changes(texts, removed),
+            titles=self.titles.with_changes(titles, removed),
+        )
 
     def weigh(
         self,
@@ -162,17 +154,20 @@ class LexicalIndex:
         replaced = [
             (word, term) for word, known in corrected for term in self.analyzer.terms(known)
         ]
+        repeats = [*counts.items(), *((term, 1) for _, term in replaced)]
         if statistics is None:
-            idfs = [self._idf(term, bursty=hybrid) for term in counts]
-            idfs += [
-                0.0 if self._has_word(word) else self._idf(term, bursty=hybrid)
-                for word, term in replaced
-            ]
-            statistics = (self.average_length(opening_twice=hybrid), *idfs)
-        average_length, *idfs = statistics
-        pairs = zip([*counts.items(), *((term, 1) for _, term in replaced)], idfs, strict=True)
-        weighed = [WeighedTerm(term, idf, n) for (term, n), idf in pairs]
-        return WeighedQuery(weighed, average_length, hybrid)
+            known = [*counts, *(None if self._has_word(word) else term for word, term in replaced)]
+            statistics = self._statistics(known, hybrid=hybrid)
+        width = 1 + len(repeats)
+        of_texts, of_titles = statistics[:width], statistics[width:]
+        if len(of_texts) != width or len(of_titles) != (width if hybrid else 0):
+            raise ValueError(f"{len(statistics)} statistics do not fit {len(repeats)} terms")
+        title_idfs = of_titles[1:] if hybrid else [0.0] * len(repeats)
+        weighed = [
+            WeighedTerm(term, idf, n, title_idf)
+            for (term, n), idf, title_idf in zip(repeats, of_texts[1:], title_idfs, strict=True)
+        ]
+        return WeighedQuery(weighed, of_texts[0], of_titles[0] if hybrid else None)
 
     def matches(self, query: WeighedQuery) -> Matches:
         """Score every document."""
@@ -181,19 +176,21 @@ class LexicalIndex:
             for term in query.terms
             if term.idf and (number := self.vocabulary.get(term.term)) is not None
         ]
-        bound = UNIT * sum(term.idf * term.repeats for _, term in numbered)
-        dtype = np.int32 if bound + len(numbered) < 2**31 else np.int64
-        saturations = self._saturations(query.average_length, opening_twice=query.hybrid)
-        parts = []
-        for segment, kinds in zip(self.segments, saturations, strict=True):
-            scores = np.zeros(len(segment.rows), dtype=dtype)
-            for number, term in numbered:
-                checkpoint()
-                segment.add_term(scores, number, (term.idf, term.repeats), kinds)
-            if segment.live is not None:
-                scores[~segment.live] = 0
-            parts.append((segment.rows, scores))
-        return Matches(parts)
+        in_texts = [TermWeight(number, term.idf, term.repeats) for number, term in numbered]
+        in_titles = [
+            TermWeight(number, TITLE_WEIGHT * term.title_idf, term.repeats)
+            for number, term in numbered
+            if term.title_idf
+        ]
+        bound = UNIT * sum(one.weight * one.repeats for one in (*in_texts, *in_titles))
+        dtype = np.int32 if bound + 2 * len(numbered) < 2**31 else np.int64
+        matches = self.texts.matches(
+            in_texts, query.average_length, dtype, opening_twice=query.hybrid
+        )
+        if query.average_title_length is not None and in_titles:
+            of_titles = self.titles.matches(in_titles, query.average_title_length, dtype)
+            matches.add(of_titles.at_least(1))
+        return matches
 
     def rank(self, text: str, k: int, allowed: Rows | None = None) -> ScoredRows:
         """Return the `k` best documents by (score descending, row ascending).
@@ -203,68 +200,42 @@ class LexicalIndex:
         """
         return self.matches(self.weigh(text)).best(k, allowed)
 
-    @cached_property
-    def _n_documents(self) -> int:
-        return sum(len(segment) for segment in self.segments)
-
-    @cached_property
-    def _total_lengths(self) -> tuple[int, int]:
-        """The number of terms of the live documents: counted once, and with openings twice."""
-        once, twice = (
-            sum(one.total_length(opening_twice=opening_twice) for one in self.segments)
-            for opening_twice in (False, True)
-        )
-        return once, twice
+    def _statistics(self, terms: Sequence[str | None], *, hybrid: bool) -> list[float]:
+        """Return the :attr:`~WeighedQuery.statistics` of a query; None has no weight."""
+        numbers = [None if term is None else self.vocabulary.get(term) for term in terms]
+        of_texts = [0.0 if one is None else self.texts.idf(one, bursty=hybrid) for one in numbers]
+        statistics = [self.texts.average_length(opening_twice=hybrid), *of_texts]
+        if hybrid:
+            of_titles = (0.0 if one is None else self.titles.idf(one) for one in numbers)
+            statistics += [self.titles.average_length(), *of_titles]
+        return statistics
 
     def _has_word(self, word: str) -> bool:
         """Return whether a document has a term of `word`."""
-        return any(map(self._frequency, self.analyzer.terms(word)))
+        numbers = map(self.vocabulary.get, self.analyzer.terms(word))
+        return any(number is not None and self.texts.frequency(number) for number in numbers)
 
-    def _frequency(self, term: str) -> int:
-        """Return how many documents have the term."""
-        number = self.vocabulary.get(term)
-        return 0 if number is None else sum(one.frequency(number) for one in self.segments)
+    def _segments_of(self, documents: Sequence[tuple[int, str]]) -> tuple[Segment, Segment]:
+        """Return a segment of the texts, and one of the titles of those that have one."""
+        titles = [(row, title) for row, text in documents if (title := title_of(text)) is not None]
+        return self._segment_of(documents), self._segment_of(titles)
 
-    def _idf(self, term: str, *, bursty: bool) -> float:
-        frequency = self._frequency(term)
-        if not frequency:
-            return 0.0
-        idf = inverse_frequency(len(self), frequency)
-        if not bursty:
-            return idf
-        number = self.vocabulary[term]
-        occurrences = sum(segment.occurrences(number) for segment in self.segments)
-        residual = residual_inverse_frequency(len(self), frequency, occurrences)
-        return idf * (1 + BURSTINESS * residual)
-
-    def _saturations(
-        self, average_length: float, *, opening_twice: bool
-    ) -> list[npt.NDArray[np.float64]]:
-        """Return the saturations of each segment's kinds; those of this index are cached."""
-        cache = self._saturations_cache
-        if average_length != self.average_length(opening_twice=opening_twice):
-            cache = {}  # the statistics of an earlier generation
-        if opening_twice not in cache:
-            cache[opening_twice] = [
-                one.saturations(average_length, opening_twice=opening_twice)
-                for one in self.segments
-            ]
-        return cache[opening_twice]
-
-    @cached_property
-    def _saturations_cache(self) -> dict[bool, list[npt.NDArray[np.float64]]]:
-        return {}
-
-    def _segment_of(self, documents: Sequence[tuple[int, str]]) -> Segment:
+    def _segment_of(self, texts: Sequence[tuple[int, str]]) -> Segment:
         number_of, lists_of = self.vocabulary.__getitem__, self.analyzer.term_lists
         numbers, lengths = array("i"), array("q")
-        for _, text in documents:
+        for _, text in texts:
             before = len(numbers)
             for terms in lists_of(text):
                 numbers.extend(map(number_of, terms))
             lengths.append(len(numbers) - before)
         return build_segment(
-            np.array([row for row, _ in documents], dtype=np.int64),
+            np.array([row for row, _ in texts], dtype=np.int64),
             np.frombuffer(lengths, dtype=np.int64),
             np.frombuffer(numbers, dtype=np.int32),
         )
+
+
+def title_of(text: str) -> str | None:
+    """Return the first line of a text, or None if it has only one; blank lines do not count."""
+    first, _, rest = text.lstrip().partition("\n")
+    return first if rest and not rest.isspace() else None

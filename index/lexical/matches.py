@@ -28,6 +28,13 @@ class Matches:
         """Hold ascending rows and their scores, which are 0 for documents without a match."""
         self.parts = parts
 
+    def add(self, more: ScoredRows) -> None:
+        """Add the scores of some documents, by row, all of which are held here."""
+        for rows, scores in self.parts:
+            if len(rows):
+                start, stop = np.searchsorted(more.rows, (rows[0], rows[-1] + 1))
+                scores[places_of(rows, more.rows[start:stop])] += more.scores[start:stop]
+
     def best(self, k: int, allowed: Rows | None = None) -> ScoredRows:
         """Return the `k` highest scores above 0, by (score descending, row ascending)."""
         best_of_parts = []

@@ -40,9 +40,16 @@ def code_documents(codes: Iterable[str], prefix: str = "d") -> list[Document]:
 
 
 def text_documents(n_documents: int, seed: int = 0, prefix: str = "d") -> list[Document]:
-    """Documents d0, d1, … with texts, and the payload ``third`` of 0, 1, 2, 0, …"""
+    """Documents d0, d1, … with texts, and the payload ``third`` of 0, 1, 2, 0, …
+
+    Every second text has a title, its first word, unless it has only one.
+    """
     return [
-        Document(id=f"{prefix}{at}", text=text, payload={"third": at % 3})
+        Document(
+            id=f"{prefix}{at}",
+            text=text.replace(" ", "\n", at % 2),
+            payload={"third": at % 3},
+        )
         for at, text in enumerate(random_texts(n_documents, seed))
     ]
 

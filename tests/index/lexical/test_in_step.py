@@ -12,7 +12,7 @@ import pytest
 
 from corpus.document import Document
 from index.collection import Collection
-from index.lexical import index as lexical_index
+from index.lexical import field
 from index.lexical.analyzer_names import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.index import LexicalIndex
 from index.rankings.moments import CodeMoments
@@ -25,7 +25,7 @@ WORDS = "apple apples banana cherry cherries date elder fig grape".split()
 
 @pytest.fixture
 def collection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Collection]:
-    monkeypatch.setattr(lexical_index, "MIN_FOLD", 8)
+    monkeypatch.setattr(field, "MIN_FOLD", 8)
     with closing(code_collection(tmp_path)) as collection:
         yield collection
 
@@ -34,7 +34,8 @@ def documents(rng: np.random.Generator, n_documents: int) -> list[Document]:
     """Make documents of few ids, so that most replace others; some have no text."""
     made = []
     for number in rng.choice(60, n_documents, replace=False).tolist():
-        text = None if rng.random() < 0.2 else " ".join(rng.choice(WORDS, rng.integers(0, 7)))
+        between = " \n"[rng.integers(2)]
+        text = None if rng.random() < 0.2 else between.join(rng.choice(WORDS, rng.integers(0, 7)))
         made.append(Document(id=f"d{number}", text=text, code=rng.bytes(2).hex()))
     return made
 
@@ -56,6 +57,9 @@ def check(collection: Collection) -> None:
         found = lexical.rank(text, 20)
         pairs = list(zip(found.scores.tolist(), found.rows.tolist(), strict=True))
         assert pairs == oracle.rank(text, 20)
+        of_hybrid = lexical.matches(lexical.weigh(text, hybrid=True))
+        rows = np.array(oracle.rows, dtype=np.int64)
+        assert of_hybrid.scores_of(rows).tolist() == oracle.hybrid_scores(text)
 
 
 def test_it_follows_every_write(collection: Collection, tmp_path: Path) -> None:

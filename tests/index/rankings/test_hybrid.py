@@ -50,8 +50,7 @@ def brute_force(
 ) -> np.ndarray:
     """Score every document, in floating-point numbers all along."""
     oracle = BruteForceBm25(list(enumerate(texts)), ANALYZER)
-    scores = oracle.scores(queries.texts[place] or "", opening=12, burstiness=0.5)
-    words = np.array(scores, dtype=np.float64)
+    words = np.array(oracle.hybrid_scores(queries.texts[place] or ""), dtype=np.float64)
     signs = unpack_codes(codes).astype(np.float64) * 2 - 1
     asked = queries.weights[place].astype(np.float64)
     before = standardized(words) + weight * standardized(signs @ whole_weights(asked[None])[0][0])
@@ -96,7 +95,7 @@ def test_it_ranks_as_scoring_every_document_does(
 ) -> None:
     rng = np.random.default_rng(seed)
     codes = clustered_codes(rng, n_documents, 16, centres=3)
-    texts = random_texts(n_documents, seed)
+    texts = [one.text or "" for one in text_documents(n_documents, seed)]
     rows = np.arange(n_documents)
     ranking = HybridRanking(
         Generation.build(0, codes, rows),

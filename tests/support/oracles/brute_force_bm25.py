@@ -24,10 +24,26 @@ class BruteForceBm25:
         """Take pairs (row, text) in ascending order."""
         self.rows = [row for row, _ in documents]
         self._analyzer = analyzer
-        self._terms = [analyzer.terms(text) for _, text in documents]
+        self._texts = [text for _, text in documents]
+        self._terms = [analyzer.terms(text) for text in self._texts]
 
-    def scores(self, text: str, opening: int = 0, burstiness: float = 0.0) -> list[int]:
-        """Return the score of each of :attr:`rows`, in units; `opening` terms count twice."""
+    def hybrid_scores(self, text: str, opening: int = 12) -> list[int]:
+        """Return the scores by words of the hybrid ranking, in units."""
+        totals = self.scores(text, opening=opening, burstiness=0.5)
+        lines = [[line for line in one.split("\n") if line.strip()] for one in self._texts]
+        titled = [(place, some[0]) for place, some in enumerate(lines) if len(some) > 1]
+        titles = BruteForceBm25(titled, self._analyzer)
+        for place, score in zip(titles.rows, titles.scores(text, weight=0.2), strict=True):
+            totals[place] += score
+        return totals
+
+    def scores(
+        self, text: str, opening: int = 0, burstiness: float = 0.0, weight: float = 1.0
+    ) -> list[int]:
+        """Return `weight` times the score of each of :attr:`rows`, in units.
+
+        `opening` terms count twice.
+        """
         n_documents = len(self.rows)
         counts_twice = [Counter([*terms[:opening], *terms]) for terms in self._terms]
         lengths = [counts.total() for counts in counts_twice]
@@ -37,7 +53,7 @@ class BruteForceBm25:
             frequency = sum(term in counts for counts in counts_twice)
             if not frequency:
                 continue
-            idf = inverse_frequency(n_documents, frequency)
+            idf = weight * inverse_frequency(n_documents, frequency)
             occurrences = sum(terms.count(term) for terms in self._terms)
             idf *= 1 + burstiness * residual_inverse_frequency(n_documents, frequency, occurrences)
             for place, counts in enumerate(counts_twice):
