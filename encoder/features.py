@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import math
+import operator
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import repeat
 from typing import Any, Literal, NamedTuple
 
@@ -167,9 +169,9 @@ class TextFeatures:
         values = np.array([counts[column] for column in ascending], dtype=np.float32)
         self._weigh(values, row)
         if self.l2_normalize and ascending:
-            # Summed in order in float64, as in _scale_to_unit_length.
-            (squares,) = np.bincount(np.zeros(len(row), dtype=np.intp), values**2)
-            values /= np.float32(np.sqrt(squares)) or np.float32(1)
+            # Summed in order in float64, as in _scale_to_unit_length; sum() may round otherwise.
+            squares = functools.reduce(operator.add, (values**2).tolist())
+            values /= np.float32(math.sqrt(squares)) or np.float32(1)
         return TextRow(row, values), QueryTerms(len(row), corrected)
 
     def _weigh(self, counts: Floats, columns: npt.NDArray[np.integer[Any]]) -> None:
@@ -249,7 +251,7 @@ class TextFeatures:
         counts.sum_duplicates()
         return counts
 
-    @cached_property
+    @functools.cached_property
     def _columns_and_end(self) -> dict[str, int]:
         """The column of every term, and V for the end of a text."""
         columns = self._columns
@@ -258,7 +260,7 @@ class TextFeatures:
             columns = {term: column for term, column in columns.items() if len(term) > 1}
         return {**columns, BOUNDARY: self.dimension}
 
-    @cached_property
+    @functools.cached_property
     def _speller(self) -> Speller:
         return Speller(self.vocabulary, None if self.idf is None else self.idf.tolist())
 

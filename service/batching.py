@@ -28,6 +28,9 @@ MAX_BATCH = 64
 # The limits of a search that runs on the event loop: the seconds that a query of its collection
 # last took, its hits, and the characters of its text. A batch then takes a few milliseconds.
 QUICK_SECONDS = 0.001
+# After so many searches in succession that took longer, a collection's searches run in threads. One
+# alone may have been slow because another process had the processor.
+SLOW_IN_SUCCESSION = 2
 QUICK_LIMIT = 100
 QUICK_LENGTH = 2_000
 
@@ -85,8 +88,8 @@ class Batcher(Generic[Answer]):
         self._is_scheduled = False
         self.requests: Sized = ()
         """The requests that the server is answering; empty if that is not known."""
-        # Names of collections whose last search was quick.
-        self._quick: set[str] = set()
+        # The number of slow searches since a quick one, of each collection that has quick searches.
+        self._slow: dict[str, int] = {}
 
     async def search(self, name: str, options: SearchOptions, query: Query) -> Answer:
         """Search the collection `name` and return the answer.
@@ -117,7 +120,7 @@ class Batcher(Generic[Answer]):
         for key, waiting in [*self._waiting.items()]:
             name, options = key
             is_small = options.k <= QUICK_LIMIT and len(waiting) <= MAX_BATCH
-            if name in self._quick and is_small and not any(map(_is_long, waiting)):
+            if name in self._slow and is_small and not any(map(_is_long, waiting)):
                 batch = self._take(key)
                 if batch is not None:
                     self._hand_out(batch, self._answer_batch(batch))
@@ -167,9 +170,11 @@ class Batcher(Generic[Answer]):
         seconds = outcome.seconds / len(batch.waiting)
         # A collection elsewhere spends its time waiting, which would block the event loop.
         if isinstance(batch.collection, Collection) and seconds <= QUICK_SECONDS:
-            self._quick.add(batch.name)
-        else:
-            self._quick.discard(batch.name)
+            self._slow[batch.name] = 0
+        elif batch.name in self._slow:
+            self._slow[batch.name] += 1
+            if self._slow[batch.name] == SLOW_IN_SUCCESSION:
+                del self._slow[batch.name]
         for search, answer in zip(batch.waiting, outcome.answers, strict=True):
             if search.answer.done():  # the request was cancelled
                 continue

@@ -38,8 +38,7 @@ from index.search.paging import Page, cursor_after, cursor_identity, hits_after
 from index.search.search_options import SearchOptions, check_compatible, choose_ranking, rankings_of
 from index.sqlite.store import Store
 
-# The values of radius, cursor, hybrid, rescore and offset in most searches, which need no further
-# checks: tests/service/test_search_path.py limits how many modules a plain search enters.
+# The radius, cursor, hybrid, rescore and offset of most searches, which need no further checks.
 PLAIN_OPTIONS = (None, None, None, None, 0)
 RANKING_NAMES = frozenset({None, *RANKINGS})
 # These limit the memory of a batch of large pages, and the time of one of its slices.
@@ -195,8 +194,9 @@ class SearchableCollection(CollectionBase, ABC):
             return encode_queries(queries, self.description, encoder, self._codes_of)
         weights, terms = encoder.read_queries([text or "" for text in texts])
         codes = pack_rows(weights > 0)
-        # A text without a recognized term says nothing about any bit.
-        weights[[one is not None and not one.recognized_terms for one in terms]] = 0
+        unknown = [place for place, one in enumerate(terms) if one and not one.recognized_terms]
+        if unknown:
+            weights[unknown] = 0  # these texts say nothing about any bit
         return EncodedQueries(codes, weights, texts, np.ones(len(texts), dtype=np.bool_), terms)
 
     def find(self, queries: Queries, options: SearchOptions) -> SearchResult:

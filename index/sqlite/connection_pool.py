@@ -205,7 +205,11 @@ class RowReader:
                 checkpoint()
             some = rows[start : start + PARAMETERS]
             marks = ",".join("?" * len(some))
-            for row, id_, payload, text, code in self._connections.fetch(f"{query}({marks})", some):
+            found = self._connections.fetch(f"{query}({marks})", some)
+            if not (with_payload or with_text or with_code):
+                stored.update((row, (id_, None, None, None)) for row, id_ in found)
+                continue
+            for row, id_, payload, text, code in found:
                 size += len(payload or "") + len(text or "")
                 if size > MAX_READ:
                     message = f"the hits hold more than {MAX_READ:,} characters; request fewer"
@@ -224,6 +228,8 @@ class RowReader:
 
 
 def _rows_query(*selected: bool) -> str:
+    if not any(selected):
+        return "SELECT row, id FROM documents WHERE row IN "
     names = zip(("payload", "text", "code"), selected, strict=True)
     columns = ", ".join(name if is_selected else "NULL" for name, is_selected in names)
     return f"SELECT row, id, {columns} FROM documents WHERE row IN "  # noqa: S608 - fixed parts

@@ -1,4 +1,4 @@
-"""Limits connections, closes those of slow readers, and accepts the last ones on shutdown."""
+"""Limits connections, closes idle and slow ones, and accepts the last ones on shutdown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -20,6 +20,42 @@ _log = logging.getLogger("hummingbit.service")
 MIN_READ_BYTES = 64 << 10
 
 
+class Timeouts:
+    """Timeouts of one length, at most one for each owner, with one timer of the event loop for all.
+
+    They expire in the order in which they begin. Nearly all end before, and a timer for each would
+    be set and cancelled several times in every request.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._pending: dict[Hashable, tuple[float, Callable[[], object]]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, owner: Hashable, expire: Callable[[], object]) -> None:
+        """Call `expire` after the length of time; it replaces the timeout that `owner` has."""
+        loop = asyncio.get_running_loop()
+        self._pending.pop(owner, None)
+        self._pending[owner] = (loop.time() + self._seconds, expire)
+        if self._timer is None:
+            self._timer = loop.call_later(self._seconds, self._check, loop)
+
+    def stop(self, owner: Hashable) -> None:
+        """End the timeout of `owner`, if it has one."""
+        self._pending.pop(owner, None)
+
+    def _check(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Call what has expired, and set the timer for what is next."""
+        self._timer = None
+        while self._pending and self._timer is None:
+            owner, (due, expire) = next(iter(self._pending.items()))
+            if due > loop.time():
+                self._timer = loop.call_at(due, self._check, loop)
+            else:
+                del self._pending[owner]
+                expire()
+
+
 @dataclass
 class Connections:
     """The open connections of a service, and their limits."""
@@ -30,6 +66,11 @@ class Connections:
     write_seconds: float
     refused: int = 0
     by_address: Counter[str] = field(default_factory=Counter)
+    idle: Timeouts = field(init=False)
+    """Closes connections that send no request, or its head too slowly."""
+
+    def __post_init__(self) -> None:
+        self.idle = Timeouts(self.idle_seconds)
 
     @property
     def open(self) -> int:

@@ -165,7 +165,7 @@ class Exchange:
         """Send a part of the application's response, or discard it after the deadline."""
         if self.late_response is None:
             self._started = True
-            await self._send_with_id(message)
+            await self._send(self._with_id(message))
 
     async def _receive_chunk(self) -> Message:
         message = await self._receive()
@@ -176,12 +176,14 @@ class Exchange:
         self._body_is_complete = not message.get("more_body", False)
         return message
 
-    async def _send_with_id(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            headers = message.get("headers", ())
-            message = {**message, "headers": [*headers, (b"x-request-id", self._id)]}
-        await self._send(message)
+    async def _send_late(self, message: Message) -> None:
+        await self._send(self._with_id(message))
+
+    def _with_id(self, message: Message) -> Message:
+        if message["type"] != "http.response.start":
+            return message
+        self.status = message["status"]
+        return {**message, "headers": [*message.get("headers", ()), (b"x-request-id", self._id)]}
 
     def _expire(self) -> None:
         """Begin to respond, unless the application has begun."""
@@ -191,7 +193,7 @@ class Exchange:
                 refuse_late(
                     self._scope,
                     self._receive,
-                    self._send_with_id,
+                    self._send_late,
                     self._seconds,
                     body_is_complete=self._body_is_complete,
                 )

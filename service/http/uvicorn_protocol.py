@@ -1,7 +1,7 @@
 """HTTP/1.1 over a socket: uvicorn's protocol, with limits.
 
-Only this module and :mod:`service.http.connections` depend on uvicorn's internals. uvicorn parses
-whatever arrives. Here a client is limited to
+Only this module, :mod:`service.http.response_cycle` and :mod:`service.http.connections` depend on
+uvicorn's internals. uvicorn parses whatever arrives. Here a client is limited to
 
 - a request line of 8 KiB and headers of 32 KiB, as in nginx (414 and 431);
 - one chunk of a body, until the application asks for the next;
@@ -22,6 +22,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.http.connections import Connections, WriteWatch
 from service.http.problems import problem_message
+from service.http.response_cycle import ResponseCycle
 
 READ_BYTES = 32 << 10
 MAX_REQUEST_LINE = 8 << 10
@@ -69,7 +70,7 @@ class HTTP(HttpToolsProtocol):
 
     def __init__(self, connections: Connections, **settings: Any) -> None:
         super().__init__(**settings)
-        self._connections = connections
+        self._connections, self._idle = connections, connections.idle
         self._address = ""
         self._unparsed = b""
         self._in_head = True
@@ -81,7 +82,7 @@ class HTTP(HttpToolsProtocol):
         self._refusal: tuple[int, str, str] | None = None
         self._discards = False
         self._stopping = False
-        self._read_timer: asyncio.TimerHandle | None = None
+        self._reading_timer: asyncio.TimerHandle | None = None
         self._writing = WriteWatch(connections.write_seconds)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -90,7 +91,7 @@ class HTTP(HttpToolsProtocol):
         self._address = self.client[0] if self.client else ""
         refusal = self._connections.admit(self._address)
         if refusal is None:
-            self._wait_for_head()
+            self._idle.start(self, self._give_up_head)
         elif self._connections.open > 2 * self._connections.max_open:
             self.transport.abort()  # too many to send each of them a response
         else:
@@ -101,10 +102,8 @@ class HTTP(HttpToolsProtocol):
         """Release the connection and its timers."""
         self._connections.close(self._address)
         self._writing.stop()
-        if self._read_timer is not None:
-            self._read_timer.cancel()
-        self._unparsed = b""
-        self._discards = True
+        self._stop_reading_timer()
+        self._unparsed, self._discards = b"", True
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -136,16 +135,19 @@ class HTTP(HttpToolsProtocol):
         return len(self._unparsed) if end < 0 else end + len(HEAD_END) - len(self._head_tail)
 
     def _feed_head(self, piece: bytes) -> None:
-        if not self._head_bytes:
+        is_first = not self._head_bytes
+        if is_first:
             self.url = b""
-            self._wait_for_head()
         self._head_bytes += len(piece)
         self._head_tail = (self._head_tail + piece)[-len(HEAD_END) + 1 :]
         super().data_received(piece)
         if piece.endswith(HEAD_END):
             self._head_tail = b""
-        if self._in_head and self._head_bytes and not self._discards and self._is_head_too_long():
+        is_incomplete = self._in_head and self._head_bytes and not self._discards
+        if is_incomplete and self._is_head_too_long():
             self.send_400_response("")
+        elif is_incomplete and is_first:
+            self._idle.start(self, self._give_up_head)
 
     def _feed_body(self, piece: bytes) -> None:
         if self._body_left is not None:
@@ -178,14 +180,14 @@ class HTTP(HttpToolsProtocol):
         """Start the application, if the head is within the limits."""
         if self._is_head_too_long():
             raise ValueError("too long")
-        if self._read_timer is not None:
-            self._read_timer.cancel()
+        self._stop_reading_timer()
         self._in_head, self._head_bytes = False, 0
         self._overhead = 0
         framing = {name: value for name, value in self.headers if name in FRAMING}
         is_chunked = b"transfer-encoding" in framing
         self._body_left = None if is_chunked else int(framing.get(b"content-length", b"0"))
-        super().on_headers_complete()
+        self.cycle = ResponseCycle.of(self)
+        self._start_asgi_task(self.cycle, self.app)
         if self._stopping:
             self.cycle.keep_alive = False
         if self.parser.should_upgrade() and self._body_left != 0:
@@ -219,12 +221,13 @@ class HTTP(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Continue with the next request, and watch that the client reads this response."""
-        super().on_response_complete()
+        self.server_state.total_requests += 1
         if self.transport.is_closing():
             self._writing.start(self.transport)
             return
-        if not self._in_head:  # the rest of the body is discarded
-            self._set_read_timer(self._connections.idle_seconds, self.transport.abort)
+        self.flow.resume_reading()
+        # It waits for the next request, or for the rest of the body, which is discarded.
+        self._idle.start(self, self._give_up_head if self._in_head else self.transport.abort)
         self._parse()
 
     def send_400_response(self, msg: str) -> None:
@@ -250,20 +253,22 @@ class HTTP(HttpToolsProtocol):
         self.flow.resume_reading()
         if self.transport.can_write_eof():
             self.transport.write_eof()
-            self._set_read_timer(LINGER_SECONDS, self.transport.abort)
+            self._set_reading_timer(LINGER_SECONDS, self.transport.abort)
         else:
             self.transport.close()
 
     def _unsupported_upgrade_warning(self) -> None:
         """Log nothing: a server may ignore the header Upgrade (RFC 9110, section 7.8)."""
 
-    def _wait_for_head(self) -> None:
-        self._set_read_timer(self._connections.idle_seconds, self._give_up_head)
+    def _set_reading_timer(self, seconds: float, then: Any) -> None:
+        self._stop_reading_timer()
+        self._reading_timer = self.loop.call_later(seconds, then)
 
-    def _set_read_timer(self, seconds: float, then: Any) -> None:
-        if self._read_timer is not None:
-            self._read_timer.cancel()
-        self._read_timer = self.loop.call_later(seconds, then)
+    def _stop_reading_timer(self) -> None:
+        self._idle.stop(self)
+        if self._reading_timer is not None:
+            self._reading_timer.cancel()
+            self._reading_timer = None
 
     def _give_up_head(self) -> None:
         if self.transport.is_closing():
@@ -273,12 +278,7 @@ class HTTP(HttpToolsProtocol):
             self._refuse(408, "request_too_slow", f"the headers were not sent within {seconds}")
         else:
             self.transport.close()
-
-    def timeout_keep_alive_handler(self) -> None:
-        """Close a connection that was idle too long, even if it has not read its last response."""
-        if not self.transport.is_closing():
-            self.transport.close()
-            self._writing.start(self.transport)
+            self._writing.start(self.transport)  # it may not have read its last response
 
     def pause_writing(self) -> None:
         """Stop sending until the client has read what was sent, and watch that it does."""
@@ -297,4 +297,4 @@ class HTTP(HttpToolsProtocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.keep_alive = False
         elif not self._discards:
-            self._set_read_timer(LAST_REQUEST_SECONDS, self.transport.close)
+            self._set_reading_timer(LAST_REQUEST_SECONDS, self.transport.close)

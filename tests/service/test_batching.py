@@ -117,6 +117,31 @@ def test_quick_searches_are_made_on_the_event_loop(
     collection.close()
 
 
+def test_one_slow_search_does_not_move_the_next_to_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = code_collection(tmp_path, N_BITS)
+    collection.upsert(code_documents(["00ff"]))
+    on_the_loop: list[bool] = []
+
+    def write(found: BatchedResult, place: int) -> str:
+        on_the_loop.append(threading.current_thread() is threading.main_thread())
+        return found.result.hits[place][0].id
+
+    async def ask(seconds: list[float]) -> None:
+        batcher = Batcher(lambda _: collection, Metrics(), write)
+        options = SearchOptions(1, with_cursor=False)
+        for limit in seconds:
+            monkeypatch.setattr("service.batching.QUICK_SECONDS", limit)
+            await batcher.search("c", options, Query(code="00ff"))
+        batcher.close()
+
+    quick, slow = 60.0, 0.0
+    asyncio.run(ask([quick, slow, quick, slow, slow, quick, quick]))
+    assert on_the_loop == [False, True, True, True, True, False, True]
+    collection.close()
+
+
 def test_the_only_request_is_answered_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
