@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from foundation.arrays import unit_rows
 from training.data import Rows
-from training.text_features import principal_directions
+from training.text_features import PrincipalDirections
 
 FOLDS = 5
 _DIRECTIONS = 100
@@ -35,7 +35,7 @@ def cluster_folds(
     if isinstance(rows, np.ndarray):
         vectors = rows[labelled]
     else:
-        vectors = principal_directions(rows, seed, _DIRECTIONS)[1][labelled]
+        vectors = PrincipalDirections(rows, seed, _DIRECTIONS).coordinates(labelled)
     unit = unit_rows(vectors)
     rng = np.random.default_rng(seed)
     folds = np.empty(len(classes), dtype=np.int64)

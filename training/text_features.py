@@ -91,24 +91,49 @@ def inverse_document_frequency(features: TextFeatures, texts: Sequence[str]) -> 
 _DIRECTIONS = 200
 # The decomposition needs several times the memory of its result.
 _ROWS_FOR_DIRECTIONS = 100_000
+# The coordinates of more rows are computed this many at a time, where not all are needed at once.
+_ROWS_AT_ONCE = 16_384
+
+
+class PrincipalDirections:
+    """The principal directions of `rows`, weighted terms in a scipy matrix ``(N, V)``.
+
+    They are fitted to at most 100,000 random rows. There are at most `directions` of them.
+    """
+
+    def __init__(self, rows: Any, seed: int, directions: int = _DIRECTIONS) -> None:
+        from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - takes a second
+
+        size = max(1, min(directions, rows.shape[0] - 1, rows.shape[1] - 1))
+        svd = TruncatedSVD(size, random_state=seed)
+        self._rows = rows
+        self._fitted: Floats | None = None
+        if rows.shape[0] <= _ROWS_FOR_DIRECTIONS:
+            self._fitted = np.asarray(svd.fit_transform(rows))
+        else:
+            rng = np.random.default_rng(seed)
+            sample = rng.choice(rows.shape[0], _ROWS_FOR_DIRECTIONS, replace=False)
+            svd.fit(rows[np.sort(sample)])
+        self.components: Floats = np.asarray(svd.components_)
+        """The directions, ``(K, V)``."""
+
+    def coordinates(self, rows: Rows | slice = slice(None)) -> Floats:
+        """Return the coordinates of `rows` along the directions, ``(R, K)``."""
+        if self._fitted is not None:
+            return self._fitted[rows]
+        return np.asarray(self._rows[rows] @ self.components.T)
+
+    def slices(self) -> list[slice]:
+        """Return slices of all rows: one, or several if the coordinates are not at hand."""
+        if self._fitted is not None:
+            return [slice(None)]
+        starts = range(0, self._rows.shape[0], _ROWS_AT_ONCE)
+        return [slice(start, start + _ROWS_AT_ONCE) for start in starts]
 
 
 def principal_directions(
     rows: Any, seed: int, directions: int = _DIRECTIONS
 ) -> tuple[Floats, Floats]:
-    """Return principal directions ``(K, V)``, and the coordinates of `rows` along them ``(N, K)``.
-
-    `rows` are weighted terms, a scipy matrix ``(N, V)``. The directions are fitted to at most
-    100,000 random rows. K is at most `directions`.
-    """
-    from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - takes a second
-
-    size = max(1, min(directions, rows.shape[0] - 1, rows.shape[1] - 1))
-    svd = TruncatedSVD(size, random_state=seed)
-    if rows.shape[0] <= _ROWS_FOR_DIRECTIONS:
-        coordinates = svd.fit_transform(rows)
-    else:
-        rng = np.random.default_rng(seed)
-        sample = rng.choice(rows.shape[0], _ROWS_FOR_DIRECTIONS, replace=False)
-        coordinates = svd.fit(rows[np.sort(sample)]).transform(rows)
-    return np.asarray(svd.components_), np.asarray(coordinates)
+    """Return the :class:`PrincipalDirections` ``(K, V)``, and coordinates of `rows`, ``(N, K)``."""
+    fitted = PrincipalDirections(rows, seed, directions)
+    return fitted.components, fitted.coordinates()

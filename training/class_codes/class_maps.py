@@ -11,7 +11,8 @@ import numpy as np
 from encoder.class_code import ClassMap
 from encoder.features import Floats
 from training.soft_labels.fair_classifier import fit_vectors, linear_class_map
-from training.soft_labels.text_classifiers import bayes_weights, fit_ridge
+from training.soft_labels.ridge import fit_ridge
+from training.soft_labels.text_classifiers import bayes_weights
 
 # The mean deviation of a document's scores over the classes. It is sharp enough that a document of
 # a clear class gets its codeword. It is soft enough that a document between two classes keeps the
@@ -30,12 +31,16 @@ class ClassMaps:
         self._rows = rows
         self._targets = targets
         self._seed = seed
+        self._maps: dict[str, ClassMap] = {}
         self.is_text = not isinstance(rows, np.ndarray)
 
     def of(self, name: str) -> ClassMap:
         """Return the map of a classifier, one of QUERY_CLASSIFIERS; vectors have a single map."""
-        names = {"both": ("ridge", "bayes")}.get(name, (name,)) if self.is_text else ("vectors",)
-        return self._combine([getattr(self, f"_{part}") for part in names])
+        if name not in self._maps:
+            parts = {"both": ("ridge", "bayes")}.get(name, (name,))
+            parts = parts if self.is_text else ("vectors",)
+            self._maps[name] = self._combine([getattr(self, f"_{part}") for part in parts])
+        return self._maps[name]
 
     @cached_property
     def _vectors(self) -> tuple[Any, Any]:
@@ -44,8 +49,7 @@ class ClassMaps:
 
     @cached_property
     def _ridge(self) -> tuple[Any, Any]:
-        ridge = fit_ridge(self._rows, self._targets, self._seed)
-        return np.asarray(ridge.coef_.T), np.asarray(ridge.intercept_)
+        return fit_ridge(self._rows, self._targets)
 
     @cached_property
     def _bayes(self) -> tuple[Any, Any]:

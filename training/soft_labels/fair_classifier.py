@@ -14,7 +14,8 @@ from encoder.spd_features import SpdFeatures
 from evaluation.baselines import fit_logistic, unit_scale
 from training.data import Tags
 from training.soft_labels.estimation import estimate_soft_labels
-from training.soft_labels.text_classifiers import bayes_weights, fit_ridge
+from training.soft_labels.ridge import fit_ridge
+from training.soft_labels.text_classifiers import bayes_weights
 
 
 def fit_classifier(
@@ -37,9 +38,9 @@ def fit_classifier(
     targets = estimate_soft_labels(rows, tags, seed) if soft_labels is None else soft_labels
     if isinstance(rows, np.ndarray):
         return fit_vectors(rows, targets)
-    ridge = fit_ridge(rows, targets, seed)
-    weights = (ridge.coef_.T, bayes_weights(rows, targets))
-    biases = (ridge.intercept_, np.zeros(targets.shape[1]))
+    ridge = fit_ridge(rows, targets)
+    weights = (ridge.weight, bayes_weights(rows, targets))
+    biases = (ridge.bias, np.zeros(targets.shape[1]))
     return Classifier(tuple(map(_float32, weights)), tuple(map(_float32, biases)))
 
 

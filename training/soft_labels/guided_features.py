@@ -55,7 +55,7 @@ def choose_features_and_soft_labels(
     begin_stage("estimating soft labels")
     soft_labels = estimate_soft_labels(rows, parts.visible_tags[parts.training], recipe.seed)
     if isinstance(features, TextFeatures) and features.dimension > recipe.max_terms:
-        weights = term_weights(rows, soft_labels, recipe.seed)
+        weights = term_weights(rows, soft_labels)
         heaviest = np.argsort(-weights, kind="stable")[: recipe.max_terms]
         features = keep_terms(features, heaviest)
     return features, soft_labels

@@ -16,7 +16,8 @@ from scipy.special import softmax
 
 from encoder.features import Floats
 from training.data import Rows
-from training.text_features import principal_directions
+from training.soft_labels.ridge import fit_ridge
+from training.text_features import PrincipalDirections
 
 Scores = npt.NDArray[np.float64]
 
@@ -34,27 +35,27 @@ def predict_texts(rows: Any, labelled: Rows, classes_LC: Floats, seed: int) -> S
     and predictions of all rows, in three rounds. The rounds are skipped if they make held-out
     labels, a fifth of the labelled rows, less likely.
     """
-    from sklearn.preprocessing import normalize  # noqa: PLC0415 - takes a second
-
-    directions = np.asarray(normalize(principal_directions(rows, seed)[1], copy=False))
+    directions = PrincipalDirections(rows, seed)
     order = np.random.default_rng(seed).permutation(len(labelled))
     held_out, training = order[::5], np.delete(order, np.s_[::5])
     losses = [
         -np.log(probabilities[labelled[held_out]][classes_LC[held_out] > 0]).mean()
-        for probabilities in _rounds(
-            rows, directions, labelled[training], classes_LC[training], seed
-        )
+        for probabilities in _rounds(rows, directions, labelled[training], classes_LC[training])
     ]
-    first, *_, last = _rounds(rows, directions, labelled, classes_LC, seed)
-    return last if losses[-1] < losses[0] else first
+    rounds = _rounds(rows, directions, labelled, classes_LC)
+    first = next(rounds)
+    if losses[-1] >= losses[0]:
+        return first
+    *_, last = rounds
+    return last
 
 
-def term_weights(rows: Any, classes_NC: Floats, seed: int) -> Scores:
-    """Return how much each term tells about the classes, ``float64[V]``.
+def term_weights(rows: Any, classes_NC: Floats) -> Scores:
+    """Return how much each term tells about the classes, ``[V]``.
 
     It is the Euclidean length of the term's weights for all classes in ridge regression.
     """
-    return np.asarray(np.linalg.norm(fit_ridge(rows, classes_NC, seed).coef_, axis=0))
+    return np.asarray(np.linalg.norm(fit_ridge(rows, classes_NC).weight.T, axis=0))
 
 
 def bayes_weights(rows: Any, classes: Any) -> Scores:
@@ -69,36 +70,34 @@ def bayes_weights(rows: Any, classes: Any) -> Scores:
 
 
 def _rounds(
-    rows: Any, directions: Floats, labelled: Rows, classes: Floats, seed: int
+    rows: Any, directions: PrincipalDirections, labelled: Rows, classes: Floats
 ) -> Iterator[Scores]:
     """Yield predictions from the labelled rows, then those of each further round."""
-    ridge = _fit_direction_ridge(directions[labelled], classes).predict(directions)
-    scores = _standardise(ridge) + _term_scores(rows, rows[labelled], classes, seed)
+    scores = _standardise(_direction_scores(directions, labelled, classes)) + _term_scores(
+        rows, rows[labelled], classes
+    )
     yield _probabilities(scores)
     for _ in range(_ROUNDS):
         targets = _probabilities(scores)
         targets[labelled] = classes
-        scores = _term_scores(rows, rows, targets, seed)
+        scores = _term_scores(rows, rows, targets)
         yield _probabilities(scores)
 
 
-def _term_scores(rows: Any, training_rows: Any, classes: Any, seed: int) -> Scores:
+def _term_scores(rows: Any, training_rows: Any, classes: Any) -> Scores:
     """Return the scores of `rows` by classifiers of terms, fitted to `training_rows`."""
-    ridge = fit_ridge(training_rows, classes, seed).predict(rows)
+    ridge = fit_ridge(training_rows, classes)(rows)
     return _standardise(ridge) + _standardise(rows @ bayes_weights(training_rows, classes))
 
 
-def fit_ridge(rows: Any, classes: Any, seed: int) -> Any:
-    """Fit ridge regression of `classes`, float[N, C], on weighted terms."""
+def _direction_scores(directions: PrincipalDirections, labelled: Rows, classes: Floats) -> Floats:
+    """Return the scores of all rows by ridge regression on directions, fitted to `labelled`."""
     from sklearn.linear_model import Ridge  # noqa: PLC0415 - takes a second
+    from sklearn.preprocessing import normalize  # noqa: PLC0415
 
-    return Ridge(solver="sparse_cg", random_state=seed).fit(rows, classes)
-
-
-def _fit_direction_ridge(directions: Floats, classes: Floats) -> Any:
-    from sklearn.linear_model import Ridge  # noqa: PLC0415
-
-    return Ridge(alpha=0.3).fit(directions, classes)
+    model = Ridge(alpha=0.3).fit(normalize(directions.coordinates(labelled)), classes)
+    slices = directions.slices()
+    return np.concatenate([model.predict(normalize(directions.coordinates(at))) for at in slices])
 
 
 def _probabilities(scores: Scores) -> Scores:

@@ -47,7 +47,7 @@ def test_words_of_a_topic_weigh_more_than_words_of_all() -> None:
     weights = dict(
         zip(
             features.vocabulary,
-            term_weights(features.transform(texts), data.tags.astype(np.float32), seed=0),
+            term_weights(features.transform(texts), data.tags.astype(np.float32)),
             strict=True,
         )
     )
