@@ -78,7 +78,7 @@ def parse_document(record: object) -> Document:
     if contents + (code is not None) == 0 or (code is not None and contents):
         found = " and ".join(name for name in CONTENT_FIELDS if get(name) is not None)
         hint = "; only a text and a vector go together" if found else ""
-        reason = f"must have exactly one of text, vector, code; has {found or 'none of them'}"
+        reason = f"must have exactly one of text, vector, code; it has {found or 'none'}"
         raise DocumentError("document", reason + hint)
     is_matrix = vector is not None and _is_matrix(vector)
     parse = _parse_matrix if is_matrix else parse_vector

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from threading import Timer
 from typing import TextIO
 
-SECONDS = 1.0
+SECONDS = 2.0
 
 _log = logging.getLogger("hummingbit.stages")
 _log.setLevel(logging.WARNING)  # a service does not log them
@@ -48,7 +48,7 @@ def count_in_stage(
 
 @contextmanager
 def print_stages() -> Iterator[None]:
-    """Print a line on standard error for each stage of the block that takes over a second."""
+    """Print a line on standard error for each stage of the block that takes over two seconds."""
     printer = _Printer()
     _log.addHandler(printer)
     _log.setLevel(logging.INFO)

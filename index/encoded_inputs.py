@@ -144,7 +144,7 @@ def _read(
 
 def _describe_fields(query: Query) -> str:
     present = [name for name in QUERY_FIELDS if getattr(query, name) is not None]
-    fields = " and ".join(present) or "none of them"
+    fields = " and ".join(present) or "none"
     hint = "; only a text and a vector go together" if present else ""
     return f"must have exactly one of {', '.join(QUERY_FIELDS)}; it has {fields}{hint}"
 

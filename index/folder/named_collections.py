@@ -114,8 +114,9 @@ class Collections(ABC):
             collection.keep_vectors,
         )
         if actual != description:
-            encoding = collection.encoder_name or f"{collection.n_bits} bits"
-            message = f"collection {description.name!a} already exists, with {encoding}"
+            name = collection.encoder_name
+            codes = f"encoder {name}" if name else f"{collection.n_bits} bits"
+            message = f"collection {description.name!a} already exists, with {codes}"
             settings = f"engine {collection.engine_setting}, keep_vectors {collection.keep_vectors}"
             raise CollectionExists(f"{message}, {settings}")
         if indexed_fields is not None and {*indexed_fields} != {*collection.indexed_fields}:

@@ -114,10 +114,13 @@ def _lay_out_in_process(codes: Any, method: Method, seed: int, progress: Progres
     """Compute the layout in another process, which ends with the job."""
     context = multiprocessing.get_context("spawn")
     parent, child = context.Pipe()
-    worker = context.Process(target=_send_layout, args=(child, codes, method, seed), daemon=True)
+    # As an argument, many codes would fill the pipe by which a process starts. The start would then
+    # wait for the process, which fails with a traceback if the service is killed meanwhile.
+    worker = context.Process(target=_send_layout, args=(child,), daemon=True)
     worker.start()
     child.close()
     try:
+        parent.send((codes, method, seed))
         while True:
             if not parent.poll(SECONDS_BETWEEN_CHECKS):
                 progress.advance()
@@ -131,7 +134,7 @@ def _lay_out_in_process(codes: Any, method: Method, seed: int, progress: Progres
             progress.step = step
             percent = begin + (end - begin) * done // max(total, 1)
             progress.advance(max(0, percent - progress.done))
-    except EOFError:
+    except (EOFError, ConnectionError):
         raise RuntimeError("the process that computes the layout ended early") from None
     finally:
         worker.kill()
@@ -139,15 +142,19 @@ def _lay_out_in_process(codes: Any, method: Method, seed: int, progress: Progres
         parent.close()
 
 
-def _send_layout(pipe: Connection, codes: Any, method: Method, seed: int) -> None:
-    """Send each step of the layout as (name, done, total), and then the layout itself.
+def _send_layout(pipe: Connection) -> None:
+    """Receive codes, method and seed; send each step as (name, done, total), then the layout.
 
     Once the service is gone, even if it was killed, the next step ends the process.
     """
     if hasattr(os, "nice"):
         os.nice(NICENESS)
+    try:
+        codes, method, seed = pipe.recv()
+    except (EOFError, OSError):  # the other end of the pipe is closed, perhaps amid the codes
+        return
     jobs = available_cores()
-    with suppress(ConnectionError):  # the other end of the pipe is closed
+    with suppress(ConnectionError):
         pipe.send(lay_out(codes, method, seed=seed, jobs=jobs, tell=lambda *step: pipe.send(step)))
 
 

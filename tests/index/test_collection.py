@@ -136,7 +136,7 @@ def test_radius_has_bounds(collection: Collection, radius: int) -> None:
 @pytest.mark.parametrize(
     ("query", "field", "message"),
     [
-        (Query(), "query", "must have exactly one of text, vector, code, id; it has none of them"),
+        (Query(), "query", "must have exactly one of text, vector, code, id; it has none"),
         (Query(code="0000", id="a"), "query", "has code and id"),
         (Query(text="a"), "text", "the collection has no encoder; give a code"),
         (Query(code="00000"), "code", "'00000' is not 4 hexadecimal digits"),

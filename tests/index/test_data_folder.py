@@ -92,7 +92,7 @@ def test_one_just_like_it_is_returned(data: DataFolder, folder: Path) -> None:
     add_encoder(folder)
     first = data.create_collection("c", encoder="words")
     assert data.create_collection("c", encoder="words") is first
-    with pytest.raises(CollectionExists, match="'c' already exists, with words"):
+    with pytest.raises(CollectionExists, match="'c' already exists, with encoder words"):
         data.create_collection("c", n_bits=32)
     codes = data.create_collection("codes", n_bits=32)
     assert data.create_collection("codes", n_bits=32) is codes

@@ -109,10 +109,10 @@ def get_suggested(
 ) -> Response:
     """Suggest the documents whose labels would teach most, with the most likely labels of each.
 
-    Methods: `tcm` (typical documents of clusters first, then the smallest margins), `margin`,
-    `entropy`, `badge`, `typiclust`, `herding`, `core-set`, `random`, and `second-opinion`
-    (labelled by others and not by `who`, the least likely labels first). Of more than 20,000
-    documents, a sample is considered.
+    Methods: `tcm` (typical documents of clusters first, then `cluster-margin`), `typiclust`,
+    `cluster-margin`, `margin`, `entropy`, `badge`, `herding`, `core-set`, `random`, and
+    `second-opinion` (labelled by others and not by `who`, the least likely labels first). Of more
+    than 20,000 documents, a sample is considered.
     """
     with pointing_at():
         suggested, labelled = suggest_documents(

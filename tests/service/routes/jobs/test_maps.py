@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -35,20 +38,42 @@ def columns(raw: bytes, n: int, code_size: int) -> list[np.ndarray]:
     return [*found, codes]
 
 
+@pytest.mark.parametrize("sent", [False, True])
 def test_the_process_of_a_map_ends_quietly_once_the_service_is_gone(
-    capfd: pytest.CaptureFixture[str],
+    sent: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     context = multiprocessing.get_context("spawn")
     parent, child = context.Pipe()
-    codes = np.arange(8, dtype=np.uint8)[:, np.newaxis]
-    process = context.Process(target=map_job._send_layout, args=(child, codes, "pca", 0))
+    process = context.Process(target=map_job._send_layout, args=(child,))
     process.start()
+    if sent:
+        parent.send((np.arange(8, dtype=np.uint8)[:, np.newaxis], "pca", 0))
     # A kill closes both, whether or not the process has begun.
     child.close()
     parent.close()
     process.join()
     assert process.exitcode == 0
     assert capfd.readouterr().err == ""
+
+
+DRAW = """
+import numpy as np
+from service.jobs.map import _lay_out_in_process
+print("begins", flush=True)
+_lay_out_in_process(np.zeros((200_000, 8), dtype=np.uint8), "pca", 0, None)
+"""
+
+
+def test_the_process_of_a_map_ends_quietly_if_the_service_is_killed_while_it_starts() -> None:
+    arguments = [sys.executable, "-c", DRAW]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as service:
+        assert service.stdout is not None
+        assert service.stderr is not None
+        assert service.stdout.readline() == b"begins\n"
+        # It sends 1.6 MB of codes, which no pipe holds, to a process that still imports modules.
+        time.sleep(0.1)
+        service.kill()
+        assert service.stderr.read() == b""  # until the other process has ended, too
 
 
 @pytest.mark.parametrize("field", ["label_field", "time_field"])
