@@ -1,9 +1,9 @@
 """The interface of a collection, wherever its documents are stored.
 
 The service, the evaluation and the command line use only these methods, so a collection on this
-machine and one on a Milvus cluster are interchangeable. Results are always ordered by (distance,
-row). Rows number the documents in the order of insertion and are never reused, so a row always
-means the same document. A replaced document counts as inserted last.
+machine and one on a Milvus cluster are interchangeable. Results are always ordered by (score
+descending, row). Rows number the documents in the order of insertion and are never reused, so a row
+always means the same document. A replaced document counts as inserted last.
 """
 
 # Requests and options use the name `filter`; the builtin is not needed here.

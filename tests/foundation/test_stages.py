@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import suppress
+from io import StringIO
 
 import pytest
 
@@ -10,25 +11,33 @@ from foundation import stages
 from foundation.stages import begin_stage, count_in_stage, end_stage, print_stages, stop_printing
 
 
-def test_only_a_stage_that_takes_a_while_is_printed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def standard_error(monkeypatch: pytest.MonkeyPatch) -> StringIO:
+    """Return what is printed on standard error; `capsys` can lose what another thread prints."""
+    stream = StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    return stream
+
+
+def wait_for_a_line(printed: StringIO) -> None:
+    deadline = time.monotonic() + 120
+    while not printed.getvalue().endswith("\n"):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_only_a_stage_that_takes_a_while_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = standard_error(monkeypatch)
     begin_stage("before")
     with print_stages():
         monkeypatch.setattr(stages, "SECONDS", 3600.0)
         begin_stage("a short one")
         monkeypatch.setattr(stages, "SECONDS", 0.0)
         begin_stage("reading a.csv")
-        printed = ""
-        deadline = time.monotonic() + 120
-        while not printed:
-            assert time.monotonic() < deadline
-            printed = capsys.readouterr().err
+        wait_for_a_line(printed)
         monkeypatch.setattr(stages, "SECONDS", 3600.0)
         begin_stage("the last")
     begin_stage("after")
-    assert printed == "reading a.csv …\n"
-    assert capsys.readouterr() == ("", "")
+    assert printed.getvalue() == "reading a.csv …\n"
 
 
 def test_a_command_that_fails_prints_no_more_stages(
@@ -56,18 +65,13 @@ def test_work_that_follows_a_stage_is_not_printed_as_the_stage(
     assert capsys.readouterr() == ("", "")
 
 
-def test_without_a_terminal_a_bar_is_a_stage(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_terminal_a_bar_is_a_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = standard_error(monkeypatch)
     monkeypatch.setattr(stages, "SECONDS", 0.0)
-    printed = ""
-    deadline = time.monotonic() + 120
     with print_stages(), count_in_stage("indexing", 2) as advance:
-        while not printed:
-            assert time.monotonic() < deadline
-            printed = capsys.readouterr().err
+        wait_for_a_line(printed)
         advance(2)
-    assert printed == "indexing …\n"
+    assert printed.getvalue() == "indexing …\n"
 
 
 def test_on_a_terminal_a_bar_counts(

@@ -173,7 +173,7 @@ class FlatIndex:
     def _search_one_weighted(self, weights: npt.NDArray[np.int64], k: int) -> Neighbours:
         limit = None
         if MANY * k < self._n_live:
-            # The k-th smallest weighted distance among these bounds that among all rows.
+            # Among all rows, the k-th weighted distance is no larger than among these.
             (near,) = self.search(pack_bits(weights[None] > 0), MANY * k)
             limit = int(np.partition(weighted_distances(self.codes_of(near.rows), weights), k)[k])
         places, distances = within_distance(self._all_codes(), weights, limit)
