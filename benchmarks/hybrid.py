@@ -1,10 +1,11 @@
 """Every ranking of one collection of a million short texts, one query at a time.
 
-The texts are those of :mod:`benchmarks.lexical`. Codes are clustered like those of encoders, and
-the weights of queries resemble the codes of documents. Each query is searched with every ranking in
-turn, by the collection's own search, which also reads the ids; encoding is not included. Times are
-of the processor, which other processes do not lengthen. "ratio" is the median over that of the
-Hamming ranking.
+The texts are those of :mod:`benchmarks.lexical`, of one line each; with ``--title-words``, their
+first words are a title. Codes are clustered like those of encoders, and the weights of queries
+resemble the codes of documents. Each query is searched with every ranking in turn, by the
+collection's own search, which also reads the ids; encoding is not included. Times are of the
+processor, which other processes do not lengthen. "ratio" is the median over that of the Hamming
+ranking.
 
 Run as ``python -m benchmarks.hybrid``. The collection is saved in ``build/benchmarks`` and reused.
 """
@@ -37,6 +38,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--size", type=float, default=1e6, help="documents (default: 1e6)")
     parser.add_argument("--length", type=float, default=12, help="mean words (default: 12)")
+    parser.add_argument(
+        "--title-words", type=int, default=0, help="words of the titles (default: no titles)"
+    )
     parser.add_argument("--bits", type=int, default=64)
     parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--k", type=int, default=10)
@@ -44,9 +48,14 @@ def main() -> None:
     rng = np.random.default_rng(0)
     texts = zipfian_texts(rng, int(arguments.size), arguments.length)
     query_texts = runs_of_words(rng, texts, arguments.queries + WARM_UP)
+    if n := arguments.title_words:
+        texts = [
+            " ".join(words[:n]) + "\n" + " ".join(words[n:]) for words in map(str.split, texts)
+        ]
     codes = clustered(rng, len(texts), arguments.bits)
     queries = make_queries(rng, query_texts, codes)
-    with closing(open_collection(texts, codes)) as collection:
+    name = f"hybrid-{len(texts)}-{arguments.bits}-{arguments.title_words}.sqlite"
+    with closing(open_collection(OUT / name, texts, codes)) as collection:
         began = time.process_time()
         for ranking in RANKINGS:
             for number in range(WARM_UP):
@@ -67,13 +76,11 @@ def main() -> None:
         print(f"{ranking:11} {p50:9.2f} {p99:8.2f} {p50 / hamming:10.1f}")
 
 
-def open_collection(texts: list[str], codes: Codes) -> Collection:
+def open_collection(path: Path, texts: list[str], codes: Codes) -> Collection:
     """Open the collection of these texts and codes; make it if there is none."""
-    n_bits = codes.shape[1] * 8
-    path = OUT / f"hybrid-{len(texts)}-{n_bits}.sqlite"
-    OUT.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
-        Store.create(path, Description("texts", n_bits))
+        Store.create(path, Description("texts", codes.shape[1] * 8))
     collection = Collection(Store(path, writable=True), indexed=False)
     if len(collection) < len(texts):
         for start in range(0, len(texts), BATCH):
