@@ -92,49 +92,11 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
         folder_settings = {"data_dir": data}
     settings = settings.model_copy(update=folder_settings)
 
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        opened = None
-        if not isinstance(data, DataFolder):
-            opened = await run_in_threadpool(
-                settings.location.open,
-                writable=not settings.read_only,
-                follow=settings.read_only,
-            )
-        app.state.folder = data if opened is None else opened
-        await run_in_threadpool(log_problems, app.state.folder)
-        app.state.metrics.watch(app.state.folder)
-        scratch = TemporaryDirectory(prefix="hummingbit-") if settings.read_only else None
-        app.state.jobs = await run_in_threadpool(_open_jobs, app, scratch)
-        # A thread of its own, so that health checks never wait for other work.
-        app.state.health_thread = ThreadPoolExecutor(1, thread_name_prefix="health")
-        app.state.filter_threads = ThreadPoolExecutor(
-            FILTERS_AT_A_TIME, thread_name_prefix="filter"
-        )
-        app.state.batcher = Batcher(
-            app.state.folder.collection,
-            app.state.metrics,
-            partial(search.write_search, max_bytes=settings.max_response_bytes),
-        )
-        watching = asyncio.create_task(app.state.metrics.watch_loop())
-        try:
-            yield
-        finally:
-            watching.cancel()
-            await run_in_threadpool(app.state.batcher.close)
-            await run_in_threadpool(app.state.filter_threads.shutdown)
-            app.state.health_thread.shutdown()
-            await run_in_threadpool(app.state.jobs.close)
-            if scratch is not None:
-                await run_in_threadpool(scratch.cleanup)
-            if opened is not None:
-                await run_in_threadpool(opened.close)
-
     app = Service(
         title="hummingbit",
         summary="Semantic hashing: index and search short binary codes.",
         version=_version(),
-        lifespan=lifespan,
+        lifespan=partial(_running, data=data, settings=settings),
         # FastAPI's own pages load scripts from other hosts, and require no key.
         openapi_url=None,
         docs_url=None,
@@ -152,6 +114,46 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
     app.gateway = _gateway(app, settings)
     describe(app)
     return app
+
+
+@asynccontextmanager
+async def _running(
+    app: FastAPI, *, data: Path | DataFolder, settings: Settings
+) -> AsyncIterator[None]:
+    """Open what the application needs while it runs, and close it at the end."""
+    opened = None
+    if not isinstance(data, DataFolder):
+        opened = await run_in_threadpool(
+            settings.location.open,
+            writable=not settings.read_only,
+            follow=settings.read_only,
+        )
+    app.state.folder = data if opened is None else opened
+    await run_in_threadpool(log_problems, app.state.folder)
+    app.state.metrics.watch(app.state.folder)
+    scratch = TemporaryDirectory(prefix="hummingbit-") if settings.read_only else None
+    app.state.jobs = await run_in_threadpool(_open_jobs, app, scratch)
+    # A thread of its own, so that health checks never wait for other work.
+    app.state.health_thread = ThreadPoolExecutor(1, thread_name_prefix="health")
+    app.state.filter_threads = ThreadPoolExecutor(FILTERS_AT_A_TIME, thread_name_prefix="filter")
+    app.state.batcher = Batcher(
+        app.state.folder.collection,
+        app.state.metrics,
+        partial(search.write_search, max_bytes=settings.max_response_bytes),
+    )
+    watching = asyncio.create_task(app.state.metrics.watch_loop())
+    try:
+        yield
+    finally:
+        watching.cancel()
+        await run_in_threadpool(app.state.batcher.close)
+        await run_in_threadpool(app.state.filter_threads.shutdown)
+        app.state.health_thread.shutdown()
+        await run_in_threadpool(app.state.jobs.close)
+        if scratch is not None:
+            await run_in_threadpool(scratch.cleanup)
+        if opened is not None:
+            await run_in_threadpool(opened.close)
 
 
 def _share_resources(app: FastAPI, settings: Settings) -> None:
