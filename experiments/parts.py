@@ -17,7 +17,9 @@ def configure_parts(
     parser: argparse.ArgumentParser, parts: Mapping[str, str], work_dir: str
 ) -> None:
     """Add the options that all parts share, and those of each part, a module by its name."""
-    parser.add_argument("--part", required=True, choices=parts)
+    parser.add_argument(
+        "--part", required=True, choices=parts, help="the part of the experiment to run"
+    )
     add_run_options(parser, work_dir)
     add_plot_option(parser)
     for name, module in parts.items():
@@ -31,7 +33,12 @@ def add_run_options(parser: argparse.ArgumentParser, work_dir: str, seeds: int =
         "--seeds", type=int, default=seeds, metavar="N", help="runs of each setting"
     )
     add_json_or_former_file(parser)
-    parser.add_argument("--data-root", type=Path, metavar="DIR")
+    parser.add_argument(
+        "--data-root",
+        type=Path,
+        metavar="DIR",
+        help="the folder of the named data sets (default: $HUMMINGBIT_DATA)",
+    )
     parser.add_argument(
         "--work-dir",
         type=Path,

@@ -75,8 +75,8 @@ def analyzer_setting() -> Any:
     """Return the field of the analyzer, for every recipe that extracts terms from texts."""
     return setting(
         VISIBLE.name,
-        "how texts are split into terms: visible, or what earlier versions used; +LANGUAGE adds"
-        " stemming and +3-5grams runs of characters, such as visible+english",
+        "how texts are split into terms: visible (earlier versions: unicode, words);"
+        " +LANGUAGE adds stemming, as in visible+english; +3-5grams adds runs of 3 to 5 characters",
     )
 
 
@@ -147,7 +147,7 @@ class Recipe:
     seed: int = setting(0, "random seed")
     epochs: int = setting(15, "passes over the documents")
     least_batches: int = setting(
-        600, "minimum of batches; with few documents, more passes are made to reach it (ict)"
+        600, "least number of batches; with few documents, more passes are made to reach it (ict)"
     )
     batch_size: int = setting(200, "documents in a batch")
     learning_rate: float = setting(4e-3, "step size of Adam")
@@ -190,7 +190,7 @@ class Recipe:
     )
     cloze_scale: float = setting(20.0, "factor of the cosines in the inverse cloze loss")
     cloze_shared: float = setting(
-        0.9, "share of its target that all texts get by similarity; the right one gets the rest"
+        0.9, "share of its target that goes to all texts by similarity; the right one gets the rest"
     )
     cloze_temperature: float = setting(0.05, "temperature of the similarities in that target")
     content_share: float = setting(

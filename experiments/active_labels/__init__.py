@@ -1,1 +1,1 @@
-"""Active labelling: how many labels it saves to choose which documents to label."""
+"""Active labelling: how many labels are saved by choosing which documents to label."""

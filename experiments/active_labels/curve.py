@@ -58,7 +58,13 @@ class Run:
 
 def configure(group_: argparse._ArgumentGroup) -> None:
     """Add the options."""
-    group_.add_argument("--dataset", nargs="+", default=list(DATASETS[:2]), choices=DATASETS)
+    group_.add_argument(
+        "--dataset",
+        nargs="+",
+        default=list(DATASETS[:2]),
+        choices=DATASETS,
+        help="the data sets (default: the first two)",
+    )
     group_.add_argument(
         "--method",
         default=DEFAULT_METHOD,
@@ -98,8 +104,20 @@ def configure(group_: argparse._ArgumentGroup) -> None:
     group_.add_argument(
         "--epochs", type=int, default=10, metavar="N", help="passes over the documents"
     )
-    group_.add_argument("--hidden", type=int, default=64, metavar="N")
-    group_.add_argument("--max-terms", type=int, default=4000, metavar="N")
+    group_.add_argument(
+        "--hidden",
+        type=int,
+        default=64,
+        metavar="N",
+        help="units in each hidden layer of ssb-vae (default: %(default)s)",
+    )
+    group_.add_argument(
+        "--max-terms",
+        type=int,
+        default=4000,
+        metavar="N",
+        help="terms in the vocabulary of ssb-vae (default: %(default)s)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

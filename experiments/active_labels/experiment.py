@@ -12,7 +12,7 @@ from argparse import ArgumentParser
 
 from experiments.parts import configure_parts
 
-SUMMARY = "active labels: how many labels it saves to choose the documents to label"
+SUMMARY = "active labels: how many labels are saved by choosing which documents to label"
 PARTS = {
     "curve": "experiments.active_labels.curve",
     "methods": "experiments.active_labels.methods",

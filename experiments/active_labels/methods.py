@@ -33,9 +33,27 @@ HELD_OUT_DIVISOR = 5
 
 def configure(group_: argparse._ArgumentGroup) -> None:
     """Add the options."""
-    group_.add_argument("--sets", nargs="+", default=list(DATASETS), choices=DATASETS)
-    group_.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    group_.add_argument("--labels", type=int, nargs="+", default=[100, 200, 500, 1000])
+    group_.add_argument(
+        "--sets",
+        nargs="+",
+        default=list(DATASETS),
+        choices=DATASETS,
+        help="the data sets (default: all)",
+    )
+    group_.add_argument(
+        "--methods",
+        nargs="+",
+        default=list(METHODS),
+        choices=METHODS,
+        help="the methods to compare (default: all)",
+    )
+    group_.add_argument(
+        "--labels",
+        type=int,
+        nargs="+",
+        default=[100, 200, 500, 1000],
+        help="the numbers of labels to measure at",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -42,7 +42,13 @@ _LABEL = {"weight": "bold", "size": "large", "ha": "center", "va": "center", "bb
 def configure(group: Any) -> None:
     """Add the options."""
     group.add_argument("--epochs", type=int, default=10, metavar="N", help="passes over the images")
-    group.add_argument("--batch-size", type=int, default=256, metavar="N")
+    group.add_argument(
+        "--batch-size",
+        type=int,
+        default=256,
+        metavar="N",
+        help="images in a batch (default: %(default)s)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -41,7 +41,14 @@ _DEVIATION = 0.3
 
 def configure(group: Any) -> None:
     """Add the options."""
-    group.add_argument("--priors", nargs="+", default=list(PRIORS), choices=PRIORS, metavar="NAME")
+    group.add_argument(
+        "--priors",
+        nargs="+",
+        default=list(PRIORS),
+        choices=PRIORS,
+        metavar="NAME",
+        help="the distributions of similarity (default: all)",
+    )
     group.add_argument("--pairs", type=int, default=200, metavar="N", help="pairs per run")
 
 

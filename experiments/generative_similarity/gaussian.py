@@ -140,7 +140,13 @@ def configure(group: Any) -> None:
         metavar="NAME",
         help=", ".join(METHODS),
     )
-    group.add_argument("--triplets", type=int, default=10_000, metavar="N")
+    group.add_argument(
+        "--triplets",
+        type=int,
+        default=10_000,
+        metavar="N",
+        help="triplets to train on (default: %(default)s)",
+    )
     group.add_argument(
         "--passes", type=int, default=300, metavar="N", help="passes over the triplets"
     )

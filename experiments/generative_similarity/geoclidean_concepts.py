@@ -96,7 +96,13 @@ def configure(group: Any) -> None:
         default=list(CONCEPT_METHODS),
         metavar="NAME",
     )
-    group.add_argument("--concept-epochs", type=int, default=20, metavar="N")
+    group.add_argument(
+        "--concept-epochs",
+        type=int,
+        default=20,
+        metavar="N",
+        help="epochs of each method (default: %(default)s)",
+    )
     group.add_argument(
         "--concept-pictures",
         type=int,

@@ -95,7 +95,12 @@ and the baselines, which know only the groups."""
 
 def configure(group: Any) -> None:
     """Add the options."""
-    group.add_argument("--dataset", default="20news-bydate", metavar="NAME")
+    group.add_argument(
+        "--dataset",
+        default="20news-bydate",
+        metavar="NAME",
+        help="the data set (default: %(default)s)",
+    )
     group.add_argument(
         "--tree-methods",
         nargs="+",

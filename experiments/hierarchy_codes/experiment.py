@@ -49,9 +49,22 @@ _TITLES = {"ndcg100_expected": "nDCG@100", "p100_expected": "p@100"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--dataset", default="20news-bydate", metavar="NAME")
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--bits", type=int, default=32, metavar="N")
+    parser.add_argument(
+        "--dataset",
+        default="20news-bydate",
+        metavar="NAME",
+        help="the data set (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        default=list(METHODS),
+        choices=METHODS,
+        help="the methods to compare (default: all)",
+    )
+    parser.add_argument(
+        "--bits", type=int, default=32, metavar="N", help="bits in a code (default: %(default)s)"
+    )
     parser.add_argument("--epochs", type=int, default=30, metavar="N", help="for every method")
     parser.add_argument("--hidden", type=int, default=500, metavar="N", help="for every method")
     add_run_options(parser, "results/hierarchy-codes")

@@ -51,7 +51,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"of {', '.join(METHODS)} (default: all)",
     )
-    parser.add_argument("--bits", type=int, nargs="+", default=[32, 64], metavar="N")
+    parser.add_argument(
+        "--bits",
+        type=int,
+        nargs="+",
+        default=[32, 64],
+        metavar="N",
+        help="bits in a code (default: 32 64)",
+    )
     parser.add_argument(
         "--supervision",
         type=float,

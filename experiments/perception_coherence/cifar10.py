@@ -75,13 +75,24 @@ class Bench:
 
 def configure(group: argparse._ArgumentGroup) -> None:
     """Add the options of this part."""
-    group.add_argument("--scale", default="small", choices=SCALES)
+    group.add_argument(
+        "--scale",
+        default="small",
+        choices=SCALES,
+        help="the size of the experiment; full needs a GPU (default: %(default)s)",
+    )
     group.add_argument("--device", default="cpu", help="such as cuda")
     group.add_argument(
         "--minutes", type=float, metavar="X",
         help=f"stop after about X minutes with status {OUT_OF_TIME}; to resume, run it again",
     )  # fmt: skip
-    group.add_argument("--methods", nargs="+", default=list(SETTINGS), choices=SETTINGS)
+    group.add_argument(
+        "--methods",
+        nargs="+",
+        default=list(SETTINGS),
+        choices=SETTINGS,
+        help="the methods to compare (default: all)",
+    )
     group.add_argument(
         "--ablations", nargs="*", default=[], choices=("temperature", "size"),
         help="ablations of perception coherence, after the comparison: the student's temperature"

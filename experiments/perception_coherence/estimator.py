@@ -49,7 +49,13 @@ class Estimation:
 
 def configure(group: argparse._ArgumentGroup) -> None:
     """Add the options of this part."""
-    group.add_argument("--examples", type=int, default=4096, metavar="N")
+    group.add_argument(
+        "--examples",
+        type=int,
+        default=4096,
+        metavar="N",
+        help="examples to draw the batches from (default: %(default)s)",
+    )
     group.add_argument(
         "--batches", type=int, default=16, metavar="N", help="number of batches of each size"
     )

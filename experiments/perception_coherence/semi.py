@@ -35,7 +35,14 @@ DISTILLED, LABELLED, BOTH = "distillation", "ssb-vae", "distillation + ssb-vae"
 
 def configure(group: argparse._ArgumentGroup) -> None:
     """Add the options of this part."""
-    group.add_argument("--supervision", type=float, nargs="+", default=[0.01, 0.1], metavar="X")
+    group.add_argument(
+        "--supervision",
+        type=float,
+        nargs="+",
+        default=[0.01, 0.1],
+        metavar="X",
+        help="shares of the labels to train with (default: 0.01 0.1)",
+    )
     group.add_argument(
         "--teacher-weight",
         type=float,

@@ -48,7 +48,14 @@ TEACHER_CODES = {"pca-sign": "teacher, PCA and sign", "itq": "teacher, ITQ"}
 def configure(group: argparse._ArgumentGroup) -> None:
     """Add the options of this part and of `semi`."""
     add_teacher_options(group)
-    group.add_argument("--widths", type=int, nargs="+", default=[32, 64, 128], metavar="BITS")
+    group.add_argument(
+        "--widths",
+        type=int,
+        nargs="+",
+        default=[32, 64, 128],
+        metavar="BITS",
+        help="bits in a code (default: 32 64 128)",
+    )
     group.add_argument(
         "--objectives", nargs="+", default=list(OBJECTIVES), choices=OBJECTIVES,
         help="objectives to compare, at one width",

@@ -41,7 +41,13 @@ class TaughtCorpus:
 
 def add_teacher_options(group: argparse._ArgumentGroup) -> None:
     """Add the options for the corpora and the teacher."""
-    group.add_argument("--corpora", nargs="+", default=list(CORPORA), choices=CORPORA)
+    group.add_argument(
+        "--corpora",
+        nargs="+",
+        default=list(CORPORA),
+        choices=CORPORA,
+        help="the corpora (default: all)",
+    )
     group.add_argument(
         "--teacher-vectors",
         type=Path,

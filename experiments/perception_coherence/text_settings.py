@@ -33,7 +33,13 @@ STEPS: tuple[dict[str, Any], ...] = (
 
 def configure(group: argparse._ArgumentGroup) -> None:
     """Add the options of this part."""
-    group.add_argument("--search", nargs="+", default=list(OBJECTIVES), choices=OBJECTIVES)
+    group.add_argument(
+        "--search",
+        nargs="+",
+        default=list(OBJECTIVES),
+        choices=OBJECTIVES,
+        help="the objectives whose settings are searched (default: all)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -50,12 +50,24 @@ class Toy:
 
 def configure(group: argparse._ArgumentGroup) -> None:
     """Add the options of this part."""
-    group.add_argument("--datasets", nargs="+", default=list(DATASETS), choices=DATASETS)
+    group.add_argument(
+        "--datasets",
+        nargs="+",
+        default=list(DATASETS),
+        choices=DATASETS,
+        help="the data sets (default: all)",
+    )
     group.add_argument(
         "--batch-sizes", type=int, nargs="+", default=list(ABLATION), metavar="B",
         help="for the first data set; the others have the largest",
     )  # fmt: skip
-    group.add_argument("--toy-epochs", type=int, default=800, metavar="N")
+    group.add_argument(
+        "--toy-epochs",
+        type=int,
+        default=800,
+        metavar="N",
+        help="epochs of each run (default: %(default)s)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

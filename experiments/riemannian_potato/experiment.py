@@ -45,10 +45,28 @@ LEARNING_RATE = 0.03
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--dataset", required=True, choices=DATASETS)
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--epochs", type=int, default=30, metavar="N")
-    parser.add_argument("--batch-size", type=int, default=48, metavar="N")
+    parser.add_argument("--dataset", required=True, choices=DATASETS, help="the data set")
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        default=list(METHODS),
+        choices=METHODS,
+        help="the losses to compare (default: all)",
+    )
+    parser.add_argument(
+        "--epochs",
+        type=int,
+        default=30,
+        metavar="N",
+        help="passes over the matrices (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--batch-size",
+        type=int,
+        default=48,
+        metavar="N",
+        help="matrices in a batch (default: %(default)s)",
+    )
     parser.add_argument(
         "--order", type=int, default=8, metavar="N", help="rows of the learned matrices"
     )
@@ -59,15 +77,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     potato = parser.add_argument_group("the Riemannian potato ranking loss")
     potato.add_argument("--threshold", type=float, default=-1.0, metavar="Z", help="z_th")
-    potato.add_argument("--margin", type=float, default=6.0, metavar="M")
-    potato.add_argument("--balance", type=float, default=1.0, metavar="LAMBDA")
+    potato.add_argument(
+        "--margin", type=float, default=6.0, metavar="M", help="m (default: %(default)s)"
+    )
+    potato.add_argument(
+        "--balance", type=float, default=1.0, metavar="LAMBDA", help="λ (default: %(default)s)"
+    )
     potato.add_argument(
         "--average",
         choices=AVERAGES,
         default="pairs",
         help="mean over all pairs of a batch, or over the pairs of each anchor, as on the poster",
     )
-    potato.add_argument("--rate", type=float, default=0.5, metavar="BETA")
+    potato.add_argument(
+        "--rate", type=float, default=0.5, metavar="BETA", help="β (default: %(default)s)"
+    )
     add_run_options(parser, "results/riemannian-potato", seeds=5)
     add_plot_option(parser)
     parser.set_defaults(run=run)

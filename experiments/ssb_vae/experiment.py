@@ -56,10 +56,35 @@ COMPARABLE = ("snippets", "20news")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     methods = [*METHODS, "class-codes", *LINEAR_METHODS]
-    parser.add_argument("--dataset", default="snippets", choices=DATASETS)
-    parser.add_argument("--methods", nargs="+", default=["ssb-vae"], choices=methods)
-    parser.add_argument("--bits", type=int, nargs="+", default=[32], metavar="N")
-    parser.add_argument("--supervision", type=float, nargs="+", default=[0.1, 1.0], metavar="X")
+    parser.add_argument(
+        "--dataset",
+        default="snippets",
+        choices=DATASETS,
+        help="the data set (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        default=["ssb-vae"],
+        choices=methods,
+        help="the methods (default: ssb-vae)",
+    )
+    parser.add_argument(
+        "--bits",
+        type=int,
+        nargs="+",
+        default=[32],
+        metavar="N",
+        help="bits in a code (default: 32)",
+    )
+    parser.add_argument(
+        "--supervision",
+        type=float,
+        nargs="+",
+        default=[0.1, 1.0],
+        metavar="X",
+        help="shares of the labels to train with (default: 0.1 1.0)",
+    )
     parser.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="number of runs in parallel"
     )

@@ -27,16 +27,16 @@ class ClassCodeRecipe:
     method: str = setting("class-codes", "what is trained", "class-codes")
     n_bits: int = setting(32, "bits in a code, a multiple of 8")
     supervision: float = setting(1.0, "share of the labelled documents whose labels are shown")
-    seed: int = setting(0, "seed of everything that is drawn")
+    seed: int = setting(0, "random seed")
     query_classifier: str = setting(
         CHOSEN,
         "classifier of texts that are queries: complement naive Bayes, ridge regression, both,"
-        " support vector machines, or the best on held-out clusters",
+        " support vector machines, or the one chosen by trials",
         *(CHOSEN, *QUERY_CLASSIFIERS),
     )
     content_share: float = setting(
         0.0,
-        "share of the bits that distinguish documents of a class; 0: the best on held-out clusters",
+        "share of the bits for content, which tell documents of a class apart; 0: chosen by trials",
     )
     content: str = setting(
         ITQ,
@@ -49,7 +49,7 @@ class ClassCodeRecipe:
     )
     epochs: int = setting(15, "passes over the documents that learn content (ict)")
     least_batches: int = setting(
-        2000, "minimum of batches; with few documents, more passes are made to reach it (ict)"
+        2000, "least number of batches; with few documents, more passes are made to reach it (ict)"
     )
     max_terms: int = setting(100_000, "terms in the vocabulary")
     analyzer: str = analyzer_setting()
