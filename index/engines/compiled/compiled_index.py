@@ -11,7 +11,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -38,9 +38,9 @@ Integers = npt.NDArray[np.int64]
 FEW = 8
 MANY = 2**17
 REMEMBERED = 4
-# After OFTEN queries, so many of these rows get an index of the same kind as the whole. It takes as
-# long to make as some hundred searches.
-OFTEN = 100
+# Few rows get an index like that of all, once their searches have cost as much as reading so many
+# words for each row. Making it takes ten times as long, and finding the rows took longer still.
+WORDS_PER_ROW = 50.0
 FEWEST_IN_TABLES = 2**12
 MOST_IN_TABLES = 2**20
 
@@ -55,7 +55,8 @@ class AllowedRows:
     n_rows: int
     few: CompiledIndex | None
     """An index of these rows alone, if they are few."""
-    n_queries: int = 0
+    spent: float = 0.0
+    """The cost of the searches among these rows, in the unit of :meth:`CompiledIndex.work`."""
 
 
 class CompiledIndex(ABC):
@@ -157,19 +158,22 @@ class CompiledIndex(ABC):
         fits = queries.shape == shape and queries.dtype == np.uint8
         if fits and k > 0 and radius is None and among is None and after is None:
             # Nothing is left to check.
-            return self._search(queries, k, self.n_bits, self._live, self._n_live)
+            return self._search(queries, k, self.n_bits, self._live, self._n_live)[0]
         allowed = self._remembered_rows(among)
         if not fits or k < 1 or radius is not None or allowed is None:
             check_search(self, queries, k, radius, among if allowed is None else None)
         reach = self.n_bits if radius is None else min(radius, self.n_bits)
         floor = self._floor(after)
         if among is None:
-            return self._search(queries, k, reach, self._live, self._n_live, floor)
+            return self._search(queries, k, reach, self._live, self._n_live, floor)[0]
         allowed = allowed or self._find_allowed(among)
-        few = self._few_of(allowed, among, len(queries))
-        if few is not None:
-            return few.search(queries, k, radius, None, after)
-        return self._search(queries, k, reach, allowed.bitmap, allowed.n_rows, floor)
+        few = self._few_of(allowed, among)
+        if few is None:
+            found = self._search(queries, k, reach, allowed.bitmap, allowed.n_rows, floor)
+        else:
+            found = few._search(queries, k, reach, None, len(few), few._floor(after))  # noqa: SLF001
+        allowed.spent += found.cost
+        return found.nearest
 
     def search_weighted(
         self, weights: Weights, k: int, among: Rows | None = None, after: After | None = None
@@ -181,7 +185,8 @@ class CompiledIndex(ABC):
         bitmap, n_rows = self._live, self._n_live
         if among is not None:
             allowed = allowed or self._find_allowed(among)
-            few = self._few_of(allowed, among, len(weights))
+            few = self._few_of(allowed, among)
+            allowed.spent += len(weights) * allowed.n_rows * self.n_bits / 64
             if few is not None:
                 return few.search_weighted(weights, k, None, after)
             bitmap, n_rows = allowed.bitmap, allowed.n_rows
@@ -206,12 +211,12 @@ class CompiledIndex(ABC):
         bitmap: Bitmap | None,
         n_rows: int,
         floor: tuple[int, ...] = (),
-    ) -> list[Neighbours]:
+    ) -> _Found:
         if not n_rows or not len(queries):
-            return _no_neighbours(len(queries))
+            return _Found(_no_neighbours(len(queries)), 0.0)
         found = _Results(len(queries), min(k, n_rows))
-        self._find(queries, (*found.arguments(queries, reach, bitmap, self._rows), *floor))
-        return found.neighbours()
+        cost = self._find(queries, (*found.arguments(queries, reach, bitmap, self._rows), *floor))
+        return _Found(found.neighbours(), cost)
 
     def _floor(self, after: After | None) -> tuple[int, ...]:
         """Return the distance and the place from which on the kernel finds codes, if there are."""
@@ -238,12 +243,10 @@ class CompiledIndex(ABC):
                 self._remembered.popitem(last=False)
         return allowed
 
-    def _few_of(self, allowed: AllowedRows, among: Rows, n_queries: int) -> CompiledIndex | None:
+    def _few_of(self, allowed: AllowedRows, among: Rows) -> CompiledIndex | None:
         """Return an index of the rows `among` alone, if they are few."""
-        before = allowed.n_queries
-        allowed.n_queries += n_queries
         # If threads get here at the same time, two may make the tables, which is harmless.
-        if before < OFTEN <= allowed.n_queries and self._deserve_tables(allowed):
+        if allowed.spent >= WORDS_PER_ROW * allowed.n_rows and self._deserve_tables(allowed):
             places = self._places_among(among)
             allowed.few = type(self)(self._codes_at(places), self._rows[places])
         return allowed.few
@@ -260,6 +263,11 @@ class CompiledIndex(ABC):
     def _live_places(self) -> Integers:
         places = np.arange(len(self._rows))
         return places if self._live is None else places[kernel.are_set(self._live, places)]
+
+
+class _Found(NamedTuple):
+    nearest: list[Neighbours]
+    cost: float
 
 
 class _Results:

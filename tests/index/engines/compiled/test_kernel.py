@@ -46,7 +46,7 @@ def path(request: pytest.FixtureRequest, way: str) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def few_rows_soon_get_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled_index, "OFTEN", 15)
+    monkeypatch.setattr(compiled_index, "WORDS_PER_ROW", 15.0)
     monkeypatch.setattr(compiled_index, "FEWEST_IN_TABLES", 1)
 
 
