@@ -28,6 +28,9 @@ WAIT_SECONDS = 2.0
 ROOM_FOR_A_WRITE = 1 << 20
 # The most characters of payloads and texts that one search may read into memory.
 MAX_READ = 128 << 20
+# The pages that a connection for reading keeps, in KiB. The system has the file in memory anyway,
+# and searches are no faster with SQLite's default of 2,000 KiB a connection.
+READ_CACHE_KIB = 256
 # SQLite limits the number of parameters of a statement.
 PARAMETERS = 500
 
@@ -121,16 +124,18 @@ class Connections:
         Raises:
             StoreError: if it cannot be opened.
         """
-        if mode == "ro" and self._frozen:
-            mode = "ro&immutable=1"
+        options = "ro&immutable=1" if mode == "ro" and self._frozen else mode
         with errors_of(self._path):
-            return sqlite3.connect(
-                f"{self._path.absolute().as_uri()}?mode={mode}",
+            connection = sqlite3.connect(
+                f"{self._path.absolute().as_uri()}?mode={options}",
                 uri=True,
                 timeout=BUSY_SECONDS,
                 isolation_level=None,
                 check_same_thread=False,
             )
+            if mode == "ro":
+                connection.execute(f"PRAGMA cache_size = -{READ_CACHE_KIB}")
+            return connection
 
     @contextmanager
     def _borrow(self) -> Iterator[sqlite3.Connection]:
