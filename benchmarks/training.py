@@ -3,10 +3,12 @@
 The same network is trained on the same batches with the first layer that training would choose for
 these texts, with each of its two gradients (see training.models.layers.SparseLinear), and with a
 dense layer on dense rows. Epochs alternate, so that other load slows all alike; figures are medians
-over the rounds, in CPU seconds. Then steps of our SparseAdam alternate with steps of torch's on the
-same gradients of a first layer, and must end with the same weights. ``--synthetic N`` instead
-trains for one epoch on N random documents over 50,000 terms and prints the peak memory of the
-process.
+over the rounds, in CPU seconds. "floor" multiplies the batches of an epoch by every matrix of the
+network, forward and backward, and does nothing else.
+
+Then steps of our SparseAdam alternate with steps of torch's on the same gradients of a first layer,
+and must end with the same weights. ``--synthetic N`` instead trains for one epoch on N random
+documents over 50,000 terms and prints the peak memory of the process.
 
 Run as ``python -m benchmarks.training``.
 """
@@ -17,6 +19,7 @@ import argparse
 import resource
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -24,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from corpus.readers import ReadError, read_documents
+from encoder.features import SparseRows
 from training.data import TrainingData, gather
 from training.loop import Schedule, fit
 from training.models.batches import SparseBatch, shuffled_batches
@@ -37,7 +41,8 @@ from training.text_features import fit_text_features
 
 Epoch = Callable[[], object]
 
-LAYERS = ("as trained", "sparse gradient", "dense gradient", "dense")
+FLOOR = "floor"
+LAYERS = ("as trained", "sparse gradient", "dense gradient", "dense", FLOOR)
 
 SYNTHETIC_TERMS = 50_000
 SYNTHETIC_WORDS = 20
@@ -85,9 +90,12 @@ def compare(data: TrainingData, rounds: int) -> None:
     print(f"{len(data):,} documents, medians of {rounds} epochs")
     for layer, epoch_seconds in times.items():
         seconds = median(epoch_seconds)
-        ratios = [slow / fast for slow, fast in zip(times["dense"], epoch_seconds, strict=True)]
+        of_dense, of_floor = (
+            median(np.divide(times[other], epoch_seconds)) for other in ("dense", FLOOR)
+        )
         cost = f"{seconds:6.2f} CPU s an epoch, {len(data) / seconds:>7,.0f} documents/s"
-        print(f"{layer:<16} {cost}, {median(ratios):.1f} times as fast as dense")
+        ratios = f"{of_dense:.1f} times as fast as dense, {1 / of_floor:.1f} × floor"
+        print(f"{layer:<16} {cost}, {ratios}")
 
 
 def compare_optimizers(data: TrainingData, rounds: int) -> None:
@@ -141,6 +149,8 @@ def make_epoch(data: TrainingData, recipe: Recipe, layer: str) -> Epoch:
         dropout=hidden_dropout(recipe, features, data.tags),
         sparse_gradient=few_terms if layer == "as trained" else layer == "sparse gradient",
     )
+    if layer == FLOOR:
+        return partial(multiply, model, features.transform(texts), recipe.batch_size)
     if layer == "dense" and isinstance(model.encoder.first, SparseLinear):
         model.encoder.add_module("first", DenseLinear(model.encoder.first))
     soft_labels = estimate_soft_labels(features.transform(texts), data.tags, recipe.seed)
@@ -149,6 +159,26 @@ def make_epoch(data: TrainingData, recipe: Recipe, layer: str) -> Epoch:
     )
     schedule = Schedule(1, recipe.batch_size, recipe.learning_rate, recipe.seed)
     return lambda: fit(model, loss, len(data), schedule, progress=False)
+
+
+def multiply(model: nn.Module, rows: SparseRows, batch_size: int) -> None:
+    """Multiply the batches of an epoch by the matrices of `model`, forward and backward."""
+    torch.set_num_threads(1)  # as in training
+    layers = [module for module in model.modules() if isinstance(module, SparseLinear)]
+    sparse = {layer.weight for layer in layers}
+    dense = [weight for weight in model.parameters() if weight.ndim == 2 and weight not in sparse]
+    for batch in shuffled_batches(rows.shape[0], batch_size, np.random.default_rng(0)):
+        x = SparseBatch.of_rows(rows, batch)
+        for weight in sparse:
+            product = weighted_sum(x, weight, sparse=True)
+            product.backward(product)  # type: ignore[no-untyped-call]
+            weight.grad = None
+        for weight in dense:
+            inputs = torch.ones(len(batch), weight.shape[1])
+            with torch.no_grad():
+                outputs = inputs @ weight.T
+                outputs @ weight
+                outputs.T @ inputs
 
 
 def read(source: str) -> TrainingData:
