@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from threading import Timer
 from typing import TextIO
 
@@ -15,15 +16,29 @@ _log = logging.getLogger("hummingbit.stages")
 _log.setLevel(logging.WARNING)  # a service does not log them
 _log.propagate = False
 
+_current = ContextVar("current stage", default="")
+
 
 def begin_stage(name: str) -> None:
     """Note that a stage begins, and the one before ends. `name` is a phrase: "reading a.csv"."""
+    _current.set(name)
     _log.info("%s", name)
 
 
 def end_stage() -> None:
     """Note that the current stage ends; the work that follows belongs to none."""
-    _log.info("")
+    begin_stage("")
+
+
+@contextmanager
+def inner_stage(name: str) -> Iterator[None]:
+    """Note that the block is a stage; the one around it, if any, continues after the block."""
+    outer = _current.get()
+    begin_stage(name)
+    try:
+        yield
+    finally:
+        begin_stage(outer)
 
 
 @contextmanager

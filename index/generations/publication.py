@@ -23,7 +23,7 @@ import numpy as np
 
 from encoder.codes import Codes
 from foundation.slices import unbroken
-from foundation.stages import begin_stage
+from foundation.stages import inner_stage
 from index.engines.protocol import Rows
 from index.engines.segments import Generation
 from index.filters import Filter
@@ -235,12 +235,13 @@ class Publication:
 
     def _rebuild(self) -> PublishedGeneration:
         """Return the store's generation, made from all codes."""
-        begin_stage("indexing the codes")
-        number, codes, rows, last_row = self._store.read_codes()
-        # Running compactions rebuild an index that is now obsolete; their results are dropped.
-        self._compaction = Compaction(self._finish_compaction)
-        self._lexical_compaction = Compaction(self._finish_lexical_compaction)
-        return PublishedGeneration(Generation.build(number, codes, rows, self._engine), last_row)
+        with inner_stage("indexing the codes"):
+            number, codes, rows, last_row = self._store.read_codes()
+            # Running compactions rebuild an index that is now obsolete; their results are dropped.
+            self._compaction = Compaction(self._finish_compaction)
+            self._lexical_compaction = Compaction(self._finish_lexical_compaction)
+            generation = Generation.build(number, codes, rows, self._engine)
+        return PublishedGeneration(generation, last_row)
 
     def _finish_compaction(
         self, compaction: Compaction[Generation], generation: Generation
@@ -275,10 +276,10 @@ class Publication:
 
         It may hold a text that a writer deletes in the meantime.
         """
-        begin_stage("indexing the words of the texts")
         last_row = self._store.last_row()
-        documents = self._store.texts(up_to=last_row)
-        return LexicalIndex.build(0, ANALYZERS[DEFAULT_ANALYZER], documents), last_row
+        with inner_stage("indexing the words of the texts"):
+            documents = self._store.texts(up_to=last_row)
+            return LexicalIndex.build(0, ANALYZERS[DEFAULT_ANALYZER], documents), last_row
 
     def _publish_texts(self, lexical: LexicalIndex, last_row: int) -> PublishedGeneration:
         """Bring an index of texts up to date and publish it. Called with the lock held."""

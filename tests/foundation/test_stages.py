@@ -8,7 +8,14 @@ from io import StringIO
 import pytest
 
 from foundation import stages
-from foundation.stages import begin_stage, count_in_stage, end_stage, print_stages, stop_printing
+from foundation.stages import (
+    begin_stage,
+    count_in_stage,
+    end_stage,
+    inner_stage,
+    print_stages,
+    stop_printing,
+)
 
 
 def standard_error(monkeypatch: pytest.MonkeyPatch) -> StringIO:
@@ -63,6 +70,21 @@ def test_work_that_follows_a_stage_is_not_printed_as_the_stage(
         stop_printing()
         begin_stage("work of a service")
     assert capsys.readouterr() == ("", "")
+
+
+def test_after_an_inner_stage_the_outer_one_continues(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = standard_error(monkeypatch)
+    with print_stages():
+        monkeypatch.setattr(stages, "SECONDS", 3600.0)
+        begin_stage("evaluating")
+        with inner_stage("indexing the codes"):
+            monkeypatch.setattr(stages, "SECONDS", 0.0)
+        wait_for_a_line(printed)
+        end_stage()
+        monkeypatch.setattr(stages, "SECONDS", 3600.0)
+        with inner_stage("indexing the words"):
+            monkeypatch.setattr(stages, "SECONDS", 0.0)
+    assert printed.getvalue() == "evaluating …\n"
 
 
 def test_without_a_terminal_a_bar_is_a_stage(monkeypatch: pytest.MonkeyPatch) -> None:
