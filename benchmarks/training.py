@@ -116,7 +116,7 @@ def compare_optimizers(data: TrainingData, rounds: int) -> None:
                 optimizer.zero_grad()
                 weighted_sum(x, weight, sparse=True).square().mean().backward()  # type: ignore[no-untyped-call]
                 began = time.process_time()
-                optimizer.step()  # type: ignore[no-untyped-call]  # torch decorates it
+                optimizer.step()
                 of_one.append(time.process_time() - began)
     if not torch.equal(*weights.values()):
         raise SystemExit("the two optimizers ended with different weights")

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from foundation.errors import HummingbitError
 from foundation.files import replace_file
+from training.adam import Optimizer
 
 History = list[dict[str, float]]
 """The mean of every loss term in each epoch."""
@@ -37,9 +38,7 @@ class Checkpoint:
     absent: Mapping[str, Any] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
 
-    def save(
-        self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], history: History
-    ) -> None:
+    def save(self, model: nn.Module, optimizers: Sequence[Optimizer], history: History) -> None:
         """Replace the file with the state after ``len(history)`` epochs.
 
         Raises:
@@ -50,7 +49,7 @@ class Checkpoint:
         # save_file would raise an error of its own where a disk is full.
         replace_file(self.path, save(_flatten(model, optimizers), metadata))
 
-    def restore(self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> History:
+    def restore(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> History:
         """Load the state into `model` and `optimizers`, and return the history.
 
         Without a file, nothing is loaded and the history is empty.
@@ -102,7 +101,7 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
 
-def _flatten(model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:
+def _flatten(model: nn.Module, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
     tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
     for i, optimizer in enumerate(optimizers):
         for parameter, values in optimizer.state_dict()["state"].items():
@@ -112,7 +111,7 @@ def _flatten(model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> d
 
 
 def _unflatten(
-    tensors: Mapping[str, Tensor], model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]
+    tensors: Mapping[str, Tensor], model: nn.Module, optimizers: Sequence[Optimizer]
 ) -> None:
     model.load_state_dict(
         {name.removeprefix("model/"): t for name, t in tensors.items() if name.startswith("model/")}

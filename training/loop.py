@@ -15,13 +15,15 @@ from tqdm import tqdm
 
 from foundation.errors import HummingbitError, counted
 from foundation.stages import begin_stage
+from training.adam import Adam, Optimizer
 from training.checkpoint import Checkpoint, History
 from training.data import Rows
 from training.models.batches import shuffled_batches
 from training.models.layers import SparseLinear
 from training.sparse_adam import SparseAdam
 
-# An epoch of a small corpus takes less time than writing a checkpoint.
+# An epoch of a small corpus takes less time than writing a checkpoint. The seconds are of the
+# processor, so that a machine busy with other work does not write one after every epoch.
 _SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
 
@@ -99,7 +101,7 @@ def _fit(  # noqa: PLR0917
 ) -> History:
     optimizers = _optimizers(model, schedule.learning_rate)
     history = checkpoint.restore(model, optimizers) if checkpoint else []
-    saved_at = time.monotonic()
+    saved_at = time.process_time()
     epochs = range(len(history), schedule.epochs)
     model.train()
     begin_stage(f"training for {counted(len(epochs), 'epoch')} on {counted(rows, 'document')}")
@@ -111,10 +113,10 @@ def _fit(  # noqa: PLR0917
         for epoch in bar:
             history.append(_run_epoch(loss, rows, schedule, optimizers, epoch))
             bar.set_postfix({name: f"{value:.3f}" for name, value in history[-1].items()})
-            due = time.monotonic() - saved_at > _SECONDS_BETWEEN_CHECKPOINTS
+            due = time.process_time() - saved_at > _SECONDS_BETWEEN_CHECKPOINTS
             if checkpoint and due and epoch + 1 < schedule.epochs:
                 checkpoint.save(model, optimizers, history)
-                saved_at = time.monotonic()
+                saved_at = time.process_time()
     model.eval()
     return history
 
@@ -123,7 +125,7 @@ def _run_epoch(
     loss: BatchLoss,
     rows: int,
     schedule: Schedule,
-    optimizers: list[torch.optim.Optimizer],
+    optimizers: list[Optimizer],
     epoch: int,
 ) -> dict[str, float]:
     rng = np.random.default_rng([schedule.seed, epoch])
@@ -150,13 +152,13 @@ def _run_epoch(
     return {name: value / rows for name, value in sums.items()}
 
 
-def _set_learning_rate(optimizers: list[torch.optim.Optimizer], learning_rate: float) -> None:
+def _set_learning_rate(optimizers: list[Optimizer], learning_rate: float) -> None:
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["lr"] = learning_rate
 
 
-def _optimizers(model: nn.Module, learning_rate: float) -> list[torch.optim.Optimizer]:
+def _optimizers(model: nn.Module, learning_rate: float) -> list[Optimizer]:
     # A batch touches few rows of a layer with a sparse gradient. SparseAdam updates only these;
     # Adam would also process all others, whose gradient is zero.
     sparse = [
@@ -168,9 +170,9 @@ def _optimizers(model: nn.Module, learning_rate: float) -> list[torch.optim.Opti
     # geoopt's parameters are points on a manifold and stay on it.
     curved = [p for p in dense if hasattr(p, "manifold")]
     flat = [p for p in dense if not hasattr(p, "manifold")]
-    optimizers: list[torch.optim.Optimizer] = []
+    optimizers: list[Optimizer] = []
     if flat:
-        optimizers.append(torch.optim.Adam(flat, lr=learning_rate, fused=True))
+        optimizers.append(Adam(flat, lr=learning_rate))
     if curved:
         from geoopt.optim import RiemannianAdam  # noqa: PLC0415 - rarely needed, takes half a second
 

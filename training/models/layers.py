@@ -81,8 +81,9 @@ def log_partition(b_NB: Tensor, weight_VB: Tensor, bias_V: Tensor) -> Tensor:
 class _LogPartition(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, b_NB: Tensor, weight_VB: Tensor, bias_V: Tensor) -> Tensor:
-        # The sum is not computed in bfloat16, even if the product is.
-        scores_NV = functional.linear(b_NB, weight_VB, bias_V).to(b_NB.dtype)
+        # The sum is not computed in bfloat16, even if the product is. A product to which the bias
+        # is added takes half of the time of functional.linear, which copies the bias to each row.
+        scores_NV = (b_NB @ weight_VB.T).to(b_NB.dtype).add_(bias_V)
         largest_N1 = scores_NV.amax(dim=1, keepdim=True)
         exponentials_NV = scores_NV.sub_(largest_N1).exp_()
         sums_N1 = exponentials_NV.sum(dim=1, keepdim=True)
@@ -96,6 +97,7 @@ class _LogPartition(torch.autograd.Function):
         share_N1 = gradient_N.unsqueeze(1) / sums_N1
         return (
             exponentials_NV @ weight_VB * share_N1,
-            exponentials_NV.T @ (b_NB * share_N1),
+            # The same sums as those of the transposed product, which takes twice as long.
+            ((b_NB * share_N1).T @ exponentials_NV).T.contiguous(),
             (exponentials_NV.T @ share_N1).squeeze(1),
         )
