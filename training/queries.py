@@ -27,6 +27,8 @@ _END = re.compile(r"[.!?;:](?=\s)|[\n。！？；：]")
 _MAX_WORDS = 30
 # The first sentences of a text are a title or a summary.
 _FIRST_SENTENCES = 3
+# The factor of a query's logits in the loss. Logits exceed the ±1 of tanh.
+_LOGIT_FACTOR = 0.25
 
 
 def split_sentences(text: str) -> list[str]:
@@ -137,13 +139,21 @@ class Similarities:
 class ClozeTask:
     """The inverse cloze loss of a recipe for batches of the training texts.
 
-    `rows` are the features of `texts`, ``(N, V)``.
+    `rows` are the features of `texts`, ``(N, V)``. The loss compares documents with the logits of a
+    query, as the asymmetric ranking does. Where the code has bits for classes as well, with
+    `beside_classes`, it compares them with the tanh of the logits. Logits gained nothing there.
     """
 
     def __init__(
-        self, recipe: Recipe, features: TextFeatures, texts: Sequence[str], rows: SparseRows
+        self,
+        recipe: Recipe,
+        features: TextFeatures,
+        texts: Sequence[str],
+        rows: SparseRows,
+        *,
+        beside_classes: bool,
     ) -> None:
-        self._recipe = recipe
+        self._recipe, self._beside_classes = recipe, beside_classes
         # With bits for classes there are fewer bits for words. Then shorter queries of equally
         # likely terms gave better results, and queries from first sentences no better ones.
         is_linear = METHODS[recipe.method].is_linear
@@ -167,8 +177,9 @@ class ClozeTask:
             return logits_NB.new_zeros(())
         queries, device, recipe = queries[with_terms], logits_NB.device, self._recipe
         batch = SparseBatch.of_rows(queries, np.arange(len(with_terms))).to(device)
+        query_logits_NB = network(batch)[1].float()
         return inverse_cloze_loss(
-            network(batch)[1].float(),
+            query_logits_NB.tanh() if self._beside_classes else _LOGIT_FACTOR * query_logits_NB,
             logits_NB[torch.from_numpy(with_terms).to(device)].float(),
             self._similarities.of(queries, rows[with_terms]).to(device),
             scale=recipe.cloze_scale,

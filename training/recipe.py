@@ -147,7 +147,7 @@ class Recipe:
     seed: int = setting(0, "random seed")
     epochs: int = setting(15, "passes over the documents")
     least_batches: int = setting(
-        600, "least number of batches; with few documents, more passes are made to reach it (ict)"
+        2000, "least number of batches; with few documents, more passes are made to reach it (ict)"
     )
     batch_size: int = setting(200, "documents in a batch")
     learning_rate: float = setting(4e-3, "step size of Adam")
@@ -188,7 +188,7 @@ class Recipe:
     cloze_weight: float = setting(
         1.0, "weight of finding a text by a few of its words (ssb-vae, ict; texts)"
     )
-    cloze_scale: float = setting(20.0, "factor of the cosines in the inverse cloze loss")
+    cloze_scale: float = setting(20.0, "factor of the scores in the inverse cloze loss")
     cloze_shared: float = setting(
         0.9, "share of its target that goes to all texts by similarity; the right one gets the rest"
     )

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from encoder.features import TextFeatures
 from tests.support.encoders import text_encoder
-from training.models.autoencoders import EncoderNetwork, Shape
+from training.models.autoencoders import EncoderNetwork, LinearEncoderNetwork, Shape
+from training.objectives.inverse_cloze import inverse_cloze_loss
 from training.queries import ClozeTask, SentenceQueries, Similarities, split_sentences
 from training.recipe import Recipe
 from training.text_features import fit_text_features
@@ -137,7 +138,9 @@ def test_terms_of_a_sentence_are_drawn_in_proportion_to_their_idf() -> None:
 
 def test_the_task_takes_cosines_of_rows_of_any_length() -> None:
     features = fit_text_features(TEXTS + TEXTS, 100, "log-tf")
-    task = ClozeTask(Recipe(n_bits=8), features, TEXTS, features.transform(TEXTS))
+    task = ClozeTask(
+        Recipe(n_bits=8), features, TEXTS, features.transform(TEXTS), beside_classes=False
+    )
     rows = np.arange(5)
     found = task._similarities.of(10 * features.transform(TEXTS), rows)
     assert found.abs().max() <= 1 + 1e-5
@@ -148,11 +151,39 @@ def test_without_two_queries_the_loss_is_zero() -> None:
     features = encoder.features
     assert isinstance(features, TextFeatures)
     texts = [features.vocabulary[0], "Zzz", "Qqq"]
-    task = ClozeTask(Recipe(n_bits=8), features, texts, features.transform(texts))
+    task = ClozeTask(
+        Recipe(n_bits=8), features, texts, features.transform(texts), beside_classes=False
+    )
     network = EncoderNetwork(Shape(features.dimension, 4, 8, classes=1, text=True))
     logits = torch.ones(3, 8, requires_grad=True)
     loss = task.loss(network, logits, np.arange(3), generator())
     assert loss.item() == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("beside_classes", [False, True])
+def test_queries_count_by_their_logits_or_beside_classes_by_the_tanh(
+    beside_classes: bool, seed: int
+) -> None:
+    features, recipe = fitted(), Recipe(method="ict", n_bits=8)
+    x, rows = features.transform(TEXTS), np.arange(len(TEXTS))
+    network = LinearEncoderNetwork(Shape(features.dimension, 0, 8, classes=1, text=True))
+    documents = torch.randn(len(TEXTS), 8, generator=generator(seed))
+    task = ClozeTask(recipe, features, TEXTS, x, beside_classes=beside_classes)
+    found = task.loss(network, documents, rows, generator(seed))
+
+    queries = SentenceQueries(features, TEXTS).draw(rows, generator(seed))
+    weight = network.logits.scaled_weight().detach().numpy()
+    logits = torch.from_numpy(queries @ weight)
+    expected = inverse_cloze_loss(
+        torch.tanh(logits) if beside_classes else logits / 4,
+        documents,
+        Similarities(x, recipe.seed).of(queries, rows),
+        scale=recipe.cloze_scale,
+        shared=recipe.cloze_shared,
+        temperature=recipe.cloze_temperature,
+    )
+    assert found.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -45,7 +45,7 @@ def fit_cloze(
         )
     )
     start_at_latent_semantics(network, x, recipe.seed)
-    task = ClozeTask(recipe, features, texts, x)
+    task = ClozeTask(recipe, features, texts, x, beside_classes=True)
 
     def loss(rows: Rows, generator: torch.Generator, progress: float) -> Mapping[str, Tensor]:  # noqa: ARG001
         dropped = drop_words(SparseBatch.of_rows(x, rows), recipe.word_dropout, generator)

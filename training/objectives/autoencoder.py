@@ -62,7 +62,13 @@ class AutoencoderLoss:
         self._cloze: ClozeTask | None = None
         if recipe.finds_documents and isinstance(features, TextFeatures):
             texts = [str(text) for text in inputs]
-            self._cloze = ClozeTask(recipe, features, texts, self.inputs.x)
+            self._cloze = ClozeTask(
+                recipe,
+                features,
+                texts,
+                self.inputs.x,
+                beside_classes=self._method.uses_labels,
+            )
 
     def __call__(
         self, rows: Rows, generator: torch.Generator, progress: float

@@ -20,7 +20,7 @@ from training.models.relaxed_bits import straight_through_signs
 
 
 def inverse_cloze_loss(
-    query_logits_NB: Tensor,
+    queries_NB: Tensor,
     document_logits_NB: Tensor,
     similarity_NN: Tensor,
     *,
@@ -31,17 +31,17 @@ def inverse_cloze_loss(
     """Return the cross-entropy of finding documents by queries and queries by documents; a scalar.
 
     Query i was drawn from document i; s_ij, `similarity_NN`, is its similarity to document j. With
-    q = tanh(query logits), d = sign(document logits), B bits, the `scale` γ, the `shared` share λ
-    and the `temperature` τ,
+    q_i, the real values of its bits, d = sign(document logits), B bits, the `scale` γ, the `shared`
+    share λ and the `temperature` τ,
 
         z_ij = (γ / B) q_i · d_j
         t_ij = (1 − λ) [i = j] + λ softmax_j(s_ij / τ)
         L    = −(1/N) Σ_ij t_ij ln softmax_j(z_ij) + the same of z and s transposed.
 
-    The query is not rounded to bits, as in the asymmetric ranking.
+    A query is not rounded to bits, as in the asymmetric ranking.
     """
     documents_NB = straight_through_signs(document_logits_NB)
-    z_NN = torch.tanh(query_logits_NB) @ documents_NB.T * (scale / documents_NB.shape[1])
+    z_NN = queries_NB @ documents_NB.T * (scale / documents_NB.shape[1])
     exact_NN = torch.eye(len(z_NN), dtype=z_NN.dtype, device=z_NN.device)
     total = z_NN.new_zeros(())
     for scores_NN, s_NN in ((z_NN, similarity_NN), (z_NN.T, similarity_NN.T)):
