@@ -28,7 +28,7 @@ from encoder.encoder import Encoder, Layer
 from encoder.vector_features import VectorFeatures
 from evaluation.scores import evaluate_by_score
 from experiments.judged_queries.compared_rankings import CodedCorpus
-from experiments.judged_queries.experiment import Corpus, read_corpus
+from experiments.judged_queries.judged_corpora import Corpus, read_corpus
 from experiments.result_tables import print_table
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder

@@ -15,17 +15,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean
 
 import numpy as np
 
-from corpus.datasets import JUDGED, load_dataset, load_qrels
+from corpus.datasets import JUDGED
 from encoder.analyzers import VISIBLE
 from encoder.encoder import Encoder
-from evaluation.qrels import relevance_by_qrels
-from evaluation.relevance import Relevance
 from evaluation.result import Evaluation
 from evaluation.scores import evaluate_by_score
 from evaluation.significance.resampling import holm, permutation_test
@@ -44,10 +40,10 @@ from experiments.judged_queries.compared_rankings import (
     rescore,
     tfidf_scores,
 )
+from experiments.judged_queries.judged_corpora import Corpus, read_corpus
 from experiments.parts import add_run_options
 from experiments.result_tables import Record, print_table, save_records
 from index.rankings.hybrid import DEFAULT_WEIGHT
-from training.data import TrainingData, gather
 from training.linear_codes import LINEAR_METHODS
 from training.recipe import METHODS, LinearRecipe, Recipe
 
@@ -59,21 +55,6 @@ WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6)
 TRIED_WEIGHT = ", hybrid with weight "
 
 
-@dataclass(frozen=True)
-class Corpus:
-    """Documents, judged queries, and the documents relevant to each query."""
-
-    name: str
-    data: TrainingData
-    queries: list[str]
-    relevance: Relevance
-
-    @property
-    def documents(self) -> list[str]:
-        """The texts."""
-        return list(self.data.inputs)
-
-
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     learned = [*METHODS, *LINEAR_METHODS]
@@ -81,8 +62,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--split",
         default="queries",
-        help="the split of the queries, such as queries-development; a corpus without it uses all"
-        " its queries (default: %(default)s)",
+        help="the split of the queries, such as queries-development, or titles, which searches for"
+        " documents by their titles; a corpus without it uses all its queries (default:"
+        " %(default)s)",
     )
     parser.add_argument("--methods", nargs="+", default=[], choices=learned)
     parser.add_argument("--bits", type=int, nargs="+", default=[64], metavar="N")
@@ -144,23 +126,6 @@ def run(args: argparse.Namespace) -> int:
         _print_metric(evaluations, metric)
     save_records(args, list(_records(evaluations)))
     return 0
-
-
-def read_corpus(name: str, split: str, data_root: Path | None) -> Corpus:
-    """Read the documents and the judged queries of a data set.
-
-    Raises:
-        ReadError: if they cannot be read.
-    """
-    documents = list(load_dataset(name, "documents", data_root))
-    qrels = load_qrels(name, split, data_root)
-    used_split = "queries" if qrels is None else split
-    queries = list(load_dataset(name, used_split, data_root))
-    qrels = qrels or load_qrels(name, used_split, data_root) or {}
-    relevance, _ = relevance_by_qrels(
-        qrels, [query.id for query in queries], [document.id for document in documents]
-    )
-    return Corpus(name, gather(documents), [query.text or "" for query in queries], relevance)
 
 
 def rank(corpus: Corpus, args: argparse.Namespace) -> Iterator[tuple[str, Scores]]:

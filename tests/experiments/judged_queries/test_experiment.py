@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments.judged_queries.judged_corpora import read_corpus
 from hummingbit.cli import main
 from tests.support.corpora import TOPICS, write_xz
 
@@ -64,3 +65,23 @@ def test_candidates_and_passages_are_ranked_where_they_are_asked_for(
     # All documents are candidates, so the order is that of BM25.
     assert figures["itq 8, 60 candidates by bm25"]["MRR"] == figures["bm25, stems"]["MRR"]
     assert {"itq 8, hamming, passages", "itq 8, asymmetric, passages"} <= figures.keys()
+
+
+def test_titles_are_queries_for_the_documents_that_have_them(tmp_path: Path) -> None:
+    titles = ["Red apple pie", "Green pear", "Red apple pie", ""]
+    corpus = [
+        {"id": f"d{number}", "title": title, "text": f"text of {number}"}
+        for number, title in enumerate(titles)
+    ]
+    write_xz(tmp_path / "cisi/corpus.jsonl.xz", corpus)
+    read = read_corpus("cisi", "titles", tmp_path)
+    assert sorted(read.queries) == ["Green pear", "Red apple pie"]
+    relevance, rows = read.relevance, np.tile(np.arange(4), (2, 1))
+    relevant = relevance.relevant(relevance.query_sets, rows).tolist()
+    assert relevant == [[title == query for title in titles] for query in read.queries]
+
+
+def test_a_corpus_without_titles_has_its_queries(data_root: Path) -> None:
+    read = read_corpus("cisi", "titles", data_root)
+    assert read.queries == read_corpus("cisi", "queries", data_root).queries
+    assert len(read.queries) == 9
