@@ -7,8 +7,9 @@ over the rounds, in CPU seconds. "floor" multiplies the batches of an epoch by e
 network, forward and backward, and does nothing else.
 
 Then steps of our SparseAdam alternate with steps of torch's on the same gradients of a first layer,
-and must end with the same weights. ``--synthetic N`` instead trains for one epoch on N random
-documents over 50,000 terms and prints the peak memory of the process.
+and must end with the same weights. ``--synthetic N`` instead chooses terms, estimates soft labels
+and trains for one epoch on N random documents over 50,000 terms. It prints the processor time and
+the peak memory of the process after each.
 
 Run as ``python -m benchmarks.training``.
 """
@@ -129,12 +130,20 @@ def compare_optimizers(data: TrainingData, rounds: int) -> None:
 
 
 def report_memory(documents: int) -> None:
-    epoch = make_epoch(synthetic(documents), Recipe(max_terms=SYNTHETIC_TERMS), "as trained")
+    data = synthetic(documents)
+    began = time.process_time()
+    epoch = make_epoch(data, Recipe(max_terms=SYNTHETIC_TERMS), "as trained")
+    print_cost(f"{documents:,} documents, terms and soft labels", began)
     began = time.process_time()
     epoch()
+    print_cost(f"{documents:,} documents, an epoch", began)
+
+
+def print_cost(work: str, began: float) -> None:
+    """Print the processor time since `began`, and the peak memory so far."""
     seconds = time.process_time() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-    print(f"{documents:,} documents: {seconds:,.0f} CPU s an epoch, peak memory {peak:.2f} GiB")
+    print(f"{work}: {seconds:,.0f} CPU s, peak memory {peak:.2f} GiB", flush=True)
 
 
 def make_epoch(data: TrainingData, recipe: Recipe, layer: str) -> Epoch:

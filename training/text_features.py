@@ -22,10 +22,11 @@ def frequent_terms(
     analyzer: Analyzer = VISIBLE,
     *,
     min_documents: int = MIN_DOCUMENTS,
-) -> list[str]:
+) -> dict[str, int]:
     """Return the `max_terms` most frequent terms that occur in `min_documents` texts or more.
 
-    The order is by count, then alphabetical, so it is the same on every machine.
+    Each has the number of texts in which it occurs. The order is by count, then alphabetical, so it
+    is the same on every machine.
 
     Raises:
         TrainingDataError: if there is no such term.
@@ -41,7 +42,7 @@ def frequent_terms(
     if not vocabulary:
         where = "in two documents" if min_documents > 1 else "in the documents"
         raise TrainingDataError(f"text: no term occurs {where}; at least one must")
-    return vocabulary
+    return {term: documents[term] for term in vocabulary}
 
 
 def fit_text_features(
@@ -60,14 +61,12 @@ def fit_text_features(
     Raises:
         TrainingDataError: if there is no such term.
     """
-    features = TextFeatures(
-        frequent_terms(texts, max_terms, analyzer, min_documents=min_documents),
-        weighting="log",
-        analyzer=analyzer,
-    )
+    documents = frequent_terms(texts, max_terms, analyzer, min_documents=min_documents)
+    features = TextFeatures([*documents], weighting="log", analyzer=analyzer)
     if weighting == "log-tf":
         return features
-    return replace(features, idf=inverse_document_frequency(features, texts), l2_normalize=True)
+    idf = inverse_document_frequency(np.array([*documents.values()]), len(texts))
+    return replace(features, idf=idf, l2_normalize=True)
 
 
 def keep_terms(features: TextFeatures, columns: Rows) -> TextFeatures:
@@ -80,12 +79,12 @@ def keep_terms(features: TextFeatures, columns: Rows) -> TextFeatures:
     )
 
 
-def inverse_document_frequency(features: TextFeatures, texts: Sequence[str]) -> Floats:
-    """Return idf_v = ln((1 + N) / (1 + n_v)) + 1, scikit-learn's smoothed form, shape ``(V,)``."""
-    counts = features.count_terms(texts)
-    documents = np.bincount(counts.indices, minlength=features.dimension)
-    idf = np.log((1 + len(texts)) / (1 + documents)) + 1
-    return np.asarray(idf, dtype=np.float32)
+def inverse_document_frequency(documents_V: Rows, n_texts: int) -> Floats:
+    """Return idf_v = ln((1 + N) / (1 + n_v)) + 1, scikit-learn's smoothed form, shape ``(V,)``.
+
+    `documents_V` are the numbers n of the N texts with each term.
+    """
+    return np.asarray(np.log((1 + n_texts) / (1 + documents_V)) + 1, dtype=np.float32)
 
 
 _DIRECTIONS = 200
