@@ -209,12 +209,14 @@ def classifier_warnings(
 
 
 def _remedies(encoder: Encoder) -> str:
+    remedies = "more bits or the asymmetric ranking"
+    if encoder.class_code is not None or not isinstance(encoder.features, TextFeatures):
+        return remedies
     recipe = encoder.metadata.get("recipe")
     word_dropout = recipe.get("word_dropout") if isinstance(recipe, Mapping) else None
-    is_high = isinstance(word_dropout, float) and word_dropout > LOW_WORD_DROPOUT
-    if is_high and isinstance(encoder.features, TextFeatures):
-        return f"more bits, --word-dropout {LOW_WORD_DROPOUT}, or the asymmetric ranking"
-    return "more bits or the asymmetric ranking"
+    if isinstance(word_dropout, float) and word_dropout > LOW_WORD_DROPOUT:
+        remedies = f"--word-dropout {LOW_WORD_DROPOUT}, {remedies}"
+    return f"hummingbit train class-codes (if each document has one label), {remedies}"
 
 
 def _inputs(documents: Sequence[Document | StoredDocument]) -> Inputs:

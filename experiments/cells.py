@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,8 @@ from evaluation.retrieval import evaluate_encoder
 from experiments.result_tables import Record
 from experiments.saved_encoders import load_or_train
 from experiments.splits import read_split
-from training.class_codes.class_recipe import ClassCodeRecipe
-from training.class_codes.run import train_class_codes
 from training.data import TrainingData
-from training.linear_codes import train_linear
-from training.recipe import LinearRecipe, Recipe
-from training.semi_supervised import train
-
-AnyRecipe = Recipe | LinearRecipe | ClassCodeRecipe
+from training.methods import AnyRecipe, train_by
 
 CLASSIFIER_BASELINE = "classifier baseline"
 CLASSIFIER_OF = {
@@ -103,13 +96,7 @@ def trained_encoder(data: TrainingData, recipe: AnyRecipe, folder: Path) -> Enco
     """
 
     def train_anew() -> Encoder:
-        if isinstance(recipe, Recipe):
-            return train(data, recipe, folder, overwrite=True).encoder
-        if isinstance(recipe, ClassCodeRecipe):
-            return train_class_codes(
-                data, recipe, folder, overwrite=True, progress=partial(print, flush=True)
-            ).encoder
-        return train_linear(data, recipe, folder, overwrite=True).encoder
+        return train_by(data, recipe, folder, overwrite=True).encoder
 
     return load_or_train(folder, data, recipe, train_anew)
 

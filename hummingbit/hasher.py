@@ -23,9 +23,10 @@ from encoder.encoder import Encoder, Inputs
 from encoder.features import Floats
 from evaluation.retrieval import evaluate_codes
 from hummingbit.inputs import label_sets, texts_of
+from training.class_codes.class_recipe import CLASS_CODES, ClassCodeRecipe
 from training.data import TrainingData, tags_of
-from training.linear_codes import LINEAR_METHODS, train_linear
-from training.recipe import METHODS, LinearRecipe, Recipe, default_method
+from training.methods import METHOD_NAMES, AnyRecipe, default_method, recipe_type, train_by
+from training.pipeline import Trained
 
 Bits = npt.NDArray[np.uint8]
 
@@ -41,15 +42,19 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     n_bits : int, default=64
         The number of bits in a code, a multiple of 8.
     method : str, default="auto"
-        One of the methods of ``hummingbit train``. "auto" chooses ssb-vae if the labels have two
-        classes or more. Otherwise it chooses ict for texts and itq for vectors, or lsh if there are
-        fewer dimensions or fewer rows than bits.
+        One of the methods of ``hummingbit train``. If the labels have two classes or more, "auto"
+        chooses class-codes for texts of one label each, unless `settings` has one that class-codes
+        does not know, and ssb-vae for other rows. Otherwise it
+        chooses ict for texts and itq for vectors, or lsh if there are fewer dimensions or fewer
+        rows than bits.
     epochs : int, default=15
-        Passes over the rows; the linear methods ignore it.
+        Passes over the rows; the linear methods ignore it, and class-codes does unless its content
+        is learned by ict.
     analyzer : str, default="visible"
         How texts are split into terms, as in ``hummingbit train --analyzer``.
-    max_terms : int, default=10000
-        The number of terms in the vocabulary of a text encoder.
+    max_terms : int, default=None
+        The number of terms in the vocabulary of a text encoder. None is the default of the method:
+        100,000 for class-codes and 10,000 for the others.
     validation_fraction : float, default=0.0
         The share of the labelled rows to hold out and to evaluate the codes on; see `validation_`.
     output : {"packed", "bits"}, default="packed"
@@ -90,7 +95,7 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         method: str = "auto",
         epochs: int = 15,
         analyzer: str = "visible",
-        max_terms: int = 10_000,
+        max_terms: int | None = None,
         validation_fraction: float = 0.0,
         output: str = "packed",
         random_state: Any = 0,
@@ -232,16 +237,18 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         vectors: Floats = validate_data(self, X, reset=reset, dtype=np.float32)
         return vectors
 
-    def _recipe(self, data: TrainingData) -> Recipe | LinearRecipe:
+    def _recipe(self, data: TrainingData) -> AnyRecipe:
+        settings = dict(self.settings or {})
         method = self.method
         if method == "auto":
-            width = None if data.is_text else np.shape(data.inputs)[1]
-            method = default_method(len(data.classes), width, len(data), self.n_bits)
-        elif method not in METHODS and method not in LINEAR_METHODS:
-            methods = ", ".join(["auto", *METHODS, *LINEAR_METHODS])
+            method = default_method(data, self.n_bits)
+            if method == CLASS_CODES and not settings.keys() <= _names(ClassCodeRecipe):
+                method = "ssb-vae"
+        elif method not in METHOD_NAMES:
+            methods = ", ".join(["auto", *METHOD_NAMES])
             raise ValueError(f"method is {method!r}; it must be one of {methods}")
-        kind: type[Recipe | LinearRecipe] = LinearRecipe if method in LINEAR_METHODS else Recipe
-        recipe_fields = {field.name for field in fields(kind)}
+        kind = recipe_type(method)
+        recipe_fields = _names(kind)
         parameters: dict[str, Any] = {
             "n_bits": self.n_bits,
             "epochs": self.epochs,
@@ -250,27 +257,31 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             "validation_share": self.validation_fraction,
             "seed": _seed(self.random_state),
         }
-        settings = dict(self.settings or {})
         allowed = recipe_fields - {*parameters, "method"}
         unknown = sorted(set(settings) - allowed)
         if unknown:
             names = ", ".join(sorted(allowed))
             raise ValueError(f"settings: {unknown[0]!r} is not one of {names}")
-        used = {name: value for name, value in parameters.items() if name in recipe_fields}
+        used = {
+            name: value
+            for name, value in parameters.items()
+            if name in recipe_fields and value is not None
+        }
         return kind(method=method, **used, **settings)
 
 
-def _train(data: TrainingData, recipe: Recipe | LinearRecipe, out: Path) -> Any:
-    if isinstance(recipe, LinearRecipe):
-        return train_linear(data, recipe, out)
+def _names(kind: type[AnyRecipe]) -> set[str]:
+    return {field.name for field in fields(kind)}
+
+
+def _train(data: TrainingData, recipe: AnyRecipe, out: Path) -> Trained:
     try:
-        from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
+        return train_by(data, recipe, out, progress=False)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         hint = "install hummingbit[train], or use one of the methods itq, pca-sign and lsh"
         raise ModuleNotFoundError(f"{recipe.method} needs torch; {hint}", name="torch") from error
-    return train(data, recipe, out, progress=False)
 
 
 def _seed(random_state: Any) -> int:

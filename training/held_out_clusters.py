@@ -8,6 +8,7 @@ five clusters, and one cluster of each class is held out at a time.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,6 +67,10 @@ def list_length(classes: npt.NDArray[np.int64]) -> int:
 
 def _cluster(unit: npt.NDArray[Any], seed: int) -> npt.NDArray[np.int64]:
     from sklearn.cluster import KMeans  # noqa: PLC0415 - takes a second
+    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
 
-    numbers = KMeans(FOLDS, n_init=3, random_state=seed).fit_predict(unit)
+    with warnings.catch_warnings():
+        # Documents of fewer than five different texts form fewer clusters.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        numbers = KMeans(FOLDS, n_init=3, random_state=seed).fit_predict(unit)
     return np.asarray(numbers, dtype=np.int64)

@@ -52,20 +52,6 @@ METHODS: Mapping[str, Method] = {
 """The methods of Ñanculef et al. 2020, section 4, by name, and the inverse cloze task alone."""
 
 
-def default_method(classes: int, width: int | None, rows: int, n_bits: int) -> str:
-    """Return the default method for a corpus.
-
-    `classes` is the number of labels, and `width` the length of vectors, None for texts. Without
-    labels of two classes, the method is ict for texts and itq for vectors, or lsh if there are
-    fewer vectors, or they have fewer numbers, than a code has bits.
-    """
-    if classes > 1:
-        return "ssb-vae"
-    if width is None:
-        return "ict"
-    return "itq" if min(width, rows) >= n_bits else "lsh"
-
-
 def setting(default: Any, help_text: str, *choices: str) -> Any:
     """Return the field of a setting, from which the command line makes a flag."""
     return field(default=default, metadata={"help": help_text, "choices": choices or None})

@@ -24,7 +24,6 @@ from evaluation.significance.paired_runs import compare_runs
 from evaluation.significance.ranks import friedman_nemenyi
 from evaluation.significance.resampling import holm, permutation_test
 from experiments.cells import (
-    AnyRecipe,
     Cell,
     Result,
     documents_name,
@@ -44,6 +43,7 @@ from experiments.ssb_vae.printed_tables import printed_p100
 from experiments.ssb_vae.tuning import GRID, tune
 from training.class_codes.class_recipe import ClassCodeRecipe
 from training.linear_codes import LINEAR_METHODS
+from training.methods import AnyRecipe
 from training.recipe import METHODS, LinearRecipe, Recipe
 
 SUMMARY = "SSB-VAE: retrieval from few labels, ours beside the paper's Table I"

@@ -19,6 +19,8 @@ from evaluation.metrics.metric_names import DEFAULT_METRICS
 from index.records import StoredDocument
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.encoders import text_encoder, vector_encoder
+from training.class_codes.class_recipe import ClassCodeRecipe
+from training.class_codes.run import train_class_codes
 from training.data import gather
 from training.linear_codes import train_linear
 from training.recipe import LinearRecipe
@@ -91,12 +93,25 @@ def test_a_sentence_says_where_the_codes_lose_and_what_to_try() -> None:
         replace(text_encoder(), metadata={"recipe": {"word_dropout": 0.1}}),
         replace(vector_encoder(), metadata={"recipe": {"word_dropout": 0.25}}),
     ],
-    ids=["class-codes", "foreign", "little", "vectors"],
+    ids=["unknown", "foreign", "little", "vectors"],
 )
 def test_less_word_dropout_is_advice_only_where_words_are_left_out(encoder: Encoder) -> None:
     (sentence,) = classifier_warnings({"P@100": 0.7}, {"P@100": 0.8}, encoder)
     assert "--word-dropout" not in sentence
-    assert sentence.endswith("try more bits or the asymmetric ranking")
+    assert sentence.endswith("more bits or the asymmetric ranking")
+
+
+def test_class_codes_are_advice_for_texts_whose_codes_are_others(tmp_path: Path) -> None:
+    recipe = ClassCodeRecipe(n_bits=16, query_classifier="both", content_share=0.125)
+    by_class = train_class_codes(gather(topic_documents(60)), recipe, tmp_path / "e").encoder
+    advice = "try hummingbit train class-codes (if each document has one label)"
+    for encoder, is_advised in (
+        (text_encoder(), True),
+        (by_class, False),
+        (vector_encoder(), False),
+    ):
+        (sentence,) = classifier_warnings({"P@100": 0.7}, {"P@100": 0.8}, encoder)
+        assert (advice in sentence) is is_advised
 
 
 def test_codes_are_not_behind_by_less_than_is_shown() -> None:

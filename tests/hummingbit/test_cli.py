@@ -113,7 +113,7 @@ def test_class_codes_are_searched_by_their_query_head(
     assert row["expected"] > 0.9
 
 
-@pytest.mark.parametrize(("labels", "method"), [(True, "ssb-vae"), (False, "ict")])
+@pytest.mark.parametrize(("labels", "method"), [(True, "class-codes"), (False, "ict")])
 def test_without_a_method_the_labels_decide(
     labels: bool, method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -124,7 +124,9 @@ def test_without_a_method_the_labels_decide(
         corpus.write_text("\n".join(bare) + "\n")
     short = ["--epochs", "2", "--hidden", "8", "--bits", "16", "--least-batches", "1"]
     assert hummingbit("train", "--data", corpus, "--out", tmp_path / "e", *short) == 0
-    assert f"training by {method}" in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert f"training by {method}" in printed
+    assert ("--hidden has no effect on class-codes" in printed) is labels
     assert load_encoder(tmp_path / "e").metadata["method"] == method
 
 

@@ -45,7 +45,7 @@ def test_vectors_pass_every_check_of_scikit_learn(estimator: Any, check: Any) ->
 
 def test_labelled_texts_get_codes_that_tell_their_classes(tmp_path: Path) -> None:
     hasher = SemanticHasher(n_bits=16, epochs=10).fit(TEXTS, LABELS)
-    assert hasher.method_ == "ssb-vae"
+    assert hasher.method_ == "class-codes"
     assert hasher.classes_.tolist() == ["money", "pets"]
     assert hasher.score(TEXTS, LABELS) > 0.9
     codes = hasher.transform(TEXTS)

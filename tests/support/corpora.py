@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from corpus.document import Document
 from corpus.readers import BadLine, read_documents
@@ -85,3 +86,20 @@ def read_skipping(path: Path) -> tuple[list[str], list[BadLine]]:
     bad: list[BadLine] = []
     documents = read_documents(path, on_error="skip", report=bad.append)
     return [document.id for document in documents], bad
+
+
+def texts_of_rare_classes(n_shared: int) -> tuple[list[str], npt.NDArray[np.bool_]]:
+    """Return texts of 2 frequent and 40 rare classes, and their tags.
+
+    A text has a word of its class and `n_shared` words of half of the classes.
+    """
+    rng = np.random.default_rng(0)
+    classes = np.r_[np.repeat([0, 1], 500), np.repeat(np.arange(2, 42), 5)]
+    rng.shuffle(classes)
+    texts = [
+        " ".join(
+            [f"own{one}", *(f"half{one % 2}x{word}" for word in rng.integers(0, 20, n_shared))]
+        )
+        for one in classes
+    ]
+    return texts, np.eye(42, dtype=np.bool_)[classes]

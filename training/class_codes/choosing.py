@@ -62,12 +62,17 @@ def choose(
     are. k is 100, or half the median class size if that is less.
 
     The classifier with the highest tie-averaged P@k is chosen, or the first if that is at most
-    0.001 worse. Of the shares of content that documents and features can fill, the largest is
-    chosen that costs at most 0.005 of P@k. If there are too few labels to search documents of two
-    classes without a fold, the choice is the first classifier and the middle share.
+    0.001 worse. Of the shares of content that documents and features can fill, and that leave a
+    codeword for each class, the largest is chosen that costs at most 0.005 of P@k. If there are too
+    few labels to search documents of two classes without a fold, the choice is the first classifier
+    and the middle share.
     """
     is_text = not isinstance(rows, np.ndarray)
-    possible = [share for share in CONTENT_SHARES if recipe.widths(share)[2] < min(rows.shape)]
+    possible = [
+        share
+        for share in CONTENT_SHARES
+        if recipe.widths(share)[2] < min(rows.shape) and recipe.can_hold(tags.shape[1], share)
+    ]
     shares = [recipe.content_share] if recipe.content_share else possible or CONTENT_SHARES[-1:]
     names: tuple[str, ...] = (recipe.query_classifier,)
     if recipe.query_classifier == CHOSEN:

@@ -10,7 +10,8 @@ import numpy as np
 
 from encoder.class_code import ClassMap
 from encoder.features import Floats
-from training.soft_labels.fair_classifier import fit_vectors, linear_class_map
+from training.soft_labels.fair_classifier import fit_vectors
+from training.soft_labels.machines import fit_machines
 from training.soft_labels.ridge import fit_ridge
 from training.soft_labels.text_classifiers import bayes_weights
 
@@ -58,13 +59,7 @@ class ClassMaps:
 
     @cached_property
     def _svm(self) -> tuple[Any, Any]:
-        """Fit a support vector machine for each class; rows are weighted by class probability."""
-        from sklearn.svm import LinearSVC  # noqa: PLC0415 - takes a second
-
-        model = LinearSVC(dual="auto", random_state=self._seed)
-        model.fit(self._rows, self._targets.argmax(axis=1), sample_weight=self._targets.max(axis=1))
-        # A class without a document scores as a class that a document is certainly not of.
-        return linear_class_map(model, self._targets.shape[1], absent=-1, binary_scale=1)
+        return fit_machines(self._rows, self._targets, self._seed)
 
     def _combine(self, maps: Sequence[tuple[Any, Any]]) -> ClassMap:
         """Sum maps, scaled to equal deviations over the classes, and scale the sum."""

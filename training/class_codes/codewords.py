@@ -11,6 +11,8 @@ from encoder.features import Floats
 from training.data import TrainingDataError
 
 _TRIALS_PER_BIT = 40
+# A trial with a thousand classes takes some 50 µs.
+_MAX_TRIALS = 400_000
 # The search minimises Σ exp(−rate · distance), in which near codewords weigh most.
 _RATE = 1.5
 
@@ -31,7 +33,7 @@ def far_codewords(classes: int, n_bits: int, seed: int) -> Floats:
     rng = np.random.default_rng(seed)
     words = _draw_distinct(rng, classes, n_bits)
     distances = (words[:, None] != words[None]).sum(axis=2)
-    for _ in range(_TRIALS_PER_BIT * classes * n_bits):
+    for _ in range(min(_TRIALS_PER_BIT * classes * n_bits, _MAX_TRIALS)):
         word, bit = int(rng.integers(classes)), int(rng.integers(n_bits))
         step = np.where(words[:, bit] == words[word, bit], 1, -1)
         step[word] = 0

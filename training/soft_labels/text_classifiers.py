@@ -2,7 +2,10 @@
 
 Different linear classifiers err on different texts, so predictions on which they agree are worth
 learning from. With a tenth of the labels of 20 Newsgroups, each of the three classifiers below is
-right on 75 of 100 posts, their sum on 79, and classifiers fitted to their predictions on 82.
+right on 75 of 100 posts, their sum on 79, and classifiers fitted to their predictions on 82. With
+many classes of short texts, support vector machines predict better: with a tenth of the labels of
+64 intents, they and ridge regression on directions are right on 70 of 100 requests, the sum of the
+three on 68.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from scipy.special import softmax
 
 from encoder.features import Floats
 from training.data import Rows
+from training.soft_labels.machines import fit_machines
 from training.soft_labels.ridge import fit_ridge
 from training.text_features import PrincipalDirections
 
@@ -23,6 +27,8 @@ Scores = npt.NDArray[np.float64]
 
 _ROUNDS = 3
 _SMOOTHING = 0.1
+# How much likelier support vector machines must make held-out labels to predict, in nats a text.
+_LEAST_GAIN = 0.05
 
 
 def predict_texts(rows: Any, labelled: Rows, classes_LC: Floats, seed: int) -> Scores:
@@ -33,18 +39,26 @@ def predict_texts(rows: Any, labelled: Rows, classes_LC: Floats, seed: int) -> S
     ridge regression on terms, and ridge regression on the principal directions of all texts. Their
     scores, standardised over the classes, are summed. Then the first two are fitted to the labels
     and predictions of all rows, in three rounds. The rounds are skipped if they make held-out
-    labels, a fifth of the labelled rows, less likely.
+    labels, a fifth of the labelled rows, less likely. If support vector machines in place of the
+    first two, without rounds, make them more likely by 0.05 nats a text, these predict.
     """
     directions = PrincipalDirections(rows, seed)
     order = np.random.default_rng(seed).permutation(len(labelled))
     held_out, training = order[::5], np.delete(order, np.s_[::5])
-    losses = [
-        -np.log(probabilities[labelled[held_out]][classes_LC[held_out] > 0]).mean()
-        for probabilities in _rounds(rows, directions, labelled[training], classes_LC[training])
-    ]
+
+    def loss(probabilities: Scores) -> float:
+        likely = probabilities[labelled[held_out]][classes_LC[held_out] > 0]
+        return float(-np.log(likely).mean())
+
+    part = (rows, directions, labelled[training], classes_LC[training])
+    first_loss, *_, last_loss = map(loss, _rounds(*part))
+    if int(classes_LC[training].any(axis=0).sum()) > 1:
+        machines_loss = loss(_predict_by_machines(*part, seed))
+        if machines_loss < min(first_loss, last_loss) - _LEAST_GAIN:
+            return _predict_by_machines(rows, directions, labelled, classes_LC, seed)
     rounds = _rounds(rows, directions, labelled, classes_LC)
     first = next(rounds)
-    if losses[-1] >= losses[0]:
+    if last_loss >= first_loss:
         return first
     *_, last = rounds
     return last
@@ -82,6 +96,15 @@ def _rounds(
         targets[labelled] = classes
         scores = _term_scores(rows, rows, targets)
         yield _probabilities(scores)
+
+
+def _predict_by_machines(
+    rows: Any, directions: PrincipalDirections, labelled: Rows, classes: Floats, seed: int
+) -> Scores:
+    """Return predictions by support vector machines on terms and ridge regression on directions."""
+    weight, bias = fit_machines(rows[labelled], classes, seed)
+    scores = _standardise(rows @ weight + bias)
+    return _probabilities(scores + _standardise(_direction_scores(directions, labelled, classes)))
 
 
 def _term_scores(rows: Any, training_rows: Any, classes: Any) -> Scores:

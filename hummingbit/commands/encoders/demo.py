@@ -34,24 +34,20 @@ from index.rankings.protocol import ASYMMETRIC, BM25, HAMMING, HYBRID
 from index.records import Query
 from service.server import serve
 from service.settings import Settings
-from training.class_codes.class_recipe import ClassCodeRecipe
+from training.class_codes.class_recipe import WORDS_AND_CLASSES, ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.data import TrainingData, gather
 from training.pipeline import Trained
 
 NAME = "docstrings"
 ENCODER = "docstrings64"
-# 20 bits for the class, 4 for its certainty and 40 for words. With more bits for words, questions
-# are answered better and fewer documents of the same label are found.
 RECIPE = ClassCodeRecipe(
     n_bits=64,
     supervision=0.1,
     query_classifier="both",
-    content="ict",
-    content_share=0.625,
-    certainty_share=0.0625,
     # The demo has queries of its own.
     validation_share=0.0,
+    **WORDS_AND_CLASSES,
 )
 EXAMPLES = (
     "fast Fourier transform of a real signal",

@@ -46,7 +46,9 @@ from index.rankings.protocol import RANKINGS
 from index.records import Query
 from service.server import bind_listener, serve
 from service.settings import Settings
+from training.class_codes.class_recipe import CLASS_CODES, WORDS_AND_CLASSES, ClassCodeRecipe
 from training.data import TrainingData, gather
+from training.methods import AnyRecipe, default_method, train_by
 from training.pipeline import Trained
 from training.recipe import Recipe
 
@@ -89,12 +91,10 @@ def run(args: argparse.Namespace) -> int:
     corpus, layout_survey = _read(args)
     _print_corpus(layout_survey, corpus)
     data = gather(corpus.training_documents)
-    recipe = _recipe(corpus, args.bits)
+    recipe = _recipe(corpus, data, args.bits)
     with _removing_unfinished(data_dir):
         with timed_stage(f"training {recipe.n_bits}-bit codes ({recipe.method})"):
-            from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
-
-            trained = train(data, recipe, data_dir / "encoders" / name)
+            trained = train_by(data, recipe, data_dir / "encoders" / name)
         with timed_stage("indexing"), DataFolder(data_dir, writable=True) as folder:
             _index(folder, name, corpus)
     with DataFolder(data_dir, writable=True) as folder:
@@ -125,11 +125,15 @@ def _index(folder: DataFolder, name: str, corpus: Corpus) -> None:
         ingest(collection, corpus.stored_documents(), jobs=available_cores(), progress=advance)
 
 
-def _recipe(corpus: Corpus, n_bits: int) -> Recipe:
-    """Choose the method. If there are labels, half the bits learn them and half the words."""
-    if corpus.has_labels:
-        return Recipe(method="ssb-vae", n_bits=n_bits, content_share=0.5)
-    return Recipe(method="ict", n_bits=n_bits)
+def _recipe(corpus: Corpus, data: TrainingData, n_bits: int) -> AnyRecipe:
+    """Choose the method. If there are labels, some bits learn them and the others the words."""
+    if not corpus.has_labels:
+        return Recipe(method="ict", n_bits=n_bits)
+    recipe = ClassCodeRecipe(n_bits=n_bits, **WORDS_AND_CLASSES)
+    fits = recipe.can_hold(len(data.classes), recipe.content_share)
+    if fits and default_method(data, n_bits) == CLASS_CODES:
+        return recipe
+    return Recipe(method="ssb-vae", n_bits=n_bits, content_share=0.5)
 
 
 def _name_of(source: Path) -> str:

@@ -23,18 +23,15 @@ from hummingbit.commands.options import (
 )
 from hummingbit.commands.printing import print_trained
 from training.class_codes.class_recipe import ClassCodeRecipe
-from training.class_codes.run import train_class_codes
 from training.data import TrainingData, gather
-from training.linear_codes import train_linear
+from training.methods import default_method, recipe_type, train_by
 from training.metric_recipe import MetricRecipe
 from training.paper_weights import DATASETS as PAPER_DATASETS
 from training.recipe import METHODS, LinearRecipe, Recipe
 
-# The settings of a run without a named method.
-COMMON = (
-    *("n_bits", "supervision", "seed", "epochs", "least_batches", "hidden", "max_terms"),
-    "analyzer",
-)
+# The settings of a run without a named method. Some have another default with each method.
+BY_METHOD = ("epochs", "least_batches", "hidden", "max_terms")
+COMMON = ("n_bits", "supervision", "seed", "analyzer", *BY_METHOD)
 LINEAR = {
     "itq": "PCA, rotated to lose least when rounded to bits (iterative quantization)",
     "pca-sign": "the signs of the first principal components",
@@ -48,10 +45,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_files(parser, required=False)
     for one in fields(Recipe):
         if one.name in COMMON:
-            add_setting(parser, one)
+            add_setting(parser, one, by_method=one.name in BY_METHOD)
     parser.set_defaults(run=partial(run_by_labels, parser))
     title = (
-        "methods, each with its own settings (default: ssb-vae if documents have labels, else ict)"
+        "methods, each with its own settings (default: class-codes for texts of one label each,"
+        " ssb-vae for other documents with labels, ict for texts without)"
     )
     methods = parser.add_subparsers(title=title, dest="method", metavar="METHOD")
     for name, method in METHODS.items():
@@ -105,10 +103,17 @@ def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
             parser.error(f"the following arguments are required: --{option}")
     check_out(args)
     data = _documents(args)
-    method = "ssb-vae" if len(data.classes) > 1 else "ict"
-    recipe = Recipe(method=method, **{name: getattr(args, name) for name in COMMON})
+    method = default_method(data, args.n_bits)
     print(f"{counted(len(data.classes), 'label')}: training by {method}", file=sys.stderr)
-    return _train(args, recipe, data)
+    kind = recipe_type(method)
+    given = {name: getattr(args, name) for name in COMMON if getattr(args, name) is not None}
+    for name in sorted(given.keys() - {one.name for one in fields(kind)}):
+        del given[name]
+        print(f"--{name.replace('_', '-')} has no effect on {method}", file=sys.stderr)
+    with _resumable():
+        trained = train_by(data, kind(method=method, **given), args.out, overwrite=args.overwrite)
+    print_trained(args.out, trained)
+    return 0
 
 
 def run_neural(args: argparse.Namespace) -> int:
@@ -152,8 +157,7 @@ def run_linear(args: argparse.Namespace) -> int:
     """Fit and print where the encoder is and how it did on the held-out documents."""
     recipe = LinearRecipe(**{one.name: getattr(args, one.name) for one in fields(LinearRecipe)})
     check_out(args)
-    data = _documents(args)
-    print_trained(args.out, train_linear(data, recipe, args.out, overwrite=args.overwrite))
+    print_trained(args.out, train_by(_documents(args), recipe, args.out, overwrite=args.overwrite))
     return 0
 
 
@@ -176,14 +180,7 @@ def run_class_codes(args: argparse.Namespace) -> int:
     names = [one.name for one in fields(ClassCodeRecipe) if one.name != "method"]
     recipe = ClassCodeRecipe(**{name: getattr(args, name) for name in names})
     check_out(args)
-    trained = train_class_codes(
-        _documents(args),
-        recipe,
-        args.out,
-        overwrite=args.overwrite,
-        progress=lambda line: print(line, file=sys.stderr, flush=True),
-    )
-    print_trained(args.out, trained)
+    print_trained(args.out, train_by(_documents(args), recipe, args.out, overwrite=args.overwrite))
     return 0
 
 

@@ -59,6 +59,16 @@ def test_a_trial_learns_nothing_of_documents_near_its_queries(tmp_path: Path) ->
     assert [trial["P@20"] for trial in choice["trials"]] == pytest.approx([0.75] * 4, abs=0.1)
 
 
+def test_a_share_of_content_leaves_a_codeword_for_each_class(tmp_path: Path) -> None:
+    documents = [
+        replace(one, labels=(f"{one.labels[0]} {number % 5}",))
+        for number, one in enumerate(topic_documents(300))
+    ]
+    # With 8 bits, 3 of them for content leave 4 for the class of 15.
+    choice = _choice(documents, tmp_path / "e", replace(_RUN, n_bits=8, query_classifier="both"))
+    assert [trial["content_share"] for trial in choice["trials"]] == [0.25, 0.375, 0.125]
+
+
 @pytest.mark.parametrize("documents", [topic_documents, topic_vectors])
 @pytest.mark.parametrize("shown", [(1, 1), (2, 1), (2, 2), (1, 1, 1)])
 def test_two_labels_are_enough(documents: Any, shown: tuple[int, ...], tmp_path: Path) -> None:

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from scipy import sparse
+from scipy.special import softmax
+from scipy.stats import zscore
+from sklearn.linear_model import Ridge
 from sklearn.naive_bayes import ComplementNB
+from sklearn.svm import LinearSVC
 
-from tests.support.corpora import COMMON, TOPICS, topic_documents
+from tests.support.corpora import COMMON, TOPICS, texts_of_rare_classes, topic_documents
 from training.data import gather
 from training.soft_labels.text_classifiers import bayes_weights, predict_texts, term_weights
-from training.text_features import fit_text_features
+from training.text_features import fit_text_features, principal_directions
 
 
 def test_weights_of_certain_classes_are_scikit_learns() -> None:
@@ -80,3 +85,22 @@ def test_directions_may_be_found_in_some_of_the_texts(monkeypatch: pytest.Monkey
     monkeypatch.setattr("training.text_features._ROWS_FOR_DIRECTIONS", 60)
     found = predict_texts(rows, labelled, known, seed=0)
     assert (found.argmax(axis=1) == data.tags.argmax(axis=1)).mean() > 0.95
+
+
+def test_where_machines_make_held_out_labels_likelier_they_predict() -> None:
+    texts, tags = texts_of_rare_classes(12)
+    rows = fit_text_features(texts, 1000).transform(texts)
+    labelled, classes = np.arange(400), tags.argmax(axis=1)
+    seen = np.unique(classes[labelled])
+    known = tags[:400, seen].astype(np.float32)
+    found = predict_texts(rows, labelled, known, seed=0)
+    directions = _unit(principal_directions(rows, 0)[1])
+    ridge = Ridge(alpha=0.3).fit(directions[labelled], known).predict(directions)
+    machines = LinearSVC(random_state=0).fit(rows[labelled], classes[labelled])
+    assert machines.classes_.tolist() == seen.tolist()
+    total = zscore(machines.decision_function(rows), axis=1) + zscore(ridge, axis=1)
+    np.testing.assert_allclose(found, softmax(zscore(total, axis=1), axis=1), atol=0.01)
+
+
+def _unit(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))

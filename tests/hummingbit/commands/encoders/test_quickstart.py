@@ -47,7 +47,7 @@ def test_a_csv_becomes_a_collection(
     printed = capsys.readouterr().out
     assert "My Bank.csv: 150 documents, 0 lines skipped" in printed
     assert ("intent: 3 labels" in printed) is labelled
-    assert ("ssb-vae" if labelled else "ict") in printed
+    assert ("class-codes" if labelled else "ict") in printed
     for name in ("hamming", "asymmetric", "bm25", "hybrid"):
         assert f"\n{name} " in printed
     assert ("\nclassifier baseline" in printed) is labelled

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus.document import Document
+from encoder.artifact import load_encoder
+from tests.support.corpora import topic_documents
+from training.class_codes.class_recipe import ClassCodeRecipe
+from training.data import TrainingData, gather
+from training.methods import METHOD_NAMES, default_method, recipe_type, train_by
+from training.recipe import LinearRecipe, Recipe
+
+
+def texts(labels: list[tuple[str, ...]]) -> TrainingData:
+    return gather(
+        Document(id=str(row), text=f"text {row}", labels=names) for row, names in enumerate(labels)
+    )
+
+
+def vectors(rows: int, width: int, *, labelled: bool) -> TrainingData:
+    return gather(
+        Document(
+            id=str(row),
+            vector=np.full(width, row, dtype=np.float32),
+            labels=(str(row % 2),) if labelled else (),
+        )
+        for row in range(rows)
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "n_bits", "method"),
+    [
+        (texts([("a",), ("b",), ()] * 20), 32, "class-codes"),
+        (texts([("a",)] * 60), 32, "ict"),
+        (texts([()] * 60), 32, "ict"),
+        (texts([("a", "b"), ("b",)] * 30), 32, "ssb-vae"),
+        # Six bits of eight are for the class: 64 codewords.
+        (texts([(str(row % 64),) for row in range(130)]), 8, "class-codes"),
+        (texts([(str(row % 65),) for row in range(130)]), 8, "ssb-vae"),
+        # More bits than texts.
+        (texts([("a",), ("b",)] * 16), 32, "ssb-vae"),
+        (vectors(40, 20, labelled=True), 16, "ssb-vae"),
+        (vectors(40, 20, labelled=False), 16, "itq"),
+        (vectors(40, 20, labelled=False), 24, "lsh"),
+        (vectors(10, 20, labelled=False), 16, "lsh"),
+    ],
+)
+def test_documents_labels_and_bits_decide_the_method(
+    data: TrainingData, n_bits: int, method: str
+) -> None:
+    assert default_method(data, n_bits) == method
+    assert method in METHOD_NAMES
+
+
+@pytest.mark.parametrize("method", ["class-codes", "itq", "b-vae"])
+def test_the_recipe_says_what_is_run(method: str, tmp_path: Path) -> None:
+    data = gather(topic_documents(120))
+    train_by(data, recipe_type(method)(method=method, n_bits=8), tmp_path / "e", progress=False)
+    about = load_encoder(tmp_path / "e").metadata
+    assert about["method"] == method
+    assert about["recipe"]["n_bits"] == 8
+
+
+def test_every_method_has_its_recipes() -> None:
+    kinds = {method: recipe_type(method) for method in METHOD_NAMES}
+    assert {kinds["ssb-vae"], kinds["ict"]} == {Recipe}
+    assert kinds["class-codes"] is ClassCodeRecipe
+    assert kinds["lsh"] is LinearRecipe

@@ -1,0 +1,79 @@
+"""The methods of training by name: their recipes, their runs, and the default for a corpus.
+
+This module needs no torch until a method that learns a network is run.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from training.class_codes.class_recipe import CLASS_CODES, ClassCodeRecipe
+from training.class_codes.run import train_class_codes
+from training.data import TrainingData
+from training.linear_codes import LINEAR_METHODS, train_linear
+from training.pipeline import Trained
+from training.recipe import METHODS, LinearRecipe, Recipe
+
+AnyRecipe = Recipe | ClassCodeRecipe | LinearRecipe
+METHOD_NAMES = (*METHODS, CLASS_CODES, *LINEAR_METHODS)
+
+
+def default_method(data: TrainingData, n_bits: int) -> str:
+    """Return the default method for codes of `n_bits`.
+
+    If there are labels of two classes or more, it is class-codes for texts of one label each, and
+    ssb-vae for vectors, for documents of several labels, and where codes have too few bits for the
+    classes or are too many for the documents. Without labels, it is ict for texts and itq for
+    vectors, or lsh if there are fewer vectors, or they have fewer numbers, than a code has bits.
+    """
+    if len(data.classes) > 1:
+        fits = n_bits < len(data) and ClassCodeRecipe(n_bits=n_bits).can_hold(len(data.classes))
+        return CLASS_CODES if data.is_text and not data.is_multi_label and fits else "ssb-vae"
+    if not isinstance(data.inputs, np.ndarray):
+        return "ict"
+    return "itq" if min(data.inputs.shape) >= n_bits else "lsh"
+
+
+def recipe_type(method: str) -> type[AnyRecipe]:
+    """Return the type of the recipes of a method, one of METHOD_NAMES."""
+    if method == CLASS_CODES:
+        return ClassCodeRecipe
+    return LinearRecipe if method in LINEAR_METHODS else Recipe
+
+
+def train_by(
+    data: TrainingData,
+    recipe: AnyRecipe,
+    out: Path,
+    *,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> Trained:
+    """Train on `data` by the method of the `recipe` and write the encoder to `out`.
+
+    With `progress`, trials and epochs are shown.
+
+    Raises:
+        ModuleNotFoundError: if the method learns a network and torch is not installed.
+        TrainingDataError, ArtifactError, CheckpointError: as the run of the method.
+    """
+    if isinstance(recipe, LinearRecipe):
+        return train_linear(data, recipe, out, overwrite=overwrite)
+    if isinstance(recipe, ClassCodeRecipe):
+        show = print_trial if progress else _ignore
+        return train_class_codes(data, recipe, out, overwrite=overwrite, progress=show)
+    from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
+
+    return train(data, recipe, out, overwrite=overwrite, progress=progress)
+
+
+def print_trial(line: str) -> None:
+    """Print the outcome of a trial where progress is printed."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _ignore(_line: str) -> None:
+    pass
