@@ -153,7 +153,7 @@ asan: $(VENV)/.dev ## Fuzz every path of the compiled kernel under the address s
 
 .PHONY: reproduce
 reproduce: $(VENV)/.dev ## Print the Snippets rows of the SSB-VAE paper's Table I beside ours
-	$(BIN)/hummingbit reproduce ssb-vae --dataset snippets --bits 32 --supervision 0.1 0.5 1.0 --seeds 5 --jobs 2
+	$(BIN)/hummingbit reproduce ssb-vae --dataset snippets --methods class-codes ssb-vae --bits 32 --supervision 0.1 0.5 1.0 --seeds 5 --jobs 2
 
 .PHONY: clean
 clean: ## Remove the environment and what demo and the checks wrote

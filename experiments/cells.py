@@ -18,8 +18,8 @@ from evaluation.retrieval import evaluate_encoder
 from experiments.result_tables import Record
 from experiments.saved_encoders import load_or_train
 from experiments.splits import read_split
+from hummingbit.training_methods import AnyRecipe, train_by
 from training.data import TrainingData
-from training.methods import AnyRecipe, train_by
 
 CLASSIFIER_BASELINE = "classifier baseline"
 CLASSIFIER_OF = {

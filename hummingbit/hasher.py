@@ -23,9 +23,15 @@ from encoder.encoder import Encoder, Inputs
 from encoder.features import Floats
 from evaluation.retrieval import evaluate_codes
 from hummingbit.inputs import label_sets, texts_of
+from hummingbit.training_methods import (
+    METHOD_NAMES,
+    AnyRecipe,
+    default_method,
+    recipe_type,
+    train_by,
+)
 from training.class_codes.class_recipe import CLASS_CODES, ClassCodeRecipe
 from training.data import TrainingData, tags_of
-from training.methods import METHOD_NAMES, AnyRecipe, default_method, recipe_type, train_by
 from training.pipeline import Trained
 
 Bits = npt.NDArray[np.uint8]

@@ -41,9 +41,9 @@ from experiments.ssb_vae.presets import SHIPPED, read_preset
 from experiments.ssb_vae.printed_tables import METHODS as PRINTED_METHODS
 from experiments.ssb_vae.printed_tables import printed_p100
 from experiments.ssb_vae.tuning import GRID, tune
+from hummingbit.training_methods import AnyRecipe
 from training.class_codes.class_recipe import ClassCodeRecipe
 from training.linear_codes import LINEAR_METHODS
-from training.methods import AnyRecipe
 from training.recipe import METHODS, LinearRecipe, Recipe
 
 SUMMARY = "SSB-VAE: retrieval from few labels, ours beside the paper's Table I"

@@ -28,7 +28,7 @@ Scores = npt.NDArray[np.float64]
 _ROUNDS = 3
 _SMOOTHING = 0.1
 # How much likelier support vector machines must make held-out labels to predict, in nats a text.
-_LEAST_GAIN = 0.05
+_LEAST_GAIN = 0.1
 
 
 def predict_texts(rows: Any, labelled: Rows, classes_LC: Floats, seed: int) -> Scores:
@@ -40,7 +40,7 @@ def predict_texts(rows: Any, labelled: Rows, classes_LC: Floats, seed: int) -> S
     scores, standardised over the classes, are summed. Then the first two are fitted to the labels
     and predictions of all rows, in three rounds. The rounds are skipped if they make held-out
     labels, a fifth of the labelled rows, less likely. If support vector machines in place of the
-    first two, without rounds, make them more likely by 0.05 nats a text, these predict.
+    first two, without rounds, make them more likely by 0.1 nats a text, these predict.
     """
     directions = PrincipalDirections(rows, seed)
     order = np.random.default_rng(seed).permutation(len(labelled))

@@ -37,6 +37,7 @@ from hummingbit.comparison import (
     words_of_sentences,
 )
 from hummingbit.quickstart_corpus import Corpus, read_corpus
+from hummingbit.training_methods import AnyRecipe, default_method, train_by
 from index.backend import CollectionBackend
 from index.bulk.encoding import available_cores
 from index.bulk.ingest import ingest
@@ -48,7 +49,6 @@ from service.server import bind_listener, serve
 from service.settings import Settings
 from training.class_codes.class_recipe import CLASS_CODES, WORDS_AND_CLASSES, ClassCodeRecipe
 from training.data import TrainingData, gather
-from training.methods import AnyRecipe, default_method, train_by
 from training.pipeline import Trained
 from training.recipe import Recipe
 

@@ -22,9 +22,9 @@ from hummingbit.commands.options import (
     read,
 )
 from hummingbit.commands.printing import print_trained
+from hummingbit.training_methods import default_method, recipe_type, train_by
 from training.class_codes.class_recipe import ClassCodeRecipe
 from training.data import TrainingData, gather
-from training.methods import default_method, recipe_type, train_by
 from training.metric_recipe import MetricRecipe
 from training.paper_weights import DATASETS as PAPER_DATASETS
 from training.recipe import METHODS, LinearRecipe, Recipe

@@ -88,7 +88,7 @@ def test_directions_may_be_found_in_some_of_the_texts(monkeypatch: pytest.Monkey
 
 
 def test_where_machines_make_held_out_labels_likelier_they_predict() -> None:
-    texts, tags = texts_of_rare_classes(12)
+    texts, tags = texts_of_rare_classes(30)
     rows = fit_text_features(texts, 1000).transform(texts)
     labelled, classes = np.arange(400), tags.argmax(axis=1)
     seen = np.unique(classes[labelled])

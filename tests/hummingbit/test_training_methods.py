@@ -7,10 +7,10 @@ import pytest
 
 from corpus.document import Document
 from encoder.artifact import load_encoder
+from hummingbit.training_methods import METHOD_NAMES, default_method, recipe_type, train_by
 from tests.support.corpora import topic_documents
 from training.class_codes.class_recipe import ClassCodeRecipe
 from training.data import TrainingData, gather
-from training.methods import METHOD_NAMES, default_method, recipe_type, train_by
 from training.recipe import LinearRecipe, Recipe
 
 
