@@ -27,7 +27,7 @@ SHARED_CLASSIFIERS = ("both", "svm")
 # is below 1, or documents of a query's class would come later.
 _QUERY_TEMPERATURE = 1.5
 _CERTAINTY_POWER = 4.0
-_WORDS_SIZE = 0.8
+_WORDS_RMS = 0.8
 
 
 def class_code(
@@ -109,7 +109,7 @@ class ContentLayers:
                 epochs=self._recipe.epochs,
                 least_batches=self._recipe.least_batches,
             )
-            return _scale(rows, *fit_cloze(self._features, texts, rows, n_bits, ict), _WORDS_SIZE)
+            return _scale(rows, *fit_cloze(self._features, texts, rows, n_bits, ict), _WORDS_RMS)
         if isinstance(rows, np.ndarray):
             return _scale(rows, *fit_itq(rows, n_bits, seed))
         weight_and_thresholds = itq_of_terms(rows, n_bits, seed)
