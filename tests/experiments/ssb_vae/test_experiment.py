@@ -34,8 +34,8 @@ def test_class_codes_stand_beside_the_class_code_alone(
     assert set(records) == {"class-codes", "class code alone", "tf-idf cosine"}
     assert records["class-codes"]["p100"] > 0.9
     assert records["class-codes"]["distinct_codes"] > records["class code alone"]["distinct_codes"]
-    printed = capsys.readouterr().out
-    assert "held-out clusters: " in printed
+    printed, progress = capsys.readouterr()
+    assert "held-out clusters: " in progress
     assert "16 bits, ρ = 0.2: class-codes against the others" in printed
     assert re.search(
         r"class code alone [+-]0\.\d+ .* p = \S+ \(runs and queries resampled", printed
