@@ -8,11 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from encoder.features import Floats
-
-LinearMap = tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]
+from training.soft_labels.ridge import LinearMap
 
 
 def fit_machines(rows: Any, classes: Floats, seed: int) -> LinearMap:
@@ -44,4 +42,4 @@ def linear_class_map(
     weight = np.zeros((coefficients.shape[1], n_classes), dtype=coefficients.dtype)
     bias = np.full(n_classes, absent, dtype=offsets.dtype)
     weight[:, model.classes_], bias[model.classes_] = coefficients.T, offsets
-    return weight, bias
+    return LinearMap(weight, bias)

@@ -102,8 +102,7 @@ def _predict_by_machines(
     rows: Any, directions: PrincipalDirections, labelled: Rows, classes: Floats, seed: int
 ) -> Scores:
     """Return predictions by support vector machines on terms and ridge regression on directions."""
-    weight, bias = fit_machines(rows[labelled], classes, seed)
-    scores = _standardise(rows @ weight + bias)
+    scores = _standardise(fit_machines(rows[labelled], classes, seed)(rows))
     return _probabilities(scores + _standardise(_direction_scores(directions, labelled, classes)))
 
 
