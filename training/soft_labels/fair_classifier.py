@@ -16,7 +16,7 @@ from training.data import Tags
 from training.soft_labels.estimation import estimate_soft_labels
 from training.soft_labels.machines import fit_machines, linear_class_map
 from training.soft_labels.ridge import fit_ridge
-from training.soft_labels.text_classifiers import bayes_weights
+from training.soft_labels.text_classifiers import bayes_weights, hold_out_fifth
 
 # The share of held-out texts that must be right beyond the sum's for support vector machines to be
 # the classifier. A random fifth is more like the other texts than queries are: with all labels of
@@ -52,8 +52,8 @@ def fit_classifier(
 
 def _machines_are_better(rows: Any, tags: Tags, seed: int) -> bool:
     """Return whether support vector machines predict a held-out fifth of the labels better."""
-    order = np.random.default_rng(seed).permutation(np.flatnonzero(tags.any(axis=1)))
-    held_out, known = order[::5], np.delete(order, np.s_[::5])
+    labelled = np.flatnonzero(tags.any(axis=1))
+    held_out, known = (labelled[places] for places in hold_out_fifth(len(labelled), seed))
     if int(tags[known].any(axis=0).sum()) < 2:
         return False
     classes = tags[held_out].argmax(axis=1)

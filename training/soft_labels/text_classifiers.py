@@ -43,8 +43,7 @@ def predict_texts(rows: Any, labelled: Rows, classes_LC: Floats, seed: int) -> S
     first two, without rounds, make them more likely by 0.1 nats a text, these predict.
     """
     directions = PrincipalDirections(rows, seed)
-    order = np.random.default_rng(seed).permutation(len(labelled))
-    held_out, training = order[::5], np.delete(order, np.s_[::5])
+    held_out, training = hold_out_fifth(len(labelled), seed)
 
     def loss(probabilities: Scores) -> float:
         likely = probabilities[labelled[held_out]][classes_LC[held_out] > 0]
@@ -62,6 +61,12 @@ def predict_texts(rows: Any, labelled: Rows, classes_LC: Floats, seed: int) -> S
         return first
     *_, last = rounds
     return last
+
+
+def hold_out_fifth(count: int, seed: int) -> tuple[Rows, Rows]:
+    """Divide `count` places at random; return a fifth of them to hold out, and the others."""
+    order = np.random.default_rng(seed).permutation(count)
+    return order[::5], np.delete(order, np.s_[::5])
 
 
 def term_weights(rows: Any, classes_NC: Floats) -> Scores:
