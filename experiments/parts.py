@@ -6,7 +6,7 @@ A part is a module with ``configure(group)``, which adds its own options, and ``
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 
@@ -46,6 +46,15 @@ def add_run_options(parser: argparse.ArgumentParser, work_dir: str, seeds: int =
         metavar="DIR",
         help="where results are saved; later runs reuse them",
     )
+
+
+def add_choices(
+    parser: argparse._ActionsContainer, flag: str, names: Iterable[str], help_text: str
+) -> None:
+    """Add the option for some of `names`, by default all."""
+    names = list(names)
+    help_text = f"{help_text} (default: all)"
+    parser.add_argument(flag, nargs="+", default=names, choices=names, help=help_text)
 
 
 def add_plot_option(parser: argparse.ArgumentParser) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from evaluation.labelling.classes import class_scores
 from evaluation.labelling.sampling import METHODS
 from experiments.active_labels.choosing import label_order, places_of, version_of_data
+from experiments.parts import add_choices
 from experiments.result_tables import (
     Record,
     group,
@@ -33,20 +34,8 @@ HELD_OUT_DIVISOR = 5
 
 def configure(group_: argparse._ArgumentGroup) -> None:
     """Add the options."""
-    group_.add_argument(
-        "--sets",
-        nargs="+",
-        default=list(DATASETS),
-        choices=DATASETS,
-        help="the data sets (default: all)",
-    )
-    group_.add_argument(
-        "--methods",
-        nargs="+",
-        default=list(METHODS),
-        choices=METHODS,
-        help="the methods to compare (default: all)",
-    )
+    add_choices(group_, "--sets", DATASETS, "the data sets")
+    add_choices(group_, "--methods", METHODS, "the methods to compare")
     group_.add_argument(
         "--labels",
         type=int,

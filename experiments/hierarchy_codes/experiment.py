@@ -22,7 +22,7 @@ import numpy as np
 from encoder.encoder import Encoder
 from evaluation.retrieval import evaluate_encoder
 from evaluation.significance.resampling import holm, permutation_test
-from experiments.parts import add_run_options
+from experiments.parts import add_choices, add_run_options
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_encoders import load_or_train
 from experiments.splits import read_split
@@ -55,13 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="the data set (default: %(default)s)",
     )
-    parser.add_argument(
-        "--methods",
-        nargs="+",
-        default=list(METHODS),
-        choices=METHODS,
-        help="the methods to compare (default: all)",
-    )
+    add_choices(parser, "--methods", METHODS, "the methods to compare")
     parser.add_argument(
         "--bits", type=int, default=32, metavar="N", help="bits in a code (default: %(default)s)"
     )

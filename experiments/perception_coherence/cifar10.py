@@ -23,6 +23,7 @@ from statistics import mean, stdev
 
 import torch
 
+from experiments.parts import add_choices
 from experiments.perception_coherence.cifar_images import Images, read_images
 from experiments.perception_coherence.figures import plot_methods
 from experiments.perception_coherence.image_networks import SmallStudent, features_in_batches
@@ -86,13 +87,7 @@ def configure(group: argparse._ArgumentGroup) -> None:
         "--minutes", type=float, metavar="X",
         help=f"stop after about X minutes with status {OUT_OF_TIME}; to resume, run it again",
     )  # fmt: skip
-    group.add_argument(
-        "--methods",
-        nargs="+",
-        default=list(SETTINGS),
-        choices=SETTINGS,
-        help="the methods to compare (default: all)",
-    )
+    add_choices(group, "--methods", SETTINGS, "the methods to compare")
     group.add_argument(
         "--ablations", nargs="*", default=[], choices=("temperature", "size"),
         help="ablations of perception coherence, after the comparison: the student's temperature"

@@ -13,6 +13,7 @@ from corpus.document import Document
 from corpus.readers import read_documents
 from encoder.features import Floats
 from experiments.code_version import version_of
+from experiments.parts import add_choices
 from experiments.saved_encoders import load_or_train
 from foundation.arrays import unit_rows
 from training.data import TrainingData, gather
@@ -41,13 +42,7 @@ class TaughtCorpus:
 
 def add_teacher_options(group: argparse._ArgumentGroup) -> None:
     """Add the options for the corpora and the teacher."""
-    group.add_argument(
-        "--corpora",
-        nargs="+",
-        default=list(CORPORA),
-        choices=CORPORA,
-        help="the corpora (default: all)",
-    )
+    add_choices(group, "--corpora", CORPORA, "the corpora")
     group.add_argument(
         "--teacher-vectors",
         type=Path,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from experiments.parts import add_choices
 from experiments.perception_coherence.text_corpora import TaughtCorpus, read_taught
 from experiments.perception_coherence.text_students import load_or_distill
 from experiments.result_tables import Record, print_table, save_records
@@ -33,13 +34,7 @@ STEPS: tuple[dict[str, Any], ...] = (
 
 def configure(group: argparse._ArgumentGroup) -> None:
     """Add the options of this part."""
-    group.add_argument(
-        "--search",
-        nargs="+",
-        default=list(OBJECTIVES),
-        choices=OBJECTIVES,
-        help="the objectives whose settings are searched (default: all)",
-    )
+    add_choices(group, "--search", OBJECTIVES, "the objectives whose settings are searched")
 
 
 def run(args: argparse.Namespace) -> int:

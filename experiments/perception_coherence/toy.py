@@ -20,6 +20,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from experiments.parts import add_choices
 from experiments.perception_coherence.figures import plot_configurations
 from experiments.processes import map_runs
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
@@ -50,13 +51,7 @@ class Toy:
 
 def configure(group: argparse._ArgumentGroup) -> None:
     """Add the options of this part."""
-    group.add_argument(
-        "--datasets",
-        nargs="+",
-        default=list(DATASETS),
-        choices=DATASETS,
-        help="the data sets (default: all)",
-    )
+    add_choices(group, "--datasets", DATASETS, "the data sets")
     group.add_argument(
         "--batch-sizes", type=int, nargs="+", default=list(ABLATION), metavar="B",
         help="for the first data set; the others have the largest",

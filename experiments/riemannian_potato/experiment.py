@@ -16,7 +16,7 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from experiments.drawings import new_drawing, save_drawing
-from experiments.parts import add_plot_option, add_run_options
+from experiments.parts import add_choices, add_plot_option, add_run_options
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from training.recipe import RecipeError
 
@@ -46,13 +46,7 @@ LEARNING_RATE = 0.03
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("--dataset", required=True, choices=DATASETS, help="the data set")
-    parser.add_argument(
-        "--methods",
-        nargs="+",
-        default=list(METHODS),
-        choices=METHODS,
-        help="the losses to compare (default: all)",
-    )
+    add_choices(parser, "--methods", METHODS, "the losses to compare")
     parser.add_argument(
         "--epochs",
         type=int,
