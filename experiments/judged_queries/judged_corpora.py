@@ -13,7 +13,7 @@ from corpus.document import Document
 from corpus.text_sets import Qrels
 from evaluation.qrels import relevance_by_qrels
 from evaluation.relevance import Relevance
-from index.lexical.index import title_of
+from index.lexical.summaries import title_of
 from training.data import TrainingData, gather
 
 TITLES, N_TITLES = "titles", 200

@@ -21,6 +21,20 @@ text of one line has none. :data:`TITLE_WEIGHT` times the title's own score is a
 much, and a word of many titles, such as "report", little. This is the sum of the scores of two
 fields, as in Lucene's queries over several fields.
 
+A document whose title and first sentence have all words of a query usually answers it. In the
+hybrid ranking, the *summary* s of a document is its title and the first sentence that follows, at
+most :data:`SUMMARY_TERMS` terms. It adds to the score
+
+    :data:`SUMMARY_WEIGHT` · Σ_t w(t) · (Σ_{t in s} w(t)² / Σ_t w(t)²)² / (1 - b + b · |s| / avg),
+
+where w(t) is the weight of a term of the query (below), and |s| = Σ_{t in s} (characters of t)²,
+over the distinct terms of s, with the mean avg. The fraction is the share of the query that the
+summary has. Its square counts little unless the share is large, so a long query gains little from
+a summary with a few of its words, and a share below :data:`LEAST_SHARE`, such as that of a function
+word, counts as 0. |s| stands in for the sum of the squares of weights, by which a
+cosine divides: words that occur often are short (Zipf, "The Psycho-Biology of Language", 1935), and
+a write does not change the lengths of words.
+
 Words such as "how" and "were" can be as rare as keywords, but they are spread over the documents
 at random, while a document about a keyword repeats it. In the hybrid ranking the weight of a term
 therefore is
@@ -50,6 +64,11 @@ OPENING = 12
 """The number of terms at the beginning of a text that can count twice."""
 BURSTINESS = 0.5
 TITLE_WEIGHT = 0.2
+SUMMARY_WEIGHT = 0.3
+LEAST_SHARE = 0.1
+"""The least share of a query with which a summary counts."""
+SUMMARY_TERMS = 30
+"""The most terms of a summary."""
 
 
 def inverse_frequency(n_documents: int, frequency: int) -> float:
@@ -75,3 +94,18 @@ def saturation(
 def part_of_term(idf: float, saturations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return what a term adds to scores, in units, as integers."""
     return np.rint(idf * UNIT * saturations)
+
+
+def part_of_summary(
+    highest: float,
+    shares: npt.NDArray[np.float64],
+    sizes: npt.NDArray[Any],
+    average_size: float,
+) -> npt.NDArray[np.float64]:
+    """Return what summaries add to scores, in units, as integers.
+
+    `highest` is the sum of the weights of a query's terms; `shares` are the shares of their squares
+    that summaries of these `sizes` have.
+    """
+    norms = 1 - B + B * (sizes / average_size)
+    return np.rint(SUMMARY_WEIGHT * UNIT * highest * (shares * shares) / norms)

@@ -1,4 +1,4 @@
-"""One field of the documents: all that is indexed of them, or their titles.
+"""One field of the documents: all that is indexed of them, their titles, or their summaries.
 
 As in :mod:`index.engines.segments`, most documents are in a large segment, the base, and later ones
 in small segments. A write makes the next field and leaves this one unchanged, so readers need no
@@ -7,7 +7,7 @@ lock. Statistics are those of the live documents only, so they do not depend on 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -128,6 +128,23 @@ class Field:
                 scores[~segment.live] = 0
             parts.append((segment.rows, scores))
         return Matches(parts)
+
+    def sums(
+        self, weights: Sequence[tuple[int, int]]
+    ) -> Iterator[tuple[Segment, npt.NDArray[np.int32]]]:
+        """Yield each segment and, for each of its documents, the sum of the weights of its terms.
+
+        `weights` are numbers of terms and their weights, which add up to less than 2**31;
+        tombstones have the sum 0.
+        """
+        for segment in self.segments:
+            sums = np.zeros(len(segment.rows), dtype=np.int32)
+            for number, weight in weights:
+                checkpoint()
+                segment.add_weight(sums, number, weight)
+            if segment.live is not None:
+                sums[~segment.live] = 0
+            yield segment, sums
 
     @cached_property
     def _n_documents(self) -> int:

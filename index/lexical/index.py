@@ -1,7 +1,7 @@
 """The lexical index of one generation of a collection, and how the next one is made from it.
 
-It has two fields: the texts, and the titles of those texts that have one. A write makes the next
-index and leaves this one unchanged.
+It has three fields: the texts, and the titles and the summaries of those texts that have one. A
+write makes the next index and leaves this one unchanged.
 
 Every match is scored. Adding up a million postings takes about three milliseconds, and the
 standardised scores of a hybrid ranking need the scores of all matches anyway, so skipping documents
@@ -21,10 +21,11 @@ import numpy as np
 
 from encoder.analyzers import Analyzer
 from index.engines.protocol import Rows
-from index.lexical.bm25_formula import TITLE_WEIGHT, UNIT
+from index.lexical.bm25_formula import SUMMARY_WEIGHT, TITLE_WEIGHT, UNIT, B
 from index.lexical.field import Field, TermWeight
 from index.lexical.matches import Matches, ScoredRows
 from index.lexical.segment import Segment, build_segment
+from index.lexical.summaries import score_summaries, summary_segment, title_of
 
 # A build reads so many documents at a time, which limits its memory.
 DOCUMENTS_AT_ONCE = 100_000
@@ -53,6 +54,8 @@ class WeighedQuery(NamedTuple):
     average_length: float
     average_title_length: float | None = None
     """None in other rankings than the hybrid, where openings count twice and titles count."""
+    average_summary_size: float | None = None
+    """None in other rankings than the hybrid, where summaries count."""
 
     @property
     def hybrid(self) -> bool:
@@ -63,9 +66,10 @@ class WeighedQuery(NamedTuple):
     def statistics(self) -> tuple[float, ...]:
         """The statistics with which :meth:`LexicalIndex.weigh` gives the same weights later."""
         of_texts = (self.average_length, *(term.idf for term in self.terms))
-        if self.average_title_length is None:
+        if self.average_title_length is None or self.average_summary_size is None:
             return of_texts
-        return (*of_texts, self.average_title_length, *(term.title_idf for term in self.terms))
+        of_titles = (self.average_title_length, *(term.title_idf for term in self.terms))
+        return (*of_texts, *of_titles, self.average_summary_size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +83,7 @@ class LexicalIndex:
     """The number of each term. Indexes made from one another share it, and it only grows."""
     texts: Field
     titles: Field
+    summaries: Field
 
     @classmethod
     def build(
@@ -87,12 +92,12 @@ class LexicalIndex:
         """Index the `documents` of a generation, pairs (row, text) in ascending order of rows."""
         vocabulary: defaultdict[str, int] = defaultdict()
         vocabulary.default_factory = vocabulary.__len__
-        index = cls(number, analyzer, vocabulary, Field(()), Field(()))
+        index = cls(number, analyzer, vocabulary, Field(()), Field(()), Field(()))
         remaining, segments = iter(documents), [index._segments_of([])]
         while batch := list(islice(remaining, DOCUMENTS_AT_ONCE)):
             segments.append(index._segments_of(batch))
-        texts, titles = zip(*segments, strict=True)
-        return replace(index, texts=Field.of(texts), titles=Field.of(titles))
+        texts, titles, summaries = map(Field.of, zip(*segments, strict=True))
+        return replace(index, texts=texts, titles=titles, summaries=summaries)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -100,12 +105,12 @@ class LexicalIndex:
     @property
     def nbytes(self) -> int:
         """The memory of the posting lists in bytes, without the vocabulary."""
-        return self.texts.nbytes + self.titles.nbytes
+        return sum(field.nbytes for field in self._fields)
 
     @property
     def needs_compaction(self) -> bool:
         """Whether :meth:`compacted` would make searches faster or free much memory."""
-        return self.texts.needs_compaction or self.titles.needs_compaction
+        return any(field.needs_compaction for field in self._fields)
 
     def rows(self) -> Rows:
         """Return the rows of all documents with a text, ascending."""
@@ -113,7 +118,8 @@ class LexicalIndex:
 
     def compacted(self) -> LexicalIndex:
         """Return an equivalent index whose fields consist of one base each."""
-        return replace(self, texts=self.texts.compacted(), titles=self.titles.compacted())
+        texts, titles, summaries = (field.compacted() for field in self._fields)
+        return replace(self, texts=texts, titles=titles, summaries=summaries)
 
     def with_changes(
         self, number: int, documents: Sequence[tuple[int, str]], removed: Rows
@@ -123,13 +129,11 @@ class LexicalIndex:
         `documents` are pairs (row, text); the rows ascend and follow every row of this index.
         Unknown rows in `removed` are ignored.
         """
-        texts, titles = self._segments_of(documents)
-        return replace(
-            self,
-            number=number,
-            texts=self.texts.with_changes(texts, removed),
-            titles=self.titles.with_changes(titles, removed),
+        texts, titles, summaries = (
+            field.with_changes(segment, removed)
+            for field, segment in zip(self._fields, self._segments_of(documents), strict=True)
         )
+        return replace(self, number=number, texts=texts, titles=titles, summaries=summaries)
 
     def weigh(
         self,
@@ -159,15 +163,17 @@ class LexicalIndex:
             known = [*counts, *(None if self._has_word(word) else term for word, term in replaced)]
             statistics = self._statistics(known, hybrid=hybrid)
         width = 1 + len(repeats)
-        of_texts, of_titles = statistics[:width], statistics[width:]
-        if len(of_texts) != width or len(of_titles) != (width if hybrid else 0):
+        if len(statistics) != (2 * width + 1 if hybrid else width):
             raise ValueError(f"{len(statistics)} statistics do not fit {len(repeats)} terms")
+        of_texts, of_titles = statistics[:width], statistics[width : 2 * width]
         title_idfs = of_titles[1:] if hybrid else [0.0] * len(repeats)
         weighed = [
             WeighedTerm(term, idf, n, title_idf)
             for (term, n), idf, title_idf in zip(repeats, of_texts[1:], title_idfs, strict=True)
         ]
-        return WeighedQuery(weighed, of_texts[0], of_titles[0] if hybrid else None)
+        if not hybrid:
+            return WeighedQuery(weighed, of_texts[0])
+        return WeighedQuery(weighed, of_texts[0], of_titles[0], statistics[-1])
 
     def matches(self, query: WeighedQuery) -> Matches:
         """Score every document."""
@@ -182,14 +188,21 @@ class LexicalIndex:
             for number, term in numbered
             if term.title_idf
         ]
-        bound = UNIT * sum(one.weight * one.repeats for one in (*in_texts, *in_titles))
+        highest = sum(one.weight * one.repeats for one in in_texts)
+        bound = UNIT * (highest + sum(one.weight * one.repeats for one in in_titles))
+        bound += UNIT * highest * SUMMARY_WEIGHT / (1 - B) if query.hybrid else 0
         dtype = np.int32 if bound + 2 * len(numbered) < 2**31 else np.int64
         matches = self.texts.matches(
             in_texts, query.average_length, dtype, opening_twice=query.hybrid
         )
         if query.average_title_length is not None and in_titles:
             of_titles = self.titles.matches(in_titles, query.average_title_length, dtype)
-            matches.add(of_titles.at_least(1))
+            matches.add_field(of_titles)
+        if query.average_summary_size is not None and in_texts:
+            weights = [(one.number, one.weight) for one in in_texts]
+            matches.add(
+                score_summaries(self.summaries, weights, highest, query.average_summary_size)
+            )
         return matches
 
     def rank(self, text: str, k: int, allowed: Rows | None = None) -> ScoredRows:
@@ -208,6 +221,7 @@ class LexicalIndex:
         if hybrid:
             of_titles = (0.0 if one is None else self.titles.idf(one) for one in numbers)
             statistics += [self.titles.average_length(), *of_titles]
+            statistics.append(self.summaries.average_length())
         return statistics
 
     def _has_word(self, word: str) -> bool:
@@ -215,10 +229,17 @@ class LexicalIndex:
         numbers = map(self.vocabulary.get, self.analyzer.terms(word))
         return any(number is not None and self.texts.frequency(number) for number in numbers)
 
-    def _segments_of(self, documents: Sequence[tuple[int, str]]) -> tuple[Segment, Segment]:
-        """Return a segment of the texts, and one of the titles of those that have one."""
+    @property
+    def _fields(self) -> tuple[Field, Field, Field]:
+        return self.texts, self.titles, self.summaries
+
+    def _segments_of(
+        self, documents: Sequence[tuple[int, str]]
+    ) -> tuple[Segment, Segment, Segment]:
+        """Return a segment of the texts, and those of the titles and summaries that they have."""
         titles = [(row, title) for row, text in documents if (title := title_of(text)) is not None]
-        return self._segment_of(documents), self._segment_of(titles)
+        summaries = summary_segment(documents, self.analyzer, self.vocabulary)
+        return self._segment_of(documents), self._segment_of(titles), summaries
 
     def _segment_of(self, texts: Sequence[tuple[int, str]]) -> Segment:
         number_of, lists_of = self.vocabulary.__getitem__, self.analyzer.term_lists
@@ -233,9 +254,3 @@ class LexicalIndex:
             np.frombuffer(lengths, dtype=np.int64),
             np.frombuffer(numbers, dtype=np.int32),
         )
-
-
-def title_of(text: str) -> str | None:
-    """Return the first line of a text, or None if it has only one; blank lines do not count."""
-    first, _, rest = text.lstrip().partition("\n")
-    return first if rest and not rest.isspace() else None

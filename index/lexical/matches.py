@@ -35,6 +35,16 @@ class Matches:
                 start, stop = np.searchsorted(more.rows, (rows[0], rows[-1] + 1))
                 scores[places_of(rows, more.rows[start:stop])] += more.scores[start:stop]
 
+    def add_field(self, field: Matches) -> None:
+        """Add the scores of another field of the documents, all of which are held here."""
+        for rows, scores in field.parts:
+            for own_rows, own_scores in self.parts:
+                if _are_same_run(own_rows, rows):
+                    np.add(own_scores, scores, out=own_scores)
+                    break
+            else:
+                self.add(Matches([(rows, scores)]).at_least(1))
+
     def best(self, k: int, allowed: Rows | None = None) -> ScoredRows:
         """Return the `k` highest scores above 0, by (score descending, row ascending)."""
         best_of_parts = []
@@ -93,6 +103,14 @@ def best(scores: Scores, k: int) -> npt.NDArray[np.int64]:
         places, values = places[np.concatenate([above, equal])], values[above]
         return np.concatenate([places[np.argsort(-values, kind="stable")], places[len(above) :]])
     return places[np.argsort(-values, kind="stable")]
+
+
+def _are_same_run(one: Rows, other: Rows) -> bool:
+    """Return whether both are the same rows without gaps."""
+    if not len(one) or len(one) != len(other) or one[0] != other[0]:
+        return False
+    last = one[0] + len(one) - 1
+    return bool(one[-1] == last == other[-1])
 
 
 def _score_bound(scores: Scores, k: int) -> int:

@@ -134,6 +134,10 @@ class Segment:
             parts *= repeats
         np.add.at(scores, self.places[postings], parts)
 
+    def add_weight(self, sums: npt.NDArray[np.int32], term: int, weight: int) -> None:
+        """Add `weight` to the `sums` of the documents that have a term."""
+        sums[self.places[self._postings(term)]] += weight
+
     def without(self, rows: Rows) -> Segment:
         """Return the segment without `rows`; unknown rows are ignored."""
         places = places_of(self.rows, rows)

@@ -6,9 +6,9 @@ The score of a document d is
 
 with the means and deviations of the scores of all documents for this query, which bring the two
 parts to one scale. words(d) is BM25 with the opening of a text counted twice, with more weight for
-bursty terms, and with the title's own score (:mod:`index.lexical.bm25_formula`); it is 0 without a
-term of the query. If all documents have the same score by words or by codes, that part is 0. A
-filter changes no score.
+bursty terms, and with the scores of the title and of the summary
+(:mod:`index.lexical.bm25_formula`); it is 0 without a term of the query. If all documents have the
+same score by words or by codes, that part is 0. A filter changes no score.
 
 codes(d) is the asymmetric score of a query that has learned from its own best documents. Let w be
 the real values of the query, and c the weights of the linear discriminant that tells the best
@@ -130,7 +130,7 @@ class HybridRanking:
         try:
             weighed = self._lexical.weigh(*words, statistics[end:], hybrid=True)
         except ValueError:
-            # Cursors of earlier versions, without feedback or without titles, hold fewer.
+            # Cursors of earlier versions, without feedback, titles or summaries, hold fewer.
             n_expected = end + len(self._lexical.weigh(*words, hybrid=True).statistics)
             message = f"has {len(statistics)} statistics of its search, not {n_expected}"
             raise InputError("cursor", f"{message}; request the first page again") from None

@@ -10,8 +10,9 @@ from index.lexical import field, segment
 from index.lexical import index as lexical_index
 from index.lexical.analyzer_names import ANALYZERS
 from index.lexical.bm25_formula import UNIT, residual_inverse_frequency
-from index.lexical.index import LexicalIndex, title_of
+from index.lexical.index import LexicalIndex
 from index.lexical.matches import best
+from index.lexical.summaries import score_summaries
 from tests.support.oracles.brute_force_bm25 import BruteForceBm25
 
 WORDS = [f"w{number}" for number in range(30)]
@@ -21,12 +22,12 @@ WORDS_ONLY = ANALYZERS["words"]
 def some_documents(rng: np.random.Generator, n_documents: int) -> list[tuple[int, str]]:
     """Make texts in which a few words are frequent.
 
-    Some are empty, some have several lines, and some rows have no text.
+    Some are empty, some have several lines or sentences, and some rows have no text.
     """
     lengths = rng.integers(0, 12, n_documents)
     drawn = (rng.geometric(0.15, length).clip(max=len(WORDS)) - 1 for length in lengths)
     texts = (
-        "".join(WORDS[word] + rng.choice([" ", " ", "\n", "\n\n"]) for word in words)
+        "".join(WORDS[word] + rng.choice([" ", " ", ". ", "\n", "\n\n"]) for word in words)
         for words in drawn
     )
     rows = np.sort(rng.choice(2 * n_documents + 1, n_documents, replace=False)).tolist()
@@ -37,14 +38,20 @@ def indexed(texts: list[str]) -> LexicalIndex:
     return LexicalIndex.build(0, WORDS_ONLY, enumerate(texts))
 
 
-def check(index: LexicalIndex, oracle: BruteForceBm25, k: int, allowed: np.ndarray | None) -> None:
+def check(
+    index: LexicalIndex,
+    oracle: BruteForceBm25,
+    k: int,
+    allowed: np.ndarray | None,
+    opening: int = 3,
+) -> None:
     for text in ("w0 w1 w2", "w0 w0 w7 w20", "w29 unknown", "unknown", ""):
         found = index.rank(text, k, allowed)
         expected = oracle.rank(text, k, allowed)
         assert list(zip(found.scores.tolist(), found.rows.tolist(), strict=True)) == expected
         matches = index.matches(index.weigh(text, hybrid=True))
         rows = np.array(oracle.rows, dtype=np.int64)
-        assert matches.scores_of(rows).tolist() == oracle.hybrid_scores(text, opening=3)
+        assert matches.scores_of(rows).tolist() == oracle.hybrid_scores(text, opening=opening)
 
 
 @settings(max_examples=60, deadline=None)
@@ -117,25 +124,41 @@ def test_a_word_of_the_title_adds_a_fifth_of_the_title_s_own_score_in_a_hybrid()
     untitled = indexed(["cat dog sat", "big dog cat sat", "cat"])
     openings = untitled.matches(untitled.weigh("cat", hybrid=True)).scores_of(rows) / UNIT
     title_part = 0.2 * np.log(1 + 1.5 / 1.5) / (1 + 1.2 * (0.25 + 0.75 / 1.5))
-    assert hybrid == pytest.approx(openings + np.array([title_part, 0, 0]), abs=2 / UNIT)
+    # Both summaries have "cat", the whole query; they have three and four terms of three letters.
+    idf = index.weigh("cat", hybrid=True).terms[0].idf
+    summary_parts = 0.3 * idf / (0.25 + 0.75 * np.array([3, 4]) / 3.5)
+    parts = np.array([title_part + summary_parts[0], summary_parts[1], 0])
+    assert hybrid == pytest.approx(openings + parts, abs=3 / UNIT)
     found = untitled.matches(untitled.weigh("cat")).scores_of(rows)
     assert (plain * UNIT).tolist() == found.tolist()
 
 
-@pytest.mark.parametrize(
-    ("text", "title"),
-    [
-        ("", None),
-        ("one line", None),
-        ("one line\n", None),
-        ("\n \n one line \n\t\n", None),
-        ("title\ntext", "title"),
-        ("\n\n title \n\nmore\ntext", "title "),
-        ("title\r\ntext", "title\r"),
-    ],
-)
-def test_the_title_is_the_first_of_several_lines(text: str, title: str | None) -> None:
-    assert title_of(text) == title
+def test_titles_of_all_documents_count_as_the_oracle_says() -> None:
+    texts = [f"w{n % 3} w{n % 5}\nw{n % 7} w0. w{n % 2}" for n in range(40)]
+    documents = list(enumerate(texts))
+    check(indexed(texts), BruteForceBm25(documents, WORDS_ONLY), 10, None, opening=12)
+
+
+def test_a_summary_counts_by_the_square_of_its_share_of_the_query_in_a_hybrid() -> None:
+    # Each text of two sentences has the same terms twice, so only their summaries differ. All terms
+    # of the query occur in every text, so they weigh the same; their shares are 1/3, 2/3 and 1.
+    sentences = ["lion", "lion wolf", "lion wolf bear"]
+    texts = [f"{one}. And lion wolf bear{' word' * (12 + n)}" for n, one in enumerate(sentences)]
+    index = indexed(texts)
+    query = index.weigh("lion wolf bear", hybrid=True)
+    of_summaries = index.summaries
+    sizes = np.array([1, 2, 3]) * 4**2
+    assert of_summaries.average_length() == sizes.mean()
+    found = score_summaries(
+        of_summaries,
+        [(index.vocabulary[one.term], one.idf) for one in query.terms],
+        sum(one.idf for one in query.terms),
+        of_summaries.average_length(),
+    )
+    shares = np.array([1, 2, 3]) / 3
+    expected = 0.3 * 3 * query.terms[0].idf * shares**2 / (0.25 + 0.75 * sizes / sizes.mean())
+    assert found.rows.tolist() == [0, 1, 2]
+    assert found.scores / UNIT == pytest.approx(expected, abs=1 / UNIT)
 
 
 @pytest.mark.parametrize("hybrid", [False, True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -35,7 +36,40 @@ class BruteForceBm25:
         titles = BruteForceBm25(titled, self._analyzer)
         for place, score in zip(titles.rows, titles.scores(text, weight=0.2), strict=True):
             totals[place] += score
+        for place, score in self._summary_scores(text).items():
+            totals[place] += score
         return totals
+
+    def _summary_scores(self, text: str) -> dict[int, int]:
+        """Return what summaries add to scores, by place, in units."""
+        summaries = {
+            place: set(self._analyzer.terms(summary)[:30])
+            for place, one in enumerate(self._texts)
+            if (summary := _summary(one))
+        }
+        sizes = {place: sum(len(term) ** 2 for term in terms) for place, terms in summaries.items()}
+        average = sum(sizes.values()) / len(sizes) if any(sizes.values()) else 1.0
+        counts = Counter(self._analyzer.terms(text))
+        weights = {term: weight for term in counts if (weight := self._bursty_idf(term))}
+        total = sum(weight**2 for weight in weights.values())
+        shares = {term: round(2**24 * (weight**2 / total)) for term, weight in weights.items()}
+        highest = sum(counts[term] * weight for term, weight in weights.items())
+        scores = {}
+        for place, terms in summaries.items():
+            share = sum(shares[term] for term in terms & shares.keys()) / 2**24
+            if share >= 0.1:
+                norm = 0.25 + 0.75 * (sizes[place] / average)
+                scores[place] = round(0.3 * 2**20 * highest * (share * share) / norm)
+        return scores
+
+    def _bursty_idf(self, term: str) -> float:
+        """Return the weight of a term in a hybrid ranking, 0 if no text has it."""
+        counts = [terms.count(term) for terms in self._terms]
+        n_documents, frequency = len(counts), sum(count > 0 for count in counts)
+        if not frequency:
+            return 0.0
+        residual = residual_inverse_frequency(n_documents, frequency, sum(counts))
+        return inverse_frequency(n_documents, frequency) * (1 + 0.5 * residual)
 
     def scores(
         self, text: str, opening: int = 0, burstiness: float = 0.0, weight: float = 1.0
@@ -71,3 +105,16 @@ class BruteForceBm25:
             if score > 0 and (allowed is None or row in allowed)
         ]
         return [(-score, row) for score, row in sorted(found)[:k]]
+
+
+def _summary(text: str) -> str | None:
+    """Return the title and the first sentence, None of a text of one sentence and no title."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    if not lines:
+        return None
+    sentence, *rest = re.split(
+        r"(?<=[.!?])\s|(?<=[。！？])", lines[min(1, len(lines) - 1)], maxsplit=1
+    )
+    if len(lines) > 1:
+        return f"{lines[0]} {sentence}"
+    return sentence if "".join(rest).strip() else None

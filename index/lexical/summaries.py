@@ -1,0 +1,93 @@
+"""The title and the summary of a text, and what a summary adds to a score in the hybrid ranking.
+
+The formula is in :mod:`index.lexical.bm25_formula`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from encoder.analyzers import Analyzer
+from index.lexical.bm25_formula import LEAST_SHARE, SUMMARY_TERMS, part_of_summary
+from index.lexical.field import Field
+from index.lexical.matches import ScoredRows
+from index.lexical.segment import Segment, build_segment
+
+# Only so many characters of a title and of a sentence are read.
+SEARCHED_LENGTH = 1000
+# Shares are whole multiples of one part of this number, so that their sums are exact.
+SHARE_UNIT = 2**24
+_SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
+
+
+def title_of(text: str) -> str | None:
+    """Return the first line of a text, or None if it has only one; blank lines do not count."""
+    first, _, rest = text.lstrip().partition("\n")
+    return first if rest and not rest.isspace() else None
+
+
+def summary_of(text: str) -> str | None:
+    """Return the title of a text, if it has one, and the first sentence that follows.
+
+    A sentence also ends where its line ends. A text of one sentence and no title has no summary.
+    """
+    title = title_of(text)
+    after_title = text.lstrip()[len(title or "") :].lstrip()
+    line = after_title[:SEARCHED_LENGTH].partition("\n")[0]
+    end = _SENTENCE_END.search(line)
+    stop = end.end() if end else len(line)
+    if title is not None:
+        return f"{title[:SEARCHED_LENGTH]}\n{line[:stop]}"
+    return line[:stop] if line[stop:].strip() else None
+
+
+def summary_segment(
+    documents: Sequence[tuple[int, str]], analyzer: Analyzer, vocabulary: defaultdict[str, int]
+) -> Segment:
+    """Return the posting lists of the summaries of `documents`, pairs (row, text).
+
+    A term occurs once in a summary. The segment's lengths are the sizes of the summaries.
+    """
+    rows, counts, numbers, sizes = [], array("q"), array("i"), array("i")
+    for row, text in documents:
+        summary = summary_of(text)
+        if summary is not None:
+            terms = dict.fromkeys(analyzer.terms(summary)[:SUMMARY_TERMS])
+            rows.append(row)
+            counts.append(len(terms))
+            numbers.extend(map(vocabulary.__getitem__, terms))
+            sizes.append(sum(len(term) ** 2 for term in terms))
+    segment = build_segment(
+        np.array(rows, dtype=np.int64),
+        np.frombuffer(counts, dtype=np.int64),
+        np.frombuffer(numbers, dtype=np.int32),
+    )
+    return replace(segment, lengths=np.frombuffer(sizes, dtype=np.int32))
+
+
+def score_summaries(
+    summaries: Field, weights: Sequence[tuple[int, float]], highest: float, average_size: float
+) -> ScoredRows:
+    """Return what the summaries add to the scores of documents, where it is not 0, by row.
+
+    `weights` are the numbers of the query's terms and their weights; `highest` is the sum of the
+    weights with repetitions.
+    """
+    total = sum(weight**2 for _, weight in weights)
+    shares = [(number, round(SHARE_UNIT * (weight**2 / total))) for number, weight in weights]
+    least = math.ceil(SHARE_UNIT * LEAST_SHARE)
+    found_rows, found_scores = [], []
+    for segment, sums in summaries.sums(shares):
+        places = np.flatnonzero(sums >= least)
+        sizes = segment.lengths[places]
+        parts = part_of_summary(highest, sums[places] / SHARE_UNIT, sizes, average_size)
+        found_rows.append(segment.rows[places])
+        found_scores.append(parts.astype(np.int64))
+    return ScoredRows(np.concatenate(found_rows), np.concatenate(found_scores))
