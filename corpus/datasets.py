@@ -10,11 +10,16 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from corpus.array_sets import read_cifar10, read_eeg_erp, read_hdm05, read_mnist, read_tmc
 from corpus.docstrings import read_docstrings
 from corpus.document import Document
-from corpus.rows import ReadError
-from corpus.text_sets import (
+from corpus.named_sets.array_sets import (
+    read_cifar10,
+    read_eeg_erp,
+    read_hdm05,
+    read_mnist,
+    read_tmc,
+)
+from corpus.named_sets.text_sets import (
     QUESTION_SPLITS,
     Qrels,
     read_docstring_documents,
@@ -26,6 +31,7 @@ from corpus.text_sets import (
     read_qrels,
     read_questions,
 )
+from corpus.rows import ReadError
 
 VARIABLE = "HUMMINGBIT_DATA"
 TRAIN_TEST = ("train", "test")
@@ -68,7 +74,7 @@ def load_dataset(name: str, split: str, data_root: Path | None = None) -> Iterat
 
     - `docstrings`: the docstrings of installed packages (:mod:`corpus.docstrings`), which need no
       folder. `documents` is all of them; `queries`, `queries-development` and `queries-test` are
-      everyday questions (:func:`corpus.text_sets.read_questions`).
+      everyday questions (:func:`corpus.named_sets.text_sets.read_questions`).
     - `snippets`: Google web snippets in 8 classes (Phan et al. 2008), the official split.
     - `20news-bydate`: 20 Newsgroups, split by date, without headers: everything up to the first
       blank line is removed, as by scikit-learn's ``strip_newsgroup_header``.

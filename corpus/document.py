@@ -104,7 +104,7 @@ def parse_text(value: object, field: str = "text") -> str:
     if len(value) > MAX_TEXT_LENGTH:
         limit = f"at most {MAX_TEXT_LENGTH:,} are allowed"
         raise DocumentError(field, f"has {len(value):,} characters; {limit}")
-    if not _is_unicode(value):
+    if not is_unicode(value):
         raise DocumentError(field, f"is {abbreviate(value)}, which holds a lone surrogate")
     return value
 
@@ -169,7 +169,7 @@ def _parse_id(value: object) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= MAX_ID_LENGTH:
         limit = f"it must be a string of 1 to {MAX_ID_LENGTH} characters"
         raise DocumentError("id", f"is {abbreviate(value)}; {limit}")
-    if not _is_unicode(value) or "\0" in value:
+    if not is_unicode(value) or "\0" in value:
         raise DocumentError("id", f"is {abbreviate(value)}, which holds a lone surrogate or a NUL")
     return value
 
@@ -194,7 +194,7 @@ def _parse_labels(record: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _parse_label(value: object, field: str) -> str:
-    if not isinstance(value, str) or not value or not _is_unicode(value):
+    if not isinstance(value, str) or not value or not is_unicode(value):
         raise DocumentError(field, f"is {abbreviate(value)}; it must be a non-empty string")
     return value
 
@@ -213,7 +213,7 @@ def _parse_payload(value: object) -> Mapping[str, Any]:
         encoded = json.dumps(value, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise DocumentError("payload", f"cannot be written as JSON: {error}") from None
-    if not _is_unicode(encoded):
+    if not is_unicode(encoded):
         raise DocumentError("payload", "holds a lone surrogate")
     return value
 
@@ -225,10 +225,10 @@ def _is_flat(value: Mapping[Any, Any]) -> bool:
     """
     for key, member in value.items():
         kind = type(member)
-        if type(key) is not str or not (key.isascii() or _is_unicode(key)):
+        if type(key) is not str or not (key.isascii() or is_unicode(key)):
             return False
         if kind is str:
-            if not (member.isascii() or _is_unicode(member)):
+            if not (member.isascii() or is_unicode(member)):
                 return False
         elif kind is int:
             if not -LARGE_INTEGER < member < LARGE_INTEGER:
@@ -255,7 +255,8 @@ def _is_deeper(value: object, levels: int) -> bool:
     return True
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
+    """Return whether a text can be written in UTF-8: it holds no lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -32,6 +32,12 @@ class Layout:
     encoding: str | None = None
     has_header: bool = True
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether every part of a document is in the field of its own name."""
+        fields = (self.id_field, self.label_field, self.payload_fields)
+        return not self.text_fields and fields == (None, None, None)
+
     def check(self, names: Collection[str], source: str) -> None:
         """Check that a source with the columns `names` fits this layout.
 
@@ -73,9 +79,7 @@ class Layout:
 
     def _is_document(self, raw: Mapping[str, Any]) -> bool:
         """Return whether a record, like most, already has the form of a document."""
-        if self.text_fields or self.payload_fields is not None:
-            return False
-        if self.id_field is not None or self.label_field is not None:
+        if not self.is_plain:
             return False
         if not raw.keys() <= _FIELDS or type(raw.get("id")) is not str or "labels" in raw:
             return False

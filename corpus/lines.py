@@ -1,26 +1,24 @@
-"""Formats in lines, and JSON, plain or compressed.
+"""Lines of a stream, plain or compressed, and the texts that they make.
 
-Lines are streamed: memory holds one record at a time, however long the file is.
+Lines are streamed: memory holds a few at a time, however long the file is.
 """
 
 from __future__ import annotations
 
-import io
-import json
 import lzma
 import re
 import zlib
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO
 
 from corpus.rows import BadLine, ReadError, Row
 from foundation.errors import HummingbitError
-from foundation.quick_json import Unsure, parse_quickly
 
 # Room for the longest text of a document, written in JSON escapes, and for a payload.
 MAX_LINE_BYTES = 16 * 1024 * 1024
+# Lines of a few hundred bytes are read by the hundred; a long line is read by itself.
+BLOCK_BYTES = 32 * 1024
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -29,10 +27,6 @@ STREAM_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 _HEADING = re.compile(r" {0,3}(#{1,6})\s+(.*?)(?:\s+#+)?\s*$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
-
-# How an object begins that is written over several lines.
-SPREAD_OBJECT = re.compile(rb"\s*\{\s*\n")
-_NOT_DOCUMENTS = "must hold an array of documents, or a document on each line"
 
 
 class LineError(HummingbitError, ValueError):
@@ -50,6 +44,7 @@ class Lines:
         self._stream = stream
         self.source = source
         self.number = 0
+        self._raised: Exception | None = None
 
     def __iter__(self) -> Lines:
         return self
@@ -75,6 +70,28 @@ class Lines:
             raise LineError(f"is longer than {MAX_LINE_BYTES:,} bytes")
         return line.removeprefix(BYTE_ORDER_MARK) if self.number == 1 else line
 
+    def next_block(self) -> tuple[int, list[bytes]]:
+        """Read the next lines, :data:`BLOCK_BYTES` of them or one; return the first's number, too.
+
+        Raises:
+            Exception: as :meth:`next_bytes`, for the line after the lines of the last block.
+        """
+        if self._raised is not None:
+            raised, self._raised = self._raised, None
+            raise raised
+        first, block, size = self.number + 1, list[bytes](), 0
+        while size < BLOCK_BYTES:
+            try:
+                line = self.next_bytes()
+            except (StopIteration, LineError, ReadError) as error:
+                if not block:
+                    raise
+                self._raised = error
+                break
+            block.append(line)
+            size += len(line)
+        return first, block
+
     def close(self) -> None:
         """Close the stream."""
         self._stream.close()
@@ -90,84 +107,6 @@ class Lines:
 def as_text(line: bytes) -> str:
     """Return the text of a line; bytes that are not UTF-8 become surrogates."""
     return line.decode("utf-8", "surrogateescape")
-
-
-def read_json_lines(stream: BinaryIO, source: str) -> Iterator[Row]:
-    """Yield one row for each line of `stream` that is not blank; each must hold a JSON value.
-
-    NaN and Infinity, which Python's parser accepts by default, are refused: they are not JSON.
-
-    Raises:
-        ReadError: if the stream is truncated.
-    """
-    lines = Lines(stream, source)
-    while True:
-        try:
-            line = lines.next_bytes()
-            try:
-                yield Row(lines.number, parse_quickly(line))
-            except Unsure:
-                text = as_text(line)
-                if text.strip():
-                    check_utf8(text)
-                    yield Row(lines.number, parse_strictly(text))
-        except StopIteration:
-            return
-        except LineError as error:
-            yield Row(lines.number, reason=str(error))
-
-
-def read_json_array(stream: BinaryIO, source: str) -> Iterator[Row]:
-    """Yield one row for each entry of a JSON array, which is read into memory whole.
-
-    Raises:
-        ReadError: if the stream is truncated, or is not a single array.
-    """
-    try:
-        entries = parse_whole(read_all(stream, source))
-    except LineError as error:
-        raise ReadError(f"{source}: {error}") from None
-    if not isinstance(entries, list):
-        raise ReadError(f"{source}: {_NOT_DOCUMENTS}")
-    yield from _numbered_rows(entries)
-
-
-def read_json_object(
-    stream: BinaryIO, source: str, own_fields: Collection[str], notice: Callable[[str], None]
-) -> Iterator[Row]:
-    """Yield one row for each entry of the list in a JSON object, which is read into memory whole.
-
-    Many services respond in this form: ``{"count": 2, "data": [{…}, {…}]}``. An object with one of
-    `own_fields` is a document itself. Several objects, each on a line, are read as JSON lines.
-
-    Raises:
-        ReadError: if the stream is truncated or holds anything else.
-    """
-    raw = read_all(stream, source)
-    try:
-        value = parse_whole(raw)
-    except LineError:
-        if not SPREAD_OBJECT.match(raw):
-            yield from read_json_lines(io.BytesIO(raw), source)
-            return
-        value = None
-    members = value if isinstance(value, dict) else {}
-    if not set(members).isdisjoint(own_fields):
-        yield Row(1, value)
-        return
-    lists = [name for name, member in members.items() if _is_list_of_objects(member)]
-    if len(lists) != 1:
-        raise ReadError(f"{source}: {_NOT_DOCUMENTS}")
-    notice(f"its documents are the list {lists[0][:40]!a}")
-    yield from _numbered_rows(members[lists[0]])
-
-
-def _is_list_of_objects(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
-
-
-def _numbered_rows(entries: list[object]) -> Iterator[Row]:
-    return (Row(number, entry) for number, entry in enumerate(entries, start=1))
 
 
 def read_all(stream: BinaryIO, source: str) -> bytes:
@@ -238,50 +177,6 @@ def read_markdown(stream: BinaryIO, source: str) -> Iterator[Row]:
                 fence = "" if fence else mark[1]
             if not in_yaml:
                 body.append(line)
-
-
-def parse_whole(raw: bytes) -> object:
-    """Return the JSON value that a whole file contains; raise LineError if it is invalid."""
-    raw = raw.removeprefix(BYTE_ORDER_MARK)
-    try:
-        return parse_quickly(raw)
-    except Unsure:
-        check_utf8(text := as_text(raw))
-        return parse_strictly(text)
-
-
-def parse_json(text: str, prefix: str = "") -> object:
-    """Return the JSON value of `text`; a LineError for invalid JSON begins with `prefix`."""
-    try:
-        return parse_quickly(text.encode())
-    except (Unsure, UnicodeEncodeError):
-        return parse_strictly(text, prefix)
-
-
-def parse_strictly(text: str, prefix: str = "") -> object:
-    """Do the same as :func:`parse_json` with Python's parser."""
-    try:
-        return json.loads(text, object_pairs_hook=distinct_keys, parse_constant=_refuse_constant)
-    except LineError as error:
-        raise LineError(f"{prefix}{error}") from None
-    except json.JSONDecodeError as error:
-        reason = f"is not valid JSON: {error.msg} at character {error.pos + 1}"
-        raise LineError(prefix + reason) from None
-    except (ValueError, RecursionError) as error:  # an integer too long, or nested too deeply
-        raise LineError(f"{prefix}cannot be read as JSON: {str(error).partition(';')[0]}") from None
-
-
-def distinct_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return the members of a JSON object; raise LineError if two have the same key."""
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        ((repeated, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise LineError(f"the key {repeated[:40]!a} is given twice in one object")
-    return members
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise LineError(f"is not valid JSON: {name} is not a JSON number")
 
 
 def check_utf8(text: str) -> None:

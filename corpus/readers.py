@@ -15,19 +15,12 @@ from corpus.datasets import DATASETS, load_dataset
 from corpus.detection.compressions import COMPRESSIONS, open_bytes
 from corpus.detection.encodings import HINTS, open_text
 from corpus.document import CONTENT_FIELDS, Document, DocumentError, parse_document
+from corpus.document_blocks import parse_usual_documents
 from corpus.folders import read_folder
+from corpus.json_rows import SPREAD_OBJECT, read_json_array, read_json_lines, read_json_object
 from corpus.layout import Layout, Numbering
-from corpus.lines import (
-    BYTE_ORDER_MARK,
-    SPREAD_OBJECT,
-    STREAM_ERRORS,
-    read_json_array,
-    read_json_lines,
-    read_json_object,
-    read_markdown,
-    read_text_lines,
-)
-from corpus.rows import BadLine, ReadError, Row
+from corpus.lines import BYTE_ORDER_MARK, STREAM_ERRORS, read_markdown, read_text_lines
+from corpus.rows import BadLine, ReadError, Row, in_blocks
 from corpus.tables import read_table
 
 __all__ = ["BadLine", "Layout", "ReadError", "read_documents"]
@@ -241,17 +234,31 @@ class _Documents:
     def read(
         self, rows: Iterator[Row], on_error: str, report: Callable[[BadLine], object] | None
     ) -> Iterator[Document]:
-        for row in rows:
-            document = self._document(row)
-            if isinstance(document, Document):
-                yield document
-            elif on_error == "stop":
-                raise ReadError(str(document))
-            elif report is not None:
-                report(document)
+        for block in in_blocks(rows):
+            for document in self._usual_documents(block) or map(self._document, block):
+                if isinstance(document, Document):
+                    yield document
+                elif on_error == "stop":
+                    raise ReadError(str(document))
+                elif report is not None:
+                    report(document)
         label = self._layout.label_field
         if label is not None and self._lacks_label:
             raise ReadError(f"{self._source}: no document has the field {label!a}")
+
+    def _usual_documents(self, block: list[Row]) -> list[Document] | None:
+        """Return the documents of rows of the usual form, or None if there are others."""
+        if not self._layout.is_plain:
+            return None
+        documents = parse_usual_documents([row.record for row in block])
+        if documents is None:
+            return None
+        self._numbering.default_id(True, block[0].line)
+        if self._line_of is not None:
+            for row, document in zip(block, documents, strict=True):
+                if self._line_of.setdefault(document.id, row.line) != row.line:
+                    return None
+        return documents
 
     def _document(self, row: Row) -> Document | BadLine:
         """Return the document of a row, or what is wrong with the row."""

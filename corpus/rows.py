@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from foundation.errors import HummingbitError
+
+# Enough for what is done once a block; texts may have a million characters.
+ROWS_AT_ONCE = 64
 
 
 class ReadError(HummingbitError, ValueError):
@@ -33,3 +37,18 @@ class Row(NamedTuple):
     line: int
     record: object = None
     reason: str | None = None
+
+
+def in_blocks(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    """Yield rows in lists of :data:`ROWS_AT_ONCE`; those before an exception come before it."""
+    block: list[Row] = []
+    try:
+        for row in rows:
+            block.append(row)
+            if len(block) == ROWS_AT_ONCE:
+                yield block
+                block = []
+    except Exception:
+        yield block
+        raise
+    yield block

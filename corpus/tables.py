@@ -18,15 +18,9 @@ from corpus.detection.dialects import (
     has_spaces_after,
 )
 from corpus.detection.encodings import open_text, unify_line_ends
+from corpus.json_rows import parse_json
 from corpus.layout import Layout
-from corpus.lines import (
-    BYTE_ORDER_MARK,
-    MAX_LINE_BYTES,
-    LineError,
-    Lines,
-    check_utf8,
-    parse_json,
-)
+from corpus.lines import BYTE_ORDER_MARK, MAX_LINE_BYTES, LineError, Lines, check_utf8
 from corpus.rows import BadLine, ReadError, Row
 
 _BARE_RETURN = re.compile(rb"\r(?!\n|\Z)")

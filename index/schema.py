@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -147,6 +147,10 @@ def last_row(connection: sqlite3.Connection) -> int:
     return int((connection.execute(query).fetchone() or (0,))[0])
 
 
+# A copy takes half of the time of a digest made from its parameters.
+_EMPTY_DIGEST = blake2b(digest_size=8)
+# Python's encoder holds the interpreter lock until it is done.
+PAYLOADS_AT_ONCE = 64
 # json.dumps would make an encoder for each payload.
 _PAYLOAD_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
@@ -156,10 +160,25 @@ def payload_to_json(payload: Mapping[str, Any]) -> str:
     return _PAYLOAD_ENCODER.encode(payload)
 
 
+def payloads_to_json(payloads: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what :func:`payload_to_json` does for each, in half of the time."""
+    written: list[str] = []
+    for start in range(0, len(payloads), PAYLOADS_AT_ONCE):
+        some = payloads[start : start + PAYLOADS_AT_ONCE]
+        parts = _PAYLOAD_ENCODER.encode(some)[2:-2].split("}, {")
+        # Objects inside a payload, and strings, may contain what separates payloads.
+        if len(parts) == len(some):
+            written += [f"{{{part}}}" for part in parts]
+        else:
+            written += map(payload_to_json, some)
+    return written
+
+
 def checksum(id_: str, code: bytes, payload: str, text: str | None, vector: bytes | None) -> bytes:
     """Return the checksum of a stored document, 8 bytes."""
     head = f"{id_}\0{payload}\0{'-' if text is None else f'+{text}'}\0"
-    digest = blake2b(head.encode(), digest_size=8)
-    digest.update(code)
-    digest.update(vector or b"")
+    digest = _EMPTY_DIGEST.copy()
+    digest.update(head.encode() + code)
+    if vector is not None:
+        digest.update(vector)
     return digest.digest()

@@ -9,7 +9,8 @@ from typing import Any
 
 from corpus.columns import read_parquet
 from corpus.detection.compressions import open_bytes
-from corpus.lines import LineError, parse_json, parse_whole, read_all
+from corpus.json_rows import parse_json, parse_whole
+from corpus.lines import LineError, read_all
 from corpus.rows import BadLine, ReadError, Row
 from corpus.stores.point import Point, is_vector
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from corpus.detection.compressions import open_bytes
-from corpus.lines import LineError, parse_whole, read_all, read_json_lines
+from corpus.json_rows import parse_whole, read_json_lines
+from corpus.lines import LineError, read_all
 from corpus.rows import BadLine, ReadError
 from corpus.stores.point import Point, point_of
 

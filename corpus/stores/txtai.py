@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from corpus.lines import STREAM_ERRORS, LineError, parse_json
+from corpus.json_rows import parse_json
+from corpus.lines import STREAM_ERRORS, LineError
 from corpus.rows import ReadError
 from corpus.stores.point import Point, point_of
 

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
-from corpus.lines import LineError, distinct_keys
+from corpus.json_rows import distinct_keys
+from corpus.lines import LineError
 from evaluation.trec import TrecError, parse_qrels
 from foundation.errors import InputError
 from foundation.slices import checkpoint

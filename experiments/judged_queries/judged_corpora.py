@@ -10,7 +10,7 @@ import numpy as np
 
 from corpus.datasets import load_dataset, load_qrels
 from corpus.document import Document
-from corpus.text_sets import Qrels
+from corpus.named_sets.text_sets import Qrels
 from evaluation.qrels import relevance_by_qrels
 from evaluation.relevance import Relevance
 from index.lexical.summaries import title_of

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from corpus.lines import LineError, parse_strictly
+from corpus.json_rows import parse_strictly
+from corpus.lines import LineError
 from foundation.stages import begin_stage
 from hummingbit.commands.options import OptionError, add_data_dir
 from index.backend import CollectionBackend

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from corpus.detection.compressions import open_bytes
-from corpus.lines import read_json_lines
+from corpus.json_rows import read_json_lines
 from corpus.rows import BadLine, ReadError
 
 

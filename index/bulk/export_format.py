@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO
 
 from corpus.document import Document, DocumentError, parse_document
-from corpus.lines import read_json_lines
+from corpus.json_rows import read_json_lines
 from corpus.rows import BadLine, ReadError, Row
 from encoder.codes import Codes, code_from_hex
 from foundation.errors import InputError, counted

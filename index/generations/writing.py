@@ -10,7 +10,7 @@ later search sees it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 
 import numpy as np
@@ -22,7 +22,7 @@ from index.filters import Filter
 from index.generations.publication import Publication
 from index.kept_vectors import NONE
 from index.records import DeleteResult, UpsertResult
-from index.sqlite.changes import Changes, document_checksum
+from index.sqlite.changes import Changes, document_checksums
 from index.sqlite.store import Store
 
 
@@ -107,12 +107,15 @@ class Writer:
         """
         keep_vectors = self._store.description.keep_vectors
         marks = self._store.read_marks(list({document.id: None for document in documents}))
-        return [
-            document
-            for document in documents
-            if document.id not in marks
-            or not _is_stored(document, *marks[document.id], keep_vectors)
-        ]
+        stored = [one for one in documents if _may_be_stored(one, marks, keep_vectors)]
+        codes = [marks[one.id][0] for one in stored]
+        checksums = document_checksums(stored, codes, keep_vectors)
+        unchanged = {
+            id(one)
+            for one, checksum in zip(stored, checksums, strict=True)
+            if checksum == marks[one.id][1]
+        }
+        return [one for one in documents if id(one) not in unchanged]
 
     def set_bookmark(self, key: str, value: str | None) -> None:
         """Store `value` under `key`, or delete the key if it is None; the generation is unchanged.
@@ -172,8 +175,10 @@ class Writer:
         return np.empty((0, self._store.description.n_bits // 8), dtype=np.uint8)
 
 
-def _is_stored(document: Document, code: bytes, mark: bytes, keep_vectors: str) -> bool:
-    if document.vector is not None and keep_vectors == NONE:
+def _may_be_stored(
+    document: Document, marks: Mapping[str, tuple[bytes, bytes]], keep_vectors: str
+) -> bool:
+    """Return whether a document with this id and this code, if it has one, is stored."""
+    if document.id not in marks or (document.vector is not None and keep_vectors == NONE):
         return False
-    same_code = document.code is None or document.code.lower() == code.hex()
-    return same_code and document_checksum(document, code, keep_vectors) == mark
+    return document.code is None or document.code.lower() == marks[document.id][0].hex()

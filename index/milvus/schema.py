@@ -26,7 +26,7 @@ from index.milvus.cluster import Cluster
 from index.milvus.filters import filterable
 from index.records import StoredDocument
 from index.schema import Description, checksum, payload_to_json
-from index.sqlite.changes import document_checksum
+from index.sqlite.changes import document_checksums
 
 FORMAT_VERSION = 1
 PREFIX = "hummingbit_"
@@ -191,7 +191,8 @@ def is_stored(document: Document, entity: Mapping[str, Any] | None) -> bool:
     code = to_code(entity)
     if document.code is not None and document.code.lower() != code.hex():
         return False
-    return document_checksum(document, code).hex() == str(entity["checksum"])
+    (checksum_of_document,) = document_checksums([document], [code])
+    return checksum_of_document.hex() == str(entity["checksum"])
 
 
 def is_intact(entity: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from index.schema import (
     last_row,
     new_incarnation,
     number_in_meta,
-    payload_to_json,
+    payloads_to_json,
 )
 from index.sqlite.annotation_tables import (
     Record,
@@ -44,8 +44,19 @@ from index.sqlite.field_indexes import (
 )
 
 # One statement for several rows takes three quarters of the time of one statement each.
-ROWS_A_STATEMENT = 10
+ROWS_A_STATEMENT = 50
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class _Columns(NamedTuple):
+    """The columns of documents as they are stored, without their rows."""
+
+    ids: Sequence[str]
+    codes: Sequence[bytes]
+    checksums: list[bytes]
+    payloads: Sequence[str]
+    texts: Sequence[str | None]
+    vectors: Sequence[bytes | None]
 
 
 class Changes:
@@ -106,11 +117,13 @@ class Changes:
         rows = self.last_row + 1 + np.arange(len(documents))
         self.last_row += len(documents)
         self._documents += len(documents)
-        packed, size, keep_vectors = codes.tobytes(), self._code_size, self._keep_vectors
-        records = [
-            (row, *_record(document, packed[place * size : (place + 1) * size], keep_vectors))
-            for place, (row, document) in enumerate(zip(rows.tolist(), documents, strict=True))
-        ]
+        size, packed = self._code_size, codes.tobytes()
+        columns = _stored_columns(
+            documents,
+            [packed[start : start + size] for start in range(0, len(packed), size)],
+            self._keep_vectors,
+        )
+        records = [*zip(rows.tolist(), *columns, strict=True)]
         whole = len(records) - len(records) % ROWS_A_STATEMENT
         groups = [
             tuple(chain.from_iterable(records[start : start + ROWS_A_STATEMENT]))
@@ -214,24 +227,29 @@ def read_texts(
     return connection.execute(query, (after, up_to, limit)).fetchall()
 
 
-def storable_ids(ids: Sequence[str]) -> list[str]:
+def storable_ids(ids: Sequence[str]) -> Sequence[str]:
     """Leave out ids with a lone surrogate, which SQLite cannot store, so no document has them."""
+    if all(map(str.isascii, ids)):
+        return ids
     return [id_ for id_ in ids if not LONE_SURROGATE.search(id_)]
 
 
-def document_checksum(document: Document, code: bytes, keep_vectors: str = FLOAT32) -> bytes:
-    """Return the checksum of a document that is stored with `code` and so kept a vector."""
-    payload = payload_to_json(document.payload_with_labels)
-    vector = pack_vector(document.vector, keep_vectors)
-    return checksum(document.id, code, payload, document.text, vector)
+def document_checksums(
+    documents: Sequence[Document], codes: Sequence[bytes], keep_vectors: str = FLOAT32
+) -> list[bytes]:
+    """Return the checksums of documents that are stored with `codes` and so kept vectors."""
+    return _stored_columns(documents, codes, keep_vectors).checksums
 
 
 def _insert_statement(rows: int) -> str:
     return f"INSERT INTO documents VALUES {','.join(['(?, ?, ?, ?, ?, ?, ?)'] * rows)}"  # noqa: S608 - fixed parts
 
 
-def _record(document: Document, code: bytes, keep_vectors: str) -> tuple[Any, ...]:
-    payload = payload_to_json(document.payload_with_labels)
-    vector = pack_vector(document.vector, keep_vectors)
-    mark = checksum(document.id, code, payload, document.text, vector)
-    return (document.id, code, mark, payload, document.text, vector)
+def _stored_columns(
+    documents: Sequence[Document], codes: Sequence[bytes], keep_vectors: str
+) -> _Columns:
+    ids, texts = [one.id for one in documents], [one.text for one in documents]
+    payloads = payloads_to_json([one.payload_with_labels for one in documents])
+    vectors = [pack_vector(one.vector, keep_vectors) for one in documents]
+    checksums = [*map(checksum, ids, codes, payloads, texts, vectors)]
+    return _Columns(ids, codes, checksums, payloads, texts, vectors)

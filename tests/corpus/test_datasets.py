@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from corpus.datasets import DATASETS, load_dataset, load_qrels
+from corpus.named_sets.text_sets import read_questions
 from corpus.readers import ReadError, read_documents
-from corpus.text_sets import read_questions
 
 POST = "From: someone\nSubject: a thing\n\nThe body.\n\nIts end."
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foundation.quick_json import Unsure, parse_quickly
+from foundation.quick_json import Unsure, parse_lines_quickly, parse_quickly
 
 scalars = (
     st.none()
@@ -92,3 +92,27 @@ def test_what_the_two_parsers_may_see_otherwise_is_left_to_python(raw: bytes) ->
 )
 def test_the_usual_is_parsed(raw: bytes) -> None:
     assert parse_quickly(raw) == json.loads(raw)
+
+
+@given(st.lists(values, max_size=5), st.sampled_from([(", ", ": "), (",", ":"), (" ,", "\t:")]))
+def test_lines_are_what_they_are_one_by_one(
+    some: list[object], separators: tuple[str, str]
+) -> None:
+    lines = [json.dumps(one, separators=separators).encode() for one in some]
+    try:
+        found = parse_lines_quickly(lines)
+    except Unsure:
+        return
+    assert repr(found) == repr([strict(line) for line in lines])
+
+
+def test_a_repeated_key_is_not_hidden_by_the_colons_of_other_lines() -> None:
+    for other in (b'{"a" :1}', b'{"a":"1:2"}', b'{"a":"\\":"}', b'{"a":"\\" :"}', b'":"'):
+        for lines in ([b'{"a":1,"a":2}', other], [other, b'{"a":1,"a" :2}']):
+            with pytest.raises(Unsure):
+                parse_lines_quickly(lines)
+
+
+def test_colons_in_strings_are_no_keys() -> None:
+    lines = [b'{"id": "a", "text": "at 9:30"}', b'{"id": "b", "text": "he said: \\"so\\""}']
+    assert parse_lines_quickly(lines) == [json.loads(line) for line in lines]

@@ -87,7 +87,7 @@ def files_of_the_packages() -> Iterator[str]:
     for name in run("git", "ls-files", *PACKAGES, cwd=ROOT).splitlines():
         if name.endswith(".py"):
             yield name
-    yield from ("hummingbit/py.typed", "corpus/docstring_questions.jsonl")
+    yield from ("hummingbit/py.typed", "corpus/named_sets/docstring_questions.jsonl")
     for experiment in ("perception_coherence", "ssb_vae"):
         yield f"experiments/{experiment}/presets.toml"
     yield "evaluation/reports/page.html.j2"

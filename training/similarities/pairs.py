@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpus.detection.compressions import open_bytes
-from corpus.lines import read_json_lines
+from corpus.json_rows import read_json_lines
 from corpus.rows import ReadError
 from training.data import Rows, Tags, TrainingDataError
 from training.similarities.label_tree import Table

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from corpus.document import Vector, parse_vector
-from corpus.lines import LineError, parse_strictly
+from corpus.json_rows import parse_strictly
+from corpus.lines import LineError
 from hummingbit.commands.data_folder_options import (
     add_filter,
     add_folder,

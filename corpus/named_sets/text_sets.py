@@ -10,8 +10,8 @@ from pathlib import Path
 from corpus.detection.compressions import open_bytes
 from corpus.docstrings import read_docstrings
 from corpus.document import Document, DocumentError, parse_document
+from corpus.json_rows import read_json_lines
 from corpus.layout import Layout
-from corpus.lines import read_json_lines
 from corpus.rows import BadLine, ReadError
 
 NEWS_SEED = 0

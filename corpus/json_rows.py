@@ -1,0 +1,155 @@
+"""JSON lines, arrays and objects as rows, and the JSON that is accepted.
+
+NaN and Infinity, which Python's parser accepts by default, are refused: they are not JSON. So is an
+object with two members of one name.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from itertools import count
+from typing import BinaryIO, NoReturn
+
+from corpus.lines import BYTE_ORDER_MARK, LineError, Lines, as_text, check_utf8, read_all
+from corpus.rows import ReadError, Row
+from foundation.quick_json import Unsure, parse_lines_quickly, parse_quickly
+
+# How an object begins that is written over several lines.
+SPREAD_OBJECT = re.compile(rb"\s*\{\s*\n")
+_NOT_DOCUMENTS = "must hold an array of documents, or a document on each line"
+
+
+def read_json_lines(stream: BinaryIO, source: str) -> Iterator[Row]:
+    """Yield one row for each line of `stream` that is not blank; each must hold a JSON value.
+
+    Raises:
+        ReadError: if the stream is truncated.
+    """
+    lines = Lines(stream, source)
+    while True:
+        try:
+            first, block = lines.next_block()
+        except StopIteration:
+            return
+        except LineError as error:
+            yield Row(lines.number, reason=str(error))
+            continue
+        try:
+            records = parse_lines_quickly(block)
+        except Unsure:
+            for number, line in enumerate(block, start=first):
+                yield from _rows_of_line(number, line)
+        else:
+            yield from map(Row, count(first), records)
+
+
+def _rows_of_line(number: int, line: bytes) -> Iterator[Row]:
+    """Yield the row of one line, or nothing if the line is blank."""
+    try:
+        text = as_text(line)
+        if text.strip():
+            check_utf8(text)
+            yield Row(number, parse_json(text))
+    except LineError as error:
+        yield Row(number, reason=str(error))
+
+
+def read_json_array(stream: BinaryIO, source: str) -> Iterator[Row]:
+    """Yield one row for each entry of a JSON array, which is read into memory whole.
+
+    Raises:
+        ReadError: if the stream is truncated, or is not a single array.
+    """
+    try:
+        entries = parse_whole(read_all(stream, source))
+    except LineError as error:
+        raise ReadError(f"{source}: {error}") from None
+    if not isinstance(entries, list):
+        raise ReadError(f"{source}: {_NOT_DOCUMENTS}")
+    yield from _numbered_rows(entries)
+
+
+def read_json_object(
+    stream: BinaryIO, source: str, own_fields: Collection[str], notice: Callable[[str], None]
+) -> Iterator[Row]:
+    """Yield one row for each entry of the list in a JSON object, which is read into memory whole.
+
+    Many services respond in this form: ``{"count": 2, "data": [{…}, {…}]}``. An object with one of
+    `own_fields` is a document itself. Several objects, each on a line, are read as JSON lines.
+
+    Raises:
+        ReadError: if the stream is truncated or holds anything else.
+    """
+    raw = read_all(stream, source)
+    try:
+        value = parse_whole(raw)
+    except LineError:
+        if not SPREAD_OBJECT.match(raw):
+            yield from read_json_lines(io.BytesIO(raw), source)
+            return
+        value = None
+    members = value if isinstance(value, dict) else {}
+    if not set(members).isdisjoint(own_fields):
+        yield Row(1, value)
+        return
+    lists = [name for name, member in members.items() if _is_list_of_objects(member)]
+    if len(lists) != 1:
+        raise ReadError(f"{source}: {_NOT_DOCUMENTS}")
+    notice(f"its documents are the list {lists[0][:40]!a}")
+    yield from _numbered_rows(members[lists[0]])
+
+
+def _is_list_of_objects(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
+
+
+def _numbered_rows(entries: list[object]) -> Iterator[Row]:
+    return (Row(number, entry) for number, entry in enumerate(entries, start=1))
+
+
+def parse_whole(raw: bytes) -> object:
+    """Return the JSON value that a whole file contains; raise LineError if it is invalid."""
+    raw = raw.removeprefix(BYTE_ORDER_MARK)
+    try:
+        return parse_quickly(raw)
+    except Unsure:
+        check_utf8(text := as_text(raw))
+        return parse_strictly(text)
+
+
+def parse_json(text: str, prefix: str = "") -> object:
+    """Return the JSON value of `text`; a LineError for invalid JSON begins with `prefix`."""
+    try:
+        return parse_quickly(text.encode())
+    except (Unsure, UnicodeEncodeError):
+        return parse_strictly(text, prefix)
+
+
+def parse_strictly(text: str, prefix: str = "") -> object:
+    """Do the same as :func:`parse_json` with Python's parser."""
+    try:
+        return json.loads(text, object_pairs_hook=distinct_keys, parse_constant=_refuse_constant)
+    except LineError as error:
+        raise LineError(f"{prefix}{error}") from None
+    except json.JSONDecodeError as error:
+        reason = f"is not valid JSON: {error.msg} at character {error.pos + 1}"
+        raise LineError(prefix + reason) from None
+    except (ValueError, RecursionError) as error:  # an integer too long, or nested too deeply
+        raise LineError(f"{prefix}cannot be read as JSON: {str(error).partition(';')[0]}") from None
+
+
+def distinct_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return the members of a JSON object; raise LineError if two have the same key."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        ((repeated, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise LineError(f"the key {repeated[:40]!a} is given twice in one object")
+    return members
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise LineError(f"is not valid JSON: {name} is not a JSON number")
