@@ -9,7 +9,7 @@ from typing import NamedTuple
 from foundation.errors import HummingbitError
 
 # Enough for what is done once a block; texts may have a million characters.
-ROWS_AT_ONCE = 64
+ROWS_AT_ONCE = 32
 
 
 class ReadError(HummingbitError, ValueError):

@@ -10,9 +10,6 @@
 /* The codes of a block stay in the cache while all queries are compared with them. */
 #define BLOCK_GROUPS 1024
 #define MAX_DISTANCE (64 * MAX_WORDS)
-/* Each distance has several sums, and consecutive codes use different ones. Codes that lie side by
-   side are often equally far away, and adding to a number that was only just written is slow. */
-#define N_SUMS 4
 
 void count_distances(const source_t *s, const int32_t *sizes, const uint64_t *queries,
                      size_t n_queries, size_t n_distances, int64_t *counts) {
@@ -21,21 +18,20 @@ void count_distances(const source_t *s, const int32_t *sizes, const uint64_t *qu
     int64_t sums[MAX_DISTANCE + 1][N_SUMS];
     for (size_t start = 0; start < groups; start += BLOCK_GROUPS) {
         const size_t end = groups - start < BLOCK_GROUPS ? groups : start + BLOCK_GROUPS;
+        /* The last group may lack codes; its places for them have no sizes. */
+        const size_t whole = LANES * end > s->n ? end - 1 : end;
         for (size_t q = 0; q < n_queries; q++) {
             const uint64_t *query = queries + q * s->words;
             memset(sums, 0, n_possible * sizeof *sums);
-            for (size_t g = start; g < end; g++) {
+            path.count(s->groups + start * LANES * s->words, whole - start, s->words, query,
+                       sizes + LANES * start, sums);
+            if (whole < end) {
                 uint64_t distances[LANES];
                 uint8_t hits = 0;
-                const size_t left = s->n - LANES * g, lanes = left < LANES ? left : LANES;
-                path.hamming(s->groups, g, g + 1, s->words, query, 0, MAX_DISTANCE, NULL,
+                path.hamming(s->groups, whole, end, s->words, query, 0, MAX_DISTANCE, NULL,
                              distances, &hits);
-                if (lanes == LANES)
-                    for (size_t i = 0; i < LANES; i++)
-                        sums[distances[i]][i % N_SUMS] += sizes[LANES * g + i];
-                else
-                    for (size_t i = 0; i < lanes; i++)
-                        sums[distances[i]][0] += sizes[LANES * g + i];
+                for (size_t i = 0; i < s->n % LANES; i++)
+                    sums[distances[i]][0] += sizes[LANES * whole + i];
             }
             for (size_t d = 0; d < n_counted; d++)
                 for (size_t i = 0; i < N_SUMS; i++)

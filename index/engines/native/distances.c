@@ -72,6 +72,29 @@
         return INNER(groups, g, end, words, q, least, limit, allowed, distances, hits);       \
     }
 
+/* Define a count_fn: a loop over whole groups, written separately for codes of one word. Each
+   distance has several sums, and consecutive codes use different ones. Codes that lie side by side
+   are often equally far away, and adding to a number that was only just written is slow. */
+#define COUNT(NAME, TARGET, REGISTER, GROUP_OF, STORE)                                        \
+    TARGET INLINE void NAME##_inner(const uint64_t *groups, size_t n, size_t words,           \
+                                    const uint64_t *q, const int32_t *sizes,                  \
+                                    int64_t (*sums)[N_SUMS]) {                                \
+        for (size_t g = 0; g < n; g++, sizes += LANES) {                                      \
+            uint64_t distances[LANES];                                                        \
+            const REGISTER eight = GROUP_OF(groups + g * LANES * words, words, q);            \
+            STORE(eight);                                                                     \
+            for (unsigned i = 0; i < LANES; i++) sums[distances[i]][i % N_SUMS] += sizes[i];  \
+        }                                                                                     \
+    }                                                                                         \
+    TARGET static void NAME(const uint64_t *groups, size_t n, size_t words,                   \
+                            const uint64_t *q, const int32_t *sizes,                          \
+                            int64_t (*sums)[N_SUMS]) {                                        \
+        if (words == 1)                                                                       \
+            NAME##_inner(groups, n, 1, q, sizes, sums);                                       \
+        else                                                                                  \
+            NAME##_inner(groups, n, words, q, sizes, sums);                                   \
+    }
+
 #define PARAMETERS(QUERY)                                                                     \
     const uint64_t *groups, size_t g, size_t end, size_t words, const QUERY *q,               \
         uint64_t least, uint64_t limit, const uint8_t *allowed, uint64_t distances[LANES],    \
@@ -122,6 +145,7 @@ INLINE size_t scalar_weighted_inner(PARAMETERS(weights_t)) {
     FIRST_GROUP_NEAR(eight_t, GROUP, NEAR, STORE)
 #undef GROUP
 }
+COUNT(scalar_count, , eight_t, eight_hamming, STORE)
 #undef NEAR
 #undef STORE
 BY_WORDS(scalar_hamming, , scalar_inner, uint64_t)
@@ -135,7 +159,7 @@ BY_WORDS(scalar_weighted, , scalar_weighted_inner, weights_t)
 
 /* ---- the choice */
 
-path_t path = {"scalar", scalar_hamming, scalar_weighted};
+path_t path = {"scalar", scalar_hamming, scalar_count, scalar_weighted};
 
 size_t supported_paths(const path_t **paths) {
     static path_t supported[4];
@@ -144,14 +168,14 @@ size_t supported_paths(const path_t **paths) {
     __builtin_cpu_init();
     const int bw = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
     if (bw && __builtin_cpu_supports("avx512vpopcntdq"))
-        supported[n++] = (path_t){"vpopcntdq", vpopcnt_hamming, avx512bw_weighted};
-    if (bw) supported[n++] = (path_t){"avx512bw", avx512bw_hamming, avx512bw_weighted};
+        supported[n++] = (path_t){"vpopcntdq", vpopcnt_hamming, vpopcnt_count, avx512bw_weighted};
+    if (bw) supported[n++] = (path_t){"avx512bw", avx512bw_hamming, avx512bw_count, avx512bw_weighted};
     if (__builtin_cpu_supports("avx2"))
-        supported[n++] = (path_t){"avx2", avx2_hamming, scalar_weighted};
+        supported[n++] = (path_t){"avx2", avx2_hamming, avx2_count, scalar_weighted};
 #elif defined(__aarch64__)
-    supported[n++] = (path_t){"neon", neon_hamming, scalar_weighted};
+    supported[n++] = (path_t){"neon", neon_hamming, neon_count, scalar_weighted};
 #endif
-    supported[n++] = (path_t){"scalar", scalar_hamming, scalar_weighted};
+    supported[n++] = (path_t){"scalar", scalar_hamming, scalar_count, scalar_weighted};
     *paths = supported;
     return n;
 }

@@ -40,6 +40,7 @@ INLINE unsigned neon_near(four128_t sum, uint64_t least, uint64_t limit) {
 #define STORE(r) \
     for (unsigned i = 0; i < 4; i++) vst1q_u64(distances + 2 * i, (r).of[i])
 INLINE size_t neon_inner(PARAMETERS(uint64_t)) { FIRST_GROUP_NEAR(four128_t, GROUP, NEAR, STORE) }
+COUNT(neon_count, , four128_t, neon_group, STORE)
 #undef GROUP
 #undef NEAR
 #undef STORE

@@ -58,6 +58,7 @@ AVX2 INLINE unsigned avx2_near(two256_t sum, uint64_t least, uint64_t limit) {
 AVX2 INLINE size_t avx2_inner(PARAMETERS(uint64_t)) {
     FIRST_GROUP_NEAR(two256_t, GROUP, NEAR, STORE)
 }
+COUNT(avx2_count, AVX2, two256_t, avx2_group, STORE)
 #undef GROUP
 #undef NEAR
 #undef STORE
@@ -92,6 +93,7 @@ AVX512BW INLINE size_t avx512bw_inner(PARAMETERS(uint64_t)) {
     FIRST_GROUP_NEAR(__m512i, GROUP, NEAR, STORE)
 }
 #undef GROUP
+COUNT(avx512bw_count, AVX512BW, __m512i, avx512bw_group, STORE)
 BY_WORDS(avx512bw_hamming, AVX512BW, avx512bw_inner, uint64_t)
 
 /* One instruction looks up 32-bit lanes in a table of 32 entries, which two registers hold: 16
@@ -141,6 +143,7 @@ VPOPCNT INLINE __m512i vpopcnt_group(const uint64_t *p, size_t words, const uint
 VPOPCNT INLINE size_t vpopcnt_inner(PARAMETERS(uint64_t)) {
     FIRST_GROUP_NEAR(__m512i, GROUP, NEAR, STORE)
 }
+COUNT(vpopcnt_count, VPOPCNT, __m512i, vpopcnt_group, STORE)
 #undef GROUP
 #undef NEAR
 #undef STORE

@@ -80,10 +80,17 @@ typedef size_t (*near_fn)(const uint64_t *groups, size_t g, size_t end, size_t w
                           const void *query, uint64_t least, uint64_t limit,
                           const uint8_t *allowed, uint64_t distances[LANES], uint8_t *hits);
 
+/* Add the int32[n, LANES] `sizes` of the codes of n groups to the sums of their Hamming distances
+   from a query: the sums of distance d are sums[d][0] to sums[d][N_SUMS - 1]. */
+#define N_SUMS 4
+typedef void count_fn(const uint64_t *groups, size_t n, size_t words, const uint64_t *query,
+                      const int32_t *sizes, int64_t (*sums)[N_SUMS]);
+
 /* The functions for one instruction set. */
 typedef struct {
     const char *name;
     near_fn hamming;
+    count_fn *count;
     near_fn weighted;
 } path_t;
 
