@@ -10,7 +10,8 @@ with our encoder as its transform. It has its own environment:
     build/txtai/bin/pip install 'txtai[api]' 'torch==2.13.0' scipy
 
 A peer that is not installed is left out with a message. Clients measure latencies and rates. "CPU
-µs" is the processor time that the process of our service takes per search.
+µs" is the processor time that the process of our service takes per search. "empty" is the floor: an
+application that answers the same requests with ``{}``, on the same server.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import numpy as np
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
 from benchmarks.harness.service_corpus import Corpus, K, make_corpus
 from benchmarks.harness.service_peers import System, milvus, txtai
-from benchmarks.harness.service_process import service_process
+from benchmarks.harness.service_process import running, service_process
 from corpus.document import Document
 from encoder.codes import hamming_distance
 from hummingbit import Client
@@ -39,6 +40,7 @@ from index.data_folder import DataFolder
 from index.rankings.protocol import HAMMING
 
 CHECKED_QUERIES = 20
+BODIES = "bodies.jsonl"
 
 
 @contextmanager
@@ -53,7 +55,7 @@ def hummingbit_service(corpus: Corpus) -> Iterator[System]:
             documents = [Document(id=str(i), text="") for i in ids]
             collection.upsert_encoded(documents, corpus.codes[part])
         print(f"hummingbit: {collection.stats()['engine_reason']}")
-    bodies = corpus.folder / "bodies.jsonl"
+    bodies = corpus.folder / BODIES
     lines = (json.dumps({"text": text, "limit": K}) + "\n" for text in corpus.queries)
     bodies.write_text("".join(lines))
     path = "/v1/collections/bench/search"
@@ -65,6 +67,14 @@ def hummingbit_service(corpus: Corpus) -> Iterator[System]:
 
         load = ["benchmarks.harness.load", address, "POST", path, str(bodies)]
         yield System("hummingbit", load, search, pid)
+
+
+@contextmanager
+def empty_service(corpus: Corpus) -> Iterator[System]:
+    """Run a service that answers every request with an empty object."""
+    with running("benchmarks.harness.empty_service") as (pid, address):
+        load = ["benchmarks.harness.load", address, "POST", "/", str(corpus.folder / BODIES)]
+        yield System("empty", load, lambda _: [], pid)
 
 
 def check(systems: list[System], corpus: Corpus) -> None:
@@ -129,6 +139,7 @@ def main() -> None:
             if "txtai" in args.peers:
                 systems += stack.enter_context(txtai(corpus, args.txtai_python))
             check(systems, corpus)
+            systems.append(stack.enter_context(empty_service(corpus)))
             print(f"{'documents':>10} {'clients':>7}  {'':<12}{'requests/s':>11}", end="")
             print(f"{'p50 ms':>9}{'p99 ms':>9}{'ratio':>8}{'CPU µs':>9}")
             for clients in args.clients:

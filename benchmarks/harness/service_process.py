@@ -1,4 +1,4 @@
-"""The service in a process of its own."""
+"""Services in processes of their own."""
 
 from __future__ import annotations
 
@@ -12,8 +12,15 @@ from pathlib import Path
 @contextmanager
 def service_process(folder: Path, *options: str) -> Iterator[tuple[int, str]]:
     """Serve a data folder with further `options`; yield the id of the process and its address."""
-    command = [sys.executable, "-m", "hummingbit", "serve", "--data-dir", str(folder)]
-    command += ["--port", "0", "--no-access-log", *options]
+    serve = ["hummingbit", "serve", "--data-dir", str(folder), "--port", "0", "--no-access-log"]
+    with running(*serve, *options) as process:
+        yield process
+
+
+@contextmanager
+def running(*module: str) -> Iterator[tuple[int, str]]:
+    """Run a module that prints its address last in its first line; yield its process and that."""
+    command = [sys.executable, "-m", *module]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None  # noqa: S101 - for the type checker
