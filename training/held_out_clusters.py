@@ -3,7 +3,8 @@
 Queries often come from another part of a class than the labelled documents: from other searches,
 authors or months. A random held-out share does not show the effect, since each of its documents has
 near neighbours in the training set. Therefore the labelled documents of each class are divided into
-five clusters, and one cluster of each class is held out at a time.
+five clusters, and one cluster of each class is held out at a time. With more and smaller clusters,
+of which a fold has several, the queries are nearer to the other documents.
 """
 
 from __future__ import annotations
@@ -24,14 +25,18 @@ _DIRECTIONS = 100
 
 
 def cluster_folds(
-    rows: Any, labelled: Rows, classes: npt.NDArray[np.int64], seed: int
+    rows: Any,
+    labelled: Rows,
+    classes: npt.NDArray[np.int64],
+    seed: int,
+    clusters: int = FOLDS,
 ) -> npt.NDArray[np.int64]:
     """Return the number of the fold of each of L labelled documents, int64[L], from 0 to 4.
 
     `rows` are the features of all N documents, a scipy matrix ``(N, V)`` or vectors ``(N, D)``. The
-    rows `labelled` have the `classes`, int64[L]. A fold has a cluster of each class, by k-means on
-    unit vectors; texts are first projected on the principal directions of all documents. A class of
-    fewer than ten labelled documents is divided at random.
+    rows `labelled` have the `classes`, int64[L]. A fold has a fifth of the `clusters` of each
+    class, by k-means on unit vectors; texts are first projected on the principal directions of all
+    documents. A class of fewer than two labelled documents a cluster is divided at random.
     """
     if isinstance(rows, np.ndarray):
         vectors = rows[labelled]
@@ -42,10 +47,10 @@ def cluster_folds(
     folds = np.empty(len(classes), dtype=np.int64)
     for number in np.unique(classes):
         members = np.flatnonzero(classes == number)
-        if len(members) < 2 * FOLDS:
+        if len(members) < 2 * clusters:
             folds[members] = rng.permutation(len(members)) % FOLDS
         else:
-            folds[members] = _cluster(unit[members], seed)
+            folds[members] = _cluster(unit[members], clusters, seed) % FOLDS
     return folds
 
 
@@ -65,12 +70,12 @@ def list_length(classes: npt.NDArray[np.int64]) -> int:
     return max(1, min(100, int(np.median(sizes[sizes > 0])) // 2))
 
 
-def _cluster(unit: npt.NDArray[Any], seed: int) -> npt.NDArray[np.int64]:
+def _cluster(unit: npt.NDArray[Any], clusters: int, seed: int) -> npt.NDArray[np.int64]:
     from sklearn.cluster import KMeans  # noqa: PLC0415 - takes a second
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
 
     with warnings.catch_warnings():
-        # Documents of fewer than five different texts form fewer clusters.
+        # Documents of few different texts form fewer clusters.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        numbers = KMeans(FOLDS, n_init=3, random_state=seed).fit_predict(unit)
+        numbers = KMeans(clusters, n_init=3, random_state=seed).fit_predict(unit)
     return np.asarray(numbers, dtype=np.int64)

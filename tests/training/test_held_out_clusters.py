@@ -22,6 +22,17 @@ def test_the_clusters_of_a_class_are_held_out_one_by_one(as_text: bool) -> None:
         assert set(folds[cluster[labelled] // 5 == half]) == set(range(FOLDS))
 
 
+def test_a_fold_has_a_fifth_of_smaller_clusters() -> None:
+    rng = np.random.default_rng(0)
+    # Twenty directions: ten clusters of each of two classes.
+    cluster = rng.permutation(np.repeat(np.arange(20), 30))
+    rows = np.eye(20)[cluster] + 0.02 * rng.random((600, 20))
+    folds = cluster_folds(rows, np.arange(600), cluster // 10, 0, 10)
+    fold_of_cluster = [np.unique(folds[cluster == one]) for one in range(20)]
+    for half in (fold_of_cluster[:10], fold_of_cluster[10:]):
+        assert np.bincount(np.concatenate(half)).tolist() == [2] * FOLDS
+
+
 def test_small_classes_are_dealt_out() -> None:
     rng = np.random.default_rng(0)
     folds = cluster_folds(rng.random((14, 4)), np.arange(14), np.repeat([0, 1], 7), 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from training.class_codes.class_recipe import (
 )
 from training.class_codes.code_parts import ContentLayers, class_code
 from training.data import Rows, Tags
-from training.held_out_clusters import cluster_folds, list_length, split_folds
+from training.held_out_clusters import FOLDS, cluster_folds, list_length, split_folds
 from training.soft_labels.estimation import estimate_soft_labels
 
 Progress = Callable[[str], None]
@@ -31,6 +31,14 @@ _MAX_LOSS = 0.005
 # The gain of P@k that is needed to use a classifier other than the first.
 _MIN_GAIN = 0.001
 _MAX_QUERIES = 2000
+# The numbers of clusters into which a class is divided, in turn. Queries of a single large cluster
+# are far from the other documents, and those of several small ones are nearer. With few labels in a
+# class, hardly one is left near a large cluster, and trials would not show what the labels teach.
+_DIVISIONS = (FOLDS, 2 * FOLDS)
+_DIVISIONS_OF_FEW_LABELS = (2 * FOLDS, 5 * FOLDS)
+_FEW_LABELS = 30
+# From this number of documents on, the rows of a second division would take too much memory.
+_MANY = 100_000
 
 
 @dataclass(frozen=True)
@@ -53,13 +61,15 @@ def choose(
 ) -> Choice:
     """Return the query's classifier and the content share that work best on held-out clusters.
 
-    All documents are divided by :func:`training.held_out_clusters.cluster_folds`; by their
-    `soft_labels`, those without a label are of their likeliest class. The labelled documents of a
-    fold are queries, and those of the other folds are searched. As in the run, classifiers learn
-    from labels and from the soft labels of the other documents, but the fold is left out: a run
-    knows neither its queries nor unlabelled documents near them. Terms and content come from all
-    documents. All clusters have equal weight, since queries need not be distributed as the labels
-    are. k is 100, or half the median class size if that is less.
+    All documents are divided by :func:`training.held_out_clusters.cluster_folds`: into five
+    clusters of each class, then into ten; or into ten, then 25, if the median class has fewer than
+    30 labelled documents; more than 100,000 documents are divided once. By their `soft_labels`,
+    documents without a label are of their likeliest class. The labelled documents of a fold are
+    queries, and those of the other folds are searched. As in the run, classifiers learn from labels
+    and from the soft labels of the other documents, but the fold is left out: a run knows neither
+    its queries nor unlabelled documents near them. Terms and content come from all documents. All
+    classes of all folds have equal weight, since queries need not be distributed as the labels are.
+    k is 100, or half the median class size if that is less.
 
     The classifier with the highest tie-averaged P@k is chosen, or the first if that is at most
     0.001 worse. Of the shares of content that documents and features can fill, and that leave a
@@ -128,34 +138,37 @@ class _Trial:
         self._recipe = recipe
         labelled = np.flatnonzero(tags.any(axis=1))
         self._classes = soft_labels.argmax(axis=1)
-        folds = cluster_folds(rows, np.arange(len(tags)), self._classes, recipe.seed)
+        self.metric = f"P@{list_length(self._classes[labelled])}"
         rng = np.random.default_rng(recipe.seed)
         sample = labelled[rng.permutation(len(labelled))[:_MAX_QUERIES]]
         self._folds = []
-        for kept, held_out in split_folds(folds):
+        sizes = np.bincount(self._classes[labelled])
+        has_few_labels = np.median(sizes[sizes > 0]) < _FEW_LABELS
+        divisions = _DIVISIONS_OF_FEW_LABELS if has_few_labels else _DIVISIONS
+        for kept, held_out in self._divide(divisions[:1] if len(tags) > _MANY else divisions):
             searched, queries = np.intersect1d(kept, labelled), np.intersect1d(held_out, sample)
             if len(np.unique(self._classes[searched])) > 1 and len(queries):
                 targets = estimate_soft_labels(rows[kept], tags[kept], recipe.seed)
                 maps = ClassMaps(rows[kept], targets, recipe.seed)
                 self._folds.append(_Fold(maps, searched, queries))
-        clusters = [
-            fold.queries[self._classes[fold.queries] == number]
-            for fold in self._folds
-            for number in range(tags.shape[1])
-        ]
-        self._clusters = [cluster for cluster in clusters if len(cluster)]
-        self.metric = f"P@{list_length(self._classes[labelled])}"
+
+    def _divide(self, divisions: Sequence[int]) -> Iterator[tuple[Rows, Rows]]:
+        """Yield the documents outside and inside each fold of each division."""
+        everything, seed = np.arange(len(self._classes)), self._recipe.seed
+        for clusters in divisions:
+            folds = cluster_folds(self._rows, everything, self._classes, seed, clusters)
+            yield from split_folds(folds)
 
     @property
     def has_queries(self) -> bool:
         """Whether any document can be a query: with few labels there may be nothing to search."""
-        return bool(self._clusters)
+        return bool(self._folds)
 
     def score(self, name: str, share: float) -> float:
-        """Return the tie-averaged P@k, the mean over the clusters of each fold and class."""
+        """Return the tie-averaged P@k, the mean over the classes of all folds."""
         widths = self._recipe.widths(share)
         content = self._content.of(widths[2])
-        precision = np.zeros(len(self._classes))
+        values: list[float] = []
         for fold in self._folds:
             document_rows, query_rows = self._rows[fold.searched], self._rows[fold.queries]
             code = class_code(fold.maps, document_rows, name, widths[:2], self._recipe)
@@ -168,8 +181,10 @@ class _Trial:
                 self._labels(fold.searched),
                 [self.metric],
             )
-            precision[fold.queries] = evaluation.expected_per_query[self.metric]
-        return float(np.mean([precision[cluster].mean() for cluster in self._clusters]))
+            precision = evaluation.expected_per_query[self.metric]
+            classes = self._classes[fold.queries]
+            values += [precision[classes == number].mean() for number in np.unique(classes)]
+        return float(np.mean(values))
 
     def _labels(self, rows: Rows) -> list[tuple[str, ...]]:
         return [(str(number),) for number in self._classes[rows]]

@@ -20,6 +20,9 @@ from training.soft_labels.text_classifiers import bayes_weights
 # bits that their codewords have in common.
 _SHARPNESS = 2.0
 _ROWS = 4096
+# The smoothing of naive Bayes where it classifies alone. Beside ridge regression it makes no
+# difference.
+_SMOOTHING_ALONE = 0.3
 
 
 class ClassMaps:
@@ -38,7 +41,7 @@ class ClassMaps:
     def of(self, name: str) -> ClassMap:
         """Return the map of a classifier, one of QUERY_CLASSIFIERS; vectors have a single map."""
         if name not in self._maps:
-            parts = {"both": ("ridge", "bayes")}.get(name, (name,))
+            parts = {"both": ("ridge", "bayes"), "bayes": ("bayes_alone",)}.get(name, (name,))
             parts = parts if self.is_text else ("vectors",)
             self._maps[name] = self._combine([getattr(self, f"_{part}") for part in parts])
         return self._maps[name]
@@ -54,8 +57,11 @@ class ClassMaps:
 
     @cached_property
     def _bayes(self) -> tuple[Any, Any]:
-        weight = bayes_weights(self._rows, self._targets)
-        return weight - weight.mean(axis=1, keepdims=True), np.zeros(weight.shape[1])
+        return _centred(bayes_weights(self._rows, self._targets))
+
+    @cached_property
+    def _bayes_alone(self) -> tuple[Any, Any]:
+        return _centred(bayes_weights(self._rows, self._targets, _SMOOTHING_ALONE))
 
     @cached_property
     def _svm(self) -> tuple[Any, Any]:
@@ -76,6 +82,10 @@ class ClassMaps:
 def row_slices(rows: Any) -> list[slice]:
     """Return slices of a few thousand rows each."""
     return [slice(at, at + _ROWS) for at in range(0, rows.shape[0], _ROWS)]
+
+
+def _centred(weight: Any) -> tuple[Any, Any]:
+    return weight - weight.mean(axis=1, keepdims=True), np.zeros(weight.shape[1])
 
 
 def _deviation(rows: Any, weight: Any, bias: Any) -> float:

@@ -77,14 +77,14 @@ def term_weights(rows: Any, classes_NC: Floats) -> Scores:
     return np.asarray(np.linalg.norm(fit_ridge(rows, classes_NC).weight.T, axis=0))
 
 
-def bayes_weights(rows: Any, classes: Any) -> Scores:
+def bayes_weights(rows: Any, classes: Any, smoothing: float = _SMOOTHING) -> Scores:
     """Return complement naive Bayes' −ln p(term | other classes), ``float64[V, C]``.
 
-    `classes` may be probabilities. Source: Rennie et al., "Tackling the Poor Assumptions of Naive
-    Bayes Text Classifiers" (2003), section 3.2.
+    `classes` may be probabilities. `smoothing` is added to the sum of each term. Source: Rennie et
+    al., "Tackling the Poor Assumptions of Naive Bayes Text Classifiers" (2003), section 3.2.
     """
     counts_VC = np.asarray(rows.T @ classes, dtype=np.float64)
-    others_VC = counts_VC.sum(axis=1, keepdims=True) - counts_VC + _SMOOTHING
+    others_VC = counts_VC.sum(axis=1, keepdims=True) - counts_VC + smoothing
     return np.asarray(-np.log(others_VC / others_VC.sum(axis=0)))
 
 

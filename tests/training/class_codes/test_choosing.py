@@ -46,7 +46,7 @@ def test_a_trial_learns_from_unlabelled_documents_as_the_run_does(tmp_path: Path
         return f"link{cluster if member % 5 == 0 else (cluster + 1) % _CLUSTERS}x"
 
     choice = _choice(_clustered(link), tmp_path / "e", replace(_RUN, content_share=0.125))
-    assert [trial["P@20"] for trial in choice["trials"]] == pytest.approx([1.0] * 4, abs=0.05)
+    assert [trial["P@20"] for trial in choice["trials"]] == pytest.approx([1.0] * 4, abs=0.12)
 
 
 def test_a_trial_learns_nothing_of_documents_near_its_queries(tmp_path: Path) -> None:
@@ -83,4 +83,4 @@ def test_two_labels_are_enough(documents: Any, shown: tuple[int, ...], tmp_path:
     assert choice["query_classifier"] in QUERY_CLASSIFIERS
     assert choice["content_share"] in CONTENT_SHARES
     # Without the one text of a class, there is only the other class to search.
-    assert bool(choice["trials"]) == (shown not in {(1, 1), (2, 1)})
+    assert bool(choice["trials"]) == (shown != (1, 1))
