@@ -24,6 +24,7 @@ from encoder.features import Floats, SparseRows
 
 # The highest of a million probabilities, raised to this power, is still a float32 above 0.
 MAX_CERTAINTY_POWER = 6
+LEAST_CERTAINTY_WEIGHT = 0.01
 
 # Below this probability of its likeliest class, a query has no clear class.
 _CLEAR = 0.5
@@ -59,12 +60,13 @@ class ClassCode:
     """The class bits of a code: a map for documents, one for queries, and what gives the bits.
 
     `codewords` is float32[C, W] of −1 and 1. `certainty` holds thresholds of the log-odds,
-    float32[K]. `certainty_power` is the exponent in :meth:`query_weights`; with 0, certainty bits
-    have the weight 1 for every query.
+    float32[K]. `certainty_power` is the exponent in :meth:`query_weights` and `certainty_weight`
+    the factor; with 0 and 1, certainty bits have the weight 1 for every query.
 
     Raises:
         ValueError: if the shapes do not fit together, a codeword has another entry, or
-            `certainty_power` is not from 0 to :data:`MAX_CERTAINTY_POWER`.
+            `certainty_power` is not from 0 to :data:`MAX_CERTAINTY_POWER` or `certainty_weight`
+            not from :data:`LEAST_CERTAINTY_WEIGHT` to 1.
     """
 
     documents: ClassMap
@@ -72,6 +74,7 @@ class ClassCode:
     codewords: Floats
     certainty: Floats
     certainty_power: float = 0.0
+    certainty_weight: float = 1.0
 
     def __post_init__(self) -> None:
         classes = self.codewords.shape[:1]
@@ -84,6 +87,9 @@ class ClassCode:
         if not 0 <= self.certainty_power <= MAX_CERTAINTY_POWER:
             found = f"certainty_power is {self.certainty_power:g}"
             raise ValueError(f"{found}; it must be from 0 to {MAX_CERTAINTY_POWER}")
+        if not LEAST_CERTAINTY_WEIGHT <= self.certainty_weight <= 1:
+            found = f"certainty_weight is {self.certainty_weight:g}"
+            raise ValueError(f"{found}; it must be from {LEAST_CERTAINTY_WEIGHT} to 1")
 
     @property
     def n_features(self) -> int:
@@ -107,13 +113,13 @@ class ClassCode:
     def query_weights(self, rows: Any) -> Floats:
         """Return the weights of a query's bits, float32[N, W + K]: ``[q · codewords, w, …, w]``.
 
-        w is q₁ raised to `certainty_power`, and q₁ the highest of q. It is above 0, so the
-        certainty bits of a query are 1. They alternate, ``[…, −w, w]``, if `certainty_power` is
-        above 0 and q₁ below ½.
+        w is `certainty_weight` times q₁ raised to `certainty_power`, and q₁ the highest of q. It is
+        above 0, so the certainty bits of a query are 1. They alternate, ``[…, −w, w]``, if
+        `certainty_power` is above 0 and q₁ below ½.
         """
         q_NC = self.queries.probabilities(rows)
         q_N1 = q_NC.max(axis=1, keepdims=True)
-        w_N1 = q_N1 ** np.float32(self.certainty_power)
+        w_N1 = np.float32(self.certainty_weight) * q_N1 ** np.float32(self.certainty_power)
         n_certainty = len(self.certainty)
         w_NK = np.repeat(w_N1, n_certainty, axis=1)
         if self.certainty_power:

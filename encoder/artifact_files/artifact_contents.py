@@ -98,6 +98,7 @@ def _class_code_spec(encoder: Encoder) -> ClassCodeSpec | None:
         codeword_bits=bits,
         certainty_bits=len(code.certainty),
         certainty_power=code.certainty_power,
+        certainty_weight=code.certainty_weight,
     )
 
 

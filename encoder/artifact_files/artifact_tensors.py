@@ -77,7 +77,14 @@ def read_class_code(
     codewords = read_tensor(tensors, folder, "class_code.codewords", codewords_shape)
     certainty = read_tensor(tensors, folder, "class_code.certainty", (spec.certainty_bits,))
     try:
-        return ClassCode(documents, queries, codewords, certainty, spec.certainty_power)
+        return ClassCode(
+            documents,
+            queries,
+            codewords,
+            certainty,
+            spec.certainty_power,
+            spec.certainty_weight,
+        )
     except ValueError as error:
         raise ArtifactError(f"{folder / WEIGHTS}: {error}") from error
 

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from encoder.analyzers import WORDS, Analyzer
-from encoder.class_code import MAX_CERTAINTY_POWER
+from encoder.class_code import LEAST_CERTAINTY_WEIGHT, MAX_CERTAINTY_POWER
 from encoder.codes import check_n_bits
 from encoder.encoder import Activation
 from encoder.features import TermWeighting
@@ -101,12 +101,16 @@ class ClassCodeSpec(_Strict):
     certainty_bits: int = Field(ge=0, le=1024)
     certainty_power: float = Field(default=0.0, ge=0, le=MAX_CERTAINTY_POWER)
     """Left out of the file if 0, as in the first artifacts with a class code."""
+    certainty_weight: float = Field(default=1.0, ge=LEAST_CERTAINTY_WEIGHT, le=1)
+    """Left out of the file if 1, as in earlier artifacts."""
 
     @model_serializer(mode="wrap")
-    def _without_certainty_power(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         written: dict[str, Any] = write(self)
         if not self.certainty_power:
             del written["certainty_power"]
+        if self.certainty_weight == 1:
+            del written["certainty_weight"]
         return written
 
 

@@ -66,16 +66,17 @@ def test_the_bits_of_documents_and_queries_are_those_of_the_definition() -> None
     assert np.array_equal(bits[:, 16:], query_bits[:, 16:])
 
 
-@pytest.mark.parametrize("power", [0, 1, 4])
-def test_certainty_bits_weigh_the_probability_of_the_class(power: float) -> None:
+@pytest.mark.parametrize(("power", "factor"), [(0, 1), (1, 1), (4, 1), (4, 0.5)])
+def test_certainty_bits_weigh_the_probability_of_the_class(power: float, factor: float) -> None:
     encoder = class_encoder()
-    encoder = replace(encoder, class_code=replace(code_of(encoder), certainty_power=power))
+    code = replace(code_of(encoder), certainty_power=power, certainty_weight=factor)
+    encoder = replace(encoder, class_code=code)
     texts = random_texts(20, seed=5)
     weights = encoder.query_weights(texts)
     for row, text in enumerate(texts):
         highest = max(probabilities(encoder, code_of(encoder).queries, text))
         signs = [-1, 1, -1, 1] if power and highest < 0.5 else [1, 1, 1, 1]
-        expected = [sign * highest**power for sign in signs]
+        expected = [sign * factor * highest**power for sign in signs]
         assert weights[row, 12:16] == pytest.approx(expected, rel=1e-4)
     alternates = (unpack_codes(encoder.encode_queries(texts))[:, 12:16] == [0, 1, 0, 1]).all(axis=1)
     assert alternates.any() == bool(power)
@@ -125,15 +126,18 @@ def test_a_class_code_is_written_and_read(tmp_path: Path) -> None:
     assert spec == {"classes": 5, "codeword_bits": 12, "certainty_bits": 4}
 
 
-def test_the_power_of_certainty_is_written_and_read(tmp_path: Path) -> None:
+def test_the_power_and_weight_of_certainty_are_written_and_read(tmp_path: Path) -> None:
     encoder = class_encoder()
-    encoder = replace(encoder, class_code=replace(code_of(encoder), certainty_power=2.5))
+    code = replace(code_of(encoder), certainty_power=2.5, certainty_weight=0.25)
+    encoder = replace(encoder, class_code=code)
     loaded = write_artifact(tmp_path / "e", encoder, random_texts(50))
     assert code_of(loaded).certainty_power == 2.5
+    assert code_of(loaded).certainty_weight == 0.25
     texts = random_texts(30, seed=9)
     assert np.array_equal(loaded.query_weights(texts), encoder.query_weights(texts))
     spec = json.loads((tmp_path / "e" / "encoder.json").read_text())["class_code"]
     assert spec["certainty_power"] == 2.5
+    assert spec["certainty_weight"] == 0.25
 
 
 @pytest.mark.parametrize("power", [-1, 7])
@@ -143,6 +147,17 @@ def test_a_power_of_certainty_out_of_its_range_is_refused(tmp_path: Path, power:
     write_artifact(tmp_path / "e", class_encoder(), random_texts(50))
     rehash(tmp_path / "e", lambda manifest: manifest["class_code"].update(certainty_power=power))
     with pytest.raises(ArtifactError, match=r"class_code\.certainty_power"):
+        load_encoder(tmp_path / "e")
+
+
+@pytest.mark.parametrize("weight", [0, 1.5])
+def test_a_weight_of_certainty_out_of_its_range_is_refused(tmp_path: Path, weight: float) -> None:
+    expected = f"certainty_weight is {weight}; it must be from 0.01 to 1"
+    with pytest.raises(ValueError, match=expected):
+        replace(code_of(class_encoder()), certainty_weight=weight)
+    write_artifact(tmp_path / "e", class_encoder(), random_texts(50))
+    rehash(tmp_path / "e", lambda manifest: manifest["class_code"].update(certainty_weight=weight))
+    with pytest.raises(ArtifactError, match=r"class_code\.certainty_weight"):
         load_encoder(tmp_path / "e")
 
 

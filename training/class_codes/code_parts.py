@@ -23,10 +23,12 @@ SHARED_CLASSIFIERS = ("both", "svm")
 
 # Where content finds texts by words, short queries are ranked by content rather than by a class
 # that is uncertain: the temperature of a query's class probabilities, and the exponent of the
-# highest of them in the weight of the certainty bits. The root mean square of the content's logits
-# is below 1, or documents of a query's class would come later.
+# highest of them in the weight of the certainty bits, which is halved: a text is found by its words
+# among those of its class, and not by how clearly it is of the class. The root mean square of the
+# content's logits is below 1, or documents of a query's class would come later.
 _QUERY_TEMPERATURE = 1.5
 _CERTAINTY_POWER = 4.0
+_CERTAINTY_WEIGHT = 0.5
 _WORDS_RMS = 0.8
 
 
@@ -45,9 +47,9 @@ def class_code(
     """
     documents = maps.of("svm" if query_classifier == "svm" else "both")
     queries = documents if query_classifier in SHARED_CLASSIFIERS else maps.of(query_classifier)
-    power = 0.0
+    power, weight = 0.0, 1.0
     if recipe.content == ICT:
-        power = _CERTAINTY_POWER
+        power, weight = _CERTAINTY_POWER, _CERTAINTY_WEIGHT
         queries = queries.soften(_QUERY_TEMPERATURE)
     n_certainty = widths[1]
     odds = np.concatenate([log_odds(documents.scores(rows[at])) for at in row_slices(rows)])
@@ -58,6 +60,7 @@ def class_code(
         codewords=far_codewords(len(documents.bias), widths[0], recipe.seed),
         certainty=np.quantile(odds, shares).astype(np.float32),
         certainty_power=power,
+        certainty_weight=weight,
     )
 
 
