@@ -29,6 +29,8 @@ _MAX_WORDS = 30
 _FIRST_SENTENCES = 3
 # The factor of a query's logits in the loss. Logits exceed the ±1 of tanh.
 _LOGIT_FACTOR = 0.25
+# The directions of latent semantics in the similarity.
+_DIRECTIONS = 400
 
 
 def split_sentences(text: str) -> list[str]:
@@ -116,7 +118,7 @@ class Similarities:
         """Store the documents; with `unit_rows` false, they and queries are scaled to length 1."""
         self._unit_rows = unit_rows
         self._rows = self._normalize(rows)
-        directions_KV, coordinates_NK = principal_directions(self._rows, seed)
+        directions_KV, coordinates_NK = principal_directions(self._rows, seed, _DIRECTIONS)
         self._directions_VK: Floats = np.ascontiguousarray(directions_KV.T, dtype=np.float32)
         self._coordinates_NK = arrays.unit_rows(coordinates_NK)
 

@@ -187,7 +187,9 @@ class Recipe:
     scale_vectors: bool = setting(
         True, "scale the vectors of a corpus to a common size, as input and as target"
     )
-    features: str = setting("tf-idf", "input of text encoders", "tf-idf", "log-tf")
+    features: str = setting(
+        "tf-idf", "input of text encoders (with tf-idf, ict has tf as it is)", "tf-idf", "log-tf"
+    )
     idf_target: bool = setting(True, "weight the words to reconstruct by their idf")
     batch_norm: bool = setting(False, "normalise the hidden layers over a batch")
     threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")

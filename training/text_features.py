@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from encoder.analyzers import VISIBLE, Analyzer
-from encoder.features import Floats, TextFeatures
+from encoder.features import Floats, TermWeighting, TextFeatures
 from training.data import Rows, TrainingDataError
 
 MIN_DOCUMENTS = 2
@@ -56,13 +56,15 @@ def fit_text_features(
     """Return features over the most frequent terms that occur in `min_documents` texts or more.
 
     ``tf-idf`` is ln(1 + tf) · idf in rows of unit length, so that a query of four words has the
-    same length as a document of four hundred. ``log-tf`` is ln(1 + tf).
+    same length as a document of four hundred. ``count-idf`` has tf instead of ln(1 + tf).
+    ``log-tf`` is ln(1 + tf).
 
     Raises:
         TrainingDataError: if there is no such term.
     """
     documents = frequent_terms(texts, max_terms, analyzer, min_documents=min_documents)
-    features = TextFeatures([*documents], weighting="log", analyzer=analyzer)
+    of_counts: TermWeighting = "count" if weighting == "count-idf" else "log"
+    features = TextFeatures([*documents], weighting=of_counts, analyzer=analyzer)
     if weighting == "log-tf":
         return features
     idf = inverse_document_frequency(np.array([*documents.values()]), len(texts))

@@ -54,6 +54,13 @@ def test_idf_equals_scikit_learns() -> None:
     np.testing.assert_allclose(features.idf, reference, rtol=1e-6)  # type: ignore[arg-type]
 
 
+def test_counts_times_idf_equal_scikit_learns() -> None:
+    texts = random_texts(100)
+    features = fit_text_features(texts, len(WORDS), "count-idf")
+    reference = TfidfVectorizer(vocabulary=features.vocabulary).fit_transform(texts)
+    np.testing.assert_allclose(features.transform(texts).toarray(), reference.toarray(), rtol=1e-5)
+
+
 @pytest.mark.parametrize("analyzer", ["visible", "words", "visible+english", "visible+2-3grams"])
 @given(st.lists(st.text("ab \u0131é学生s\u00ad.", max_size=12), min_size=2, max_size=12))
 def test_terms_are_counted_in_as_many_texts_as_have_them(analyzer: str, texts: list[str]) -> None:

@@ -33,15 +33,18 @@ def choose_features_and_soft_labels(
         TrainingDataError: if no term occurs in two texts.
     """
 
-    # A word that only one text has is the best word to find it by.
-    min_documents = 1 if METHODS[recipe.method].is_linear else MIN_DOCUMENTS
+    # A word that only one text has is the best word to find it by, and a word that a text repeats
+    # is more often asked for than the others.
+    is_linear = METHODS[recipe.method].is_linear
+    min_documents = 1 if is_linear else MIN_DOCUMENTS
+    weighting = "count-idf" if is_linear and recipe.features == "tf-idf" else recipe.features
 
     def choose(max_terms: int) -> Features:
         return choose_features(
             data,
             parts.training,
             max_terms,
-            recipe.features,
+            weighting,
             recipe.analyzer,
             min_documents=min_documents,
         )

@@ -72,6 +72,19 @@ def test_recipes_without_soft_labels(recipe: Recipe, texts: TrainingData) -> Non
     assert soft_labels is None
 
 
+@pytest.mark.parametrize(
+    ("method", "features", "weighting"),
+    [("ict", "tf-idf", "count"), ("ict", "log-tf", "log"), ("b-vae", "tf-idf", "log")],
+)
+def test_counts_of_terms_are_used_as_they_are_by_ict_alone(
+    method: str, features: str, weighting: str, texts: TrainingData
+) -> None:
+    recipe = replace(RECIPE, method=method, features=features)
+    found, _ = choose_features_and_soft_labels(texts, split(texts, recipe), recipe)
+    assert isinstance(found, TextFeatures)
+    assert (found.weighting, found.l2_normalize) == (weighting, features == "tf-idf")
+
+
 def test_vectors_are_taken_as_they_are() -> None:
     data = gather(topic_vectors(100))
     parts = split(data, RECIPE)
