@@ -26,8 +26,8 @@ from training.checkpoint import Checkpoint
 from training.data import Rows, Tags, TrainingData, TrainingDataError
 from training.loop import Schedule, fit
 from training.metric_recipe import MetricRecipe
-from training.models.autoencoders import EncoderNetwork, Shape
 from training.models.batches import SparseBatch, TrainingInputs
+from training.models.encoder_networks import EncoderNetwork, Shape
 from training.models.export import to_encoder
 from training.objectives.metric_objectives import DISTANCES, OBJECTIVES, MetricBatch
 from training.pipeline import (

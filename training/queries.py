@@ -17,7 +17,9 @@ from torch import Tensor, nn
 from encoder.features import Floats, SparseRows, TextFeatures
 from foundation import arrays
 from training.data import Rows
+from training.linear_codes import itq_of_terms
 from training.models.batches import SparseBatch
+from training.models.encoder_networks import AnyEncoderNetwork, LinearEncoderNetwork
 from training.objectives.inverse_cloze import inverse_cloze_loss
 from training.recipe import METHODS, Recipe
 from training.text_features import principal_directions
@@ -29,8 +31,8 @@ _MAX_WORDS = 30
 _FIRST_SENTENCES = 3
 # The factor of a query's logits in the loss. Logits exceed the ±1 of tanh.
 _LOGIT_FACTOR = 0.25
-# The directions of latent semantics in the similarity.
-_DIRECTIONS = 400
+# The directions of latent semantics, without bits for classes and beside them.
+_DIRECTIONS, _DIRECTIONS_BESIDE_CLASSES = 400, 200
 
 
 def split_sentences(text: str) -> list[str]:
@@ -114,19 +116,30 @@ class Similarities:
     similar contexts.
     """
 
-    def __init__(self, rows: SparseRows, seed: int, *, unit_rows: bool = True) -> None:
-        """Store the documents; with `unit_rows` false, they and queries are scaled to length 1."""
+    def __init__(
+        self,
+        rows: SparseRows,
+        seed: int,
+        *,
+        unit_rows: bool = True,
+        directions: int = _DIRECTIONS,
+    ) -> None:
+        """Store the documents; with `unit_rows` false, they and queries are scaled to length 1.
+
+        Latent semantics has at most so many `directions`.
+        """
         self._unit_rows = unit_rows
         self._rows = self._normalize(rows)
-        directions_KV, coordinates_NK = principal_directions(self._rows, seed, _DIRECTIONS)
-        self._directions_VK: Floats = np.ascontiguousarray(directions_KV.T, dtype=np.float32)
+        directions_KV, coordinates_NK = principal_directions(self._rows, seed, directions)
+        self.directions_VK: Floats = np.ascontiguousarray(directions_KV.T, dtype=np.float32)
+        """The directions of latent semantics, ``(V, K)``, orthogonal and of length 1."""
         self._coordinates_NK = arrays.unit_rows(coordinates_NK)
 
     def of(self, queries: SparseRows, rows: Rows) -> Tensor:
         """Return the similarity of each query, ``(N, V)``, to each document, ``float32[N, M]``."""
         queries = self._normalize(queries)
         term_cosine = (queries @ self._rows[rows].T).toarray()
-        query_coordinates = arrays.unit_rows(np.asarray(queries @ self._directions_VK))
+        query_coordinates = arrays.unit_rows(np.asarray(queries @ self.directions_VK))
         lsa_cosine = query_coordinates @ self._coordinates_NK[rows].T
         return torch.from_numpy(np.asarray((term_cosine + lsa_cosine) / 2, dtype=np.float32))
 
@@ -163,7 +176,30 @@ class ClozeTask:
         self._queries = SentenceQueries(
             features, texts, most=most, by_idf=is_linear, from_first=from_first
         )
-        self._similarities = Similarities(rows, recipe.seed, unit_rows=features.l2_normalize)
+        self._rows = rows
+        self._similarities = Similarities(
+            rows,
+            recipe.seed,
+            unit_rows=features.l2_normalize,
+            directions=_DIRECTIONS_BESIDE_CLASSES if beside_classes else _DIRECTIONS,
+        )
+
+    def start(self, network: AnyEncoderNetwork) -> None:
+        """Initialise a linear network with ITQ codes of latent semantic analysis of the texts.
+
+        Codes trained from there combine two kinds of knowledge: which words occur together in the
+        corpus, and which words distinguish a text from all others. Without bits for classes, the
+        network learns along the directions of latent semantics as well as word by word. Other
+        networks are not changed, nor are networks with as many bits as there are texts or terms.
+        """
+        if not isinstance(network, LinearEncoderNetwork):
+            return
+        start = itq_of_terms(self._rows, len(network.logits.bias), self._recipe.seed)
+        if start is None:
+            return
+        network.start_at(*map(torch.from_numpy, start))
+        if not self._beside_classes:
+            network.learn_along(torch.from_numpy(self._similarities.directions_VK))
 
     def loss(
         self, network: nn.Module, logits_NB: Tensor, rows: Rows, generator: torch.Generator

@@ -22,7 +22,6 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -31,18 +30,15 @@ from encoder.encoder import Features, Inputs
 from encoder.features import TextFeatures
 from training.checkpoint import Checkpoint
 from training.data import Tags, TrainingData, TrainingDataError
-from training.linear_codes import itq_of_terms
 from training.loop import Schedule, choose_device, fit
 from training.models.autoencoders import (
-    AnyEncoderNetwork,
     Autoencoder,
     BernoulliAutoencoder,
     GaussianAutoencoder,
-    LinearEncoderNetwork,
-    Shape,
     TextDecoder,
 )
 from training.models.batches import TrainingInputs, share_of_terms, vector_scale
+from training.models.encoder_networks import Shape
 from training.models.export import autoencoder_to_encoder
 from training.objectives.autoencoder import AutoencoderLoss
 from training.pipeline import (
@@ -116,7 +112,8 @@ def train(
         soft_labels=soft_labels,
         amp=amp,
     )
-    start_at_latent_semantics(model.encoder, loss.inputs.x, recipe.seed)
+    if loss.cloze is not None:
+        loss.cloze.start(model.encoder)
     method = METHODS[recipe.method]
     if method.reconstructs and not method.uses_labels:
         start_at_word_frequencies(model, loss.inputs)
@@ -153,20 +150,6 @@ def schedule_for(recipe: Recipe, n_documents: int) -> Schedule:
         recipe.seed,
         decay=recipe.learning_rate_decay,
     )
-
-
-def start_at_latent_semantics(network: AnyEncoderNetwork, x: Any, seed: int) -> None:
-    """Initialise a linear network with ITQ codes of latent semantic analysis of `x`, ``(N, V)``.
-
-    Codes trained from there combine two kinds of knowledge: which words occur together in the
-    corpus, and which words distinguish a text from all others. Other networks are not changed, nor
-    are networks with as many bits as there are texts or terms.
-    """
-    if not isinstance(network, LinearEncoderNetwork):
-        return
-    start = itq_of_terms(x, len(network.logits.bias), seed)
-    if start is not None:
-        network.start_at(*map(torch.from_numpy, start))
 
 
 def start_at_word_frequencies(model: Autoencoder, inputs: TrainingInputs) -> None:

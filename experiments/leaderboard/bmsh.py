@@ -23,7 +23,8 @@ from experiments.leaderboard.text_training import (
     warmup_weight,
     words_loss,
 )
-from training.models.autoencoders import EncoderNetwork, Shape, TextDecoder
+from training.models.autoencoders import TextDecoder
+from training.models.encoder_networks import EncoderNetwork, Shape
 
 COMPONENTS = 20
 """K, the number of components of the prior, as in the paper."""

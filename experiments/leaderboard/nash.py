@@ -21,7 +21,8 @@ from experiments.leaderboard.text_training import (
     warmup_weight,
     words_loss,
 )
-from training.models.autoencoders import EncoderNetwork, Shape, TextDecoder
+from training.models.autoencoders import TextDecoder
+from training.models.encoder_networks import EncoderNetwork, Shape
 from training.objectives.ssb_vae import kl_loss
 
 

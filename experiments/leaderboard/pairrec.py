@@ -23,7 +23,8 @@ from experiments.leaderboard.text_training import (
     fit_text_encoder,
 )
 from training.data import Rows
-from training.models.autoencoders import EncoderNetwork, Shape, TextDecoder
+from training.models.autoencoders import TextDecoder
+from training.models.encoder_networks import EncoderNetwork, Shape
 from training.objectives.ssb_vae import kl_loss, text_reconstruction_loss
 from training.text_features import principal_directions
 

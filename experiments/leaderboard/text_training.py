@@ -20,8 +20,9 @@ from encoder.encoder import Encoder
 from encoder.features import Floats, SparseRows, TextFeatures
 from training.data import Rows
 from training.loop import Schedule, fit
-from training.models.autoencoders import EncoderNetwork, Shape, TextDecoder
+from training.models.autoencoders import TextDecoder
 from training.models.batches import SparseBatch, share_of_terms, word_distribution
+from training.models.encoder_networks import EncoderNetwork, Shape
 from training.models.export import to_encoder
 from training.pipeline import with_median_thresholds
 from training.semi_supervised import UNIT_ROW_SCALE, touches_few_terms

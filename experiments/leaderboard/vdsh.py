@@ -21,7 +21,8 @@ from experiments.leaderboard.text_training import (
     warmup_weight,
     words_loss,
 )
-from training.models.autoencoders import EncoderNetwork, GaussianLatent, Shape, TextDecoder
+from training.models.autoencoders import GaussianLatent, TextDecoder
+from training.models.encoder_networks import EncoderNetwork, Shape
 
 
 class Vdsh(TextModel):

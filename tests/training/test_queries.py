@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from encoder.features import TextFeatures
 from tests.support.encoders import text_encoder
-from training.models.autoencoders import EncoderNetwork, LinearEncoderNetwork, Shape
+from training.models.encoder_networks import EncoderNetwork, LinearEncoderNetwork, Shape
 from training.objectives.inverse_cloze import inverse_cloze_loss
 from training.queries import ClozeTask, SentenceQueries, Similarities, split_sentences
 from training.recipe import Recipe

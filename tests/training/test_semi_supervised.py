@@ -18,18 +18,15 @@ from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.encoders import random_texts, text_encoder
 from training.data import TrainingDataError, gather
 from training.linear_codes import itq_of_terms
-from training.models.autoencoders import (
-    BernoulliAutoencoder,
-    LinearEncoderNetwork,
-    TextDecoder,
-)
+from training.models.autoencoders import BernoulliAutoencoder, TextDecoder
 from training.models.batches import SparseBatch, TrainingInputs, vector_scale
+from training.models.encoder_networks import LinearEncoderNetwork
 from training.models.export import autoencoder_to_encoder, to_encoder
+from training.queries import ClozeTask
 from training.recipe import Recipe
 from training.semi_supervised import (
     build_model,
     hidden_dropout,
-    start_at_latent_semantics,
     start_at_word_frequencies,
     touches_few_terms,
     train,
@@ -310,9 +307,14 @@ def test_texts_without_labels_are_found_by_words_of_theirs(tmp_path: Path) -> No
     assert found.mean() > 0.9
 
 
-def test_a_linear_network_is_exported_as_one_layer() -> None:
+@pytest.mark.parametrize("along_directions", [False, True])
+def test_a_linear_network_is_exported_as_one_layer(along_directions: bool) -> None:
     features = text_encoder().features
     model = build_model(replace(RECIPE, method="ict", n_bits=8), features, classes=2).eval()
+    if along_directions:
+        assert isinstance(model.encoder, LinearEncoderNetwork)
+        model.encoder.learn_along(torch.rand(len(features.vocabulary), 3))  # type: ignore[union-attr]
+        torch.nn.init.normal_(model.encoder.along.weight_KB)  # type: ignore[union-attr]
     x = SparseBatch.of_rows(features.transform(random_texts(50)), np.arange(50))  # type: ignore[arg-type]
     with torch.no_grad():
         expected = model.encoder(x)[1].numpy()
@@ -321,17 +323,21 @@ def test_a_linear_network_is_exported_as_one_layer() -> None:
     np.testing.assert_allclose(exported.logits(random_texts(50)), expected, atol=1e-5)
 
 
-def test_codes_that_find_texts_begin_as_itq_codes() -> None:
+@pytest.mark.parametrize("beside_classes", [False, True])
+def test_codes_that_find_texts_begin_as_itq_codes(beside_classes: bool) -> None:
     texts = random_texts(60)
     features = fit_text_features(texts, 100)
     model = build_model(replace(RECIPE, method="ict", n_bits=16), features, classes=2)
-    start_at_latent_semantics(model.encoder, TrainingInputs(features, texts).x, seed=0)
+    rows = features.transform(texts)
+    recipe = Recipe(method="ict", seed=0)
+    ClozeTask(recipe, features, texts, rows, beside_classes=beside_classes).start(model.encoder)
     network = model.encoder
     assert isinstance(network, LinearEncoderNetwork)
-    start = itq_of_terms(features.transform(texts), len(network.logits.bias), seed=0)
+    assert (network.along is None) == beside_classes
+    start = itq_of_terms(rows, len(network.logits.bias), seed=0)
     assert start is not None
     exported = to_encoder(network, features, {})
-    expected = features.transform(texts) @ start[0] - start[1]
+    expected = rows @ start[0] - start[1]
     np.testing.assert_allclose(exported.logits(texts), expected, atol=1e-5)
 
 

@@ -11,15 +11,14 @@ from torch import Tensor
 from encoder.features import Floats, TextFeatures
 from training.data import Rows
 from training.loop import fit
-from training.models.autoencoders import LinearEncoderNetwork, Shape
 from training.models.batches import SparseBatch, drop_words
+from training.models.encoder_networks import LinearEncoderNetwork, Shape
 from training.models.export import to_encoder
 from training.queries import ClozeTask
 from training.recipe import Recipe
 from training.semi_supervised import (
     UNIT_ROW_SCALE,
     schedule_for,
-    start_at_latent_semantics,
     touches_few_terms,
 )
 
@@ -44,8 +43,8 @@ def fit_cloze(
             sparse_gradient=touches_few_terms(features, texts, recipe.batch_size),
         )
     )
-    start_at_latent_semantics(network, x, recipe.seed)
     task = ClozeTask(recipe, features, texts, x, beside_classes=True)
+    task.start(network)
 
     def loss(rows: Rows, generator: torch.Generator, progress: float) -> Mapping[str, Tensor]:  # noqa: ARG001
         dropped = drop_words(SparseBatch.of_rows(x, rows), recipe.word_dropout, generator)

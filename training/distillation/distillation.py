@@ -29,8 +29,8 @@ from training.distillation.distillation_recipe import DistillationRecipe
 from training.distillation.teacher_agreement import measure_agreement
 from training.distillation.teachers import Teacher, check_directions
 from training.loop import Schedule, fit
-from training.models.autoencoders import AnyEncoderNetwork, EncoderNetwork, Shape
 from training.models.batches import SparseBatch, drop_words
+from training.models.encoder_networks import AnyEncoderNetwork, EncoderNetwork, Shape
 from training.models.export import to_encoder
 from training.models.relaxed_bits import relaxed_bits, relaxed_hamming
 from training.objectives.autoencoder import AutoencoderLoss

@@ -11,11 +11,10 @@ from torch import Tensor, nn
 
 from encoder.encoder import Activation, Encoder, Features, Inputs, Layer
 from encoder.features import Floats
-from training.models.autoencoders import (
+from training.models.autoencoders import BernoulliAutoencoder, GaussianAutoencoder
+from training.models.encoder_networks import (
     AnyEncoderNetwork,
-    BernoulliAutoencoder,
     FactoredEncoderNetwork,
-    GaussianAutoencoder,
     LinearEncoderNetwork,
 )
 from training.models.layers import ScaledLinear, SparseLinear
@@ -61,7 +60,8 @@ def _encoder(layers: list[Layer], features: Features, metadata: Mapping[str, Any
 
 def _layers(network: AnyEncoderNetwork) -> list[Layer]:
     if isinstance(network, LinearEncoderNetwork):
-        return [_layer(network.logits, "identity")]
+        weight, bias = _array(network.scaled_weight()), _array(network.logits.bias)
+        return [Layer(weight, bias, "identity")]
     if isinstance(network, FactoredEncoderNetwork):
         first, last = _layer(network.first, "identity"), _layer(network.logits, "identity")
         return [Layer(first.weight @ last.weight, last(first.bias[None])[0], "identity")]

@@ -10,8 +10,9 @@ from torch import Tensor
 from encoder.encoder import Features, Inputs
 from encoder.features import Floats, TextFeatures
 from training.data import Rows, Tags
-from training.models.autoencoders import AnyEncoderNetwork, Autoencoder, BernoulliAutoencoder
+from training.models.autoencoders import Autoencoder, BernoulliAutoencoder
 from training.models.batches import TrainingInputs
+from training.models.encoder_networks import AnyEncoderNetwork
 from training.objectives.ssb_vae import (
     class_probabilities,
     pairwise_loss,
@@ -59,10 +60,11 @@ class AutoencoderLoss:
             scale_target=recipe.scale_vectors,
         )
         self._soft_labels = soft_labels
-        self._cloze: ClozeTask | None = None
+        self.cloze: ClozeTask | None = None
+        """The inverse cloze task, if the recipe has it."""
         if recipe.finds_documents and isinstance(features, TextFeatures):
             texts = [str(text) for text in inputs]
-            self._cloze = ClozeTask(
+            self.cloze = ClozeTask(
                 recipe,
                 features,
                 texts,
@@ -83,12 +85,12 @@ class AutoencoderLoss:
             if method.reconstructs:
                 terms["reconstruction_loss"] = self._model.decoder(out.b_NB, targets).mean()
                 terms["kl_loss"] = out.kl_loss
-            if self._cloze is not None:
+            if self.cloze is not None:
                 network: AnyEncoderNetwork = self._model.encoder
                 logits_NB = out.logits_NB
                 if isinstance(self._model, BernoulliAutoencoder) and self._model.content:
                     network, logits_NB = self._model.content, self._model.content(x)[1]
-                terms["cloze_loss"] = self._cloze.loss(network, logits_NB, rows, generator)
+                terms["cloze_loss"] = self.cloze.loss(network, logits_NB, rows, generator)
         if method.uses_labels:
             terms["pointwise_loss"] = self._class_loss(out.class_logits_NC, rows)
         if method.pairs == "all" and recipe.code_class_weight:

@@ -22,7 +22,8 @@ from experiments.leaderboard.text_training import (
     words_loss,
 )
 from experiments.leaderboard.vdsh import Vdsh
-from training.models.autoencoders import Shape, TextDecoder
+from training.models.autoencoders import TextDecoder
+from training.models.encoder_networks import Shape
 from training.text_features import fit_text_features
 
 TEXTS = ["boat wave wave tide", "boat sail", "eggs flour honey", "flour eggs jam jam jam", "sail"]

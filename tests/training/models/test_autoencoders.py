@@ -10,14 +10,12 @@ from scipy import sparse
 from tests.support.oracles.rounding import assert_within_rounding
 from training.models.autoencoders import (
     BernoulliAutoencoder,
-    EncoderNetwork,
     GaussianAutoencoder,
-    LinearEncoderNetwork,
-    Shape,
     TextDecoder,
     VectorDecoder,
 )
 from training.models.batches import SparseBatch, word_distribution
+from training.models.encoder_networks import EncoderNetwork, LinearEncoderNetwork, Shape
 from training.models.layers import ScaledLinear
 from training.models.relaxed_bits import relaxed_bernoulli
 
@@ -92,6 +90,21 @@ def test_a_linear_network_starts_where_it_is_told_to() -> None:
     network.start_at(weight, thresholds)
     expected = torch.from_numpy(counts.toarray()) @ weight - thresholds
     torch.testing.assert_close(network(batch_of(counts))[1], expected)
+
+
+def test_a_linear_network_learns_along_directions_beside_its_own_matrix() -> None:
+    torch.manual_seed(0)
+    network, x = LinearEncoderNetwork(shape()), batch_of(random_counts())
+    before = network(x)[1]
+    directions = torch.rand(11, 3)
+    network.learn_along(directions)
+    torch.testing.assert_close(network(x)[1], before)
+    assert network.along is not None
+    torch.nn.init.normal_(network.along.weight_KB)
+    moved = 5 * torch.from_numpy(random_counts().toarray()) @ directions @ network.along.weight_KB
+    torch.testing.assert_close(network(x)[1], before + moved)
+    assert not network.along.directions_VK.requires_grad
+    assert "along.directions_VK" not in network.state_dict()
 
 
 def test_hidden_units_drop_out_in_training_alone() -> None:
