@@ -52,7 +52,10 @@ def print_trained(out: Path, trained: Trained) -> None:
     for warning in trained.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     if not figures:
-        print("no labelled documents were held out to evaluate it")
+        print(
+            "no labelled documents were held out to evaluate it; `hummingbit quickstart FILE`"
+            " measures how many documents such codes find"
+        )
         return
     shown = counted(len(trained.labelled_ids), "label")
     print(f"{shown} shown; {counted(figures['queries'], 'document')} held out:")
