@@ -26,7 +26,7 @@ def default_method(data: TrainingData, n_bits: int) -> str:
 
     If there are labels of two classes or more, it is class-codes for texts of one label each, and
     ssb-vae for vectors, for documents of several labels, and where codes have too few bits for the
-    classes or are too many for the documents. Without labels, it is ict for texts and itq for
+    classes or are too many for the documents. Without labels, it is ict for texts and sne for
     vectors, or lsh if there are fewer vectors, or they have fewer numbers, than a code has bits.
     """
     if len(data.classes) > 1:
@@ -34,7 +34,7 @@ def default_method(data: TrainingData, n_bits: int) -> str:
         return CLASS_CODES if data.is_text and not data.is_multi_label and fits else "ssb-vae"
     if not isinstance(data.inputs, np.ndarray):
         return "ict"
-    return "itq" if min(data.inputs.shape) >= n_bits else "lsh"
+    return "sne" if min(data.inputs.shape) >= n_bits else "lsh"
 
 
 def recipe_type(method: str) -> type[AnyRecipe]:

@@ -1,4 +1,4 @@
-"""Codes without a neural network: ITQ, PCA and random hyperplanes, from faiss and scikit-learn.
+"""Linear codes: of nearest neighbours, and ITQ, PCA and random hyperplanes.
 
 Each is a linear map of the features with a threshold for every bit, so the encoder is one layer.
 Labels are used only for the evaluation.
@@ -23,6 +23,8 @@ from training.data import TrainingData, TrainingDataError
 from training.pipeline import Trained, choose_features, split, write_encoder
 from training.recipe import LinearRecipe
 from training.text_features import principal_directions
+
+_DIRECTIONS = 384
 
 
 def train_linear(
@@ -77,6 +79,22 @@ def fit_itq(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats]:
     return rotated, np.asarray(means @ rotation, dtype=np.float32)
 
 
+def fit_sne(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats]:
+    """Return ITQ's map, changed to keep the nearest neighbours, and the thresholds.
+
+    Sparse rows ``(N, V)`` are learned from as their principal coordinates.
+
+    Source: :func:`training.models.neighbour_map.fit_neighbour_map`.
+    """
+    from training.models.neighbour_map import fit_neighbour_map  # noqa: PLC0415 - imports torch
+
+    if isinstance(rows, np.ndarray):
+        return fit_neighbour_map(rows, *fit_itq(rows, n_bits, seed), seed)
+    directions, coordinates = principal_directions(rows, seed, max(_DIRECTIONS, n_bits))
+    weight, thresholds = fit_neighbour_map(coordinates, *fit_itq(coordinates, n_bits, seed), seed)
+    return np.ascontiguousarray(directions.T @ weight, dtype=np.float32), thresholds
+
+
 def itq_of_terms(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats] | None:
     """Return ITQ of latent semantic analysis, scaled: weights ``(V, B)`` and thresholds ``(B,)``.
 
@@ -124,6 +142,7 @@ def fit_lsh(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats]:
 
 
 LINEAR_METHODS: Mapping[str, Callable[[Any, int, int], tuple[Floats, Floats]]] = {
+    "sne": fit_sne,
     "itq": fit_itq,
     "pca-sign": fit_pca,
     "lsh": fit_lsh,

@@ -109,7 +109,7 @@ def test_rows_without_a_label_are_unlabelled(y: Any, labelled: int) -> None:
 
 @pytest.mark.parametrize(
     ("X", "method"),
-    [(TEXTS, "ict"), (np.eye(20), "itq"), (np.eye(20)[:, :4], "lsh"), (np.eye(20)[:6], "lsh")],
+    [(TEXTS, "ict"), (np.eye(20), "sne"), (np.eye(20)[:, :4], "lsh"), (np.eye(20)[:6], "lsh")],
 )
 def test_without_labels_the_rows_choose_the_method(X: Any, method: str) -> None:
     assert SemanticHasher(n_bits=8, epochs=1).fit(X).method_ == method

@@ -44,7 +44,7 @@ def vectors(rows: int, width: int, *, labelled: bool) -> TrainingData:
         # More bits than texts.
         (texts([("a",), ("b",)] * 16), 32, "ssb-vae"),
         (vectors(40, 20, labelled=True), 16, "ssb-vae"),
-        (vectors(40, 20, labelled=False), 16, "itq"),
+        (vectors(40, 20, labelled=False), 16, "sne"),
         (vectors(40, 20, labelled=False), 24, "lsh"),
         (vectors(10, 20, labelled=False), 16, "lsh"),
     ],

@@ -33,6 +33,7 @@ from training.recipe import METHODS, LinearRecipe, Recipe
 BY_METHOD = ("epochs", "least_batches", "hidden", "max_terms")
 COMMON = ("n_bits", "supervision", "seed", "analyzer", *BY_METHOD)
 LINEAR = {
+    "sne": "ITQ, changed to keep the nearest neighbours of each document",
     "itq": "PCA, rotated to lose least when rounded to bits (iterative quantization)",
     "pca-sign": "the signs of the first principal components",
     "lsh": "the sides of random hyperplanes",

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from training.objectives.stochastic_neighbours import (
+    neighbour_temperatures,
+    stochastic_neighbour_loss,
+)
+
+
+def random_batch(seed: int, rows: int = 7, bits: int = 6) -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(rows, bits, dtype=torch.float64, generator=generator)
+    vectors = torch.randn(rows, 4, dtype=torch.float64, generator=generator)
+    unit = torch.nn.functional.normalize(vectors, dim=1)
+    temperatures = 0.1 + torch.rand(rows, 1, dtype=torch.float64, generator=generator)
+    return logits, unit @ unit.T, temperatures
+
+
+def reference(
+    logits: np.ndarray, cosines: np.ndarray, temperatures: np.ndarray, scale: float
+) -> float:
+    n, bits = logits.shape
+    signs = [[1.0 if one > 0 else -1.0 for one in row] for row in logits]
+    total = 0.0
+    for i in range(n):
+        others = [j for j in range(n) if j != i]
+        near = {j: math.exp(cosines[i, j] / temperatures[i, 0]) for j in others}
+        size = math.sqrt(sum(one**2 for one in logits[i]) / bits)
+        for query in (signs[i], [one / size for one in logits[i]]):
+            found = {
+                j: math.exp(scale / bits * sum(x * y for x, y in zip(query, signs[j], strict=True)))
+                for j in others
+            }
+            total -= sum(
+                near[j] / sum(near.values()) * math.log(found[j] / sum(found.values()))
+                for j in others
+            )
+    return float(total / (2 * n))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_loss_equals_a_loop_over_pairs(seed: int) -> None:
+    logits, cosines, temperatures = random_batch(seed)
+    expected = reference(logits.numpy(), cosines.numpy(), temperatures.numpy(), 5.0)
+    loss = stochastic_neighbour_loss(
+        logits, cosines, temperatures, torch.tensor(5.0, dtype=torch.float64)
+    )
+    assert float(loss) == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_loss_is_least_where_codes_agree_as_the_vectors_do() -> None:
+    temperatures = torch.full((4, 1), 0.1)
+    cosines = torch.tensor([[1.0, 1, -1, -1], [1, 1, -1, -1], [-1, -1, 1, 1], [-1, -1, 1, 1]])
+    kept = torch.tensor([[1.0, 1], [1, 1], [-1, -1], [-1, -1]])
+    mixed = kept[[0, 2, 1, 3]]
+    losses = [
+        stochastic_neighbour_loss(logits, cosines, temperatures, torch.tensor(10.0))
+        for logits in (kept, mixed)
+    ]
+    assert losses[0] < 0.01
+    assert losses[1] > 1
+
+
+def test_the_gradient_reaches_every_bit() -> None:
+    logits, cosines, temperatures = random_batch(0)
+    logits.requires_grad_()
+    scale = torch.tensor(5.0, dtype=torch.float64)
+    loss = stochastic_neighbour_loss(logits, cosines, temperatures, scale)
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert logits.grad is not None
+    assert (logits.grad != 0).all()
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(1.5, 15))
+def test_temperatures_give_each_row_the_perplexity(seed: int, perplexity: float) -> None:
+    rng = np.random.default_rng(seed)
+    cosines = rng.uniform(-1, 1, size=(5, 20))
+    temperatures = neighbour_temperatures(torch.from_numpy(cosines), perplexity).numpy()
+    exponents = (cosines - cosines.max(axis=1, keepdims=True)) / temperatures
+    p = np.exp(exponents)
+    p /= p.sum(axis=1, keepdims=True)
+    entropy = -np.sum(p * np.log(np.where(p > 0, p, 1)), axis=1)
+    is_inside = (temperatures[:, 0] > 1.1e-4) & (temperatures[:, 0] < 9.9)
+    # Thirty halvings of an interval of ln 100,000 leave a relative error of 1e-8 of τ.
+    np.testing.assert_allclose(np.exp(entropy[is_inside]), perplexity, rtol=1e-5)
+
+
+def test_rows_of_equal_neighbours_get_the_smallest_temperature() -> None:
+    cosines = torch.full((1, 9), 0.5, dtype=torch.float64)
+    assert float(neighbour_temperatures(cosines, 4.0)) == pytest.approx(1e-4)
