@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=partial(run_by_labels, parser))
     title = (
         "methods, each with its own settings (default: class-codes for texts of one label each,"
-        " ssb-vae for other documents with labels, ict for texts without)"
+        " ssb-vae for other documents with labels, ict for texts without, sne for vectors without)"
     )
     methods = parser.add_subparsers(title=title, dest="method", metavar="METHOD")
     for name, method in METHODS.items():
