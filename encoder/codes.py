@@ -108,7 +108,7 @@ def hamming_distance(a: Codes, b: Codes) -> npt.NDArray[np.int64]:
 
 
 def code_to_hex(code: Codes) -> str:
-    """Return one packed code, shape ``(code_size,)``, as lower-case hexadecimal digits."""
+    """Return packed codes, usually one, as lower-case hexadecimal digits."""
     return code.tobytes().hex()
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from corpus.document import Document
-from encoder.codes import Codes, code_from_hex
+from encoder.codes import Codes, codes_from_hex
 from encoder.encoder import Encoder
 from evaluation.code_rankings import check_rows, evaluate_ranking
 from evaluation.metrics.metric_names import DEFAULT_METRICS, parse_metrics
@@ -26,6 +26,9 @@ from evaluation.result import Evaluation, EvaluationError
 from index.backend import CollectionBackend
 from index.payload_labels import labels_of
 from index.records import EncodedQueries, Query, StoredDocument
+
+# Parsing codes holds the interpreter lock until it is done.
+CODES_AT_ONCE = 10_000
 
 
 def evaluate_codes(
@@ -187,8 +190,10 @@ def to_stored_documents(
     Raises:
         InputError: if the `label_field` of a document holds something other than labels.
     """
-    rows = [code_from_hex(document.code, n_bits) for document in documents]
-    codes = np.stack(rows) if rows else np.empty((0, n_bits // 8), dtype=np.uint8)
+    codes = np.empty((len(documents), n_bits // 8), dtype=np.uint8)
+    for start in range(0, len(documents), CODES_AT_ONCE):
+        some = documents[start : start + CODES_AT_ONCE]
+        codes[start : start + len(some)] = codes_from_hex([one.code for one in some], n_bits)
     labels = [labels_of(document.payload, label_field) for document in documents]
     return StoredDocuments(codes, labels, [document.id for document in documents])
 

@@ -175,23 +175,33 @@ class DocumentReader(RowReader):
         documents: list[StoredDocument] = []
         checkpoint()
         while some := cursor.fetchmany(ROWS_AT_ONCE):
-            documents += [self._parse_document(one) for one in some]
+            documents += self._parse_some(some)
             checkpoint()
         return documents
 
     def _parse_document(self, stored: tuple[Any, ...]) -> StoredDocument:
-        row, id_, code, text, vector, payload, mark = stored
-        if checksum(id_, code, payload, text, vector) != mark:
-            message = f"document {id_!a} does not match its checksum"
-            raise StoreError(f"{self.path}: is damaged: {message}")
-        return StoredDocument(
-            id=id_,
-            row=row,
-            code=code_to_hex(self._pack_codes([code])[0]),
-            text=text,
-            vector=None if vector is None else unpack_vector(vector, self._keep_vectors),
-            payload=json.loads(payload),
-        )
+        return self._parse_some([stored])[0]
+
+    def _parse_some(self, stored: Sequence[tuple[Any, ...]]) -> list[StoredDocument]:
+        """Check documents and parse them; their codes and payloads are parsed together."""
+        for _, id_, code, text, vector, payload, mark in stored:
+            if checksum(id_, code, payload, text, vector) != mark:
+                message = f"document {id_!a} does not match its checksum"
+                raise StoreError(f"{self.path}: is damaged: {message}")
+        digits = code_to_hex(self._pack_codes([one[2] for one in stored]))
+        size = 2 * self._code_size
+        payloads = json.loads(f"[{','.join([one[5] for one in stored])}]")
+        return [
+            StoredDocument(
+                id_,
+                row,
+                digits[place * size : (place + 1) * size],
+                text,
+                None if vector is None else unpack_vector(vector, self._keep_vectors),
+                payloads[place],
+            )
+            for place, (row, id_, _, text, vector, *_) in enumerate(stored)
+        ]
 
     @property
     def _code_size(self) -> int:
