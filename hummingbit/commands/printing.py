@@ -52,9 +52,10 @@ def print_trained(out: Path, trained: Trained) -> None:
     for warning in trained.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     if not figures:
+        command = "quickstart FILE" if encoder.kind == "text" else "evaluate NAME --nearest 10"
         print(
-            "no labelled documents were held out to evaluate it; `hummingbit quickstart FILE`"
-            " measures how many documents such codes find"
+            f"no labelled documents were held out to evaluate it; `hummingbit {command}` measures"
+            " how many documents such codes find"
         )
         return
     shown = counted(len(trained.labelled_ids), "label")

@@ -4,7 +4,7 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from encoder.artifact import load_encoder, write_artifact
 from evaluation.retrieval import evaluate_codes
 from hummingbit.cli import main
 from index.data_folder import DataFolder
-from tests.support.corpora import topic_documents
+from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.encoders import random_texts, text_encoder
 from training.data import gather
 
@@ -69,7 +69,7 @@ def test_training_prints_the_held_out_figures(
 
 
 @pytest.mark.parametrize(
-    "method", ["psh-gs", "vdsh-s", "b-vae", "itq", "pca-sign", "lsh", "class-codes"]
+    "method", ["psh-gs", "vdsh-s", "b-vae", "sne", "itq", "pca-sign", "lsh", "class-codes"]
 )
 def test_every_method_trains(
     method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -81,6 +81,26 @@ def test_every_method_trains(
     assert hummingbit("train", method, "--data", corpus, "--out", tmp_path / "e", *short) == 0
     assert "10 documents held out" in capsys.readouterr().out
     assert load_encoder(tmp_path / "e").metadata["method"] == method
+
+
+@pytest.mark.parametrize(
+    ("documents", "command"),
+    [(topic_documents, "quickstart FILE"), (topic_vectors, "evaluate NAME --nearest 10")],
+)
+def test_without_labels_the_command_that_measures_codes_is_named(
+    documents: Callable[[int], list[Document]],
+    command: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    corpus = tmp_path / "train.jsonl"
+    with corpus.open("w") as lines:
+        for one in documents(100):
+            vector = None if one.vector is None else one.vector.tolist()
+            print(json.dumps({"id": one.id, "text": one.text, "vector": vector}), file=lines)
+    train = ["train", "lsh", "--data", corpus, "--bits", "8", "--out", tmp_path / "e"]
+    assert hummingbit(*train) == 0
+    assert f"`hummingbit {command}` measures how many documents" in capsys.readouterr().out
 
 
 def test_class_codes_are_searched_by_their_query_head(
