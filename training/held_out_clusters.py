@@ -66,8 +66,13 @@ def list_length(classes: npt.NDArray[np.int64]) -> int:
     `classes`, int64[L], are those of the labelled documents. A longer list than a class has
     documents would reward codes for finding other classes' documents late.
     """
+    return max(1, min(100, int(median_class_size(classes)) // 2))
+
+
+def median_class_size(classes: npt.NDArray[np.int64]) -> float:
+    """Return the median number of documents in a class that has any; `classes`, int64[L]."""
     sizes = np.bincount(classes)
-    return max(1, min(100, int(np.median(sizes[sizes > 0])) // 2))
+    return float(np.median(sizes[sizes > 0]))
 
 
 def _cluster(unit: npt.NDArray[Any], clusters: int, seed: int) -> npt.NDArray[np.int64]:

@@ -21,7 +21,13 @@ from training.class_codes.class_recipe import (
 )
 from training.class_codes.code_parts import ContentLayers, class_code
 from training.data import Rows, Tags
-from training.held_out_clusters import FOLDS, cluster_folds, list_length, split_folds
+from training.held_out_clusters import (
+    FOLDS,
+    cluster_folds,
+    list_length,
+    median_class_size,
+    split_folds,
+)
 from training.soft_labels.estimation import estimate_soft_labels
 
 Progress = Callable[[str], None]
@@ -142,8 +148,7 @@ class _Trial:
         rng = np.random.default_rng(recipe.seed)
         sample = labelled[rng.permutation(len(labelled))[:_MAX_QUERIES]]
         self._folds = []
-        sizes = np.bincount(self._classes[labelled])
-        has_few_labels = np.median(sizes[sizes > 0]) < _FEW_LABELS
+        has_few_labels = median_class_size(self._classes[labelled]) < _FEW_LABELS
         divisions = _DIVISIONS_OF_FEW_LABELS if has_few_labels else _DIVISIONS
         for kept, held_out in self._divide(divisions[:1] if len(tags) > _MANY else divisions):
             searched, queries = np.intersect1d(kept, labelled), np.intersect1d(held_out, sample)
