@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
+from shlex import quote
 from textwrap import fill
 from typing import Any, NamedTuple
 
@@ -111,7 +112,10 @@ def _explain(error: Exception) -> str | None:
     # Imported here, because our folders are first on the path only now.
     from foundation.errors import HummingbitError  # noqa: PLC0415
     from hummingbit.clients.transport import ServiceError  # noqa: PLC0415
+    from index.errors import UnknownEncoder  # noqa: PLC0415
 
+    if isinstance(error, UnknownEncoder):
+        return f"{error}{_hint_to_install(error.name)}"
     if isinstance(error, HummingbitError | ServiceError):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and error.name in {"torch", "geoopt", "pyriemann"}:
@@ -123,6 +127,17 @@ def _explain(error: Exception) -> str | None:
     if isinstance(error, MemoryError):
         return "there is not enough memory for this"
     return None
+
+
+def _hint_to_install(name: str) -> str:
+    """Return how to install the encoder in the folder `name`, or nothing if it holds none."""
+    from encoder.artifact_files.manifest import MANIFEST  # noqa: PLC0415 - as in main
+
+    folder = Path(name)
+    if not (folder / MANIFEST).is_file():
+        return ""
+    copies = f"hummingbit encoder install {quote(name)}"
+    return f"; `{copies}` copies the encoder in that folder into the data folder"
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from foundation.errors import HummingbitError
 
 
@@ -16,7 +18,12 @@ class UnknownCollection(HummingbitError, LookupError):
 
 
 class UnknownEncoder(HummingbitError, LookupError):
-    """No encoder of the data folder has the name."""
+    """No encoder of the data folder has the name `name`."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        names = ", ".join(sorted(known)) or "none"
+        super().__init__(f"there is no encoder {name!a}; known encoders: {names}")
+        self.name = name
 
 
 class CollectionExists(HummingbitError, ValueError):

@@ -55,8 +55,7 @@ class EncoderFolder:
         """
         folders = self._folders()
         if name not in folders:
-            known = ", ".join(sorted(folders)) or "none"
-            raise UnknownEncoder(f"there is no encoder {name!a}; known encoders: {known}")
+            raise UnknownEncoder(name, folders)
         return folders[name]
 
     def with_fingerprint(self, fingerprint: str) -> list[str]:

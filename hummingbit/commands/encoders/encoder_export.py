@@ -18,6 +18,7 @@ from foundation.files import replacing
 from foundation.stages import begin_stage
 from hummingbit.commands.json_output import add_json, print_result
 from hummingbit.commands.options import OptionError, add_data_dir, naming
+from index.errors import UnknownEncoder
 from index.folder.names import NAME
 
 DESCRIBED = ("name", "n_bits", "kind", "fingerprint")
@@ -71,12 +72,11 @@ def encoder_folder(data_dir: Path, name: str) -> Path:
     """Return the folder of an encoder of a data folder.
 
     Raises:
-        OptionError: if it does not exist.
+        UnknownEncoder: if it does not exist.
     """
     folders = {path.name: path for path in encoder_folders(data_dir)}
     if name not in folders:
-        names = ", ".join(folders) or "none"
-        raise OptionError(f"there is no encoder {name!a}; known encoders: {names}")
+        raise UnknownEncoder(name, folders)
     return folders[name]
 
 

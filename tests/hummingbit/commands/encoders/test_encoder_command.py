@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,20 @@ def test_bad_names_and_damaged_folders_are_refused(
     assert not (tmp_path / "data").exists()
     assert hummingbit("encoder", "show", "words", *here) == 2
     assert "known encoders: none" in capsys.readouterr().err
+
+
+def test_the_path_of_an_encoder_instead_of_its_name_gets_a_hint(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build = ["index", "build", "news", tmp_path / "x.jsonl", "--data-dir", tmp_path / "data"]
+    assert hummingbit(*build, "--encoder", trained) == 2
+    said = capsys.readouterr().err
+    assert "known encoders: none; " in said
+    arguments = shlex.split(said.split("`")[1])[1:]
+    assert hummingbit(*arguments, "--name", "words", "--data-dir", tmp_path / "data") == 0
+    capsys.readouterr()
+    assert hummingbit(*build, "--encoder", trained.parent) == 2
+    assert capsys.readouterr().err.endswith("known encoders: words\n")
 
 
 def test_a_damaged_encoder_is_listed_as_such(
