@@ -35,10 +35,13 @@ def print_figures(evaluations: Mapping[str, Evaluation]) -> None:
     """
     names = list(next(iter(evaluations.values())).metrics)
     width = max(len("method"), *map(len, evaluations))
-    header = "".join(f"{name:>10} {'tie-averaged':>13}" for name in names)
+    widths = {name: max(10, len(name) + 2) for name in names}
+    header = "".join(f"{name:>{widths[name]}} {'tie-averaged':>13}" for name in names)
     print(f"{'method':<{width}}{header}{'distinct codes':>16}")
     for method, one in evaluations.items():
-        cells = "".join(f"{one.metrics[name]:>10.3f} {one.expected[name]:>13.3f}" for name in names)
+        cells = "".join(
+            f"{one.metrics[name]:>{widths[name]}.3f} {one.expected[name]:>13.3f}" for name in names
+        )
         codes = "–" if one.distinct_codes is None else f"{one.distinct_codes:,}"
         print(f"{method:<{width}}{cells}{codes:>16}")
     for sentence in dialects(names):
