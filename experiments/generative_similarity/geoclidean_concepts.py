@@ -48,6 +48,7 @@ from experiments.generative_similarity.picture_encoders import (
     embed,
     train_encoder,
 )
+from experiments.parts import add_choices
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, content_sha256, load_or_compute
 from training.loop import Schedule
@@ -89,13 +90,7 @@ class Concepts(NamedTuple):
 
 def configure(group: Any) -> None:
     """Add the options."""
-    group.add_argument(
-        "--concept-methods",
-        nargs="+",
-        choices=CONCEPT_METHODS,
-        default=list(CONCEPT_METHODS),
-        metavar="NAME",
-    )
+    add_choices(group, "--concept-methods", CONCEPT_METHODS, "the methods to compare")
     group.add_argument(
         "--concept-epochs",
         type=int,

@@ -50,6 +50,7 @@ from experiments.generative_similarity.quadrilateral_shapes import (
     odd_variants,
     place_shape,
 )
+from experiments.parts import add_choices
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from training.loop import Schedule
@@ -75,14 +76,10 @@ def configure(group: Any) -> None:
         default="all",
         help="train on the shapes and their variants, or on the shapes alone",
     )
+    add_choices(group, "--oddball-methods", COMPARED_METHODS, "the methods to compare")
     group.add_argument(
-        "--oddball-methods",
-        nargs="+",
-        choices=COMPARED_METHODS,
-        default=list(COMPARED_METHODS),
-        metavar="NAME",
+        "--oddball-epochs", type=int, default=30, metavar="N", help="epochs of training"
     )
-    group.add_argument("--oddball-epochs", type=int, default=30, metavar="N")
     group.add_argument(
         "--oddball-pictures",
         type=int,

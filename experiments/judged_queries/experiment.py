@@ -58,7 +58,14 @@ TRIED_WEIGHT = ", hybrid with weight "
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     learned = [*METHODS, *LINEAR_METHODS]
-    parser.add_argument("--corpora", nargs="+", default=list(CORPORA), choices=JUDGED)
+    parser.add_argument(
+        "--corpora",
+        nargs="+",
+        default=list(CORPORA),
+        choices=JUDGED,
+        metavar="NAME",
+        help=f"of {', '.join(JUDGED)} (default: all but docstrings)",
+    )
     parser.add_argument(
         "--split",
         default="queries",
@@ -66,8 +73,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " documents by their titles; a corpus without it uses all its queries (default:"
         " %(default)s)",
     )
-    parser.add_argument("--methods", nargs="+", default=[], choices=learned)
-    parser.add_argument("--bits", type=int, nargs="+", default=[64], metavar="N")
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        default=[],
+        choices=learned,
+        metavar="NAME",
+        help=f"methods to train and add to the table, of {', '.join(learned)} (default: none)",
+    )
+    parser.add_argument(
+        "--bits",
+        type=int,
+        nargs="+",
+        default=[64],
+        metavar="N",
+        help="bits in a code (default: 64)",
+    )
     parser.add_argument(
         "--supervision",
         type=float,
@@ -105,7 +126,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="encode passages of so many words, too; the best one ranks its document",
     )
     parser.add_argument(
-        "--metrics", nargs="+", default=list(METRICS[:2]), metavar="NAME", choices=METRICS
+        "--metrics",
+        nargs="+",
+        default=list(METRICS[:2]),
+        choices=METRICS,
+        metavar="NAME",
+        help=f"of {', '.join(METRICS)}, a table each (default: {' '.join(METRICS[:2])})",
     )
     add_run_options(parser, "results/judged-queries", seeds=1)
     parser.set_defaults(run=run)

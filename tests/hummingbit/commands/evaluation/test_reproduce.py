@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
+from importlib.metadata import EntryPoint, entry_points
+
+import pytest
 
 HIDING = """
 import sys
@@ -29,3 +33,12 @@ def test_running_an_experiment_names_the_package_that_its_parts_lack() -> None:
     assert found.returncode == 2
     assert "reproduce generative-similarity needs pytorch_metric_learning" in found.stderr
     assert "Traceback" not in found.stderr
+
+
+@pytest.mark.parametrize(
+    "experiment", entry_points(group="hummingbit.experiments"), ids=lambda entry: entry.name
+)
+def test_every_option_of_an_experiment_has_a_help(experiment: EntryPoint) -> None:
+    parser = argparse.ArgumentParser()
+    experiment.load().configure(parser)
+    assert [action.dest for action in parser._actions if not action.help] == []
