@@ -104,7 +104,7 @@ def _import_arrow(path: Path, format_: str) -> Any:
 def _check_columns(path: Path, names: list[str], layout: Layout | None) -> None:
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        message = f"has the column {repeated[0]!a} twice; names must be distinct"
+        message = f"has the column {repeated[0]!r} twice; names must be distinct"
         raise ReadError(f"{path}: {message}")
     if layout is not None:
         layout.check(names, str(path))

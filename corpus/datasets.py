@@ -104,9 +104,9 @@ def load_dataset(name: str, split: str, data_root: Path | None = None) -> Iterat
             while reading if a file is malformed.
     """
     if name not in DATASETS:
-        raise ReadError(f"{name!a} is not a data set; the data sets are {', '.join(DATASETS)}")
+        raise ReadError(f"{name!r} is not a data set; the data sets are {', '.join(DATASETS)}")
     if split not in DATASETS[name]:
-        raise ReadError(f"{name} has no split {split!a}; it has {', '.join(DATASETS[name])}")
+        raise ReadError(f"{name} has no split {split!r}; it has {', '.join(DATASETS[name])}")
     if name == "docstrings":
         return _docstrings(split)
     if name in JUDGED:

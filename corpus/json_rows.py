@@ -99,7 +99,7 @@ def read_json_object(
     lists = [name for name, member in members.items() if _is_list_of_objects(member)]
     if len(lists) != 1:
         raise ReadError(f"{source}: {_NOT_DOCUMENTS}")
-    notice(f"its documents are the list {lists[0][:40]!a}")
+    notice(f"its documents are the list {lists[0][:40]!r}")
     yield from _numbered_rows(members[lists[0]])
 
 
@@ -147,7 +147,7 @@ def distinct_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) != len(pairs):
         ((repeated, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise LineError(f"the key {repeated[:40]!a} is given twice in one object")
+        raise LineError(f"the key {repeated[:40]!r} is given twice in one object")
     return members
 
 

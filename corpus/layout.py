@@ -45,10 +45,10 @@ class Layout:
             ReadError: if a field of the layout is not a column, or no column holds content.
         """
         fields = (self.id_field, *self.text_fields, self.label_field, *(self.payload_fields or ()))
-        columns = ", ".join(map(ascii, names))
+        columns = ", ".join(map(repr, names))
         for field in fields:
             if field is not None and field not in names:
-                raise ReadError(f"{source}: has no field {field!a}; it has {columns}")
+                raise ReadError(f"{source}: has no field {field!r}; it has {columns}")
         if not self.text_fields and not set(names) & set(CONTENT_FIELDS):
             contents = ", ".join(CONTENT_FIELDS)
             message = f"has none of the fields {contents}; it has {columns}"

@@ -74,7 +74,7 @@ def read_documents(
         ReadError: if a line is bad and `on_error` is "stop", or the source cannot be read.
     """
     if on_error not in ("stop", "skip"):
-        raise ValueError(f"on_error is {on_error!a}; it must be 'stop' or 'skip'")
+        raise ValueError(f"on_error is {on_error!r}; it must be 'stop' or 'skip'")
     if isinstance(source, str) and source.partition(":")[0] in DATASETS:
         name, _, split = source.partition(":")
         return load_dataset(name, split or DATASETS[name][0], data_root)
@@ -156,7 +156,7 @@ def _check_file(path: Path) -> None:
         known = ", ".join(LINE_SUFFIXES + COLUMN_SUFFIXES)
         hint = f"; {HINTS[suffix]}" if suffix in HINTS else ""
         found = (
-            f"the suffix {suffix!a} is not one of" if suffix else "its name must end with one of"
+            f"the suffix {suffix!r} is not one of" if suffix else "its name must end with one of"
         )
         after = f", then {compression}" if compression else ""
         raise ReadError(f"{path}: {found} {known}{after}{hint}")
@@ -244,7 +244,7 @@ class _Documents:
                     report(document)
         label = self._layout.label_field
         if label is not None and self._lacks_label:
-            raise ReadError(f"{self._source}: no document has the field {label!a}")
+            raise ReadError(f"{self._source}: no document has the field {label!r}")
 
     def _usual_documents(self, block: list[Row]) -> list[Document] | None:
         """Return the documents of rows of the usual form, or None if there are others."""
@@ -280,7 +280,7 @@ class _Documents:
         if self._line_of is not None:
             first = self._line_of.setdefault(document.id, row.line)
             if first != row.line:
-                reason = f"id: is {document.id!a}, as on line {first}; ids must be unique"
+                reason = f"id: is {document.id!r}, as on line {first}; ids must be unique"
                 return BadLine(self._source, row.line, reason)
         return document
 
@@ -289,5 +289,5 @@ class _Documents:
         for name in self._layout.text_fields or CONTENT_FIELDS:
             if name in record and record[name] is None:
                 return f"{name}: is null; a document must have a text, a vector or a code"
-        names = ", ".join(map(ascii, record))
+        names = ", ".join(map(repr, record))
         return f"{reason}. Its fields are {names}; name the field of the text with --text-field"

@@ -174,7 +174,7 @@ def _find_texts(fields: Sequence[_Field], source: Path, n_records: int) -> tuple
 def _explain_lack_of_text(fields: Sequence[_Field], n_records: int) -> str:
     for field in fields:
         if field.mean_length and field.distinct == 1 and field.count > 1:
-            return f"{field.name!a} is the same in every document"
+            return f"{field.name!r} is the same in every document"
     names = _names(fields, ", ")
     message = f"no field looks like text; it has {names}. Name one with --text-field"
     objects = [field for field in fields if field.holds_objects or field.holds_lists]
@@ -187,7 +187,7 @@ def _explain_lack_of_text(fields: Sequence[_Field], n_records: int) -> str:
 
 def _names(fields: Sequence[_Field], separator: str) -> str:
     """Return the names of the first fields, and how many more there are."""
-    names = [ascii(field.name) for field in fields[:MAX_NAMES]]
+    names = [repr(field.name) for field in fields[:MAX_NAMES]]
     more = [f"{len(fields) - MAX_NAMES:,} more"] if len(fields) > MAX_NAMES else []
     return separator.join([*names, *more])
 

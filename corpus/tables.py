@@ -118,7 +118,7 @@ def read_table(
         if delimiter is None:
             delimiter = find_delimiter(sample)
             if delimiter != ",":
-                notice(f"its cells are separated by {delimiter!a}")
+                notice(f"its cells are separated by {delimiter!r}")
         quoting: Literal[0, 3] = csv.QUOTE_MINIMAL
         if delimiter == "\t" and has_bare_quotes(sample):
             quoting = csv.QUOTE_NONE
@@ -156,7 +156,7 @@ def _read_header(
         row = _name_unnamed(row)
         repeated = [name for name, count in Counter(row).items() if count > 1]
         if repeated:
-            raise LineError(f"the header has the column {min(repeated)!a} twice")
+            raise LineError(f"the header has the column {min(repeated)!r} twice")
     except (LineError, csv.Error) as error:
         raise ReadError(str(BadLine(lines.source, lines.number or 1, _reason(error)))) from None
     return row, None

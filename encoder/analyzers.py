@@ -91,7 +91,7 @@ class Analyzer:
     def __post_init__(self) -> None:
         if self.language is not None and self.language not in Stemmer.algorithms():
             languages = ", ".join(Stemmer.algorithms())
-            message = f"has no stemmer for {self.language!a}; the languages are {languages}"
+            message = f"has no stemmer for {self.language!r}; the languages are {languages}"
             raise AnalyzerError(message)
         if self.grams and not 1 <= self.grams[0] <= self.grams[1] <= 9:
             least, greatest = self.grams
@@ -109,7 +109,7 @@ class Analyzer:
         base = next((base for base in _BASES if base == words), None)
         if base is None:
             raise AnalyzerError(
-                f"{name!a} must begin with visible, unicode or words, such as visible+english"
+                f"{name!r} must begin with visible, unicode or words, such as visible+english"
             )
         language, grams = None, None
         for part in rest:
@@ -119,12 +119,12 @@ class Analyzer:
                 language = part
             else:
                 raise AnalyzerError(
-                    f"{name!a} has two languages or two ranges of n-grams; give at most one of each"
+                    f"{name!r} has two languages or two ranges of n-grams; give at most one of each"
                 )
         try:
             return cls(base, language, grams)
         except AnalyzerError as error:
-            raise AnalyzerError(f"{name!a} {error}") from None
+            raise AnalyzerError(f"{name!r} {error}") from None
 
     @property
     def name(self) -> str:

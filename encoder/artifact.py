@@ -247,7 +247,7 @@ def _check_golden(encoder: Encoder, raw: bytes, folder: Path, hint: str) -> None
 def _read_verified(folder: Path, name: str, digest: str) -> bytes:
     # A listed name must be a file of this folder; it must not lead out of it.
     if Path(name).name != name or name in {"", ".", ".."} or "\0" in name:
-        raise ArtifactError(f"{folder / MANIFEST}: {name!a} is not a plain file name")
+        raise ArtifactError(f"{folder / MANIFEST}: {name!r} is not a plain file name")
     raw = _read_file(folder / name, MAX_FILE_BYTES)
     if hashlib.sha256(raw).hexdigest() != digest:
         raise ArtifactError(f"{folder / name}: has changed since the encoder was written")

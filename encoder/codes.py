@@ -125,7 +125,7 @@ def code_from_hex(text: str, n_bits: int) -> Codes:
     if len(raw) * 8 != n_bits:
         excerpt = text if len(text) <= 40 else text[:40] + "…"
         rule = f"{n_bits // 4} hexadecimal digits ({n_bits} bits)"
-        raise CodeError("code", f"{excerpt!a} is not {rule}")
+        raise CodeError("code", f"{excerpt!r} is not {rule}")
     return np.frombuffer(raw, dtype=np.uint8)
 
 

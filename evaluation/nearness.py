@@ -81,7 +81,7 @@ def _comparable(
         without = [item.id for item in each if item.text is None]
         if without:
             raise EvaluationError(
-                f"{kind} {without[0]!a} has no text; nearest compares documents and queries that"
+                f"{kind} {without[0]!r} has no text; nearest compares documents and queries that"
                 " all have texts, or all have vectors of one length"
             )
     return [str(one.text) for one in documents], [str(one.text) for one in queries]

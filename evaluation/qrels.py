@@ -63,7 +63,7 @@ def duplicates(ids: Sequence[str]) -> list[str]:
 
 def name_some(ids: Sequence[str]) -> str:
     """Return the first few of `ids` as text for a sentence."""
-    names = ", ".join(ascii(id_)[1:-1][:60] for id_ in ids[:MAX_NAMED_IDS])
+    names = ", ".join(repr(id_)[1:-1][:60] for id_ in ids[:MAX_NAMED_IDS])
     return names if len(ids) <= MAX_NAMED_IDS else f"{names}, …"
 
 

@@ -96,7 +96,7 @@ def list_length(metrics: Iterable[str]) -> int:
 
 def _check_generation(collection: CollectionBackend, current: int, expected: int) -> None:
     if current != expected:
-        message = f"collection {collection.name!a} was written to while it was evaluated; try again"
+        message = f"collection {collection.name!r} was written to while it was evaluated; try again"
         raise EvaluationError(message)
 
 

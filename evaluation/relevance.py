@@ -249,7 +249,7 @@ def _number_label_sets(labels: Sequence[LabelSet], whose: str) -> tuple[Ids, lis
     for label_set in numbers:
         # A string is also a sequence of strings, and its letters would count as tags.
         if not isinstance(label_set, tuple):
-            message = f"labels of a {whose} are {label_set!a}; they must be a tuple of strings"
+            message = f"labels of a {whose} are {label_set!r}; they must be a tuple of strings"
             raise EvaluationError(message)
     return ids, list(numbers)
 

@@ -81,7 +81,7 @@ def _rank(
         retrieved = run.get(query, {})
         scores = np.array(list(retrieved.values()), dtype=np.float64)
         if np.isnan(scores).any():
-            message = f"a score of query {query!a} is NaN; every score must be a number"
+            message = f"a score of query {query!r} is NaN; every score must be a number"
             raise EvaluationError(message)
         order = np.argsort(-scores, kind="stable")
         list_grades = np.array(

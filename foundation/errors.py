@@ -8,8 +8,8 @@ MAX_SHOWN = 60
 
 
 def abbreviate(value: object) -> str:
-    """Return ``ascii(value)`` for a message, cut to 60 characters."""
-    text = ascii(value)
+    """Return ``repr(value)``, one printable line, for a message; cut to 60 characters."""
+    text = repr(value)
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
 
 

@@ -169,7 +169,7 @@ class Collection:
             complete, numbers = inputs.number_documents(parsed, len(self))
             existing = sorted(self.backend.existing_ids(numbers))
             if existing:
-                conflict = f"document {existing[0]!a} already exists"
+                conflict = f"document {existing[0]!r} already exists"
                 raise InputError("ids", f"are missing, and {conflict}; pass the documents' ids")
             return self.backend.upsert(complete).upserted
 

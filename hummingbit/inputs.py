@@ -89,7 +89,7 @@ def whole_number(field: str, value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise InputError(field, f"is {value!a}; it must be a whole number") from None
+        raise InputError(field, f"is {value!r}; it must be a whole number") from None
 
 
 def filter_of(value: Mapping[str, Any] | None) -> Filter | None:
@@ -109,7 +109,7 @@ def query_of(value: Any) -> Query:
     """
     if isinstance(value, Mapping):
         if set(value) != {"text", "vector"}:
-            raise DocumentError("query", f"is {value!a:.80}; it must have text and vector")
+            raise DocumentError("query", f"is {value!r:.80}; it must have text and vector")
         return Query(parse_text(value["text"]), parse_vector(value["vector"]))
     if isinstance(value, str):
         return Query(text=parse_text(value, "query"))
@@ -178,7 +178,7 @@ def _document(
         is_list = isinstance(label, list | tuple | set | frozenset)
         raw.update({"labels": list(map(str, label))} if is_list else {"label": _name(label)})
     if payload is not None and not isinstance(payload, Mapping):
-        raise DocumentError(f"documents[{place}].payload", f"is {payload!a}; it must be a mapping")
+        raise DocumentError(f"documents[{place}].payload", f"is {payload!r}; it must be a mapping")
     if payload is not None:
         raw["payload"] = {**(raw.get("payload") or {}), **payload}
     try:

@@ -138,7 +138,7 @@ def _scores(
         for line, answer in zip(table, answers, strict=True):
             for hit in answer["hits"]:
                 if hit["id"] not in place:
-                    message = f"collection {collection!a} was written to while it was evaluated"
+                    message = f"collection {collection!r} was written to while it was evaluated"
                     raise EvaluationError(f"{message}; run the evaluation again")
                 line[place[hit["id"]]] = hit["score"]
         yield table

@@ -188,7 +188,7 @@ class DataFolder:
         """
         with self._changing:
             if name not in self._collections.names():
-                raise UnknownCollection(f"there is no collection {name!a}")
+                raise UnknownCollection(f"there is no collection {name!r}")
             self._lock.check_writable()
             self._aliases.forget(name)
             self._collections.delete(name)
@@ -208,7 +208,7 @@ class DataFolder:
         self._lock.check_writable()
         collection = self.collection(name)
         if not isinstance(collection, Collection):
-            message = f"collection {name!a} is not stored in this folder; use index export"
+            message = f"collection {name!r} is not stored in this folder; use index export"
             raise SnapshotError(message)
         encoder = collection.encoder_name
         artifact = None if encoder is None else self.encoders.folder(encoder)
@@ -293,7 +293,7 @@ class DataFolder:
 
     def _check_free(self, name: str) -> None:
         if name in self._collections.names():
-            raise CollectionExists(f"collection {name!a} already exists")
+            raise CollectionExists(f"collection {name!r} already exists")
         if name in self._reserved:
-            raise CollectionExists(f"collection {name!a} is being created")
+            raise CollectionExists(f"collection {name!r} is being created")
         self._aliases.check_free(name)

@@ -35,7 +35,7 @@ class DataFolderLocation:
             return DataFolder(self.path, writable=writable, indexed=indexed, follow=follow)
         if self.engine not in ENGINES:
             known = " or ".join(ENGINES)
-            raise DataFolderError(f"engine is {self.engine[:80]!a}; it must be {known}")
+            raise DataFolderError(f"engine is {self.engine[:80]!r}; it must be {known}")
         if self.milvus_uri is None:
             hint = "set --milvus-uri or HUMMINGBIT_MILVUS_URI, for example http://HOST:19530"
             raise DataFolderError(f"the engine milvus needs the address of a server; {hint}")

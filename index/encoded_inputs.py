@@ -137,7 +137,7 @@ def _read(
                 positions.append(position)
         except InputError as error:
             if isinstance(item, Document):
-                raise InputError(error.field, f"{error.reason} (document {item.id!a})") from None
+                raise InputError(error.field, f"{error.reason} (document {item.id!r})") from None
             raise InputError(error.field, error.reason, position) from None
     return codes, positions, _encoder_inputs([items[at] for at in positions], encoder)
 
@@ -160,7 +160,7 @@ def _insert_document_codes(
     stored = codes_of(sorted(set(ids.values()))) if ids else {}
     for position, id_ in ids.items():
         if id_ not in stored:
-            raise UnknownDocument(f"collection {name!r} has no document {id_!a}")
+            raise UnknownDocument(f"collection {name!r} has no document {id_!r}")
         codes[position] = stored[id_]
 
 

@@ -22,7 +22,7 @@ class UnknownEncoder(HummingbitError, LookupError):
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         names = ", ".join(sorted(known)) or "none"
-        super().__init__(f"there is no encoder {name!a}; known encoders: {names}")
+        super().__init__(f"there is no encoder {name!r}; known encoders: {names}")
         self.name = name
 
 

@@ -84,7 +84,7 @@ class _Parser:
         unknown = [name for name in names if name not in CONDITIONS]
         if unknown:
             known = ", ".join(CONDITIONS)
-            raise _wrong(place, f"has the key {unknown[0][:60]!a}; the conditions are {known}")
+            raise _wrong(place, f"has the key {unknown[0][:60]!r}; the conditions are {known}")
         if names and set(names) <= set(BOUNDS):
             return self._range(field, {name: value[name] for name in names}, place)
         if len(names) != 1:

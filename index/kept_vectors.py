@@ -46,7 +46,7 @@ _LEAST_EXPONENT = -149
 def check_form(form: str) -> None:
     """Raise InputError unless a form has that name."""
     if form not in FORMS:
-        raise InputError("keep_vectors", f"is {form[:40]!a}; it must be one of {', '.join(FORMS)}")
+        raise InputError("keep_vectors", f"is {form[:40]!r}; it must be one of {', '.join(FORMS)}")
 
 
 def pack_vector(vector: Vector | None, form: str) -> bytes | None:

@@ -27,5 +27,5 @@ def labels_of(payload: Mapping[str, Any], field: str = "label") -> tuple[str, ..
         return (value,)
     values = value if isinstance(value, list) else [value]
     if not all(isinstance(one, str | int) for one in values):
-        raise InputError("label_field", f"{field!a} is {abbreviate(value)}; it must hold strings")
+        raise InputError("label_field", f"{field!r} is {abbreviate(value)}; it must hold strings")
     return tuple(one if isinstance(one, str) else json.dumps(one) for one in values)

@@ -115,7 +115,7 @@ def read_description(connection: sqlite3.Connection) -> Description:
             keep_vectors=str(meta.get("keep_vectors", FLOAT32)),
         )
         if description.keep_vectors not in FORMS or description.format_version != version:
-            raise ValueError(f"keep_vectors is {description.keep_vectors[:40]!a}")
+            raise ValueError(f"keep_vectors is {description.keep_vectors[:40]!r}")
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{path}: is damaged: {error}") from error
     return description

@@ -124,7 +124,7 @@ def _read_environment() -> dict[str, Any]:
 def _check_names(names: Iterable[str], source: str, known: Iterable[str]) -> None:
     for name in sorted(set(names) - set(known)):
         (nearest,) = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-        raise SettingsError(f"{source}{name[:80]!a} is not a setting; did you mean {nearest}?")
+        raise SettingsError(f"{source}{name[:80]!r} is not a setting; did you mean {nearest}?")
 
 
 def _explain(error: ValidationError, origins: Mapping[str, str]) -> str:
@@ -134,7 +134,7 @@ def _explain(error: ValidationError, origins: Mapping[str, str]) -> str:
         message = str(details["msg"]).removeprefix("Value error, ")
         message = message.replace("Input should", "should")
         is_secret = name.endswith(("_key", "_token"))
-        value = "" if is_secret else f" is {str(details['input'])[:80]!a}; it"
+        value = "" if is_secret else f" is {str(details['input'])[:80]!r}; it"
         sentences.append(f"{origins.get(name, 'settings')}: {name}{value} {message}")
     return "; ".join(sentences)
 

@@ -95,7 +95,7 @@ def gather(documents: Iterable[Document]) -> TrainingData:
         raise TrainingDataError("the corpus holds no documents")
     for document in documents:
         if document.code is not None:
-            found = f"document {document.id!a} is a code"
+            found = f"document {document.id!r} is a code"
             raise TrainingDataError(f"{found}; training takes texts or vectors")
     classes, tags = tags_of([document.labels for document in documents])
     ids = tuple(document.id for document in documents)

@@ -80,7 +80,7 @@ def open_text(
     try:
         codec = codecs.lookup(encoding)
     except LookupError:
-        raise ReadError(f"{source}: there is no encoding {encoding!a}; try utf-8") from None
+        raise ReadError(f"{source}: there is no encoding {encoding!r}; try utf-8") from None
     if codec.name in ("utf-8", "utf-8-sig"):
         return buffered, sample
     decoded: Buffered = io.BufferedReader(

@@ -117,7 +117,7 @@ def read_questions(split: str) -> tuple[list[Document], Qrels]:
     """
     if split not in QUESTION_SPLITS:
         splits = ", ".join(QUESTION_SPLITS)
-        raise ReadError(f"docstrings has no questions {split!a}; the splits are {splits}")
+        raise ReadError(f"docstrings has no questions {split!r}; the splits are {splits}")
     parts = QUESTION_SPLITS[split]
     lines = Path(__file__).with_name("docstring_questions.jsonl").read_text(encoding="utf-8")
     questions = [

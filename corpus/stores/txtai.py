@@ -111,5 +111,5 @@ def _data(path: Path, id_: Any, data: Any) -> dict[str, Any]:
     try:
         parsed = parse_json(data)
     except LineError as error:
-        raise ReadError(f"{path}: the data of document {id_!a} {error}") from None
+        raise ReadError(f"{path}: the data of document {id_!r} {error}") from None
     return parsed if isinstance(parsed, dict) else {}

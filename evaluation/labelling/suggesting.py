@@ -200,7 +200,7 @@ def pool_answers(
     _check_method(method, POOLING_METHODS)
     encoder = collection.encoder
     if encoder is None or encoder.kind != "text":
-        raise InputError("query", f"collection {collection.name!a} takes no texts")
+        raise InputError("query", f"collection {collection.name!r} takes no texts")
     encoded = collection.encode_queries([Query(text=query)])
     rankings = {}
     for ranking in POOLED_RANKINGS:
@@ -214,4 +214,4 @@ def pool_answers(
 def _check_method(method: str, methods: Sequence[str] | Mapping[str, str]) -> None:
     if method not in methods:
         known = ", ".join(methods)
-        raise InputError("method", f"is {method[:40]!a}; it must be one of {known}")
+        raise InputError("method", f"is {method[:40]!r}; it must be one of {known}")

@@ -90,7 +90,7 @@ def run_job(
         # The collection is read in several steps, which agree only if nothing was written between.
         if collection.generation == generation:
             return job
-    message = f"collection {collection.name!a} was written to while it was evaluated; try again"
+    message = f"collection {collection.name!r} was written to while it was evaluated; try again"
     raise EvaluationError(message)
 
 

@@ -141,7 +141,7 @@ def _parse_rule(name: str, table: object) -> Rule:
     except MetricError as error:
         raise GateError(str(error)) from None
     if not isinstance(table, dict):
-        message = f'metrics."{metric}" is {table!a}; it must be a table with min or max_drop'
+        message = f'metrics."{metric}" is {table!r}; it must be a table with min or max_drop'
         raise GateError(message)
     _refuse_unknown(table, _KEYS, metric)
     if "min" not in table and "max_drop" not in table:
@@ -156,7 +156,7 @@ def _parse_rule(name: str, table: object) -> Rule:
         raise GateError(message)
     level = table.get("level", "error")
     if level not in LEVELS:
-        message = f'level of {metric} is {level!a}; it must be "error" or "warn"'
+        message = f'level of {metric} is {level!r}; it must be "error" or "warn"'
         raise GateError(message)
     return Rule(
         metric=metric,
@@ -172,7 +172,7 @@ def _number(table: Mapping[str, Any], key: str, metric: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        message = f"{key} of {metric} is {value!a}; it must be a number from 0 to 1"
+        message = f"{key} of {metric} is {value!r}; it must be a number from 0 to 1"
         raise GateError(message)
     return float(value)
 
@@ -180,7 +180,7 @@ def _number(table: Mapping[str, Any], key: str, metric: str) -> float | None:
 def _refuse_unknown(table: Mapping[str, Any], known: Sequence[str], whose: str) -> None:
     unknown = sorted(set(table) - set(known))
     if unknown:
-        message = f"{whose} has the unknown key {unknown[0]!a}; the keys are {', '.join(known)}"
+        message = f"{whose} has the unknown key {unknown[0]!r}; the keys are {', '.join(known)}"
         raise GateError(message)
 
 

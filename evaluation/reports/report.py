@@ -239,7 +239,7 @@ def parse_report(text: str) -> Report:
         first = error.errors(include_url=False)[0]
         field = ".".join(map(str, first["loc"])) or "report"
         if field == "schema_version":
-            found = f"schema_version is {first['input']!a}"
+            found = f"schema_version is {first['input']!r}"
             message = f"{found}; this version of hummingbit reads {SCHEMA_VERSION}"
             raise ReportError(message) from None
         raise ReportError(f"is not a report: {field}: {first['msg']}") from None

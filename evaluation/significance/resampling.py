@@ -209,14 +209,14 @@ def pair_queries(current_ids: Sequence[str], baseline_ids: Sequence[str]) -> npt
         repeated = duplicates(ids)
         if repeated:
             message = f"the {whose} run has {len(repeated):,} query ids more than once, such as"
-            raise EvaluationError(f"{message} {repeated[0]!a}; each id must be unique")
+            raise EvaluationError(f"{message} {repeated[0]!r}; each id must be unique")
     positions = {id_: position for position, id_ in enumerate(baseline_ids)}
     added = [id_ for id_ in current_ids if id_ not in positions]
     if added or len(current_ids) != len(baseline_ids):
         missing = sorted(set(baseline_ids) - set(current_ids))
         message = (
             f"the runs have different queries: {len(added):,} are only in the current run and"
-            f" {len(missing):,} only in the baseline, such as {(added or missing)[0]!a}; a paired"
+            f" {len(missing):,} only in the baseline, such as {(added or missing)[0]!r}; a paired"
             " comparison needs the same queries in both"
         )
         raise EvaluationError(message)

@@ -63,12 +63,12 @@ def parse_program(lines: Sequence[str]) -> Program:
     for line in lines:
         match = _STATEMENT.fullmatch(line)
         if not match:
-            raise ValueError(f"program: {line!a} is not a statement such as {_EXAMPLE!a}")
+            raise ValueError(f"program: {line!r} is not a statement such as {_EXAMPLE!r}")
         name, star, kind, *_ = match.groups()
         if kind not in KINDS:
-            raise ValueError(f"program: {line!a} has the kind {kind!a}; it must be line or circle")
+            raise ValueError(f"program: {line!r} has the kind {kind!r}; it must be line or circle")
         if name in defined:
-            raise ValueError(f"program: {line!a} defines {name!a} a second time")
+            raise ValueError(f"program: {line!r} defines {name!r} a second time")
         first, second = (_parse_point(match[i], match[i + 1], defined, line) for i in (4, 6))
         statements.append(Statement(name, kind, not star, (first, second)))
         defined.add(name)
@@ -81,10 +81,10 @@ def _parse_point(name: str, arguments: str, defined: set[str], line: str) -> Poi
     on = tuple(part.strip() for part in arguments.split(",")) if arguments else ()
     missing = next((object_ for object_ in on if object_ not in defined), None)
     if missing is not None:
-        raise ValueError(f"program: {line!a} uses {missing!a}, which no earlier line defines")
+        raise ValueError(f"program: {line!r} uses {missing!r}, which no earlier line defines")
     if len(on) > 2:
         raise ValueError(
-            f"program: {line!a} puts {name!a} on {len(on)} objects; it must be on at most 2"
+            f"program: {line!r} puts {name!r} on {len(on)} objects; it must be on at most 2"
         )
     return Point(name, on)
 

@@ -97,7 +97,7 @@ def train_encoder(method: str, pictures: Pictures, schedule: Schedule) -> Pictur
         ValueError: if there is no such method.
     """
     if method not in METHODS:
-        raise ValueError(f"method is {method!a}; it must be one of {', '.join(METHODS)}")
+        raise ValueError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
     torch.manual_seed(schedule.seed)
     encoder = PictureEncoder(pictures.x.shape[-1])
     if method == "untrained":

@@ -139,7 +139,7 @@ def _parse_vectors(options: list[str]) -> Mapping[str, Path]:
         dataset, _, file = option.partition("=")
         if dataset not in DATASETS or not file:
             form = f"DATA-SET=FILE, where DATA-SET is one of {', '.join(DATASETS)}"
-            raise LeaderboardError(f"vectors is {option!a}; it must be {form}")
+            raise LeaderboardError(f"vectors is {option!r}; it must be {form}")
         files[dataset] = Path(file)
     return files
 

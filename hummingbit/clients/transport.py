@@ -74,7 +74,7 @@ def http_settings(url: str | None, key: str | None) -> dict[str, Any]:
     url = url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
     key = key or os.environ.get(KEY_VARIABLE)
     if urlsplit(url).scheme not in {"http", "https"}:
-        raise ServiceError(f"url is {url[:80]!a}; it must begin with http:// or https://")
+        raise ServiceError(f"url is {url[:80]!r}; it must begin with http:// or https://")
     headers = {"Accept": "application/json"}
     if key:
         headers["Authorization"] = f"Bearer {key}"

@@ -92,7 +92,7 @@ class HummingbitDocumentStore:
         if policy != DuplicatePolicy.OVERWRITE:
             existing = self.collection.backend.existing_ids([one.id for one in documents])
             if existing and policy != DuplicatePolicy.SKIP:
-                raise DuplicateDocumentError(f"document {min(existing)!a} already exists")
+                raise DuplicateDocumentError(f"document {min(existing)!r} already exists")
             new = [one for one in documents if one.id not in existing]
         return self.collection.add([_record(one) for one in new]) if new else 0
 
@@ -296,4 +296,4 @@ def _read(id_: str, text: str | None, payload: Mapping[str, Any]) -> Document:
     try:
         return Document.from_dict({**fields, "content": content})
     except (TypeError, ValueError) as error:
-        raise InputError("payload", f"of {id_!a} is no Haystack document: {error}") from error
+        raise InputError("payload", f"of {id_!r} is no Haystack document: {error}") from error

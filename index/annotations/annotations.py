@@ -194,7 +194,7 @@ class Annotations:
         stored = self._store.read_marks(list(dict.fromkeys(ids)))
         for position, id_ in enumerate(ids):
             if id_ not in stored:
-                raise InputError("id", f"there is no document {id_[:80]!a}", position)
+                raise InputError("id", f"there is no document {id_[:80]!r}", position)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,9 +71,9 @@ def code_times(
             kind, values[row] = _read(value, field)
             kinds.add(kind)
     if not kinds:
-        raise InputError("time_field", f"{field!a} is in no document's payload")
+        raise InputError("time_field", f"{field!r} is in no document's payload")
     if len(kinds) > 1:
-        raise InputError("time_field", f"{field!a} holds both numbers and dates; one is needed")
+        raise InputError("time_field", f"{field!r} holds both numbers and dates; one is needed")
     known = np.isfinite(values)
     start, end = np.quantile(values[known], [OUTSIDE, 1 - OUTSIDE], method="nearest")
     least, most = values[known].min(), values[known].max()
@@ -102,7 +102,7 @@ def _read(value: object, field: str) -> tuple[Kind, float]:
         except (ValueError, OverflowError):
             pass  # reported below, as every other value that is neither
     rule = "it must hold numbers, or dates such as 1999, 1999-12-31 or 1999-12-31T12:00:00Z"
-    raise InputError("time_field", f"{field!a} is {abbreviate(value)} in some document; {rule}")
+    raise InputError("time_field", f"{field!r} is {abbreviate(value)} in some document; {rule}")
 
 
 def _seconds(text: str) -> float:

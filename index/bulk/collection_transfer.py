@@ -96,7 +96,7 @@ def check_same_encoder(header: Header, name: str, n_bits: int, fingerprint: str 
     if (n_bits, fingerprint) != (header.n_bits, header.encoder_fingerprint):
         message = (
             f"the export is of {header.n_bits} bits, encoder fingerprint"
-            f" {header.encoder_fingerprint}; collection {name!a} of {n_bits} bits, {fingerprint}"
+            f" {header.encoder_fingerprint}; collection {name!r} of {n_bits} bits, {fingerprint}"
         )
         raise EncoderMismatch(message)
 
@@ -114,7 +114,7 @@ def encoder_of_export(header: Header, known: Iterable[tuple[str, str]]) -> str |
     for name, fingerprint in known:
         if fingerprint == header.encoder_fingerprint:
             return name
-    encoder = f"{header.encoder!a} of fingerprint {header.encoder_fingerprint}"
+    encoder = f"{header.encoder!r} of fingerprint {header.encoder_fingerprint}"
     raise EncoderMismatch(f"the codes were made by encoder {encoder}; there is no such encoder")
 
 
@@ -165,7 +165,7 @@ def import_annotations(collection: CollectionBackend, export: Export) -> None:
         labels = counted(len(export.labels), "label")
         judgements = counted(len(export.judgements), "judgement")
         records = f"{labels} and {judgements}"
-        message = f"{collection.name!a} is on Milvus and cannot keep the export's {records}"
+        message = f"{collection.name!r} is on Milvus and cannot keep the export's {records}"
         raise InputError("collection", f"{message}; its documents were imported")
     collection.annotations.set_labels(export.labels)
     collection.annotations.set_judgements(export.judgements)

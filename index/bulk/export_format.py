@@ -147,7 +147,7 @@ class Export:
                 )
             if record.get("version") != VERSION:
                 message = (
-                    f"is of version {record.get('version')!a}; this hummingbit reads {VERSION}"
+                    f"is of version {record.get('version')!r}; this hummingbit reads {VERSION}"
                 )
                 raise self._error(row, message)
             try:

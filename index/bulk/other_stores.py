@@ -96,11 +96,11 @@ def _with_text_field(
         return layout
     field = next((one for one in TEXT_FIELDS if isinstance(first.fields.get(one), str)), None)
     if field is None:
-        names = ", ".join(map(ascii, first.fields))
+        names = ", ".join(map(repr, first.fields))
         cure = "--text-field names the one that holds the text"
         raise ReadError(f"{source}: its points have the fields {names}; {cure}")
     if field != TEXT_FIELDS[0]:
-        notice(f"{source}: the texts are the field {field!a}")
+        notice(f"{source}: the texts are the field {field!r}")
     return replace(layout, text_fields=(field,))
 
 
@@ -108,7 +108,7 @@ def _with_vector_field(selection: PointSelection, first: Point, source: str) -> 
     if selection.vector_field is not None:
         return selection
     if len(first.vectors) != 1:
-        names = ", ".join(map(ascii, first.vectors)) or "no vector"
+        names = ", ".join(map(repr, first.vectors)) or "no vector"
         message = "; --vector-field names the one to take" if first.vectors else ""
         raise ReadError(f"{source}: its points have {names}{message}")
     (field,) = first.vectors
@@ -144,8 +144,8 @@ def _vector(point: Point, selection: PointSelection, source: str) -> Any:
     # A short vector may have been read as a list of numbers.
     vector = {**point.fields, **point.vectors}.get(selection.vector_field or "")
     if vector is None:
-        names = ", ".join(map(ascii, point.vectors)) or "none"
-        reason = f"has no vector {selection.vector_field!a}; its vectors: {names}"
+        names = ", ".join(map(repr, point.vectors)) or "none"
+        reason = f"has no vector {selection.vector_field!r}; its vectors: {names}"
         raise ReadError(str(BadLine(source, point.line, reason)))
     return vector
 

@@ -114,7 +114,7 @@ def form_for(folder: Folder, encoder: str, source: CollectionBackend) -> str:
 
 def _to_encode(stored: StoredDocument, encoder: Encoder | None) -> Document:
     if stored.text is None and stored.vector is None:
-        message = f"document {stored.id!a} has only a code, so no encoder can encode it"
+        message = f"document {stored.id!r} has only a code, so no encoder can encode it"
         raise InputError("collection", message)
     # An encoder of texts does not take the vector of a document that has both.
     takes_texts = encoder is not None and encoder.kind == "text"

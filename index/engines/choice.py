@@ -113,7 +113,7 @@ def check_engine(engine: str, n_bits: int) -> None:
 
 
 def _unknown_engine(engine: str) -> str:
-    return f"is {engine[:80]!a}; it must be one of {', '.join(ENGINES)}"
+    return f"is {engine[:80]!r}; it must be one of {', '.join(ENGINES)}"
 
 
 def _choose_with_kernel(codes: Codes, rows: Rows) -> Choice:

@@ -70,7 +70,7 @@ class Aliases:
     def check_free(self, name: str) -> None:
         """Raise CollectionExists if `name` is an alias."""
         if name in self.names:
-            raise CollectionExists(f"{name!a} is an alias of collection {self.resolve(name)!a}")
+            raise CollectionExists(f"{name!r} is an alias of collection {self.resolve(name)!r}")
 
     def changed_by(self, job: str) -> bool:
         """Tell whether :meth:`apply` applied the actions of `job`, one of the last hundred."""
@@ -129,15 +129,15 @@ def _apply_action(
 ) -> None:
     if isinstance(action, RemoveAlias):
         if action.alias not in aliases:
-            raise InputError("alias", f"there is no alias {action.alias[:80]!a}", position)
+            raise InputError("alias", f"there is no alias {action.alias[:80]!r}", position)
         del aliases[action.alias]
         return
     check_name(action.alias, "alias", position)
     if action.alias in collections:
-        message = f"{action.alias!a} is the name of a collection; choose another name"
+        message = f"{action.alias!r} is the name of a collection; choose another name"
         raise InputError("alias", message, position)
     if action.collection not in collections:
-        message = f"there is no collection {action.collection[:80]!a}"
+        message = f"there is no collection {action.collection[:80]!r}"
         raise UnknownCollection(message, position=position)
     aliases[action.alias] = action.collection
 

@@ -167,7 +167,7 @@ class LocalCollections(Collections):
             StoreError: if it cannot be written.
         """
         if name not in self._folders:
-            raise UnknownCollection(f"there is no collection {name!a}")
+            raise UnknownCollection(f"there is no collection {name!r}")
         folder = self._folders[name]
         self._close_collection(name)
         Store(folder / STORE_FILE, writable=True, accept_loss=True).close()

@@ -76,8 +76,8 @@ class Collections(ABC):
         cause = self._unavailable.get(name)
         if cause is not None:
             kind = type(cause) if isinstance(cause, EncoderMismatch) else CollectionUnavailable
-            raise kind(f"collection {name!a} cannot be opened: {cause}") from cause
-        raise UnknownCollection(f"there is no collection {name!a}{self._name_nameless()}")
+            raise kind(f"collection {name!r} cannot be opened: {cause}") from cause
+        raise UnknownCollection(f"there is no collection {name!r}{self._name_nameless()}")
 
     def _name_nameless(self) -> str:
         """Return which collections may have any name, because they cannot be opened, and why."""
@@ -116,12 +116,12 @@ class Collections(ABC):
         if actual != description:
             name = collection.encoder_name
             codes = f"encoder {name}" if name else f"{collection.n_bits} bits"
-            message = f"collection {description.name!a} already exists, with {codes}"
+            message = f"collection {description.name!r} already exists, with {codes}"
             settings = f"engine {collection.engine_setting}, keep_vectors {collection.keep_vectors}"
             raise CollectionExists(f"{message}, {settings}")
         if indexed_fields is not None and {*indexed_fields} != {*collection.indexed_fields}:
             fields = ", ".join(collection.indexed_fields) or "none"
-            message = f"collection {description.name!a} already exists; its indexed fields are"
+            message = f"collection {description.name!r} already exists; its indexed fields are"
             raise CollectionExists(f"{message} {fields}")
         return collection
 
@@ -213,7 +213,7 @@ class Collections(ABC):
 
     def accept_loss(self, name: str) -> None:
         """Accept the loss of acknowledged writes, so that a collection can be written again."""
-        raise UnknownCollection(f"there is no collection {name!a}")
+        raise UnknownCollection(f"there is no collection {name!r}")
 
     @abstractmethod
     def follow(self, *, wait: bool) -> None:

@@ -13,4 +13,4 @@ RULE = "1 to 64 of a-z, 0-9, ., _ and -, beginning with a letter or a digit"
 def check_name(name: str, field: str = "name", position: int | None = None) -> None:
     """Raise InputError for `field` unless `name` is a valid name."""
     if not NAME.fullmatch(name):
-        raise InputError(field, f"is {name[:80]!a}; it must be {RULE}", position)
+        raise InputError(field, f"is {name[:80]!r}; it must be {RULE}", position)

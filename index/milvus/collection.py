@@ -164,7 +164,7 @@ class MilvusCollection(SearchableCollection):
         if entity is None:
             return None
         if not schema.is_intact(entity):
-            raise StoreError(f"document {id_!a} on Milvus does not match its checksum")
+            raise StoreError(f"document {id_!r} on Milvus does not match its checksum")
         return schema.to_document(entity)
 
     def knows_filter(self, filter: Filter) -> bool:  # noqa: A002, ARG002 - of every filter

@@ -30,7 +30,7 @@ FindRows = Callable[[str, Condition], Sequence[int]]
 def check_fields_on_milvus(fields: Sequence[str]) -> None:
     """Raise an InputError if `fields` is not empty, because Milvus evaluates filters itself."""
     if fields:
-        message = f"has {fields[0][:80]!a}; a collection on Milvus has no indexes of fields"
+        message = f"has {fields[0][:80]!r}; a collection on Milvus has no indexes of fields"
         raise InputError("indexed_fields", message)
 
 

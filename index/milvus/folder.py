@@ -117,7 +117,7 @@ class MilvusCollections(Collections):
     def restore_hidden(self, tar: Path, name: str) -> HiddenCollection:
         """Raise SnapshotError, because snapshots are of collections in a data folder."""
         hint = "restore it without Milvus and move it there with index export and import"
-        message = f"snapshot {tar.name!a} cannot be restored as {name!a} on Milvus"
+        message = f"snapshot {tar.name!r} cannot be restored as {name!r} on Milvus"
         raise SnapshotError(f"{message}; {hint}")
 
     def published_draft(self, id_: str) -> CollectionBackend | None:
@@ -135,7 +135,7 @@ class MilvusCollections(Collections):
     def check_engine(self, engine: str, n_bits: int) -> None:  # noqa: ARG002 - of every length
         """Raise an InputError unless `engine` is the automatic one."""
         if engine != AUTO:
-            message = f"is {engine[:80]!a}; Milvus has its own, so it must be {AUTO}"
+            message = f"is {engine[:80]!r}; Milvus has its own, so it must be {AUTO}"
             raise InputError("engine", message)
 
     def follow(self, *, wait: bool) -> None:

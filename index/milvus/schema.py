@@ -123,7 +123,7 @@ def to_entity(document: Document, code: bytes) -> dict[str, Any]:
     content, vector = "", None
     if document.text is not None and document.vector is not None:
         message = "cannot be stored beside a vector on Milvus; leave one of them out"
-        raise InputError("text", f"{message} (document {document.id!a})")
+        raise InputError("text", f"{message} (document {document.id!r})")
     if document.text is not None:
         content = f"t{document.text}"
     elif document.vector is not None:
@@ -141,7 +141,7 @@ def to_entity(document: Document, code: bytes) -> dict[str, Any]:
     for field, size in ((part, len(content.encode())), ("payload", len(original.encode()))):
         if size > MAX_BYTES:
             limit = f"Milvus takes {MAX_BYTES:,}"
-            raise InputError(field, f"is {size:,} bytes long; {limit} (document {document.id!a})")
+            raise InputError(field, f"is {size:,} bytes long; {limit} (document {document.id!r})")
     return entity
 
 

@@ -27,7 +27,7 @@ def verify_on_milvus(store: MilvusStore, now: Counters) -> Verification:
         if not is_intact(entity):
             damaged += 1
             if damaged <= MAX_PROBLEMS:
-                document = f"{entity['id']!a} (row {entity['row']})"
+                document = f"{entity['id']!r} (row {entity['row']})"
                 problems.append(f"document {document} does not match its checksum")
     if damaged > MAX_PROBLEMS:
         problems.append(f"{damaged - MAX_PROBLEMS:,} more documents do not match their checksums")

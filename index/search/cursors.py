@@ -70,7 +70,7 @@ def read_cursor(cursor: str, *search: object) -> Position:
 
 def _refusal(cursor: str) -> InputError:
     message = "it must be the next_cursor of a page of the same search"
-    return InputError("cursor", f"is {cursor[:60]!a}; {message}")
+    return InputError("cursor", f"is {cursor[:60]!r}; {message}")
 
 
 def _encode(raw: bytes) -> str:

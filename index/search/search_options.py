@@ -82,7 +82,7 @@ class SearchOptions:
     def _check_rescore(self, rescore: Rescore) -> None:
         if rescore.by not in RESCORERS:
             known = ", ".join(RESCORERS)
-            raise InputError("rescore", f"by is {rescore.by[:40]!a}; it must be one of {known}")
+            raise InputError("rescore", f"by is {rescore.by[:40]!r}; it must be one of {known}")
         if not 1 <= rescore.oversample <= MAX_OVERSAMPLE:
             value = f"oversample is {rescore.oversample:g}"
             raise InputError("rescore", f"{value}; it must be from 1 to {MAX_OVERSAMPLE}")
@@ -104,7 +104,7 @@ def check_ranking(ranking: str) -> None:
     """Raise InputError unless a ranking has that name."""
     if ranking not in RANKINGS:
         known = ", ".join(RANKINGS)
-        raise InputError("ranking", f"is {ranking[:40]!a}; it must be one of {known}")
+        raise InputError("ranking", f"is {ranking[:40]!r}; it must be one of {known}")
 
 
 def check_hybrid(hybrid: Hybrid) -> None:

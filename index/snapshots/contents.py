@@ -45,7 +45,7 @@ def parse_contents(record: Any) -> Contents:
     """
     version = record.get("format_version") if isinstance(record, dict) else None
     if version != FORMAT_VERSION:
-        message = f"format version {version!a}; this hummingbit reads version {FORMAT_VERSION}"
+        message = f"format version {version!r}; this hummingbit reads version {FORMAT_VERSION}"
         raise ValueError(f"it has {message}")
     names = {field.name for field in fields(Contents)}
     if set(record) != names:
@@ -69,7 +69,7 @@ def _check_values(record: dict[str, Any]) -> None:
         raise ValueError(f"{', '.join(_NUMBERS)} must be whole numbers")
     for name in ("collection", "encoder"):
         if record[name] is not None and not NAME.fullmatch(record[name]):
-            raise ValueError(f"{name} is {record[name][:80]!a}; it must be {RULE}")
+            raise ValueError(f"{name} is {record[name][:80]!r}; it must be {RULE}")
     if not _SHA256.fullmatch(record["store_sha256"]):
         raise ValueError("store_sha256 must be 64 hexadecimal digits")
     datetime.fromisoformat(record["created"])

@@ -169,7 +169,7 @@ def _install_encoder(artifact: Path, contents: Contents, encoders: EncoderFolder
     if installed:
         return name if name in installed else installed[0]
     if name in encoders.names():
-        message = f"there is another encoder {name!a}; the snapshot's has fingerprint {fingerprint}"
+        message = f"there is another encoder {name!r}; the snapshot's has fingerprint {fingerprint}"
         raise EncoderMismatch(message)
     try:
         encoders.install(artifact, name)

@@ -178,7 +178,7 @@ class Snapshots:
         for folder in finished_folders(self.path):
             if folder.name == id_:
                 return folder
-        raise UnknownSnapshot(f"there is no snapshot {id_[:40]!a}")
+        raise UnknownSnapshot(f"there is no snapshot {id_[:40]!r}")
 
     def _read_all(self) -> dict[str, Snapshot | SnapshotError]:
         results: dict[str, Snapshot | SnapshotError] = {}

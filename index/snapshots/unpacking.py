@@ -76,14 +76,14 @@ def _check_headers(tar: Path) -> None:
             header = tarfile.TarInfo.frombuf(block, tarfile.ENCODING, "surrogateescape")
             name = header.name
             if name not in {RECORD, STORE} and not _ENCODER_FILE.fullmatch(name):
-                raise InvalidSnapshot(f"{name[:80]!a} does not belong in a snapshot")
+                raise InvalidSnapshot(f"{name[:80]!r} does not belong in a snapshot")
             if header.type not in {tarfile.REGTYPE, tarfile.AREGTYPE} or header.size < 0:
-                raise InvalidSnapshot(f"{name[:80]!a} is not a plain file")
+                raise InvalidSnapshot(f"{name[:80]!r} is not a plain file")
             if header.size > tar_size:
-                message = f"unexpected end of data; the size of {name!a} exceeds that of the file"
+                message = f"unexpected end of data; the size of {name!r} exceeds that of the file"
                 raise InvalidSnapshot(f"the snapshot cannot be read: {message}")
             if name in names:
-                raise InvalidSnapshot(f"the snapshot holds {name!a} twice")
+                raise InvalidSnapshot(f"the snapshot holds {name!r} twice")
             if len(names) == MAX_FILES:
                 message = f"it must hold no more than {MAX_FILES}"
                 raise InvalidSnapshot(f"the snapshot holds too many files; {message}")
@@ -95,7 +95,7 @@ def _check_headers(tar: Path) -> None:
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     content = archive.extractfile(member)
     if content is None:
-        raise InvalidSnapshot(f"{member.name[:80]!a} is not a plain file")
+        raise InvalidSnapshot(f"{member.name[:80]!r} is not a plain file")
     return content
 
 

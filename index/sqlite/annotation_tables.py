@@ -233,7 +233,7 @@ def _parse_record(table: Table[Record], row: tuple[Any, ...]) -> Record:
             raise ValueError("it does not match its checksum")
         return table.from_row(tuple(values))
     except (InputError, ValueError, TypeError, AttributeError) as error:
-        key = ", ".join(ascii(one)[:60] for one in values[: len(table.key)])
+        key = ", ".join(repr(one)[:60] for one in values[: len(table.key)])
         message = f"the record of {table.name} ({key}) is damaged: {error}"
         raise StoreError(message) from None
 

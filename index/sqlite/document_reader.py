@@ -186,7 +186,7 @@ class DocumentReader(RowReader):
         """Check documents and parse them; their codes and payloads are parsed together."""
         for _, id_, code, text, vector, payload, mark in stored:
             if checksum(id_, code, payload, text, vector) != mark:
-                message = f"document {id_!a} does not match its checksum"
+                message = f"document {id_!r} does not match its checksum"
                 raise StoreError(f"{self.path}: is damaged: {message}")
         digits = code_to_hex(self._pack_codes([one[2] for one in stored]))
         size = 2 * self._code_size

@@ -189,7 +189,7 @@ def damaged_runs(connection: sqlite3.Connection) -> Iterator[str]:
             checkpoint()
             offsets, values = _values(connection, first, [field])
             if not _run_matches(_read_run(connection, first, [field]), offsets, values[0]):
-                yield f"the index of the field {field!a} is damaged from row {first}"
+                yield f"the index of the field {field!r} is damaged from row {first}"
 
 
 def _run_matches(runs: _Runs, offsets: list[int], values: list[Any] | None) -> bool:

@@ -70,7 +70,7 @@ def _documents(
         if checksum(id_, code, payload, text, vector) != mark or len(code) != code_size:
             damaged += 1
             if damaged <= MAX_PROBLEMS:
-                yield f"document {id_!a} (row {row}) does not match its checksum"
+                yield f"document {id_!r} (row {row}) does not match its checksum"
     if damaged > MAX_PROBLEMS:
         yield f"{damaged - MAX_PROBLEMS:,} more documents do not match their checksums"
 

@@ -101,7 +101,7 @@ class Admission:
         if headers.get(b"sec-fetch-site", b"none") not in OWN_SITES:
             return cross_origin("a page of another site")
         if origin is not None and not _is_from_host(origin.decode("latin-1"), host):
-            return cross_origin(f"a page of {origin.decode('latin-1')[:80]!a}")
+            return cross_origin(f"a page of {origin.decode('latin-1')[:80]!r}")
         return None
 
     def _serves_host(self, host: str) -> bool:

@@ -84,14 +84,14 @@ def create_key(path: Path, name: str, role: KeyRole) -> str:
     """
     keys = read_keys(path)
     if any(stored.name == name for stored in keys):
-        raise KeysError(f"{path}: there is a key named {name!a}; revoke it, or choose another name")
+        raise KeysError(f"{path}: there is a key named {name!r}; revoke it, or choose another name")
     key = f"{PREFIX}_{role}_{secrets.token_urlsafe(32)}"
     created = now("seconds")
     try:
         stored = StoredKey(name=name, role=role, sha256=hash_key(key), created=created)
     except ValidationError:
         rule = "1 to 64 letters, digits, dots, dashes and underscores"
-        raise KeysError(f"name is {name[:80]!a}; it must be {rule}") from None
+        raise KeysError(f"name is {name[:80]!r}; it must be {rule}") from None
     _write(path, [*keys, stored])
     return key
 
@@ -106,7 +106,7 @@ def revoke_key(path: Path, name: str) -> None:
     others = [stored for stored in keys if stored.name != name]
     if len(others) == len(keys):
         names = ", ".join(stored.name for stored in keys) or "none"
-        raise KeysError(f"{path}: there is no key named {name!a}; there are: {names}")
+        raise KeysError(f"{path}: there is no key named {name!r}; there are: {names}")
     _write(path, others)
 
 

@@ -19,4 +19,4 @@ def invalid_generation(headers: Headers) -> ProblemError:
     """Return the problem, 422, of a request whose header is not a generation."""
     value = headers[MIN_GENERATION][:40].decode("latin-1")
     rule = f"it must be a whole number of at most {MAX_DIGITS} digits"
-    return ProblemError(422, "invalid_request", f"Min-Generation is {value!a}; {rule}")
+    return ProblemError(422, "invalid_request", f"Min-Generation is {value!r}; {rule}")

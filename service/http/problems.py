@@ -111,7 +111,7 @@ def without_path(reason: object, folder: DataFolder) -> str:
 
 def unsupported_media_type(content_type: str, remedy: str) -> ProblemError:
     """Return the problem, 415, of a body with the wrong Content-Type; `remedy` says what to do."""
-    value = ascii(content_type[:80]) if content_type else "missing"
+    value = repr(content_type[:80]) if content_type else "missing"
     return ProblemError(415, "unsupported_media_type", f"Content-Type is {value}; {remedy}")
 
 

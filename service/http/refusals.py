@@ -38,7 +38,7 @@ def unauthorized(key: str | None) -> ProblemError:
 
 def unknown_host(host: str) -> ProblemError:
     """Return the problem, 421, of a request for a host that is not this service's."""
-    message = f"this service does not serve the host {host[:80]!a}; set allowed_hosts to allow it"
+    message = f"this service does not serve the host {host[:80]!r}; set allowed_hosts to allow it"
     return ProblemError(421, "unknown_host", message)
 
 
@@ -52,7 +52,7 @@ def check_not_coded(headers: Headers) -> None:
     """Raise a ProblemError, 415, if a body is compressed or coded in another way."""
     coding = headers[CODING].decode("latin-1").strip()
     if coding.lower() not in {"", "identity"}:
-        message = f"Content-Encoding is {coding[:80]!a}; send the body uncompressed"
+        message = f"Content-Encoding is {coding[:80]!r}; send the body uncompressed"
         accepted = {"Accept-Encoding": "identity"}
         raise ProblemError(415, "unsupported_media_type", message, headers=accepted)
 

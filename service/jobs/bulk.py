@@ -186,7 +186,7 @@ class BulkWriter:
         for line in lines:
             id_ = line.document.id
             if id_ in existing:
-                message = f"document {id_[:80]!a} already exists"
+                message = f"document {id_[:80]!r} already exists"
                 problem = ProblemError(412, "document_exists", message)
                 self.result.refuse(line.number, id_, problem)
             else:

@@ -195,6 +195,6 @@ def local_collection(collection: CollectionBackend) -> Collection:
         InputError: if it is stored elsewhere.
     """
     if not isinstance(collection, Collection):
-        message = f"collection {collection.name!a} is not in the service's data folder"
+        message = f"collection {collection.name!r} is not in the service's data folder"
         raise InputError("collection", message)
     return collection

@@ -99,7 +99,7 @@ def read_colours(collection: CollectionBackend, options: MapOptions) -> MapColou
     generation = collection.generation
     stored = collection.coded_payloads(with_given_labels=True)
     if not len(stored.codes):
-        raise InputError("collection", f"{collection.name!a} has no documents to lay out")
+        raise InputError("collection", f"{collection.name!r} has no documents to lay out")
     labels = [labels_of(payload, options.label_field) for payload in stored.payloads]
     distinct = DistinctCodes.of(stored.codes)
     given_labels, times = None, None

@@ -128,7 +128,7 @@ def _complete(folder: DataFolder, progress: Progress) -> dict[str, Any] | None:
         return _result(progress, len(target), generation)
     if target.generation != generation:
         message = (
-            f"collection {spec['into']!a} was written to before alias {alias!a} moved to it; both"
+            f"collection {spec['into']!r} was written to before alias {alias!r} moved to it; both"
             " collections stay as they are: move the alias, or reindex into another collection"
         )
         raise ProblemError(409, "collection_exists", message)

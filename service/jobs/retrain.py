@@ -115,7 +115,7 @@ def check_retrainable(collection: Collection) -> Encoder:
     """
     encoder = collection.encoder
     if encoder is None:
-        message = f"collection {collection.name!a} has no encoder: its documents come with codes"
+        message = f"collection {collection.name!r} has no encoder: its documents come with codes"
         raise InputError("collection", message)
     if isinstance(encoder.features, SpdFeatures):
         message = "an encoder of matrices cannot be retrained here; use hummingbit train metric"

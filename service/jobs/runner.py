@@ -114,7 +114,7 @@ class Jobs:
             return self._with_progress(self._store.get(id_))
         except LookupError:
             rule = f"of each key, the last {self._quota.finished:,} finished jobs are kept"
-            message = f"there is no job {id_[:40]!a}; {rule}"
+            message = f"there is no job {id_[:40]!r}; {rule}"
             raise ProblemError(404, "unknown_job", message) from None
 
     def with_key(self, key: str) -> JobRecord | None:

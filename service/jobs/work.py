@@ -130,7 +130,7 @@ def outcome_of(
     id_, kind = progress.job.id, progress.job.kind
     try:
         if kind not in kinds:
-            raise RuntimeError(f"job {id_} is of the unknown kind {kind!a}")
+            raise RuntimeError(f"job {id_} is of the unknown kind {kind!r}")
         result = kinds[kind].run(progress, turns)
     except (Stopped, Cancelled):
         if not progress.cancelled.is_set():

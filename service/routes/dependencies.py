@@ -117,7 +117,7 @@ def names_in_use(folder: DataFolder) -> set[str]:
 def check_free(folder: DataFolder, name: str) -> None:
     """Raise CollectionExists if there is a collection or an alias of that name."""
     if name in names_in_use(folder):
-        raise CollectionExists(f"the name {name!a} is taken; choose another")
+        raise CollectionExists(f"the name {name!r} is taken; choose another")
 
 
 def wants_async(request: Request) -> bool:
@@ -133,7 +133,7 @@ def creates_only(if_none_match: str | None) -> bool:
         ProblemError: 422 if it has another value.
     """
     if if_none_match not in {None, "*"}:
-        message = f"If-None-Match is {(if_none_match or '')[:40]!a}; it must be *"
+        message = f"If-None-Match is {(if_none_match or '')[:40]!r}; it must be *"
         raise ProblemError(422, "invalid_request", message)
     return if_none_match is not None
 

@@ -70,7 +70,7 @@ def _encoder(body: EmbeddingsRequest, folder: DataFolder) -> Encoder:
     """
     encoder = find_encoder(body.model, folder)
     if encoder.kind != "text":
-        raise invalid_field(f"is {body.model!a}, which takes vectors; it must take texts", "model")
+        raise invalid_field(f"is {body.model!r}, which takes vectors; it must take texts", "model")
     if body.dimensions not in (None, encoder.n_bits):
         message = f"is {body.dimensions}; it must be {encoder.n_bits}, the encoder's number of bits"
         raise invalid_field(message, "dimensions")

@@ -50,7 +50,7 @@ def _http_problem(request: Request, error: Exception, routes: Iterable[BaseRoute
     assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker
     path = request.scope["path"]
     if error.status_code == 404:
-        return ProblemError(404, "not_found", f"there is nothing at {path[:200]!a}")
+        return ProblemError(404, "not_found", f"there is nothing at {path[:200]!r}")
     if error.status_code == 405:
         methods = _methods_at(request, routes)
         message = f"{request.method} is not allowed here, only {methods}"
@@ -78,7 +78,7 @@ def _hummingbit_problem(request: Request, error: Exception) -> ProblemError:
     folder = request.app.state.folder
     if isinstance(error, StoreClosed) and name is not None and name not in names_in_use(folder):
         # The collection was dropped while this request was under way.
-        return ProblemError(404, "unknown_collection", f"there is no collection {name!a}")
+        return ProblemError(404, "unknown_collection", f"there is no collection {name!r}")
     problem = problem_of(error)
     if problem is None:
         _log.error("a request failed", exc_info=error)

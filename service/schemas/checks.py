@@ -36,7 +36,7 @@ def check_fingerprint(collection: CollectionBackend, fingerprint: str | None) ->
     if fingerprint is None or fingerprint == own:
         return
     encoder = "no encoder, its documents come with codes" if own is None else f"the encoder {own}"
-    message = f"collection {collection.name!a} has {encoder}; the codes are of {fingerprint[:80]!a}"
+    message = f"collection {collection.name!r} has {encoder}; the codes are of {fingerprint[:80]!r}"
     errors = [{"pointer": "/encoder_fingerprint", "message": message}]
     raise ProblemError(409, "encoder_mismatch", message, errors)
 

@@ -133,5 +133,5 @@ def test_several_codes_are_read_as_each_is(bits: np.ndarray) -> None:
 
 @pytest.mark.parametrize("wrong", ["abc", "abcd12", "xyzw", "ab d", "", "ab\u0663d", "0x1f"])
 def test_of_several_codes_the_one_that_is_wrong_is_named(wrong: str) -> None:
-    with pytest.raises(CodeError, match=f"^code {re.escape(ascii(wrong))} is not 4 hexadecimal"):
+    with pytest.raises(CodeError, match=f"^code {re.escape(repr(wrong))} is not 4 hexadecimal"):
         codes_from_hex(["abcd", wrong, "12"], 16)

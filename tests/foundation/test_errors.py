@@ -5,9 +5,11 @@ import pickle
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from corpus.document import DocumentError
-from foundation.errors import HummingbitError, InputError
+from foundation.errors import MAX_SHOWN, HummingbitError, InputError, abbreviate
 from hummingbit import PACKAGES
 from index.errors import StoreReplaced
 from service.http.error_table import PROBLEMS
@@ -59,3 +61,39 @@ def test_an_error_comes_back_from_a_worker_process_as_it_was(
         error.field,
         error.position,
     )
+
+
+def test_no_message_shows_a_name_as_the_numbers_of_its_characters() -> None:
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                where = f"{path}:{getattr(node, 'lineno', 0)}"
+                as_ascii = isinstance(node, ast.FormattedValue) and node.conversion == ord("a")
+                assert not as_ascii, f"{where}: use !r"
+                assert not (isinstance(node, ast.Name) and node.id == "ascii"), f"{where}: use repr"
+
+
+@given(st.text())
+def test_a_value_in_a_message_is_one_printable_line(text: str) -> None:
+    shown = abbreviate(text)
+    assert shown.isprintable()
+    assert len(shown) <= MAX_SHOWN
+    shown.encode()
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("结果", "'结果'"),
+        ("Größe", "'Größe'"),
+        ("a\nhummingbit: b", r"'a\nhummingbit: b'"),
+        ("a\u2028b", r"'a\u2028b'"),
+        ("\u202ecba", r"'\u202ecba'"),
+        ("\x1b[2J", r"'\x1b[2J'"),
+        ("\ud800", r"'\ud800'"),
+        ("it's", '"it\'s"'),
+        (["结果" * 40], "['" + "结果" * 27 + "结" + "..."),
+    ],
+)
+def test_a_value_in_a_message_is_as_it_is_written(value: object, shown: str) -> None:
+    assert abbreviate(value) == shown

@@ -33,6 +33,8 @@ MISTAKES = {
     "index build d c.jsonl --encoder plain --data-dir /proc/x": "/proc/x: ",
     "index build d c.jsonl --encoder plain --jobs 0": "--jobs is 0; it must be at least 1",
     "index add nope c.jsonl": "there is no collection 'nope'",
+    "index add 结果 c.jsonl": "there is no collection '结果'",
+    "index build d c.jsonl --encoder plain --label-field 结果": "no document has the field '结果'",
     "index get c zzz": "collection 'c' has no document 'zzz'",
     "index count c --filter {": "--filter: is not valid JSON",
     "index count c --filter []": "filter: is []",
@@ -205,3 +207,16 @@ def test_characters_that_the_encoding_lacks_are_shown_as_numbers(place: Path) ->
     )
     assert done.returncode == 0, done.stderr
     assert "jam\\u2192" in done.stdout
+
+
+def test_names_that_the_encoding_lacks_are_shown_as_numbers(place: Path) -> None:
+    command = [sys.executable, "-m", "hummingbit", "search", "结果", "jam"]
+    done = subprocess.run(
+        [*command, "--data-dir", str(place)],
+        env={**os.environ, "PYTHONUTF8": "1", "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "there is no collection '\\u7ed3\\u679c'" in done.stderr

@@ -196,7 +196,7 @@ def _apply_encoder(path: Path, encoder: Encoder, data: TrainingData) -> Teacher:
 def _apply_sentence_transformer(source: str, data: TrainingData) -> Teacher:
     if isinstance(data.inputs, np.ndarray):
         raise TeacherError(
-            f"{source!a} is neither a file of vectors ({', '.join(VECTOR_FILES)}) nor an encoder's "
+            f"{source!r} is neither a file of vectors ({', '.join(VECTOR_FILES)}) nor an encoder's "
             "folder; sentence-transformers models take texts, and the corpus holds vectors"
         )
     model = load_sentence_transformer(source)
@@ -226,7 +226,7 @@ def load_sentence_transformer(source: str) -> Any:
         if error.name != "sentence_transformers":
             raise
         raise TeacherError(
-            f"{source!a} is neither a file of vectors ({', '.join(VECTOR_FILES)}) nor an encoder's "
+            f"{source!r} is neither a file of vectors ({', '.join(VECTOR_FILES)}) nor an encoder's "
             "folder; to load it as a model: pip install 'hummingbit[sentence-transformers]'"
         ) from None
     try:
@@ -255,6 +255,6 @@ def _check_vectors(teacher: Teacher, data: TrainingData) -> None:
 
 
 def _name_some(ids: Sequence[str]) -> str:
-    names = ", ".join(ascii(id_)[:60] for id_ in ids[:_MAX_NAMED_IDS])
+    names = ", ".join(repr(id_)[:60] for id_ in ids[:_MAX_NAMED_IDS])
     more = len(ids) - _MAX_NAMED_IDS
     return f"{names} and {more:,} more" if more > 0 else names

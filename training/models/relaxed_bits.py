@@ -30,7 +30,7 @@ def relaxed_bits(
     if relaxation == "straight-through":
         return straight_through_signs(logits_NB / temperature)
     raise ValueError(
-        f"relaxation is {relaxation!a}; it must be tanh, bernoulli or straight-through"
+        f"relaxation is {relaxation!r}; it must be tanh, bernoulli or straight-through"
     )
 
 

@@ -151,7 +151,7 @@ def kernel_pair_loss(
 
 def _phi(contrast: str) -> Callable[[Tensor], Tensor]:
     if contrast not in CONTRASTS:
-        raise ValueError(f"contrast is {contrast!a}; it must be one of {', '.join(CONTRASTS)}")
+        raise ValueError(f"contrast is {contrast!r}; it must be one of {', '.join(CONTRASTS)}")
     return CONTRASTS[contrast]
 
 

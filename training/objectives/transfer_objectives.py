@@ -55,7 +55,7 @@ def transfer_objective(
         return ContrastiveRepresentationLoss(student_dim, teacher_dim, n_examples, **settings)
     if name == "vid":
         return VariationalInformationLoss(student_dim, teacher_dim)
-    raise ValueError(f"objective is {name!a}; it must be one of {', '.join(OBJECTIVES)}")
+    raise ValueError(f"objective is {name!r}; it must be one of {', '.join(OBJECTIVES)}")
 
 
 class _Parameterless(nn.Module):

@@ -55,7 +55,7 @@ class LabelTree:
         known = {*self.parents, *self.parents.values()}
         unknown = [label for label in classes if label not in known]
         if unknown:
-            found = f"{unknown[0]!a:.60} is not in the tree, nor are {len(unknown) - 1:,} others"
+            found = f"{unknown[0]!r:.60} is not in the tree, nor are {len(unknown) - 1:,} others"
             raise TrainingDataError(f"hierarchy: the label {found}; every label must be")
 
     def path(self, label: str) -> tuple[str, ...]:
@@ -118,10 +118,10 @@ def read_tree(path: Path) -> LabelTree:
             continue
         location = f"hierarchy: {path}:{number}"
         if len(parts) != 2 or not all(parts):
-            raise TrainingDataError(f"{location}: is {line!a:.60}; it must be a parent and a child")
+            raise TrainingDataError(f"{location}: is {line!r:.60}; it must be a parent and a child")
         parent, child = parts
         if parents.setdefault(child, parent) != parent:
-            found = f"{child!a} has the parents {parents[child]!a} and {parent!a}"
+            found = f"{child!r} has the parents {parents[child]!r} and {parent!r}"
             raise TrainingDataError(f"{location}: {found}; in a tree it has one")
     if not parents:
         raise TrainingDataError(f"hierarchy: {path}: is empty; it must hold a parent and a child")

@@ -169,15 +169,15 @@ def _parse_pair(record: Any, positions: dict[str, int], location: str) -> tuple[
         raise TrainingDataError(f"{location}: must be an object with fields a, b and similarity")
     for field in ("a", "b"):
         if not isinstance(record[field], str) or record[field] not in positions:
-            message = f"{field} is {record[field]!a:.60}; it must be the id of a document"
+            message = f"{field} is {record[field]!r:.60}; it must be the id of a document"
             raise TrainingDataError(f"{location}: {message}")
     if record["a"] == record["b"]:
-        message = f"a and b are both {record['a']!a:.60}; they must differ"
+        message = f"a and b are both {record['a']!r:.60}; they must differ"
         raise TrainingDataError(f"{location}: {message}")
     similarity = record["similarity"]
     is_number = isinstance(similarity, int | float) and not isinstance(similarity, bool)
     if not is_number or not 0 <= similarity <= 1:
-        message = f"similarity is {similarity!a:.60}; it must be a number from 0 to 1"
+        message = f"similarity is {similarity!r:.60}; it must be a number from 0 to 1"
         raise TrainingDataError(f"{location}: {message}")
     return positions[record["a"]], positions[record["b"]], float(similarity)
 
@@ -189,6 +189,6 @@ def _grade(name: str) -> float:
         grade = math.nan
     if not math.isfinite(grade):
         raise TrainingDataError(
-            f"label: {name!a:.60} is not a number; graded labels must be numbers"
+            f"label: {name!r:.60} is not a number; graded labels must be numbers"
         )
     return grade

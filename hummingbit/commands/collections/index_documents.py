@@ -103,7 +103,7 @@ def run_build(args: argparse.Namespace) -> int:
         return index_remotely.build(args)
     with open_folder(args, writable=True) as folder:
         if args.collection in folder.collections():
-            message = f"collection {args.collection!a} exists; {index_remotely.EXTEND_HINT}"
+            message = f"collection {args.collection!r} exists; {index_remotely.EXTEND_HINT}"
             raise CollectionExists(message)
         collection = folder.create_collection(
             args.collection,
@@ -146,7 +146,7 @@ def run_get(args: argparse.Namespace) -> int:
             document = collection.get(id_)
             if document is None:
                 raise UnknownDocument(
-                    f"collection {args.collection!a} has no document {id_[:80]!a}"
+                    f"collection {args.collection!r} has no document {id_[:80]!r}"
                 )
             print(json.dumps(_to_json(document), ensure_ascii=False))
     return 0

@@ -104,7 +104,7 @@ def _import_remotely(args: argparse.Namespace) -> int:
 def _check_creatable(args: argparse.Namespace) -> None:
     if args.encoder is None and args.codes is None:
         hint = f"to create it, give --encoder NAME or --codes {'|'.join(PACKINGS)}"
-        raise OptionError(f"there is no collection {args.collection!a}; {hint}")
+        raise OptionError(f"there is no collection {args.collection!r}; {hint}")
 
 
 def _code_length(args: argparse.Namespace) -> int:
@@ -117,14 +117,14 @@ def _documents(args: argparse.Namespace, kind: str | None, n_bits: int) -> Itera
     """Read the documents for a collection of an encoder of `kind`, or of codes."""
     if kind is None and args.codes is None:
         packings = "|".join(PACKINGS)
-        message = f"--codes: is missing; collection {args.collection!a} has no encoder, so give"
+        message = f"--codes: is missing; collection {args.collection!r} has no encoder, so give"
         raise OptionError(f"{message} the format of the codes in the vectors: {packings}")
     if kind is not None and args.codes is not None:
         raise OptionError(
-            f"--codes: collection {args.collection!a} has an encoder, which makes them"
+            f"--codes: collection {args.collection!r} has an encoder, which makes them"
         )
     if args.bits is not None and args.bits != n_bits:
-        raise OptionError(f"--bits {args.bits}: collection {args.collection!a} has {n_bits} bits")
+        raise OptionError(f"--bits {args.bits}: collection {args.collection!r} has {n_bits} bits")
     selection = _point_selection(args, kind, n_bits)
     return read_points(args.store, Path(args.file), layout_of(args), selection, _print_error)
 

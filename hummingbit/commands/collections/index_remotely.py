@@ -28,7 +28,7 @@ def build(args: argparse.Namespace) -> int:
     name = args.collection
     with service_at(args) as client:
         if name in [summary["name"] for summary in client.collections()["collections"]]:
-            raise OptionError(f"collection {name!a} exists; {EXTEND_HINT}")
+            raise OptionError(f"collection {name!r} exists; {EXTEND_HINT}")
         client.create_collection(
             name,
             encoder=args.encoder,
@@ -55,7 +55,7 @@ def get(args: argparse.Namespace) -> int:
             by_id: dict[str, Any] = {document["id"]: document for document in response["documents"]}
             for id_ in ids:
                 if id_ not in by_id:
-                    message = f"collection {args.collection!a} has no document {id_[:80]!a}"
+                    message = f"collection {args.collection!r} has no document {id_[:80]!r}"
                     raise UnknownDocument(message)
                 document = by_id[id_]
                 fields = {name: document[name] for name in names if document[name] is not None}

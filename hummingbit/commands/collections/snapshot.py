@@ -185,7 +185,7 @@ def _file_of(folder: DataFolder, id_or_file: str) -> Path:
 
 def _check_file(id_or_file: str, place: str) -> None:
     if not Path(id_or_file).is_file():
-        found = f"{id_or_file[:200]!a} is neither a snapshot of {place} nor a file"
+        found = f"{id_or_file[:200]!r} is neither a snapshot of {place} nor a file"
         raise OptionError(f"SNAPSHOT: {found}; snapshot list prints the ids")
 
 

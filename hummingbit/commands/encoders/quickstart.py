@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     """Survey the source, train, compare, index and serve."""
     name = args.name or _name_of(args.source)
     if not NAME.fullmatch(name):
-        raise OptionError(f"--name {name!a}: a name must be {RULE}")
+        raise OptionError(f"--name {name!r}: a name must be {RULE}")
     data_dir: Path = args.data_dir or Path(f"{name}-data")
     _check_folder(data_dir, args.source)
     if not args.no_serve:

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the figures of each system, and the significance of their differences."""
     names = list(dict.fromkeys(args.names))
     if len(names) < 2:
-        raise OptionError(f"NAME: only {names[0]!a} is given; a comparison needs two or more")
+        raise OptionError(f"NAME: only {names[0]!r} is given; a comparison needs two or more")
     systems = _evaluate(args, names)
     begin_stage("testing the differences")
     comparisons = compare_systems(systems)

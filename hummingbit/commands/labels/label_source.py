@@ -56,7 +56,7 @@ def label_source(args: argparse.Namespace, *, writable: bool = False) -> Iterato
     with open_folder(args, writable=writable) as folder:
         collection = folder.collection(args.collection)
         if not isinstance(collection, Collection):
-            message = f"{collection.name!a} is on Milvus; only local collections have labels"
+            message = f"{collection.name!r} is on Milvus; only local collections have labels"
             raise InputError("collection", message)
         yield _Local(collection)
 

@@ -58,7 +58,7 @@ def _choose_kernel() -> Any:
             built.use(setting)
         except ValueError:
             known = ", ".join((OFF, *built.paths()))
-            raise InputError(VARIABLE, f"is {setting!a}; it must be one of {known}") from None
+            raise InputError(VARIABLE, f"is {setting!r}; it must be one of {known}") from None
     return built
 
 

@@ -73,6 +73,6 @@ def show(value: object) -> str:
     if isinstance(value, list):
         return "a list"
     if isinstance(value, str):
-        return ascii(value if len(value) <= 40 else value[:40] + "…")
+        return repr(value if len(value) <= 40 else value[:40] + "…")
     text = json.dumps(value)
     return text if len(text) <= 40 else text[:37] + "..."

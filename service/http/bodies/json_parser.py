@@ -252,7 +252,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _duplicate_key(key: str) -> ProblemError:
-    return _invalid_json(f"the key {key[:40]!a} is given twice in one object")
+    return _invalid_json(f"the key {key[:40]!r} is given twice in one object")
 
 
 def _refuse_constant(name: str) -> NoReturn:

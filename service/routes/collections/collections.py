@@ -227,7 +227,7 @@ def get_document(
     with stage(request, "store"):
         stored = collection.get(id)
     if stored is None:
-        raise UnknownDocument(f"collection {collection.name!a} has no document {id[:80]!a}")
+        raise UnknownDocument(f"collection {collection.name!r} has no document {id[:80]!r}")
     return render(StoredDocument(**document_to_json(stored)))
 
 
@@ -247,7 +247,7 @@ def delete_document(
     with stage(request, "store"):
         deleted = collection.delete([id]).deleted
     if not deleted:
-        raise UnknownDocument(f"collection {collection.name!a} has no document {id[:80]!a}")
+        raise UnknownDocument(f"collection {collection.name!r} has no document {id[:80]!r}")
     return Response(status_code=204)
 
 
@@ -257,7 +257,7 @@ def _check_missing(collection: CollectionBackend, documents: list[Document]) -> 
     errors = [
         {
             "pointer": pointer("documents", place, "id"),
-            "message": f"document {document.id[:80]!a} already exists",
+            "message": f"document {document.id[:80]!r} already exists",
         }
         for place, document in enumerate(documents)
         if document.id in existing

@@ -226,7 +226,7 @@ def _evaluation(jobs: Jobs, id_: str) -> JobRecord:
     except ProblemError:
         job = None
     if job is None or job.kind != "evaluation":
-        raise ProblemError(404, "unknown_evaluation", f"there is no evaluation {id_[:40]!a}")
+        raise ProblemError(404, "unknown_evaluation", f"there is no evaluation {id_[:40]!r}")
     return job
 
 
@@ -247,7 +247,7 @@ def _finished_job(folder: Path) -> Job:
 
 def _check_format(name: str) -> str:
     if name not in FORMATS:
-        message = f"format is {name[:40]!a}; it must be one of {', '.join(FORMATS)}"
+        message = f"format is {name[:40]!r}; it must be one of {', '.join(FORMATS)}"
         raise ProblemError(422, "invalid_request", message)
     return name
 
@@ -269,5 +269,5 @@ def _preferred_format(header: str) -> str:
         if rank < 0 and media_type in by_type:
             return by_type[media_type]
     media_types = ", ".join(form.media_type for form in FORMATS.values())
-    message = f"Accept is {header[:80]!a}; an evaluation is available as {media_types}"
+    message = f"Accept is {header[:80]!r}; an evaluation is available as {media_types}"
     raise ProblemError(406, "not_acceptable", message)

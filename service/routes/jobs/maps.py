@@ -141,7 +141,7 @@ def get_duplicates(
 def _job(jobs: Jobs, id_: str, kind: str) -> JobRecord:
     job = jobs.get(id_)
     if job.kind != kind:
-        message = f"job {id_[:40]!a} is of the kind {job.kind}, not {kind}"
+        message = f"job {id_[:40]!r} is of the kind {job.kind}, not {kind}"
         raise ProblemError(404, "unknown_job", message)
     return job
 

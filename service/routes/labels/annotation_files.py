@@ -90,7 +90,7 @@ def get_exported_judgements(
         return _lines(write_qrels(judgements), "text/plain", max_bytes)
     if format == QUERIES:
         return _lines(write_queries(judgements), JSON_LINES[0], max_bytes)
-    raise invalid_field(f"is {format[:40]!a}; it must be one of {', '.join(FORMATS)}", "format")
+    raise invalid_field(f"is {format[:40]!r}; it must be one of {', '.join(FORMATS)}", "format")
 
 
 @router.post(
@@ -149,7 +149,7 @@ def _read(
     except UnicodeDecodeError as error:
         raise invalid_field(f"is not UTF-8 text ({error.reason})") from None
     if form not in (JSONL, QRELS):
-        raise invalid_field(f"is {form[:40]!a}; it must be {JSONL} or {QRELS}", "format")
+        raise invalid_field(f"is {form[:40]!r}; it must be {JSONL} or {QRELS}", "format")
     try:
         with in_turn(request):
             return read_lines(lines, form, "body", person)

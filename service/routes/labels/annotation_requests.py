@@ -47,7 +47,7 @@ def collection_with_labels(collection: CollectionBackend) -> Collection:
     try:
         return local_collection(collection)
     except InputError:
-        message = f"collection {collection.name!a} is on Milvus, which cannot store labels"
+        message = f"collection {collection.name!r} is on Milvus, which cannot store labels"
         raise invalid_field(message) from None
 
 
@@ -145,7 +145,7 @@ def parse_cursor(cursor: str | None, length: int) -> tuple[str, ...]:
         key = None
     is_key = isinstance(key, list) and len(key) == length
     if not is_key or not all(isinstance(part, str) and is_storable(part) for part in key):
-        message = f"is {cursor[:60]!a}; it must be the next_cursor of a page of this list"
+        message = f"is {cursor[:60]!r}; it must be the next_cursor of a page of this list"
         raise invalid_field(message, "cursor")
     return tuple(key)
 

@@ -108,19 +108,19 @@ def post_take_back(id: str, folder: Folder, gate: GateOf, jobs: JobsOf) -> Respo
     with gate.closed():
         has_moved = "generation" in result and alias is not None
         if not has_moved or folder.aliases().get(alias) != spec["into"]:
-            message = f"job {id} moved no alias that still names {spec['into']!a}"
+            message = f"job {id} moved no alias that still names {spec['into']!r}"
             raise ProblemError(409, "cannot_take_back", message)
         old, new = folder.collection(spec["source"]), folder.collection(spec["into"])
         if new.generation != result["generation"]:
             message = (
-                f"documents or labels were written to {spec['into']!a} since the alias moved to it;"
-                f" to keep them, reindex it with encoder {old.encoder_name!a}"
+                f"documents or labels were written to {spec['into']!r} since the alias moved to it;"
+                f" to keep them, reindex it with encoder {old.encoder_name!r}"
             )
             raise ProblemError(409, "cannot_take_back", message)
         if not is_same_source(old, recorded):
             message = (
-                f"{spec['source']!a} was deleted since alias {alias!a} moved away from it, and"
-                f" another collection has its name; to move {alias!a} there all the same, use"
+                f"{spec['source']!r} was deleted since alias {alias!r} moved away from it, and"
+                f" another collection has its name; to move {alias!r} there all the same, use"
                 " POST /v1/aliases"
             )
             raise ProblemError(409, "cannot_take_back", message)
@@ -146,7 +146,7 @@ def _spec(
             except ValueError as error:
                 raise InputError("n_bits", str(error).removeprefix("n_bits ")) from None
     if encoder in encoders:
-        raise invalid_field(f"is {encoder!a}, which already exists; choose another", "encoder")
+        raise invalid_field(f"is {encoder!r}, which already exists; choose another", "encoder")
     return {
         **body.model_dump(),
         "into": into,

@@ -78,7 +78,7 @@ async def get_file(request: Request, folder: str, file: str) -> Response:
     """
     asset = assets().get(file)
     if asset is None or not RELEASE.fullmatch(folder):
-        raise ProblemError(404, "not_found", f"the console has no file {file[:80]!a}")
+        raise ProblemError(404, "not_found", f"the console has no file {file[:80]!r}")
     return _send(request, asset, KEPT if folder == release() else CHECKED)
 
 

@@ -74,4 +74,4 @@ def get_docs_file(file: str) -> Response:
     if file in BUNDLED:
         raw = files("fastapi_offline").joinpath("static", file).read_bytes()
         return Response(raw, media_type=BUNDLED[file], headers=CACHED)
-    raise ProblemError(404, "not_found", f"the documentation has no file {file[:80]!a}")
+    raise ProblemError(404, "not_found", f"the documentation has no file {file[:80]!r}")

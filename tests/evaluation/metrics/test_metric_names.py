@@ -64,7 +64,7 @@ def test_how_deep_a_metric_looks() -> None:
 def test_what_is_no_name_is_refused_with_what_is(name: str) -> None:
     with pytest.raises(MetricError, match=r"P@k.*mAP@k.*1 to 10,000") as caught:
         parse_metric(name)
-    assert ascii(name) in str(caught.value)
+    assert repr(name) in str(caught.value)
 
 
 def test_a_metric_that_is_named_twice_is_taken_once() -> None:

@@ -7,6 +7,7 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -233,6 +234,13 @@ def test_places_and_methods_that_are_not_there(client: httpx.Client, words: str)
     ):
         response = client.post(f"/v1/collections/never/{path}", json=body)
         check_problem(response, 404, "unknown_collection")
+
+
+def test_names_in_problems_are_as_they_are_written_on_one_line(client: httpx.Client) -> None:
+    for name, shown in (("结果", "'结果'"), ("a\nb", r"'a\nb'"), ("\u202eb", r"'\u202eb'")):
+        response = client.get(f"/v1/collections/{quote(name)}")
+        check_problem(response, 404, "unknown_collection")
+        assert response.json()["detail"] == f"there is no collection {shown}"
 
 
 def test_limits_of_the_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
