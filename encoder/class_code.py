@@ -9,6 +9,9 @@ few words, is ranked by content. To the asymmetric ranking, its certainty bits c
 Hamming distance every bit counts the same, so they alternate. Documents set their certainty bits
 one after the other, from the lowest threshold to the highest. So their distances to alternating
 bits differ by one at most.
+
+The fewer terms a query has, the less its class says that its content does not, so class and
+certainty bits count less for it, too.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from encoder.features import Floats, SparseRows
 # The highest of a million probabilities, raised to this power, is still a float32 above 0.
 MAX_CERTAINTY_POWER = 6
 LEAST_CERTAINTY_WEIGHT = 0.01
+MAX_HALF_TERMS = 1000
 
 # Below this probability of its likeliest class, a query has no clear class.
 _CLEAR = 0.5
@@ -61,12 +65,14 @@ class ClassCode:
 
     `codewords` is float32[C, W] of −1 and 1. `certainty` holds thresholds of the log-odds,
     float32[K]. `certainty_power` is the exponent in :meth:`query_weights` and `certainty_weight`
-    the factor; with 0 and 1, certainty bits have the weight 1 for every query.
+    the factor; with 0 and 1, certainty bits have the weight 1 for every query. The bits of a query
+    of `half_terms` terms have half of their weight; with 0, all queries have the full weight.
 
     Raises:
-        ValueError: if the shapes do not fit together, a codeword has another entry, or
-            `certainty_power` is not from 0 to :data:`MAX_CERTAINTY_POWER` or `certainty_weight`
-            not from :data:`LEAST_CERTAINTY_WEIGHT` to 1.
+        ValueError: if the shapes do not fit together, a codeword has another entry,
+            `certainty_power` is not from 0 to :data:`MAX_CERTAINTY_POWER`, `certainty_weight` not
+            from :data:`LEAST_CERTAINTY_WEIGHT` to 1, or `half_terms` not from 0 to
+            :data:`MAX_HALF_TERMS`.
     """
 
     documents: ClassMap
@@ -75,6 +81,7 @@ class ClassCode:
     certainty: Floats
     certainty_power: float = 0.0
     certainty_weight: float = 1.0
+    half_terms: float = 0.0
 
     def __post_init__(self) -> None:
         classes = self.codewords.shape[:1]
@@ -90,6 +97,9 @@ class ClassCode:
         if not LEAST_CERTAINTY_WEIGHT <= self.certainty_weight <= 1:
             found = f"certainty_weight is {self.certainty_weight:g}"
             raise ValueError(f"{found}; it must be from {LEAST_CERTAINTY_WEIGHT} to 1")
+        if not 0 <= self.half_terms <= MAX_HALF_TERMS:
+            found = f"half_terms is {self.half_terms:g}"
+            raise ValueError(f"{found}; it must be from 0 to {MAX_HALF_TERMS}")
 
     @property
     def n_features(self) -> int:
@@ -111,11 +121,12 @@ class ClassCode:
         return np.hstack([codeword_means, log_odds(scores_NC)[:, None] - self.certainty])
 
     def query_weights(self, rows: Any) -> Floats:
-        """Return the weights of a query's bits, float32[N, W + K]: ``[q · codewords, w, …, w]``.
+        """Return the weights of a query's bits, float32[N, W + K]: ``h [q · codewords, w, …, w]``.
 
         w is `certainty_weight` times q₁ raised to `certainty_power`, and q₁ the highest of q. It is
         above 0, so the certainty bits of a query are 1. They alternate, ``[…, −w, w]``, if
-        `certainty_power` is above 0 and q₁ below ½.
+        `certainty_power` is above 0 and q₁ below ½. h is n / (n + `half_terms`) for a query of n
+        terms, the entries of its row that are not 0. Without terms, n counts as 1.
         """
         q_NC = self.queries.probabilities(rows)
         q_N1 = q_NC.max(axis=1, keepdims=True)
@@ -125,7 +136,12 @@ class ClassCode:
         if self.certainty_power:
             alternating = np.arange(n_certainty)[::-1] % 2 == 1
             w_NK[(q_N1 < _CLEAR) & alternating] *= -1
-        return np.hstack([q_NC @ self.codewords, w_NK])
+        return np.hstack([q_NC @ self.codewords, w_NK]) * self._share_of_weight(rows)
+
+    def _share_of_weight(self, rows: Any) -> Floats:
+        """Return n / (n + `half_terms`) of each row, float32[N, 1]."""
+        n_N = np.maximum(np.asarray((rows != 0).sum(axis=1)), 1)
+        return np.asarray(n_N / (n_N + self.half_terms), dtype=np.float32).reshape(-1, 1)
 
 
 def probabilities(scores_NC: Floats) -> Floats:

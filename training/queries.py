@@ -169,10 +169,10 @@ class ClozeTask:
         beside_classes: bool,
     ) -> None:
         self._recipe, self._beside_classes = recipe, beside_classes
-        # With bits for classes there are fewer bits for words. Then shorter queries of equally
-        # likely terms gave better results, and queries from first sentences no better ones.
+        # Beside a network for classes, shorter queries of equally likely terms gave better results,
+        # and queries from first sentences no better ones.
         is_linear = METHODS[recipe.method].is_linear
-        most, from_first = (16, 0.5) if is_linear else (8, 0.0)
+        most, from_first = (16, 0.75 if beside_classes else 0.5) if is_linear else (8, 0.0)
         self._queries = SentenceQueries(
             features, texts, most=most, by_idf=is_linear, from_first=from_first
         )

@@ -84,6 +84,7 @@ def read_class_code(
             certainty,
             spec.certainty_power,
             spec.certainty_weight,
+            spec.half_terms,
         )
     except ValueError as error:
         raise ArtifactError(f"{folder / WEIGHTS}: {error}") from error

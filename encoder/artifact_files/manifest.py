@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from encoder.analyzers import WORDS, Analyzer
-from encoder.class_code import LEAST_CERTAINTY_WEIGHT, MAX_CERTAINTY_POWER
+from encoder.class_code import LEAST_CERTAINTY_WEIGHT, MAX_CERTAINTY_POWER, MAX_HALF_TERMS
 from encoder.codes import check_n_bits
 from encoder.encoder import Activation
 from encoder.features import TermWeighting
@@ -103,6 +103,8 @@ class ClassCodeSpec(_Strict):
     """Left out of the file if 0, as in the first artifacts with a class code."""
     certainty_weight: float = Field(default=1.0, ge=LEAST_CERTAINTY_WEIGHT, le=1)
     """Left out of the file if 1, as in earlier artifacts."""
+    half_terms: float = Field(default=0.0, ge=0, le=MAX_HALF_TERMS)
+    """Left out of the file if 0, as in earlier artifacts."""
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -111,6 +113,8 @@ class ClassCodeSpec(_Strict):
             del written["certainty_power"]
         if self.certainty_weight == 1:
             del written["certainty_weight"]
+        if not self.half_terms:
+            del written["half_terms"]
         return written
 
 

@@ -98,6 +98,28 @@ def test_certainty_bits_do_not_order_documents_for_a_query_of_no_clear_class(
     assert np.ptp(distances) == 1
 
 
+def test_the_class_of_a_query_weighs_less_the_fewer_terms_it_has() -> None:
+    plain = class_encoder()
+    encoder = replace(plain, class_code=replace(code_of(plain), half_terms=3))
+    texts = [" ".join(WORDS[:4]), f"{WORDS[1]} {WORDS[1]} {WORDS[2]} zzqx", "zzqx", ""]
+    factors = np.array([4 / 7, 2 / 5, 1 / 4, 1 / 4])[:, None]
+    before, weights = plain.query_weights(texts), encoder.query_weights(texts)
+    np.testing.assert_allclose(weights[:, :16], factors * before[:, :16], rtol=1e-5)
+    assert np.array_equal(weights[:, 16:], before[:, 16:])
+    assert np.array_equal(encoder.encode_queries(texts), plain.encode_queries(texts))
+    assert np.array_equal(encoder.encode(texts), plain.encode(texts))
+
+
+def test_the_terms_of_a_vector_are_its_entries_that_are_not_0() -> None:
+    one_class = ClassMap(np.eye(3, dtype=np.float32), np.zeros(3, dtype=np.float32))
+    codewords = np.array([[1, 1], [1, -1], [-1, 1]], dtype=np.float32)
+    code = ClassCode(one_class, one_class, codewords, np.zeros(1, dtype=np.float32))
+    rows = np.array([[0.5, 0, 2], [1, 2, 3]], dtype=np.float32)
+    weights = replace(code, half_terms=2).query_weights(rows)
+    expected = code.query_weights(rows) * np.array([[0.5], [0.6]])
+    np.testing.assert_allclose(weights, expected, rtol=1e-6)
+
+
 def test_a_softened_map_divides_its_scores() -> None:
     encoder = class_encoder()
     queries = code_of(encoder).queries
@@ -126,18 +148,20 @@ def test_a_class_code_is_written_and_read(tmp_path: Path) -> None:
     assert spec == {"classes": 5, "codeword_bits": 12, "certainty_bits": 4}
 
 
-def test_the_power_and_weight_of_certainty_are_written_and_read(tmp_path: Path) -> None:
+def test_the_weights_of_a_query_are_written_and_read(tmp_path: Path) -> None:
     encoder = class_encoder()
-    code = replace(code_of(encoder), certainty_power=2.5, certainty_weight=0.25)
+    code = replace(code_of(encoder), certainty_power=2.5, certainty_weight=0.25, half_terms=1.5)
     encoder = replace(encoder, class_code=code)
     loaded = write_artifact(tmp_path / "e", encoder, random_texts(50))
     assert code_of(loaded).certainty_power == 2.5
     assert code_of(loaded).certainty_weight == 0.25
+    assert code_of(loaded).half_terms == 1.5
     texts = random_texts(30, seed=9)
     assert np.array_equal(loaded.query_weights(texts), encoder.query_weights(texts))
     spec = json.loads((tmp_path / "e" / "encoder.json").read_text())["class_code"]
     assert spec["certainty_power"] == 2.5
     assert spec["certainty_weight"] == 0.25
+    assert spec["half_terms"] == 1.5
 
 
 @pytest.mark.parametrize("power", [-1, 7])
@@ -158,6 +182,16 @@ def test_a_weight_of_certainty_out_of_its_range_is_refused(tmp_path: Path, weigh
     write_artifact(tmp_path / "e", class_encoder(), random_texts(50))
     rehash(tmp_path / "e", lambda manifest: manifest["class_code"].update(certainty_weight=weight))
     with pytest.raises(ArtifactError, match=r"class_code\.certainty_weight"):
+        load_encoder(tmp_path / "e")
+
+
+@pytest.mark.parametrize("terms", [-1, 1001])
+def test_a_number_of_terms_out_of_its_range_is_refused(tmp_path: Path, terms: float) -> None:
+    with pytest.raises(ValueError, match=f"half_terms is {terms}; it must be from 0 to 1000"):
+        replace(code_of(class_encoder()), half_terms=terms)
+    write_artifact(tmp_path / "e", class_encoder(), random_texts(50))
+    rehash(tmp_path / "e", lambda manifest: manifest["class_code"].update(half_terms=terms))
+    with pytest.raises(ArtifactError, match=r"class_code\.half_terms"):
         load_encoder(tmp_path / "e")
 
 

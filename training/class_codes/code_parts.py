@@ -30,6 +30,12 @@ _QUERY_TEMPERATURE = 1.5
 _CERTAINTY_POWER = 4.0
 _CERTAINTY_WEIGHT = 0.5
 _WORDS_RMS = 0.8
+# Class bits of a query of four terms have half of their weight: what its class says about the
+# document, its content says too, and does so better the fewer the terms are.
+_HALF_TERMS = 4.0
+# The class bits bring near the documents that resemble each other, so the content is to tell a
+# document from those: less of its target goes to other documents than where it is the whole code.
+_SHARED = 0.5
 
 
 def class_code(
@@ -47,9 +53,9 @@ def class_code(
     """
     documents = maps.of("svm" if query_classifier == "svm" else "both")
     queries = documents if query_classifier in SHARED_CLASSIFIERS else maps.of(query_classifier)
-    power, weight = 0.0, 1.0
+    power, weight, half_terms = 0.0, 1.0, 0.0
     if recipe.content == ICT:
-        power, weight = _CERTAINTY_POWER, _CERTAINTY_WEIGHT
+        power, weight, half_terms = _CERTAINTY_POWER, _CERTAINTY_WEIGHT, _HALF_TERMS
         queries = queries.soften(_QUERY_TEMPERATURE)
     n_certainty = widths[1]
     odds = np.concatenate([log_odds(documents.scores(rows[at])) for at in row_slices(rows)])
@@ -61,6 +67,7 @@ def class_code(
         certainty=np.quantile(odds, shares).astype(np.float32),
         certainty_power=power,
         certainty_weight=weight,
+        half_terms=half_terms,
     )
 
 
@@ -111,6 +118,7 @@ class ContentLayers:
                 seed=seed,
                 epochs=self._recipe.epochs,
                 least_batches=self._recipe.least_batches,
+                cloze_shared=_SHARED,
             )
             return _scale(rows, *fit_cloze(self._features, texts, rows, n_bits, ict), _WORDS_RMS)
         if isinstance(rows, np.ndarray):
