@@ -4,9 +4,16 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
+import sqlite3
 from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
 
 from foundation.errors import HummingbitError
+
+ROOM_FOR_A_WRITE = 1 << 20
 
 
 class UnknownDocument(HummingbitError, LookupError):
@@ -84,3 +91,21 @@ class DataFolderError(HummingbitError, RuntimeError):
 
 class DataFolderInUse(DataFolderError):
     """Another process is writing to the data folder."""
+
+
+def store_error(path: Path, error: sqlite3.Error | OSError, prefix: str = "") -> StoreError:
+    """Return the StoreError of an error, a StoreFull if the disk is full."""
+    kind = StoreFull if _is_full(path, error) else StoreError
+    return kind(f"{path}: {prefix}{getattr(error, 'strerror', None) or error}")
+
+
+def _is_full(path: Path, error: sqlite3.Error | OSError) -> bool:
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOSPC
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+    if code != sqlite3.SQLITE_IOERR:
+        return code == sqlite3.SQLITE_FULL
+    # SQLite reports this general error for some files that it cannot extend.
+    with suppress(OSError):
+        return shutil.disk_usage(path.parent).free < ROOM_FOR_A_WRITE
+    return False

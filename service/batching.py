@@ -110,6 +110,22 @@ class Batcher(Generic[Answer]):
             loop.call_soon(self._begin, loop)
         return await waiting.answer
 
+    def answer_now(self, name: str, options: SearchOptions, query: Query) -> Answer | None:
+        """Answer a search that is quick, or return None.
+
+        Raises:
+            UnknownCollection, CollectionUnavailable, InputError, UnknownDocument, StoreError: as
+                :meth:`search` does.
+        """
+        is_long = query.text is not None and len(query.text) > QUICK_LENGTH
+        if name not in self._slow or options.k > QUICK_LIMIT or is_long:
+            return None
+        start = time.perf_counter()
+        collection = self._open_collection(name)
+        (answer,) = self._search_batch(collection, options, [query])
+        self._note_time(name, collection, time.perf_counter() - start)
+        return answer
+
     def close(self) -> None:
         """Wait for the searches that run."""
         self._workers.shutdown()
@@ -166,15 +182,18 @@ class Batcher(Generic[Answer]):
             self._start(loop)
         self._hand_out(batch, outcome.result())
 
-    def _hand_out(self, batch: _Batch[Answer], outcome: _BatchOutcome[Answer]) -> None:
-        seconds = outcome.seconds / len(batch.waiting)
+    def _note_time(self, name: str, collection: CollectionBackend, seconds: float) -> None:
+        """Note how long a query of the collection took."""
         # A collection elsewhere spends its time waiting, which would block the event loop.
-        if isinstance(batch.collection, Collection) and seconds <= QUICK_SECONDS:
-            self._slow[batch.name] = 0
-        elif batch.name in self._slow:
-            self._slow[batch.name] += 1
-            if self._slow[batch.name] == SLOW_IN_SUCCESSION:
-                del self._slow[batch.name]
+        if isinstance(collection, Collection) and seconds <= QUICK_SECONDS:
+            self._slow[name] = 0
+        elif name in self._slow:
+            self._slow[name] += 1
+            if self._slow[name] == SLOW_IN_SUCCESSION:
+                del self._slow[name]
+
+    def _hand_out(self, batch: _Batch[Answer], outcome: _BatchOutcome[Answer]) -> None:
+        self._note_time(batch.name, batch.collection, outcome.seconds / len(batch.waiting))
         for search, answer in zip(batch.waiting, outcome.answers, strict=True):
             if search.answer.done():  # the request was cancelled
                 continue

@@ -21,6 +21,7 @@ from foundation.stages import begin_stage, stop_printing
 from service.app import create_app
 from service.http.admission import Keyring, is_loopback
 from service.http.connections import Connections, accept_waiting
+from service.http.starts import Starts
 from service.http.uvicorn_protocol import Connection
 from service.logs import configure_logs
 from service.settings import Settings
@@ -102,10 +103,11 @@ def server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         settings.write_timeout,
     )
     app.state.metrics.watch_connections(connections)
-    return uvicorn.Config(
+    starts = Starts(app)
+    config = uvicorn.Config(
         app,
         # uvicorn's types name its own protocols and whole seconds; asyncio accepts these, too.
-        http=partial(Connection, connections),  # type: ignore[arg-type]
+        http=partial(Connection, connections, starts),  # type: ignore[arg-type]
         timeout_keep_alive=settings.idle_timeout,  # type: ignore[arg-type]
         ws="none",
         log_config=None,
@@ -113,6 +115,8 @@ def server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         server_header=False,
         timeout_graceful_shutdown=max(1, round(settings.shutdown_grace)),
     )
+    starts.trusted_proxies = config.forwarded_allow_ips
+    return config
 
 
 def _within_descriptors(settings: Settings) -> Settings:

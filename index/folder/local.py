@@ -14,7 +14,7 @@ from foundation.errors import InputError
 from index.backend import CollectionBackend
 from index.collection import Collection
 from index.engines.choice import check_engine
-from index.errors import CollectionUnavailable, StoreError, UnknownCollection
+from index.errors import CollectionUnavailable, StoreError, UnknownCollection, store_error
 from index.filter_parser import check_indexed_fields
 from index.folder.named_collections import Collections, HiddenCollection
 from index.folder.named_encoders import EncoderFolder
@@ -28,7 +28,6 @@ from index.folder.partial import (
 from index.rankings.protocol import HYBRID
 from index.schema import AUTO, Description
 from index.snapshots.restoring import restore
-from index.sqlite.connection_pool import store_error
 from index.sqlite.store import Store
 
 STORE_FILE = "store.sqlite"

@@ -82,7 +82,9 @@ class Search:
         self.by_distance: bool = self.ranking == HAMMING and rescore is None
         """Whether the scores are distances."""
         self.needs_codes: bool = options.with_code or options.rerank or not self.by_distance
-        """Whether the codes of the hits are needed."""
+        with_text = options.with_text or options.highlight
+        self.stored_fields = (options.with_payload, with_text, self.needs_codes)
+        """Whether the payloads, the texts and the codes of the hits are needed."""
         if self.by_words or options.rerank or options.hybrid or rescore or options.cursor:
             check_compatible(options, self.ranking, queries)
         self._after: Position | None = None
@@ -259,12 +261,9 @@ class IndexedCollection(SearchableCollection, ABC):
             pages = search.pages(ranking, allowed)
         except RowsRemoved:
             return None
-        rows = rows_of(pages)
-        stored_rows = self.store.read_rows(
-            rows,
-            with_payload=options.with_payload,
-            with_text=options.with_text or options.highlight,
-            with_code=search.needs_codes,
+        rows, fields = rows_of(pages), search.stored_fields
+        stored_rows = (
+            self.store.read_rows(rows, *fields) if any(fields) else self.store.read_ids(rows)
         )
         if len(stored_rows) < len(rows):
             return None

@@ -12,14 +12,20 @@ from encoder.artifact import ArtifactError, load_encoder
 from foundation.errors import InputError, counted
 from foundation.stages import begin_stage
 from index.engines.choice import check_engine
-from index.errors import EncoderMismatch, InvalidSnapshot, SnapshotError, StoreError, StoreFull
+from index.errors import (
+    EncoderMismatch,
+    InvalidSnapshot,
+    SnapshotError,
+    StoreError,
+    StoreFull,
+    store_error,
+)
 from index.filter_parser import check_indexed_fields
 from index.folder.named_encoders import EncoderFolder
 from index.schema import SCHEMA, Description
 from index.snapshots.contents import Contents
 from index.snapshots.unpacking import unpack
 from index.sqlite.annotation_tables import make_tables
-from index.sqlite.connection_pool import store_error
 from index.sqlite.field_indexes import make_field_tables
 from index.sqlite.store import Store
 from index.sqlite.verification import verify_store

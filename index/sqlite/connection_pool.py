@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import shutil
 import sqlite3
 import threading
 import time
@@ -18,19 +16,22 @@ from typing import Any
 
 from foundation.errors import InputError
 from foundation.slices import checkpoint
-from index.errors import StoreClosed, StoreError, StoreFull, StoreReplaced
+from index.errors import StoreClosed, StoreReplaced, store_error
 from index.records import StoredRow
 from index.sqlite.open_files import OpenFiles
 
 BUSY_SECONDS = 5.0
 # How long a read waits for an open connection after the file was deleted or replaced.
 WAIT_SECONDS = 2.0
-ROOM_FOR_A_WRITE = 1 << 20
 # The most characters of payloads and texts that one search may read into memory.
 MAX_READ = 128 << 20
 # The pages that a connection for reading keeps, in KiB. The system has the file in memory anyway,
 # and searches are no faster with SQLite's default of 2,000 KiB a connection.
 READ_CACHE_KIB = 256
+# Of each store, about so many ids that searches read are kept, which takes some 6 MB. A search that
+# reads more than a page of others does not replace them.
+IDS_KEPT = 32_768
+IDS_AT_ONCE = 100
 # SQLite limits the number of parameters of a statement.
 PARAMETERS = 500
 
@@ -187,11 +188,11 @@ class RowReader:
     def __init__(self, path: Path, connections: Connections) -> None:
         self.path = path
         self._connections = connections
+        self._ids: dict[int, str] = {}
 
     def read_rows(
         self,
         rows: Sequence[int],
-        *,
         with_payload: bool = False,
         with_text: bool = False,
         with_code: bool = False,
@@ -222,6 +223,31 @@ class RowReader:
                 stored[row] = (id_, None if payload is None else json.loads(payload), text, code)
         return stored
 
+    def read_ids(self, rows: Sequence[int]) -> dict[int, StoredRow]:
+        """Return what :meth:`read_rows` does, without reading an id twice.
+
+        So it may return a row that was removed after its id was read.
+
+        Raises:
+            StoreError: if the store is closed or cannot be read.
+        """
+        ids = self._ids
+        self._connections.check_open()
+        unread = [row for row in rows if row not in ids]
+        if len(unread) > IDS_AT_ONCE:
+            return self.read_rows(rows)
+        if unread:
+            query = f"{_ROWS_QUERIES[False, False, False]}({','.join('?' * len(unread))})"
+            found = self._connections.fetch(query, unread)
+            if len(ids) >= IDS_KEPT:
+                self._ids = ids = {row: ids[row] for row in rows if row in ids}
+            ids.update(found)
+        return {row: (ids[row], None, None, None) for row in rows if row in ids}
+
+    def forget_ids(self) -> None:
+        """Have :meth:`read_ids` read all ids again."""
+        self._ids = {}
+
     def read_vectors(self, rows: Sequence[int]) -> dict[int, bytes | None]:
         """Return what is stored of the vector of each row; missing rows are left out.
 
@@ -250,24 +276,6 @@ def errors_of(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise store_error(path, error) from error
-
-
-def store_error(path: Path, error: sqlite3.Error | OSError, prefix: str = "") -> StoreError:
-    """Return the StoreError of an error, a StoreFull if the disk is full."""
-    kind = StoreFull if _is_full(path, error) else StoreError
-    return kind(f"{path}: {prefix}{getattr(error, 'strerror', None) or error}")
-
-
-def _is_full(path: Path, error: sqlite3.Error | OSError) -> bool:
-    if isinstance(error, OSError):
-        return error.errno == errno.ENOSPC
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
-    if code != sqlite3.SQLITE_IOERR:
-        return code == sqlite3.SQLITE_FULL
-    # SQLite reports this general error for some files that it cannot extend.
-    with suppress(OSError):
-        return shutil.disk_usage(path.parent).free < ROOM_FOR_A_WRITE
-    return False
 
 
 def in_chunks(

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
-from index.errors import StoreError, StoreReplaced, WritesLost
+from index.errors import StoreError, StoreReplaced, WritesLost, store_error
 from index.schema import (
     APPLICATION_ID,
     SCHEMA,
@@ -24,7 +24,7 @@ from index.schema import (
     read_incarnation,
 )
 from index.sqlite.acknowledged import Acknowledged, read_acknowledged
-from index.sqlite.connection_pool import BUSY_SECONDS, Connections, errors_of, store_error
+from index.sqlite.connection_pool import BUSY_SECONDS, Connections, errors_of
 from index.sqlite.field_indexes import set_indexed_fields
 from index.sqlite.open_files import OpenFiles
 

@@ -249,6 +249,7 @@ class Store(DocumentReader):
         """
         with self._database.writing() as connection:
             yield Changes(connection, self.description, self._database.commit)
+        self.forget_ids()
 
     def compact(self) -> None:
         """Rebuild the blocks of codes from the documents and rewrite the file without unused pages.

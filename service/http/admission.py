@@ -11,8 +11,6 @@ Nothing here reads a body, so a request without a key, or one too many, costs ne
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import hashlib
 import hmac
 import ipaddress
@@ -23,12 +21,13 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.http.keys import KeysError, hash_key, read_keys
+from service.http.keys import KeysError, hash_key, read_keys, request_key
 from service.http.min_generation import MIN_GENERATION, invalid_generation, min_generation
 from service.http.monitoring import Metrics
 from service.http.problems import ProblemError
 from service.http.refusals import Headers, cross_origin, refuse, unauthorized, unknown_host
 from service.http.roles import Role
+from service.http.starts import answer_now_of
 from service.settings import Settings
 
 _log = logging.getLogger("hummingbit.service")
@@ -67,6 +66,7 @@ class Admission:
         `own_host` and the loopback names of this machine. Pages of `origins` may send any request.
         """
         self._app = app
+        self._answer_now = answer_now_of(app)
         self._keyring = keyring
         self._hosts = {host.lower() for host in hosts}
         self._own_host = own_host.lower()
@@ -74,6 +74,20 @@ class Admission:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it without reading more than 64 KiB of its body."""
+        problem = self._problem_of(scope)
+        if problem is None:
+            await self._app(scope, receive, send)
+        else:
+            await refuse(scope, receive, send, problem)
+
+    def answer_now(self, scope: Scope, body: bytes) -> bytes | None:
+        """Pass a request on to be answered at once; return None if it must take the usual way."""
+        if self._answer_now is None or self._problem_of(scope) is not None:
+            return None
+        return self._answer_now(scope, body)
+
+    def _problem_of(self, scope: Scope) -> ProblemError | None:
+        """Return why a request is refused, or None; set the role in the state of its scope."""
         headers: Headers = scope["state"]["headers"]
         path = scope["path"]
         key = request_key(headers) if headers.keys() & KEY_HEADERS else None
@@ -83,10 +97,7 @@ class Admission:
             problem = unauthorized(key)
         if problem is None and MIN_GENERATION in headers and min_generation(headers) is None:
             problem = invalid_generation(headers)
-        if problem is None:
-            await self._app(scope, receive, send)
-        else:
-            await refuse(scope, receive, send, problem)
+        return problem
 
     def _refusal_of(self, method: str, headers: Headers) -> ProblemError | None:
         host = headers.get(b"host", b"").decode("latin-1")
@@ -112,25 +123,6 @@ class Admission:
         if self._hosts:
             return name in self._hosts
         return name == self._own_host or is_loopback(name)
-
-
-def request_key(headers: Headers) -> str | None:
-    """Return the key of a request: a bearer token, any user's password, or ``X-API-Key``.
-
-    Credentials that cannot be decoded count as an empty key. Without any, return None.
-    """
-    authorization = headers.get(b"authorization", b"").decode("latin-1")
-    scheme, _, credentials = authorization.strip().partition(" ")
-    if scheme.lower() == "bearer":
-        return credentials.strip()
-    if scheme.lower() == "basic":
-        try:
-            decoded = base64.b64decode(credentials.strip(), validate=True).decode()
-        except (binascii.Error, ValueError):
-            return ""
-        return decoded.partition(":")[2]
-    key = headers.get(b"x-api-key")
-    return None if key is None else key.decode("latin-1")
 
 
 def _is_keyless(path: str) -> bool:
@@ -244,6 +236,11 @@ class Turns:
         self._large = asyncio.Semaphore(large)
         self._max_waiting = waiting
         self._metrics = metrics
+
+    @property
+    def are_taken(self) -> bool:
+        """Whether the next request has to wait for a turn."""
+        return self._turns.locked()
 
     async def take(self, size: int = 0) -> Turn:
         """Wait for a turn, which the caller gives back.

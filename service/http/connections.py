@@ -40,9 +40,9 @@ class Timeouts:
         if self._timer is None:
             self._timer = loop.call_later(self._seconds, self._check, loop)
 
-    def stop(self, owner: Hashable) -> None:
-        """End the timeout of `owner`, if it has one."""
-        self._pending.pop(owner, None)
+    def stop(self, owner: Hashable) -> bool:
+        """End the timeout of `owner`; tell whether it had one."""
+        return self._pending.pop(owner, None) is not None
 
     def _check(self, loop: asyncio.AbstractEventLoop) -> None:
         """Call what has expired, and set the timer for what is next."""

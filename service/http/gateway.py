@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from foundation.errors import HummingbitError
 from service.http.monitoring import UNMATCHED, Metrics, log_access
 from service.http.refusals import CODING, check_not_coded, refuse_body, refuse_late
+from service.http.starts import answer_now_of
 from service.logs import request_id
 from service.settings import Settings
 
@@ -28,6 +29,9 @@ UPLOAD_PATH = "/v1/snapshots:upload"
 BULK_PATHS = ("/documents", "/documents:bulk", "/evaluate", "/labels/import")
 
 _log = logging.getLogger("hummingbit.access")
+_JSON_RESPONSE = (
+    b"content-length: %d\r\ncontent-type: application/json\r\nx-request-id: %b\r\n\r\n%b"
+)
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
@@ -42,6 +46,11 @@ class Service(FastAPI):
             await self.gateway(scope, receive, send)
         else:
             await super().__call__(scope, receive, partial(_send_sentence, send))
+
+    def answer_now(self, scope: Scope, body: bytes) -> bytes | None:
+        """Have the gateway answer a request at once, if it can."""
+        answer_now = getattr(self.gateway, "answer_now", None)
+        return None if answer_now is None else answer_now(scope, body)
 
     async def behind_gateway(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that came through the gateway."""
@@ -66,20 +75,14 @@ class Gateway:
 
     def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings) -> None:
         self._app = app
+        self._answer_now = answer_now_of(app)
         self._requests = metrics.requests
         self._settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and answer it at its deadline if nothing else has."""
         start = time.perf_counter()
-        # Of a header that is sent twice, the first counts.
-        headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))
-        id_ = headers.get(b"x-request-id", b"")
-        if not _REQUEST_ID.fullmatch(id_):
-            id_ = b"%016x" % random.getrandbits(64)
-        state = scope.setdefault("state", {})
-        state["headers"], state["request_id"] = headers, id_.decode()
-        request_id.set(state["request_id"])
+        id_ = _identify(scope)
         path: str = scope["path"]
         exchange = Exchange(scope, receive, send, id_, self._limit(path))
         seconds = self._settings.request_timeout
@@ -96,11 +99,27 @@ class Gateway:
             if exchange.late_response is not None:
                 with suppress(asyncio.CancelledError):
                     await exchange.late_response
-            elapsed = time.perf_counter() - start
-            route = getattr(scope.get("route"), "path", UNMATCHED)
-            self._requests[scope["method"], route, exchange.status].observe(elapsed)
-            if self._settings.access_log and _log.isEnabledFor(logging.INFO):
-                log_access(scope, exchange.status, elapsed)
+            self._record(scope, exchange.status, start)
+
+    def answer_now(self, scope: Scope, body: bytes) -> bytes | None:
+        """Answer a search at once, or return None; see :mod:`service.http.starts`."""
+        if self._answer_now is None or len(body) > self._settings.max_body_bytes:
+            return None
+        start = time.perf_counter()
+        id_ = _identify(scope)
+        answer = None if CODING in scope["state"]["headers"] else self._answer_now(scope, body)
+        if answer is None:
+            return None
+        self._record(scope, 200, start)
+        return _JSON_RESPONSE % (len(answer), id_, answer)
+
+    def _record(self, scope: Scope, status: int, start: float) -> None:
+        """Count, time and log a request that is answered."""
+        elapsed = time.perf_counter() - start
+        route = getattr(scope.get("route"), "path", UNMATCHED)
+        self._requests[scope["method"], route, status].observe(elapsed)
+        if self._settings.access_log and _log.isEnabledFor(logging.INFO):
+            log_access(scope, status, elapsed)
 
     def _limit(self, path: str) -> int:
         """Return the most bytes that a body sent to `path` may have."""
@@ -108,6 +127,19 @@ class Gateway:
             return self._settings.max_bulk_body_bytes
         is_upload = path == UPLOAD_PATH
         return self._settings.max_snapshot_bytes if is_upload else self._settings.max_body_bytes
+
+
+def _identify(scope: Scope) -> bytes:
+    """Set the headers and the id of a request in the state of its scope; return the id."""
+    # Of a header that is sent twice, the first counts.
+    headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))
+    id_ = headers.get(b"x-request-id", b"")
+    if not _REQUEST_ID.fullmatch(id_):
+        id_ = b"%016x" % random.getrandbits(64)
+    state = scope.setdefault("state", {})
+    state["headers"], state["request_id"] = headers, id_.decode()
+    request_id.set(state["request_id"])
+    return id_
 
 
 class Exchange:

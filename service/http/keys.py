@@ -7,12 +7,14 @@ are of no use to whoever reads the file. Keys from settings are hashed at the st
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import os
 import secrets
 import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -47,6 +49,25 @@ class _KeysFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     keys: list[StoredKey]
+
+
+def request_key(headers: Mapping[bytes, bytes]) -> str | None:
+    """Return the key of a request: a bearer token, any user's password, or ``X-API-Key``.
+
+    Credentials that cannot be decoded count as an empty key. Without any, return None.
+    """
+    authorization = headers.get(b"authorization", b"").decode("latin-1")
+    scheme, _, credentials = authorization.strip().partition(" ")
+    if scheme.lower() == "bearer":
+        return credentials.strip()
+    if scheme.lower() == "basic":
+        try:
+            decoded = base64.b64decode(credentials.strip(), validate=True).decode()
+        except (binascii.Error, ValueError):
+            return ""
+        return decoded.partition(":")[2]
+    key = headers.get(b"x-api-key")
+    return None if key is None else key.decode("latin-1")
 
 
 def read_keys(path: Path) -> list[StoredKey]:

@@ -77,6 +77,20 @@ class ResponseCycle(RequestResponseCycle):
             headers = (*self.default_headers, *message.get("headers", ()))
             self._head = self._write_head(message["status"], headers)
 
+    def is_readable(self) -> bool:
+        """Tell whether the client is there, and reads what is sent."""
+        is_open = not self.disconnected and not self.transport.is_closing()
+        return is_open and not self.flow.write_paused
+
+    def send_whole(self, response: bytes) -> None:
+        """Send a response with status 200, which begins with its own headers."""
+        self.response_started, self.waiting_for_100_continue = True, False
+        lines = [STATUS_LINE[200], *[b"%b: %b\r\n" % header for header in self.default_headers]]
+        if not self.keep_alive:
+            lines.append(b"connection: close\r\n")
+        self.transport.write(b"".join((*lines, response)))
+        self._end()
+
     def _write_head(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
         """Return the head of a response, and note how its body is to be sent."""
         lines = [STATUS_LINE[status]]

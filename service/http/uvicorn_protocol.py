@@ -1,14 +1,14 @@
 """HTTP/1.1 over a socket: uvicorn's protocol, with limits.
 
-Only this module, :mod:`service.http.response_cycle` and :mod:`service.http.connections` depend on
-uvicorn's internals. uvicorn parses whatever arrives. Here a client is limited to
+Only this module, ``response_cycle``, ``starts`` and ``connections`` depend on uvicorn's internals.
+uvicorn parses whatever arrives. Here a client is limited to
 
 - a request line of 8 KiB and headers of 32 KiB, as in nginx (414 and 431);
 - one chunk of a body, until the application asks for the next;
 - one request at a time: what follows it stays in the socket until it is answered;
 - a number of connections, in all and from one address (503);
 - a time to send the head of a request (408), and a time to read some of a response;
-- HTTP/1.1: a request to upgrade to another protocol is answered as if it did not ask for that.
+- HTTP/1.1: a request to upgrade to another protocol is answered as if it asked for none.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from service.http.connections import Connections, WriteWatch
 from service.http.problems import problem_message
 from service.http.response_cycle import ResponseCycle
+from service.http.starts import Starts
 
 READ_BYTES = 32 << 10
 MAX_REQUEST_LINE = 8 << 10
@@ -42,9 +43,9 @@ class Connection(asyncio.BufferedProtocol):
     It is not a subclass of HTTP, because event loops lend a buffer to a BufferedProtocol only.
     """
 
-    def __init__(self, connections: Connections, **settings: Any) -> None:
+    def __init__(self, connections: Connections, starts: Starts, **settings: Any) -> None:
         """Create the protocol of a connection; `settings` are those of uvicorn's protocols."""
-        self._http = HTTP(connections, **settings)
+        self._http = HTTP(connections, starts, **settings)
         self._buffer = memoryview(bytearray(READ_BYTES))
         self.connection_made = self._http.connection_made  # type: ignore[method-assign]
         self.connection_lost = self._http.connection_lost  # type: ignore[method-assign]
@@ -68,13 +69,12 @@ class HTTP(HttpToolsProtocol):
     ends. If another request follows right behind it, the connection closes after the response.
     """
 
-    def __init__(self, connections: Connections, **settings: Any) -> None:
+    def __init__(self, connections: Connections, starts: Starts, **settings: Any) -> None:
         super().__init__(**settings)
-        self._connections, self._idle = connections, connections.idle
+        self._connections, self._idle, self._starts = connections, connections.idle, starts
         self._address = ""
         self._unparsed = b""
-        self._in_head = True
-        self._head_bytes = 0
+        self._in_head, self._head_bytes = True, 0
         self._head_tail = b""  # the last bytes fed, because a piece may end within the empty line
         self._body_left: int | None = 0  # bytes; None for a chunked body
         self._overhead = 0  # bytes of a chunked body since its last content
@@ -181,13 +181,12 @@ class HTTP(HttpToolsProtocol):
         if self._is_head_too_long():
             raise ValueError("too long")
         self._stop_reading_timer()
-        self._in_head, self._head_bytes = False, 0
-        self._overhead = 0
+        self._in_head, self._head_bytes, self._overhead = False, 0, 0
         framing = {name: value for name, value in self.headers if name in FRAMING}
         is_chunked = b"transfer-encoding" in framing
         self._body_left = None if is_chunked else int(framing.get(b"content-length", b"0"))
         self.cycle = ResponseCycle.of(self)
-        self._start_asgi_task(self.cycle, self.app)
+        self._starts.begin(self, self._body_left)
         if self._stopping:
             self.cycle.keep_alive = False
         if self.parser.should_upgrade() and self._body_left != 0:
@@ -218,6 +217,7 @@ class HTTP(HttpToolsProtocol):
         self._in_head, self._head_bytes, self._head_tail = True, 0, b""
         self.flow.resume_reading()
         super().on_message_complete()
+        self._starts.complete(self)
 
     def on_response_complete(self) -> None:
         """Continue with the next request, and watch that the client reads this response."""

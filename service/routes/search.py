@@ -36,6 +36,7 @@ from service.schemas.checks import (
     problem_at,
 )
 from service.schemas.results import (
+    SENT_AT_ONCE,
     JSONAnswer,
     answer_to_json,
     search_answer,
@@ -106,6 +107,27 @@ class FastPath:
             return
         if body is None:
             await self._next(scope, _replay(message, receive), send)
+
+    def answer_now(self, scope: Scope, body: bytes) -> bytes | None:
+        """Answer a search that the batcher can answer at once, or return None."""
+        state = scope["state"]
+        path = _PATH.fullmatch(scope["path"])
+        is_json = state["headers"].get(b"content-type") in _JSON_TYPES
+        if path is None or not is_json or state["role"] < Role.READ or self._turns.are_taken:
+            return None
+        search = _parse_body({"body": body}, self._depth)
+        if search is None or not _has_plain_fields(search) or search.radius is not None:
+            return None
+        app_state = self._app.state
+        try:
+            query = query_of(search, app_state.settings)
+            answer: bytes | None = app_state.batcher.answer_now(path[1], _options(search), query)
+        except Exception:  # noqa: BLE001 - the task that answers it then reports the error
+            return None
+        if answer is None or len(answer) > SENT_AT_ONCE:
+            return None
+        scope["route"] = self
+        return answer
 
     async def _respond_in_turn(
         self, state: dict[str, Any], name: str, body: SearchRequest
@@ -187,12 +209,26 @@ async def search_response(
     else:
         query = query_of(body, settings)
     is_long = body.limit + body.offset > CHEAP_HITS or len(body.text or "") > CHEAP_LENGTH
-    # With a vector, the text needs the word index, which the event loop must not wait for.
-    has_both = body.text is not None and body.vector is not None
-    if is_long or has_both or not SINGLE_SEARCH_FIELDS.isdisjoint(body.model_fields_set):
+    if is_long or not _has_plain_fields(body):
         collection = app.state.folder.collection(name)
         return await special_search(app, state, collection, body, query, is_long=is_long)
-    options = SearchOptions(
+    try:
+        answer: bytes = await app.state.batcher.search(name, _options(body), query)
+    except InputError as error:
+        raise problem_at(error) from None
+    return answer
+
+
+def _has_plain_fields(body: SearchRequest) -> bool:
+    """Tell whether a search has only fields that searches in a batch can have."""
+    # With a vector, the text needs the word index, which the event loop must not wait for.
+    has_both = body.text is not None and body.vector is not None
+    return not has_both and SINGLE_SEARCH_FIELDS.isdisjoint(body.model_fields_set)
+
+
+def _options(body: SearchRequest) -> SearchOptions:
+    """Return the options of a search with plain fields."""
+    return SearchOptions(
         body.limit,
         body.radius,
         body.ranking,
@@ -200,11 +236,6 @@ async def search_response(
         with_text=body.with_text,
         with_cursor=False,
     )
-    try:
-        answer: bytes = await app.state.batcher.search(name, options, query)
-    except InputError as error:
-        raise problem_at(error) from None
-    return answer
 
 
 @router.post("/search", response_model=SearchResponse, openapi_extra=READ, summary="Search")

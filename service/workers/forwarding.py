@@ -27,12 +27,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from foundation.errors import HummingbitError
 from index.data_folder import DataFolder
-from service.http.admission import request_key
 from service.http.gateway import UPLOAD_PATH
-from service.http.min_generation import min_generation
+from service.http.keys import request_key
+from service.http.min_generation import MIN_GENERATION, min_generation
 from service.http.monitoring import CONTENT_TYPE
 from service.http.problems import ProblemError, problem_response
 from service.http.roles import Role
+from service.http.starts import answer_now_of
 from service.workers.forwarded_body import ForwardedBody
 from service.workers.summed_metrics import merge_metrics
 from service.workers.writer_probe import WriterProbe
@@ -69,6 +70,7 @@ class Forwarding:
         """Answer by `own`, the gateway of `app`; the paths are the other processes' sockets."""
         self._app = app
         self._own = own
+        self._answer_now = answer_now_of(own)
         self._folder = folder
         self._writer = _client_of(writer)
         self._readers = [_client_of(path) for path in readers]
@@ -91,6 +93,11 @@ class Forwarding:
             if local is None or (name and not await self._has_generation(name, headers)):
                 answer = self._forward
         await answer(scope, receive, send)
+
+    def answer_now(self, scope: Scope, body: bytes) -> bytes | None:
+        """Answer a request at once by the reader's own application, if that can."""
+        waits = any(name == MIN_GENERATION for name, _ in scope["headers"])
+        return None if waits or self._answer_now is None else self._answer_now(scope, body)
 
     async def _has_generation(self, name: str, headers: dict[bytes, bytes]) -> bool:
         """Tell whether the collection exists here, at the generation that the headers require."""

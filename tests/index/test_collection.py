@@ -263,11 +263,11 @@ class InterruptedStore(Store):
     interruption: list[Document]
     collection: Collection
 
-    def read_rows(self, rows, **what):  # type: ignore[no-untyped-def]
+    def read_ids(self, rows):  # type: ignore[no-untyped-def]
         documents, self.interruption = self.interruption, []
         if documents:
             self.collection.upsert(documents)
-        return super().read_rows(rows, **what)
+        return super().read_ids(rows)
 
 
 def test_a_search_whose_rows_were_replaced_answers_as_of_the_later_generation(

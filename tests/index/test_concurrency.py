@@ -182,16 +182,16 @@ def test_a_search_whose_hit_was_replaced_does_not_wait_for_the_writers(
 ) -> None:
     with closing(code_collection(tmp_path)) as collection:
         collection.upsert(code_documents(["0000", "ffff"]))
-        read_rows, publication = collection.store.read_rows, collection._publication
+        read_ids, publication = collection.store.read_ids, collection._publication
 
         def read_after_a_write(*args: Any, **kwargs: Any) -> Any:
-            monkeypatch.setattr(collection.store, "read_rows", read_rows)
+            monkeypatch.setattr(collection.store, "read_ids", read_ids)
             collection.upsert(code_documents(["0001"]))
             # As while the next write is being put on disk.
             publication.lock.acquire()
-            return read_rows(*args, **kwargs)
+            return read_ids(*args, **kwargs)
 
-        monkeypatch.setattr(collection.store, "read_rows", read_after_a_write)
+        monkeypatch.setattr(collection.store, "read_ids", read_after_a_write)
         found = collection.search([Query(code="0000")], 1)
         publication.lock.release()
         assert found.generation == collection.generation == 2

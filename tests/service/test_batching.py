@@ -12,7 +12,7 @@ from foundation.errors import InputError
 from index.errors import UnknownDocument
 from index.records import Query
 from index.search.search_options import SearchOptions
-from service.batching import MAX_BATCH, QUICK_LIMIT, BatchedResult, Batcher
+from service.batching import MAX_BATCH, QUICK_LENGTH, QUICK_LIMIT, BatchedResult, Batcher
 from service.http.monitoring import Metrics
 from tests.support.codes import clustered_codes
 from tests.support.collections import Model, code_collection, code_documents
@@ -172,4 +172,30 @@ def test_the_only_request_is_answered_at_once(
 
     assert asyncio.run(ask()) == ["d0", "d1", "d0", "d1"]
     assert sizes == [1, 1, 2, 2]
+    collection.close()
+
+
+def test_what_may_be_slow_is_not_answered_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.batching.QUICK_SECONDS", 60.0)
+    collection = code_collection(tmp_path, N_BITS)
+    collection.upsert(code_documents(["00ff", "ff00"]))
+    batcher = Batcher(
+        lambda _: collection, Metrics(), lambda found, place: found.result.hits[place][0].id
+    )
+    options, query = SearchOptions(1, with_cursor=False), Query(code="ff00")
+    assert batcher.answer_now("c", options, query) is None  # its time is not known yet
+    asyncio.run(batcher.search("c", options, query))
+    assert batcher.answer_now("c", options, query) == "d1"
+    assert batcher.answer_now("other", options, query) is None
+    many = SearchOptions(QUICK_LIMIT + 1, with_cursor=False)
+    assert batcher.answer_now("c", many, query) is None
+    assert batcher.answer_now("c", options, Query(text="a" * (QUICK_LENGTH + 1))) is None
+    with pytest.raises(UnknownDocument):
+        batcher.answer_now("c", options, Query(id="absent"))
+    monkeypatch.setattr("service.batching.QUICK_SECONDS", 0.0)
+    answers = [batcher.answer_now("c", options, query) for _ in range(3)]
+    assert answers == ["d1", "d1", None]
+    batcher.close()
     collection.close()

@@ -20,4 +20,4 @@ def test_a_plain_search_goes_a_short_and_straight_way(
     found = {name: int(count) for name, count in re.findall(r"^([a-z ]+): (\d+)", printed, re.M)}
     assert found["modules"] <= 14, printed
     assert found["folders entered again"] == 0, printed
-    assert found["calls"] < 300, printed
+    assert found["calls"] < 160, printed

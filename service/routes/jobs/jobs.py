@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from service.http.admission import request_key
+from service.http.keys import request_key
 from service.http.roles import READ, WRITE
 from service.http.routing import JSONRoute
 from service.jobs.job_records import Idempotency, JobRecord, NewJob, State

@@ -17,7 +17,7 @@ from index.annotations.annotation_records import ANONYMOUS, DocumentLabel, Judge
 from index.annotations.annotations import AnnotationResult
 from index.backend import CollectionBackend
 from index.collection import Collection
-from service.http.admission import request_key
+from service.http.keys import request_key
 from service.http.problems import invalid_field
 from service.jobs.kinds import local_collection
 from service.routes.dependencies import CollectionOf, render

@@ -11,7 +11,7 @@ import pytest
 from corpus.document import Document
 from index.errors import StoreError
 from index.schema import Description
-from index.sqlite import blocks
+from index.sqlite import blocks, connection_pool
 from index.sqlite.store import Store
 
 
@@ -269,3 +269,26 @@ def test_every_document_can_be_deleted_at_once(path: Path, monkeypatch: pytest.M
         assert store.count() == len(store.read_codes().rows) == 0
         assert insert(store, "a") == [11]
         assert store.read_codes().rows.tolist() == [11]
+
+
+def test_ids_that_were_read_are_kept_until_the_store_writes(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_pool, "IDS_KEPT", 4)
+    with closing(Store(path, writable=True)) as writer:
+        insert(writer, *(f"d{i}" for i in range(1, 9)))
+        everything = {row: (f"d{row}", None, None, None) for row in range(1, 9)}
+        with closing(Store(path, writable=False)) as reader:
+            for rows in ([1, 2], [2, 3, 99], [4, 5, 6], [7, 1], [8]):
+                found = {row: one for row, one in everything.items() if row in rows}
+                assert reader.read_ids(rows) == found
+            assert len(reader._ids) <= 4 + 2
+            insert(writer, "d8")
+            assert reader.read_ids([8]) == {8: everything[8]}
+            reader.forget_ids()
+            assert reader.read_ids([8]) == {}
+        assert writer.read_ids([8, 9]) == {9: everything[8]}
+        insert(writer, "d8")
+        assert writer.read_ids([9, 10]) == {10: everything[8]}
+    with pytest.raises(StoreError, match="is closed"):
+        writer.read_ids([1])

@@ -16,6 +16,7 @@ import pytest
 import uvicorn
 
 from service.http.connections import Connections
+from service.http.starts import Starts
 from service.http.uvicorn_protocol import MAX_HEADERS, MAX_REQUEST_LINE, Connection
 from tests.support.service import with_longer_limits
 
@@ -93,7 +94,7 @@ def serving(
     app, connections = App(), Connections(most, per_address, idle, write)
     config = uvicorn.Config(
         app,
-        http=partial(Connection, connections),  # type: ignore[arg-type]
+        http=partial(Connection, connections, Starts(app)),  # type: ignore[arg-type]
         port=0,
         lifespan="off",
         log_config=None,
