@@ -3,10 +3,10 @@
 A search takes the published generation, which never changes, finds rows in it, and reads the
 documents of these rows from the store. The store may be newer by then. Rows are never reused, so a
 row that still exists has the right id. If all rows exist, the response reflects the generation that
-was searched. If one is gone, a writer has replaced or deleted its document. The search is then
-repeated in one transaction while it holds the publishing lock; the generation is first brought up
-to that transaction, so all rows exist. A search waits for at most one commit, and never for an
-encoder or for another search's first attempt.
+was searched; an id that was read before is not read again. If a row is gone, a writer has replaced
+or deleted its document. The search is then repeated in one transaction while it holds the
+publishing lock; the generation is first brought up to that transaction, so all rows exist. A search
+waits for at most one commit, and never for an encoder or for another search's first attempt.
 What only some searches need is in ``search_options``, ``paging`` and ``hit_details``.
 """
 
