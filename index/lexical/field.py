@@ -24,7 +24,7 @@ from index.lexical.bm25_formula import (
     residual_inverse_frequency,
 )
 from index.lexical.matches import Matches
-from index.lexical.segment import Scores, Segment, join_segments
+from index.lexical.segment import Places, Scores, Segment, join_segments
 
 
 class TermWeight(NamedTuple):
@@ -120,14 +120,20 @@ class Field:
         saturations = self._saturations(average_length, opening_twice=opening_twice)
         parts: list[tuple[Rows, Scores]] = []
         for segment, kinds in zip(self.segments, saturations, strict=True):
-            scores = np.zeros(len(segment.rows), dtype=dtype)
-            for number, weight, repeats in terms:
-                checkpoint()
-                segment.add_term(scores, number, (weight, repeats), kinds)
-            if segment.live is not None:
-                scores[~segment.live] = 0
-            parts.append((segment.rows, scores))
+            parts.append((segment.rows, _scores_of(segment, terms, kinds, dtype)))
         return Matches(parts)
+
+    def add_to(self, matches: Matches, terms: Sequence[TermWeight], average_length: float) -> None:
+        """Add the scores of this field to the `matches` of another one of the same documents."""
+        all_rows, all_scores = matches.parts[0]
+        saturations = self._saturations(average_length, opening_twice=False)
+        for segment, kinds in zip(self.segments, saturations, strict=True):
+            places = None if segment.live is not None else segment.places_among(all_rows)
+            if places is None:
+                scores = _scores_of(segment, terms, kinds, all_scores.dtype)
+                matches.add(Matches([(segment.rows, scores)]).at_least(1))
+            else:
+                _add_terms(segment, all_scores, terms, kinds, places)
 
     def sums(
         self, weights: Sequence[tuple[int, int]]
@@ -176,3 +182,29 @@ class Field:
     @cached_property
     def _saturations_cache(self) -> dict[bool, list[npt.NDArray[np.float64]]]:
         return {}
+
+
+def _scores_of(
+    segment: Segment,
+    terms: Sequence[TermWeight],
+    kinds: npt.NDArray[np.float64],
+    dtype: npt.DTypeLike,
+) -> Scores:
+    """Return the scores of the documents of a segment; those of tombstones are 0."""
+    scores = np.zeros(len(segment.rows), dtype=dtype)
+    _add_terms(segment, scores, terms, kinds)
+    if segment.live is not None:
+        scores[~segment.live] = 0
+    return scores
+
+
+def _add_terms(
+    segment: Segment,
+    scores: Scores,
+    terms: Sequence[TermWeight],
+    kinds: npt.NDArray[np.float64],
+    targets: Places | None = None,
+) -> None:
+    for number, weight, repeats in terms:
+        checkpoint()
+        segment.add_term(scores, number, (weight, repeats), kinds, targets)

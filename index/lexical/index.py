@@ -196,8 +196,7 @@ class LexicalIndex:
             in_texts, query.average_length, dtype, opening_twice=query.hybrid
         )
         if query.average_title_length is not None and in_titles:
-            of_titles = self.titles.matches(in_titles, query.average_title_length, dtype)
-            matches.add_field(of_titles)
+            self.titles.add_to(matches, in_titles, query.average_title_length)
         if query.average_summary_size is not None and in_texts:
             weights = [(one.number, one.weight) for one in in_texts]
             matches.add(

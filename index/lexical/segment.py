@@ -63,6 +63,8 @@ class Segment:
     """How many live documents have a term, cached if the segment has tombstones."""
     _occurrences: dict[int, int] = field(default_factory=dict, repr=False)
     """How often the live documents contain a term, cached."""
+    _places_among: list[tuple[Rows, Places | None]] = field(default_factory=list, repr=False)
+    """The rows and the places of :meth:`places_among`, cached."""
 
     def __len__(self) -> int:
         return len(self.rows) if self.live is None else int(np.count_nonzero(self.live))
@@ -115,11 +117,17 @@ class Segment:
         return saturation(counts, lengths, average_length)
 
     def add_term(
-        self, scores: Scores, term: int, weight: tuple[float, int], kinds: npt.NDArray[np.float64]
+        self,
+        scores: Scores,
+        term: int,
+        weight: tuple[float, int],
+        kinds: npt.NDArray[np.float64],
+        targets: Places | None = None,
     ) -> None:
         """Add the part of a term to the `scores` of the documents that have it.
 
         `weight` is the term's idf and how often the query has it; `kinds` are the saturations.
+        `targets` are the positions of the documents in `scores` if these hold others, too.
         """
         postings = self._postings(term)
         if postings.start == postings.stop:
@@ -132,11 +140,26 @@ class Segment:
             parts = part_of_term(idf, kinds).astype(scores.dtype).take(kind_of)
         if repeats > 1:
             parts *= repeats
-        np.add.at(scores, self.places[postings], parts)
+        places = self.places[postings]
+        np.add.at(scores, places if targets is None else targets.take(places), parts)
 
     def add_weight(self, sums: npt.NDArray[np.int32], term: int, weight: int) -> None:
         """Add `weight` to the `sums` of the documents that have a term."""
         sums[self.places[self._postings(term)]] += weight
+
+    def places_among(self, rows: Rows) -> Places | None:
+        """Return the places of the documents among ascending `rows`, or None unless all are there.
+
+        Those among the last `rows` are kept, four bytes a document.
+        """
+        for known_rows, places in self._places_among[:1]:
+            if known_rows is rows:
+                return places
+        places = np.searchsorted(rows, self.rows).astype(np.int32)
+        if len(places) and not (places[-1] < len(rows) and np.array_equal(rows[places], self.rows)):
+            places = None
+        self._places_among[:1] = [(rows, places)]
+        return places
 
     def without(self, rows: Rows) -> Segment:
         """Return the segment without `rows`; unknown rows are ignored."""
@@ -145,7 +168,7 @@ class Segment:
             return self
         live = np.ones(len(self.rows), np.bool_) if self.live is None else self.live.copy()
         live[places] = False
-        return replace(self, live=live, _frequencies={}, _occurrences={})
+        return replace(self, live=live, _frequencies={}, _occurrences={}, _places_among=[])
 
     def _postings(self, term: int) -> slice:
         at = int(np.searchsorted(self.terms, term))

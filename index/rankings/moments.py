@@ -28,6 +28,10 @@ CODES_AT_ONCE = 2**16
 # hundred times as long when other work keeps the processors busy.
 SCORES_AT_ONCE = 2**13
 HALF = 2**16
+# So many squares are added up as int64 at a time; for fewer, float64 is faster.
+MOST_AT_ONCE = 2**15
+FEWEST_AT_ONCE = 2**10
+MAX_SUM = 2**63 - 1
 SHRINKAGE = 0.3
 # Products of numbers up to 200 (a difference) and 4 (an entry of the inverse) in these units, added
 # up over 1,024 bits, fit 64 bits.
@@ -130,12 +134,21 @@ class CodeMoments:
 def sums_of_scores(scores: Scores) -> tuple[int, int]:
     """Return the exact sum of integer scores, none below 0, and the exact sum of their squares.
 
-    ``int32`` scores are fast: float64 adds up the squares of their halves without rounding.
+    ``int32`` scores are fast. Without rounding, an int64 adds up the squares of usual ones, and a
+    float64 those of the halves of any.
     """
     if scores.dtype != np.int32:
         positive = scores[scores > 0].tolist()
         return sum(positive), sum(score * score for score in positive)
     total = squares = 0
+    highest = int(scores.max(initial=1))
+    step = min(MOST_AT_ONCE, MAX_SUM // (highest * highest))
+    if step >= FEWEST_AT_ONCE:
+        for start in range(0, len(scores), step):
+            some = scores[start : start + step].astype(np.int64)
+            total += int(some.sum())
+            squares += int(some @ some)
+        return total, squares
     for start in range(0, len(scores), SCORES_AT_ONCE):
         some = scores[start : start + SCORES_AT_ONCE]
         high = (some >> 16).astype(np.float64)

@@ -6,12 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from index.lexical import field, segment
+from index.lexical import field, matches, segment
 from index.lexical import index as lexical_index
 from index.lexical.analyzer_names import ANALYZERS
 from index.lexical.bm25_formula import UNIT, residual_inverse_frequency
 from index.lexical.index import LexicalIndex
-from index.lexical.matches import best
 from index.lexical.summaries import score_summaries
 from tests.support.oracles.brute_force_bm25 import BruteForceBm25
 
@@ -49,9 +48,9 @@ def check(
         found = index.rank(text, k, allowed)
         expected = oracle.rank(text, k, allowed)
         assert list(zip(found.scores.tolist(), found.rows.tolist(), strict=True)) == expected
-        matches = index.matches(index.weigh(text, hybrid=True))
+        in_hybrid = index.matches(index.weigh(text, hybrid=True))
         rows = np.array(oracle.rows, dtype=np.int64)
-        assert matches.scores_of(rows).tolist() == oracle.hybrid_scores(text, opening=opening)
+        assert in_hybrid.scores_of(rows).tolist() == oracle.hybrid_scores(text, opening=opening)
 
 
 @settings(max_examples=60, deadline=None)
@@ -72,6 +71,7 @@ def test_every_index_ranks_as_the_oracle_does(
         patch.setattr(field, "MIN_FOLD", min_fold)
         patch.setattr(lexical_index, "DOCUMENTS_AT_ONCE", 7)
         patch.setattr(segment, "OPENING", 3)
+        patch.setattr(matches, "GROUP", 3)
         index = LexicalIndex.build(0, WORDS_ONLY, held)
         before = [(index, held)]
         for number, (n_added, share) in enumerate(writes, start=1):
@@ -223,11 +223,36 @@ def test_a_write_leaves_the_index_before_it_as_it_was() -> None:
     assert later.rank("old", 5).rows.tolist() == [2]
 
 
-@given(st.lists(st.integers(0, 5), max_size=60), st.integers(1, 65))
-def test_best_is_a_stable_sort(values: list[int], k: int) -> None:
+@given(
+    values=st.lists(st.integers(0, 5), max_size=60),
+    group=st.sampled_from([1, 2, 3, 256]),
+    k=st.integers(1, 65),
+    least=st.integers(1, 6),
+)
+def test_the_best_are_a_stable_sort_and_the_rest_as_high_as_asked(
+    values: list[int], group: int, k: int, least: int
+) -> None:
     scores = np.array(values, dtype=np.int32)
-    expected = [place for place in np.argsort(-scores, kind="stable") if scores[place] > 0][:k]
-    assert best(scores, k).tolist() == expected
+    rows = 10 + 2 * np.arange(len(values))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matches, "GROUP", group)
+        found = matches.Matches([(rows, scores)])
+        best, high = found.best(k), found.at_least(least)
+        among = found.best(k, rows[::2])
+    expected = [place for place in np.argsort(-scores, kind="stable") if scores[place] > 0]
+    assert best.rows.tolist() == [10 + 2 * place for place in expected[:k]]
+    assert best.scores.tolist() == [values[place] for place in expected[:k]]
+    assert among.rows.tolist() == [10 + 2 * place for place in expected if place % 2 == 0][:k]
+    assert high.rows.tolist() == [10 + 2 * n for n, value in enumerate(values) if value >= least]
+
+
+def test_places_among_rows_are_those_of_these_rows() -> None:
+    one = indexed(["a line"] * 6).texts.segments[0]
+    assert one.places_among(np.arange(-2, 9)).tolist() == [2, 3, 4, 5, 6, 7]  # type: ignore[union-attr]
+    for others in (np.arange(5), np.arange(1, 7), np.array([], dtype=np.int64)):
+        assert one.places_among(others) is None
+    rows = np.arange(6)
+    assert one.places_among(rows) is one.places_among(rows)
 
 
 def test_compaction_is_asked_for_once_much_was_tombstones() -> None:

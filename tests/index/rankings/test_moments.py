@@ -89,10 +89,18 @@ def test_the_discriminant_of_long_codes_does_not_overflow() -> None:
     assert CodeMoments.of_codes(codes[:0]).discriminant(codes[:0]).tolist() == [0.0] * 1024
 
 
-@given(st.lists(st.integers(0, 2**31 - 1), max_size=50), st.sampled_from([np.int32, np.int64]))
-def test_sums_are_exact(values: list[int], dtype: type[np.signedinteger]) -> None:
+@given(
+    st.sampled_from([2**10, 2**24, 2**30, 2**31]).flatmap(
+        lambda bound: st.lists(st.integers(0, bound - 1), max_size=50)
+    ),
+    st.sampled_from([np.int32, np.int64]),
+    st.sampled_from([1, 8, 2**40]),
+)
+def test_sums_are_exact(values: list[int], dtype: type[np.signedinteger], fewest: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(moments, "SCORES_AT_ONCE", 8)
+        patch.setattr(moments, "MOST_AT_ONCE", 16)
+        patch.setattr(moments, "FEWEST_AT_ONCE", fewest)
         total, squares = sums_of_scores(np.array(values, dtype=dtype))
     assert total == sum(values)
     assert squares == sum(value * value for value in values)
