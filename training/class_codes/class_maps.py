@@ -12,8 +12,8 @@ from encoder.class_code import ClassMap
 from encoder.features import Floats
 from training.soft_labels.fair_classifier import fit_vectors
 from training.soft_labels.machines import fit_machines
+from training.soft_labels.naive_bayes import bayes_weights
 from training.soft_labels.ridge import fit_ridge
-from training.soft_labels.text_classifiers import bayes_weights
 
 # The mean deviation of a document's scores over the classes. It is sharp enough that a document of
 # a clear class gets its codeword. It is soft enough that a document between two classes keeps the

@@ -10,7 +10,8 @@ from encoder.features import Floats
 from evaluation.baselines import fit_logistic, unit_scale
 from training.data import Rows, Tags
 from training.soft_labels.label_spreading import spread_labels
-from training.soft_labels.text_classifiers import Scores, predict_texts
+from training.soft_labels.naive_bayes import Scores
+from training.soft_labels.text_classifiers import predict_texts
 
 
 def estimate_soft_labels(rows: Any, tags_NC: Tags, seed: int) -> Floats:

@@ -15,8 +15,9 @@ from evaluation.baselines import fit_logistic, unit_scale
 from training.data import Tags
 from training.soft_labels.estimation import estimate_soft_labels
 from training.soft_labels.machines import fit_machines, linear_class_map
+from training.soft_labels.naive_bayes import bayes_weights
 from training.soft_labels.ridge import fit_ridge
-from training.soft_labels.text_classifiers import bayes_weights, hold_out_fifth
+from training.soft_labels.text_classifiers import hold_out_fifth
 
 # The share of held-out texts that must be right beyond the sum's for support vector machines to be
 # the classifier. A random fifth is more like the other texts than queries are: with all labels of
