@@ -30,9 +30,9 @@ _QUERY_TEMPERATURE = 1.5
 _CERTAINTY_POWER = 4.0
 _CERTAINTY_WEIGHT = 0.5
 _WORDS_RMS = 0.8
-# Class bits of a query of four terms have half of their weight: what its class says about the
+# Class bits of a query of two terms have half of their weight: what its class says about the
 # document, its content says too, and does so better the fewer the terms are.
-_HALF_TERMS = 4.0
+_HALF_TERMS = 2.0
 # The class bits bring near the documents that resemble each other, so the content is to tell a
 # document from those: less of its target goes to other documents than where it is the whole code.
 _SHARED = 0.5
