@@ -50,6 +50,12 @@ _KL_WEIGHTS = {
 DATASETS = tuple(_POWERS)
 """The data sets of the paper."""
 
+TF_IDF_DATASETS = ("20news", "tmc")
+"""The data sets whose terms the authors weight by TF-IDF, in the input and in the target.
+
+For Snippets they take ln(1 + tf) as input and tf / Σ tf as target.
+"""
+
 
 def paper_weights(dataset: str, method: str, supervision: float, n_bits: int) -> dict[str, Any]:
     """Return the authors' `kl_weight` λ, `pointwise_weight` β and `pairwise_weight` α.

@@ -171,6 +171,12 @@ class Recipe:
         "probable",
         "self-supervised",
     )
+    softmax_classes: bool = setting(
+        False, "predict one softmax over the classes, also where documents have several labels"
+    )
+    unlabelled_differ: bool = setting(
+        False, "count documents without a label as different from all others (psh-gs)"
+    )
     cloze_weight: float = setting(
         1.0, "weight of finding a text by a few of its words (ssb-vae, ict; texts)"
     )
@@ -201,16 +207,22 @@ class Recipe:
     def as_in_the_paper(self, dataset: str = "snippets") -> Recipe:
         """Return the recipe with the settings of the authors' code instead of ours.
 
-        Hidden layers are ReLU → BatchNorm. The input is ln(1 + tf) without dropout, or the vector
-        itself, and the target is tf / Σ tf. The pair loss is Equation (5), with a constant weight.
+        Hidden layers are ReLU → BatchNorm. The input is a vector as it is or the terms of a text,
+        without dropout, and the target is the terms scaled to a sum of 1. Terms are weighted by
+        TF-IDF in :data:`training.paper_weights.TF_IDF_DATASETS`; otherwise, the input is
+        ln(1 + tf) and the target has tf. Classes are predicted by one softmax, also where documents
+        have several labels. The pair loss is Equation (5), with a constant weight. That of PSH-GS
+        has pairs of two labelled documents, as the paper says; the authors' code also has
+        `unlabelled_differ`.
         λ, β and α are in :mod:`training.paper_weights`.
         """
+        has_idf = dataset in paper_weights.TF_IDF_DATASETS
         weights = paper_weights.paper_weights(dataset, self.method, self.supervision, self.n_bits)
         return replace(
             self,
             terms="frequent",
-            features="log-tf",
-            idf_target=False,
+            features="tf-idf" if has_idf else "log-tf",
+            idf_target=has_idf,
             word_dropout=0.0,
             hidden_dropout=0.0,
             vector_noise=0.0,
@@ -225,6 +237,7 @@ class Recipe:
             learning_rate_decay=False,
             pairwise_warmup=0.0,
             likeness="self-supervised",
+            softmax_classes=True,
             reconstruction_weight=1.0,
             **weights,
         )

@@ -101,7 +101,7 @@ def train(
         dropout=dropout,
         sparse_gradient=touches_few_terms(features, inputs, recipe.batch_size),
     ).to(torch_device)
-    multi_label = data.is_multi_label
+    multi_label = data.is_multi_label and not recipe.softmax_classes
     loss = AutoencoderLoss(
         model,
         recipe,

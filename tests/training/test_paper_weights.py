@@ -48,3 +48,11 @@ def test_every_share_of_labels_makes_a_recipe(dataset: str, method: str) -> None
 def test_the_nearest_tenth_decides() -> None:
     weights = [paper_weights("snippets", "ssb-vae", x, 32)["pairwise_weight"] for x in (0.1, 0.14)]
     assert weights[0] == weights[1]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "features"), [("snippets", "log-tf"), ("20news", "tf-idf"), ("tmc", "tf-idf")]
+)
+def test_terms_are_weighted_as_in_the_authors_scripts(dataset: str, features: str) -> None:
+    recipe = Recipe().as_in_the_paper(dataset)
+    assert (recipe.features, recipe.idf_target) == (features, features == "tf-idf")

@@ -229,7 +229,8 @@ def test_where_nothing_is_held_out_every_label_is_shown(tmp_path: Path) -> None:
     assert trained.validation == {}
 
 
-def test_documents_of_several_classes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("recipe", [RECIPE, RECIPE.as_in_the_paper("tmc")], ids=["ours", "paper"])
+def test_documents_of_several_classes(tmp_path: Path, recipe: Recipe) -> None:
     def doubled(documents: list[Document], seed: int) -> list[Document]:
         partners = np.random.default_rng(seed).permutation(np.array(documents, dtype=object))
         return [
@@ -238,7 +239,7 @@ def test_documents_of_several_classes(tmp_path: Path) -> None:
         ]
 
     database, queries = doubled(topic_documents(400), 0), doubled(topic_documents(100, seed=1), 1)
-    train(gather(database), RECIPE, tmp_path / "e", progress=False)
+    train(gather(database), recipe, tmp_path / "e", progress=False)
     # Two documents of two of three topics share one more often than not.
     chance = np.mean([bool({*a.labels} & {*b.labels}) for a in database for b in queries])
     assert p_at_10(tmp_path / "e", database, queries) > (1 + chance) / 2

@@ -113,7 +113,9 @@ class AutoencoderLoss:
         if self._method.pairs == "labelled":
             tags_NC = self._on_device(self._tags[rows])
             labelled_N = tags_NC.any(dim=1)
-            mask_NN = labelled_N[:, None] & labelled_N[None, :]
+            mask_NN = None
+            if not self._recipe.unlabelled_differ:
+                mask_NN = labelled_N[:, None] & labelled_N[None, :]
             return pairwise_loss(b_NB, share_a_tag(tags_NC), margin, mask_NN)
         return pairwise_loss(b_NB, self._similarity(class_logits_NC, rows), margin)
 

@@ -78,18 +78,20 @@ def pointwise_loss(class_logits_NC: Tensor, tags_NC: Tensor, *, multi_label: boo
     """Return the class loss of the labelled rows, divided by the N rows; a scalar; (2).
 
     `tags_NC` is 1 where a row has a class; rows without any are unlabelled and do not count. With a
-    single class for each document, the loss is the cross-entropy −ln softmax(l)_c. With
-    `multi_label` it is Σ_c of the binary cross-entropies of σ(l_c). Division by N, and not by the
-    number of labelled rows, gives every labelled document the same weight in any batch.
+    single class for each document, the loss is the cross-entropy −ln softmax(l)_c, and with several
+    the sum of theirs. With `multi_label` it is Σ_c of the binary cross-entropies of σ(l_c).
+    Division by N, and not by the number of labelled rows, gives every labelled document the same
+    weight in any batch.
     """
     labelled_N = tags_NC.any(dim=1)
     logits, tags = class_logits_NC[labelled_N], tags_NC[labelled_N]
+    target = tags.to(logits.dtype)
     if multi_label:
-        target = tags.to(logits.dtype)
         total = functional.binary_cross_entropy_with_logits(logits, target, reduction="sum")
+    elif (tags.sum(dim=1) > 1).any():
+        total = functional.cross_entropy(logits, target, reduction="sum")
     else:
-        classes = tags.to(logits.dtype).argmax(dim=1)
-        total = functional.cross_entropy(logits, classes, reduction="sum")
+        total = functional.cross_entropy(logits, target.argmax(dim=1), reduction="sum")
     return total / len(tags_NC)
 
 
