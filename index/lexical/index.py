@@ -1,7 +1,7 @@
 """The lexical index of one generation of a collection, and how the next one is made from it.
 
-It has three fields: the texts, and the titles and the summaries of those texts that have one. A
-write makes the next index and leaves this one unchanged.
+It has three fields: the texts, the titles of those that have one, and the summaries. A write makes
+the next index and leaves this one unchanged.
 
 Every match is scored. Adding up a million postings takes about three milliseconds, and the
 standardised scores of a hybrid ranking need the scores of all matches anyway, so skipping documents
@@ -235,7 +235,7 @@ class LexicalIndex:
     def _segments_of(
         self, documents: Sequence[tuple[int, str]]
     ) -> tuple[Segment, Segment, Segment]:
-        """Return a segment of the texts, and those of the titles and summaries that they have."""
+        """Return a segment of the texts, one of the titles that they have, and one of summaries."""
         titles = [(row, title) for row, text in documents if (title := title_of(text)) is not None]
         summaries = summary_segment(documents, self.analyzer, self.vocabulary)
         return self._segment_of(documents), self._segment_of(titles), summaries

@@ -33,10 +33,10 @@ def title_of(text: str) -> str | None:
     return first if rest and not rest.isspace() else None
 
 
-def summary_of(text: str) -> str | None:
+def summary_of(text: str) -> str:
     """Return the title of a text, if it has one, and the first sentence that follows.
 
-    A sentence also ends where its line ends. A text of one sentence and no title has no summary.
+    A sentence also ends where its line ends. So a text of one sentence is its own summary.
     """
     title = title_of(text)
     after_title = text.lstrip()[len(title or "") :].lstrip()
@@ -45,7 +45,7 @@ def summary_of(text: str) -> str | None:
     stop = end.end() if end else len(line)
     if title is not None:
         return f"{title[:SEARCHED_LENGTH]}\n{line[:stop]}"
-    return line[:stop] if line[stop:].strip() else None
+    return line[:stop]
 
 
 def summary_segment(
@@ -57,9 +57,8 @@ def summary_segment(
     """
     rows, counts, numbers, sizes = [], array("q"), array("i"), array("i")
     for row, text in documents:
-        summary = summary_of(text)
-        if summary is not None:
-            terms = dict.fromkeys(analyzer.terms(summary)[:SUMMARY_TERMS])
+        terms = dict.fromkeys(analyzer.terms(summary_of(text))[:SUMMARY_TERMS])
+        if terms:
             rows.append(row)
             counts.append(len(terms))
             numbers.extend(map(vocabulary.__getitem__, terms))

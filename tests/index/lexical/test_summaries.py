@@ -27,21 +27,21 @@ def test_the_title_is_the_first_of_several_lines(text: str, title: str | None) -
 @pytest.mark.parametrize(
     ("text", "summary"),
     [
-        ("", None),
-        ("one sentence", None),
-        ("One sentence.", None),
-        ("One sentence. \n", None),
+        ("", ""),
+        ("one sentence", "one sentence"),
+        ("One sentence.", "One sentence."),
+        ("\n One sentence. \n", "One sentence."),
         ("One sentence. And another.", "One sentence."),
         ("Version 1.5 is out! It has more", "Version 1.5 is out!"),
         ("这是第一句。这是第二句。", "这是第一句。"),
         ("title\ntext", "title\ntext"),
         ("\n title\n\n First. Second.\nThird.", "title\nFirst."),
         ("A title. Of two\nA line\nanother line.", "A title. Of two\nA line"),
-        ("x" * 2000 + ". More", None),
+        ("x" * 2000 + ". More", "x" * 1000),
         ("x" * 2000 + "\nMore. And more", "x" * 1000 + "\nMore."),
     ],
 )
-def test_the_summary_is_the_title_and_the_sentence_after_it(text: str, summary: str | None) -> None:
+def test_the_summary_is_the_title_and_the_sentence_after_it(text: str, summary: str) -> None:
     assert summary_of(text) == summary
 
 
@@ -55,3 +55,8 @@ def test_a_summary_has_its_first_terms_once_each() -> None:
     assert found == {"again", *words[: SUMMARY_TERMS - 2]}
     # The size of the summary: the squares of the lengths of its distinct terms.
     assert index.summaries.average_length() == 5**2 + (SUMMARY_TERMS - 2) * 4**2
+
+
+def test_a_text_without_terms_does_not_change_the_mean_size_of_summaries() -> None:
+    index = LexicalIndex.build(0, WORDS, [(0, "two words"), (1, "..."), (2, "")])
+    assert index.summaries.average_length() == 3**2 + 5**2

@@ -43,9 +43,9 @@ class BruteForceBm25:
     def _summary_scores(self, text: str) -> dict[int, int]:
         """Return what summaries add to scores, by place, in units."""
         summaries = {
-            place: set(self._analyzer.terms(summary)[:30])
+            place: terms
             for place, one in enumerate(self._texts)
-            if (summary := _summary(one))
+            if (terms := set(self._analyzer.terms(_summary(one))[:30]))
         }
         sizes = {place: sum(len(term) ** 2 for term in terms) for place, terms in summaries.items()}
         average = sum(sizes.values()) / len(sizes) if any(sizes.values()) else 1.0
@@ -107,14 +107,9 @@ class BruteForceBm25:
         return [(-score, row) for score, row in sorted(found)[:k]]
 
 
-def _summary(text: str) -> str | None:
-    """Return the title and the first sentence, None of a text of one sentence and no title."""
-    lines = [line for line in text.split("\n") if line.strip()]
-    if not lines:
-        return None
-    sentence, *rest = re.split(
-        r"(?<=[.!?])\s|(?<=[。！？])", lines[min(1, len(lines) - 1)], maxsplit=1
-    )
-    if len(lines) > 1:
-        return f"{lines[0]} {sentence}"
-    return sentence if "".join(rest).strip() else None
+def _summary(text: str) -> str:
+    """Return the title, if there is one, and the first sentence after it."""
+    lines = [line for line in text.split("\n") if line.strip()] or [""]
+    line = lines[min(1, len(lines) - 1)]
+    sentence = re.split(r"(?<=[.!?])\s|(?<=[。！？])", line, maxsplit=1)[0]
+    return f"{lines[0]} {sentence}" if len(lines) > 1 else sentence
