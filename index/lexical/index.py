@@ -10,7 +10,6 @@ that cannot be among the best would save nothing.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -24,8 +23,8 @@ from index.engines.protocol import Rows
 from index.lexical.bm25_formula import SUMMARY_WEIGHT, TITLE_WEIGHT, UNIT, B
 from index.lexical.field import Field, TermWeight
 from index.lexical.matches import Matches, ScoredRows
-from index.lexical.segment import Segment, build_segment
-from index.lexical.summaries import score_summaries, summary_segment, title_of
+from index.lexical.segment import Segment, TermRows
+from index.lexical.summaries import SummaryRows, score_summaries, summary_of, title_of
 
 # A build reads so many documents at a time, which limits its memory.
 DOCUMENTS_AT_ONCE = 100_000
@@ -236,20 +235,17 @@ class LexicalIndex:
         self, documents: Sequence[tuple[int, str]]
     ) -> tuple[Segment, Segment, Segment]:
         """Return a segment of the texts, one of the titles that they have, and one of summaries."""
-        titles = [(row, title) for row, text in documents if (title := title_of(text)) is not None]
-        summaries = summary_segment(documents, self.analyzer, self.vocabulary)
-        return self._segment_of(documents), self._segment_of(titles), summaries
-
-    def _segment_of(self, texts: Sequence[tuple[int, str]]) -> Segment:
-        number_of, lists_of = self.vocabulary.__getitem__, self.analyzer.term_lists
-        numbers, lengths = array("i"), array("q")
-        for _, text in texts:
-            before = len(numbers)
-            for terms in lists_of(text):
-                numbers.extend(map(number_of, terms))
-            lengths.append(len(numbers) - before)
-        return build_segment(
-            np.array([row for row, _ in texts], dtype=np.int64),
-            np.frombuffer(lengths, dtype=np.int64),
-            np.frombuffer(numbers, dtype=np.int32),
-        )
+        texts, titles = TermRows(self.vocabulary), TermRows(self.vocabulary)
+        summaries = SummaryRows(self.vocabulary)
+        for row, text in documents:
+            lists = self.analyzer.term_lists(text)
+            texts.add(row, lists)
+            title, summary = title_of(text), summary_of(text)
+            if title is not None:
+                titles.add(row, self.analyzer.term_lists(title))
+            if isinstance(lists, tuple) and summary == text.strip():
+                (terms,) = lists  # a short text of one sentence is analysed once
+            else:
+                terms = self.analyzer.terms(summary)
+            summaries.add(row, terms)
+        return texts.segment(), titles.segment(), summaries.segment()

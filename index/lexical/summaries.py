@@ -14,11 +14,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from encoder.analyzers import Analyzer
 from index.lexical.bm25_formula import LEAST_SHARE, SUMMARY_TERMS, part_of_summary
 from index.lexical.field import Field
 from index.lexical.matches import ScoredRows
-from index.lexical.segment import Segment, build_segment
+from index.lexical.segment import Segment, TermRows
 
 # Only so many characters of a title and of a sentence are read.
 SEARCHED_LENGTH = 1000
@@ -48,27 +47,27 @@ def summary_of(text: str) -> str:
     return line[:stop]
 
 
-def summary_segment(
-    documents: Sequence[tuple[int, str]], analyzer: Analyzer, vocabulary: defaultdict[str, int]
-) -> Segment:
-    """Return the posting lists of the summaries of `documents`, pairs (row, text).
+class SummaryRows:
+    """Rows and the terms of their summaries, collected to become a segment.
 
     A term occurs once in a summary. The segment's lengths are the sizes of the summaries.
     """
-    rows, counts, numbers, sizes = [], array("q"), array("i"), array("i")
-    for row, text in documents:
-        terms = dict.fromkeys(analyzer.terms(summary_of(text))[:SUMMARY_TERMS])
+
+    def __init__(self, vocabulary: defaultdict[str, int]) -> None:
+        """Number terms by `vocabulary`."""
+        self._terms = TermRows(vocabulary)
+        self._sizes = array("i")
+
+    def add(self, row: int, terms: Sequence[str]) -> None:
+        """Add a row, which follows all others, unless its summary has no terms."""
         if terms:
-            rows.append(row)
-            counts.append(len(terms))
-            numbers.extend(map(vocabulary.__getitem__, terms))
-            sizes.append(sum(len(term) ** 2 for term in terms))
-    segment = build_segment(
-        np.array(rows, dtype=np.int64),
-        np.frombuffer(counts, dtype=np.int64),
-        np.frombuffer(numbers, dtype=np.int32),
-    )
-    return replace(segment, lengths=np.frombuffer(sizes, dtype=np.int32))
+            distinct = dict.fromkeys(terms[:SUMMARY_TERMS])
+            self._terms.add(row, (distinct,))
+            self._sizes.append(sum(len(term) ** 2 for term in distinct))
+
+    def segment(self) -> Segment:
+        """Return the segment of all rows."""
+        return replace(self._terms.segment(), lengths=np.frombuffer(self._sizes, dtype=np.int32))
 
 
 def score_summaries(

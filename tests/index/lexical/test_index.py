@@ -127,7 +127,7 @@ def test_a_word_of_the_title_adds_a_fifth_of_the_title_s_own_score_in_a_hybrid()
     openings = untitled.matches(untitled.weigh("cat", hybrid=True)).scores_of(rows) / UNIT
     title_part = 0.2 * np.log(1 + 1.5 / 1.5) / (1 + 1.2 * (0.25 + 0.75 / 1.5))
     # The summaries of both versions are the whole texts, so they add the same.
-    assert hybrid == pytest.approx(openings + [title_part, 0, 0], abs=3 / UNIT)
+    assert hybrid == pytest.approx(openings + np.array([title_part, 0, 0]), abs=3 / UNIT)
     found = untitled.matches(untitled.weigh("cat")).scores_of(rows)
     assert (plain * UNIT).tolist() == found.tolist()
 
