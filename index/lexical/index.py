@@ -23,8 +23,9 @@ from index.engines.protocol import Rows
 from index.lexical.bm25_formula import SUMMARY_WEIGHT, TITLE_WEIGHT, UNIT, B
 from index.lexical.field import Field, TermWeight
 from index.lexical.matches import Matches, ScoredRows
-from index.lexical.segment import Segment, TermRows
+from index.lexical.segment import Segment
 from index.lexical.summaries import SummaryRows, score_summaries, summary_of, title_of
+from index.lexical.term_rows import TermRows
 
 # A build reads so many documents at a time, which limits its memory.
 DOCUMENTS_AT_ONCE = 100_000

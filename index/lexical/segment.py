@@ -9,9 +9,7 @@ of its generation, and looks it up for each posting. No write makes a posting li
 
 from __future__ import annotations
 
-from array import array
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -177,31 +175,6 @@ class Segment:
         if at == len(self.terms) or self.terms[at] != term:
             return slice(0, 0)
         return slice(int(self.starts[at]), int(self.starts[at + 1]))
-
-
-class TermRows:
-    """Rows and their terms, collected to become a segment."""
-
-    def __init__(self, vocabulary: defaultdict[str, int]) -> None:
-        """Number terms by `vocabulary`, which gives each unknown one the next number."""
-        self._number_of = vocabulary.__getitem__
-        self._rows, self._lengths, self._numbers = array("q"), array("q"), array("i")
-
-    def add(self, row: int, term_lists: Iterable[Iterable[str]]) -> None:
-        """Add a row, which follows all others, with its terms in one or several lists."""
-        before = len(self._numbers)
-        for terms in term_lists:
-            self._numbers.extend(map(self._number_of, terms))
-        self._rows.append(row)
-        self._lengths.append(len(self._numbers) - before)
-
-    def segment(self) -> Segment:
-        """Return the segment of all rows."""
-        return build_segment(
-            np.array(self._rows, dtype=np.int64),
-            np.frombuffer(self._lengths, dtype=np.int64),
-            np.frombuffer(self._numbers, dtype=np.int32),
-        )
 
 
 def build_segment(rows: Rows, lengths: Integers, numbers: npt.NDArray[np.int32]) -> Segment:

@@ -17,7 +17,8 @@ import numpy as np
 from index.lexical.bm25_formula import LEAST_SHARE, SUMMARY_TERMS, part_of_summary
 from index.lexical.field import Field
 from index.lexical.matches import ScoredRows
-from index.lexical.segment import Segment, TermRows
+from index.lexical.segment import Segment
+from index.lexical.term_rows import TermRows
 
 # Only so many characters of a title and of a sentence are read.
 SEARCHED_LENGTH = 1000
