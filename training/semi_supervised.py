@@ -20,8 +20,10 @@ Semi-Supervised Hashing" (2020). These parts are ours:
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -69,12 +71,13 @@ def train(
     progress: bool = True,
     device: str = "cpu",
     amp: bool = False,
+    trials: Sequence[Mapping[str, Any]] = (),
 ) -> Trained:
     """Train on `data` with `recipe` and write the encoder to `out`.
 
     An interrupted run resumes from the checkpoint beside `out`. `device` is ``cpu`` or ``cuda``.
     With `amp`, the network computes in bfloat16 where that is safe. Both change how sums are
-    rounded, and so the encoder slightly.
+    rounded, and so the encoder slightly. `trials` chose the recipe; the artifact records them.
 
     Raises:
         DeviceError: if this machine has no such device.
@@ -134,6 +137,7 @@ def train(
         parts,
         settings=asdict(recipe),
         history=history,
+        about={"trials": list(trials)} if trials else None,
         soft_labels=soft_labels,
         overwrite=overwrite,
     )

@@ -1,37 +1,24 @@
 """Scores of settings on held-out clusters of training documents, without any test document.
 
-A run has the labels that it is shown, and no others.
-:func:`training.held_out_clusters.cluster_folds` divides the documents with these labels into five
-folds, and the run with seed s holds out fold s mod 5, so five seeds hold out every fold once. The
-documents of the fold are the queries. They are removed before training, and the other documents
-with shown labels are searched.
+:mod:`training.trials.cluster_trials` says what a run holds out.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from evaluation.relevance import Labelled
-from evaluation.retrieval import evaluate_encoder
 from experiments.cells import documents_name
 from experiments.code_version import code_version
 from experiments.processes import map_runs
 from experiments.result_tables import Record, read_records, write_records
 from experiments.splits import read_split
-from training.data import TrainingData, TrainingDataError
-from training.held_out_clusters import cluster_folds, list_length, split_folds
-from training.pipeline import choose_features, split
 from training.recipe import Recipe
-from training.semi_supervised import train
+from training.trials.cluster_trials import hold_out_clusters, score
 
 
 def idle_settings(*, is_text: bool) -> frozenset[str]:
@@ -77,8 +64,8 @@ class HeldOutScores:
             for seed in range(args.seeds)
         ]
         missing = [recipe for recipe in recipes if self._saved_score(recipe) is None]
-        score = partial(_train_and_score, args.dataset, args.data_root, args.vectors)
-        for recipe, figure in zip(missing, map_runs(score, missing, args.jobs), strict=True):
+        run = partial(_train_and_score, args.dataset, args.data_root, args.vectors)
+        for recipe, figure in zip(missing, map_runs(run, missing, args.jobs), strict=True):
             self._records.append({**self._provenance, "recipe": asdict(recipe), "score": figure})
             write_records(self._path, self._records)
         return {
@@ -94,65 +81,9 @@ class HeldOutScores:
         return None
 
 
-@dataclass(frozen=True)
-class Trial:
-    """The documents that a run trains on, those that are searched, and the queries."""
-
-    training: TrainingData
-    database: Labelled
-    queries: Labelled
-    query_classes: npt.NDArray[np.int64]
-    metric: str
-
-
-def hold_out_clusters(data: TrainingData, recipe: Recipe) -> Trial:
-    """Hold out one cluster of each class of the documents whose labels `recipe` shows.
-
-    A document of several classes counts to the first. The metric is P@k with the k of
-    :func:`training.held_out_clusters.list_length`.
-
-    Raises:
-        TrainingDataError: if fewer than two documents have labels that are shown.
-    """
-    shown = split(data, replace(recipe, validation_share=0.0))
-    labelled = shown.labelled
-    if len(labelled) < 2:
-        found = f"{recipe.supervision:g} shows the labels of fewer than 2 documents"
-        raise TrainingDataError(f"supervision: {found}; show more, since a part is held out")
-    everything = np.arange(len(data))
-    features = choose_features(data, everything, recipe.max_terms, analyzer=recipe.analyzer)
-    rows: Any = features.transform(data.inputs)  # type: ignore[arg-type]
-    classes = data.tags[labelled].argmax(axis=1)
-    folds = list(split_folds(cluster_folds(rows, labelled, classes, recipe.seed)))
-    known, held_out = folds[recipe.seed % len(folds)]
-    kept = np.setdiff1d(everything, labelled[held_out])
-    training = TrainingData(
-        ids=tuple(data.ids[row] for row in kept),
-        inputs=data.take(kept),
-        classes=data.classes,
-        tags=shown.visible_tags[kept],
-        are_matrices=data.are_matrices,
-    )
-    return Trial(
-        training,
-        data.labelled(labelled[known]),
-        data.labelled(labelled[held_out]),
-        classes[held_out],
-        f"P@{list_length(classes)}",
-    )
-
-
 def _train_and_score(
     dataset: str, data_root: Path | None, vectors: Path | None, recipe: Recipe
 ) -> float:
     """Return the tie-averaged P@k, the mean over the held-out clusters, which weigh the same."""
     data, _ = read_split(dataset, data_root, vectors)
-    trial = hold_out_clusters(data, recipe)
-    # The labels of the other documents are hidden already.
-    inner = replace(recipe, supervision=1.0, validation_share=0.0)
-    with TemporaryDirectory() as folder:
-        encoder = train(trial.training, inner, Path(folder, "encoder"), progress=False).encoder
-    evaluation = evaluate_encoder(encoder, trial.database, trial.queries, [trial.metric])
-    values = evaluation.expected_per_query[trial.metric]
-    clusters = [values[trial.query_classes == number] for number in np.unique(trial.query_classes)]
-    return float(np.mean([cluster.mean() for cluster in clusters]))
+    return score(hold_out_clusters(data, recipe), recipe)

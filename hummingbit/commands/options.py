@@ -184,19 +184,18 @@ def check_writable(folder: Path, option: str, room: int = ROOM_FOR_AN_ENCODER) -
         raise OptionError(f"{option}: {folder}: {sizes}")
 
 
-def add_setting(parser: Any, setting: Field[Any], *, by_method: bool = False) -> None:
+def add_setting(parser: Any, setting: Field[Any], *, default_text: str = "") -> None:
     """Add the flag of a recipe's setting; the method has none, because a sub-command names it.
 
-    With `by_method`, the value without the flag is None, since the default depends on the method.
+    With a `default_text`, the value without the flag is None, and the help shows this text.
     """
     if setting.name == "method":
         return
     flag = "--bits" if setting.name == "n_bits" else "--" + setting.name.replace("_", "-")
     options: dict[str, Any] = {
         "dest": setting.name,
-        "default": None if by_method else setting.default,
-        "help": f"{setting.metadata['help']}"
-        f" (default: {'that of the method' if by_method else '%(default)s'})",
+        "default": None if default_text else setting.default,
+        "help": f"{setting.metadata['help']} (default: {default_text or '%(default)s'})",
     }
     choices = setting.metadata["choices"]
     if isinstance(setting.default, bool):

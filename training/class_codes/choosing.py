@@ -21,14 +21,14 @@ from training.class_codes.class_recipe import (
 )
 from training.class_codes.code_parts import ContentLayers, class_code
 from training.data import Rows, Tags
-from training.held_out_clusters import (
+from training.soft_labels.estimation import estimate_soft_labels
+from training.trials.held_out_clusters import (
     FOLDS,
     cluster_folds,
     list_length,
     median_class_size,
     split_folds,
 )
-from training.soft_labels.estimation import estimate_soft_labels
 
 Progress = Callable[[str], None]
 
@@ -67,7 +67,7 @@ def choose(
 ) -> Choice:
     """Return the query's classifier and the content share that work best on held-out clusters.
 
-    All documents are divided by :func:`training.held_out_clusters.cluster_folds`: into five
+    All documents are divided by :func:`training.trials.held_out_clusters.cluster_folds`: into five
     clusters of each class, then into ten; or into ten, then 25, if the median class has fewer than
     30 labelled documents; more than 100,000 documents are divided once. By their `soft_labels`,
     documents without a label are of their likeliest class. The labelled documents of a fold are

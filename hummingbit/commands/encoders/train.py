@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
@@ -22,7 +22,7 @@ from hummingbit.commands.options import (
     read,
 )
 from hummingbit.commands.printing import print_trained
-from hummingbit.training_methods import default_method, recipe_type, train_by
+from hummingbit.training_methods import default_method, print_trial, recipe_type, train_by
 from training.class_codes.class_recipe import ClassCodeRecipe
 from training.data import TrainingData, gather
 from training.metric_recipe import MetricRecipe
@@ -32,6 +32,8 @@ from training.recipe import METHODS, LinearRecipe, Recipe
 # The settings of a run without a named method. Some have another default with each method.
 BY_METHOD = ("epochs", "least_batches", "hidden", "max_terms")
 COMMON = ("n_bits", "supervision", "seed", "analyzer", *BY_METHOD)
+# The settings that trials choose where they are not given.
+CHOSEN = ("word_dropout",)
 LINEAR = {
     "sne": "ITQ, changed to keep the nearest neighbours of each document",
     "itq": "PCA, rotated to lose least when rounded to bits (iterative quantization)",
@@ -46,7 +48,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_files(parser, required=False)
     for one in fields(Recipe):
         if one.name in COMMON:
-            add_setting(parser, one, by_method=one.name in BY_METHOD)
+            by_method = "that of the method" if one.name in BY_METHOD else ""
+            add_setting(parser, one, default_text=by_method)
     parser.set_defaults(run=partial(run_by_labels, parser))
     title = (
         "methods, each with its own settings (default: class-codes for texts of one label each,"
@@ -71,8 +74,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
             help="where to compute (default: %(default)s)",
         )
         neural.add_argument("--amp", action="store_true", help="compute in bfloat16 where safe")
-        _add_settings(neural.add_argument_group("recipe"), Recipe)
-        neural.set_defaults(run=run_neural, paper=None)
+        chosen = CHOSEN if method.pairs == "all" else ()
+        if chosen:
+            neural.add_argument(
+                "--no-search",
+                dest="search",
+                action="store_false",
+                help="choose nothing by trials, and leave out the recipe's share of words",
+            )
+        _add_settings(neural.add_argument_group("recipe"), Recipe, chosen)
+        neural.set_defaults(run=run_neural, paper=None, search=True)
     metric = _add_method(
         methods, "metric", "codes whose distances follow how alike the documents are"
     )
@@ -111,25 +122,36 @@ def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
     for name in sorted(given.keys() - {one.name for one in fields(kind)}):
         del given[name]
         print(f"--{name.replace('_', '-')} has no effect on {method}", file=sys.stderr)
-    with _resumable():
-        trained = train_by(data, kind(method=method, **given), args.out, overwrite=args.overwrite)
-    print_trained(args.out, trained)
+    recipe = kind(method=method, **given)
+    if isinstance(recipe, Recipe):
+        return _train(args, recipe, data, search=True)
+    print_trained(args.out, train_by(data, recipe, args.out, overwrite=args.overwrite))
     return 0
 
 
 def run_neural(args: argparse.Namespace) -> int:
     """Train and print where the encoder is and how it did on the held-out documents."""
-    recipe = Recipe(**{one.name: getattr(args, one.name) for one in fields(Recipe)})
+    settings = {one.name: getattr(args, one.name) for one in fields(Recipe)}
+    recipe = Recipe(**{name: value for name, value in settings.items() if value is not None})
+    search = args.search and settings["word_dropout"] is None
     if args.paper:
-        recipe = recipe.as_in_the_paper(args.paper)
+        recipe, search = recipe.as_in_the_paper(args.paper), False
     check_out(args)
-    return _train(args, recipe, _documents(args), device=args.device, amp=args.amp)
+    data = _documents(args)
+    return _train(args, recipe, data, search=search, device=args.device, amp=args.amp)
 
 
-def _train(args: argparse.Namespace, recipe: Recipe, data: TrainingData, **options: Any) -> int:
-    from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
+def _train(
+    args: argparse.Namespace, recipe: Recipe, data: TrainingData, *, search: bool, **options: Any
+) -> int:
+    # torch takes a second.
+    from training.semi_supervised import train  # noqa: PLC0415
+    from training.trials.word_dropout import choose_word_dropout  # noqa: PLC0415
 
     with _resumable():
+        if search:
+            recipe, trials = choose_word_dropout(data, recipe, progress=print_trial)
+            options["trials"] = trials
         trained = train(data, recipe, args.out, overwrite=args.overwrite, **options)
     print_trained(args.out, trained)
     return 0
@@ -193,9 +215,9 @@ def _add_method(methods: Any, name: str, summary: str) -> argparse.ArgumentParse
     return parser
 
 
-def _add_settings(group: Any, recipe: Any) -> None:
+def _add_settings(group: Any, recipe: Any, chosen: Sequence[str] = ()) -> None:
     for one in fields(recipe):
-        add_setting(group, one)
+        add_setting(group, one, default_text="chosen by trials" if one.name in chosen else "")
 
 
 def _add_files(parser: argparse.ArgumentParser, *, required: bool) -> None:

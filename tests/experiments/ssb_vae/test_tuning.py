@@ -10,7 +10,7 @@ import pytest
 from corpus.document import Document
 from encoder.artifact import load_encoder
 from experiments.ssb_vae import experiment, tuning
-from experiments.ssb_vae.held_out import hold_out_clusters, idle_settings
+from experiments.ssb_vae.held_out import idle_settings
 from experiments.ssb_vae.presets import read_preset, read_presets, write_preset
 from hummingbit.cli import main
 from tests.support.corpora import topic_documents, write_snippets
@@ -18,6 +18,7 @@ from training.data import TrainingDataError, gather
 from training.pipeline import split
 from training.recipe import Recipe
 from training.semi_supervised import train
+from training.trials.cluster_trials import hold_out_clusters
 
 GRID = {"learning_rate": (1e-6, 4e-3), "epochs": (4, 15), "code_class_weight": (0.5, 1.0)}
 

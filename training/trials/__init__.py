@@ -1,0 +1,1 @@
+"""Choices of settings by trials on held-out clusters of documents."""
