@@ -96,16 +96,18 @@ class FastPath:
             return
         name = path[1]
         scope["route"], scope["app"], scope["path_params"] = self, self._app, {"name": name}
+        body, answer = None, state.get("answer")
         try:
-            message = await receive()
-            body = _parse_body(message, self._depth)
-            answer = None if body is None else await self._respond_in_turn(state, name, body)
+            if answer is None:
+                message = await receive()
+                body = _parse_body(message, self._depth)
+                answer = None if body is None else await self._respond_in_turn(state, name, body)
             if answer is not None:
                 await send_json(scope, send, answer)
         except Exception as error:  # noqa: BLE001 - handled as in every other route
             await self._respond_with_error(scope, receive, send, error)
             return
-        if body is None:
+        if body is None and answer is None:
             await self._next(scope, _replay(message, receive), send)
 
     def answer_now(self, scope: Scope, body: bytes) -> bytes | None:
@@ -124,8 +126,8 @@ class FastPath:
             answer: bytes | None = app_state.batcher.answer_now(path[1], _options(search), query)
         except Exception:  # noqa: BLE001 - the task that answers it then reports the error
             return None
-        if answer is None or len(answer) > SENT_AT_ONCE:
-            return None
+        if answer is not None and len(answer) > SENT_AT_ONCE:
+            state["answer"], answer = answer, None  # a task sends it, in parts
         scope["route"] = self
         return answer
 

@@ -14,6 +14,7 @@ from index.data_folder import DataFolder
 from service.batching import Batcher
 from service.http.gateway import Gateway
 from service.logs import FIELDS
+from service.schemas.results import SENT_AT_ONCE
 from service.settings import Settings
 from tests.support.encoders import random_texts
 from tests.support.service import check_problem, make_data_folder, running_service, send
@@ -68,6 +69,32 @@ def test_an_answer_at_once_is_that_of_a_task(
     assert len(at_once.json()["hits"]) == more.get("limit", 10)
     lengths = {"content-length": "0", "x-request-id": "", "date": ""}
     assert {**at_once.headers, **lengths} == {**by_task.headers, **lengths}
+
+
+def test_a_long_answer_is_searched_for_once(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [f"{TEXTS[i]} {'word ' * 4000}" for i in range(20)]
+    documents = [{"id": f"long{i}", "text": text} for i, text in enumerate(texts)]
+    send(client, "PUT", "/v1/collections/c/documents", {"documents": documents}).raise_for_status()
+    body = {**SEARCH, "limit": 80, "with_text": True}
+    until_at_once(client, monkeypatch, SEARCH)
+    monkeypatch.setattr(Gateway, "answer_now", lambda *_: None)
+    by_task = send(client, "POST", PATH, body)
+    monkeypatch.undo()
+    until_at_once(client, monkeypatch, SEARCH)
+    searches = []
+    search = Batcher._search_batch
+
+    def counted(self: Batcher[bytes], *args: Any) -> list[bytes]:
+        searches.append(args)
+        return search(self, *args)
+
+    monkeypatch.setattr(Batcher, "_search_batch", counted)
+    response = send(client, "POST", PATH, body)
+    assert len(response.content) > SENT_AT_ONCE
+    assert len(searches) == 1
+    assert without_time(response) == without_time(by_task)
 
 
 def test_who_is_refused_gets_no_answer_at_once(
