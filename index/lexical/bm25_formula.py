@@ -33,7 +33,8 @@ summary has. Its square counts little unless the share is large, so a long query
 a summary with a few of its words, and a share below :data:`LEAST_SHARE`, such as that of a function
 word, counts as 0. |s| stands in for the sum of the squares of weights, by which a
 cosine divides: words that occur often are short (Zipf, "The Psycho-Biology of Language", 1935), and
-a write does not change the lengths of words.
+a write does not change the lengths of words. A text of one sentence is its own summary. If all
+texts are such, summaries only repeat them, and do not count.
 
 Words such as "how" and "were" can be as rare as keywords, but they are spread over the documents
 at random, while a document about a keyword repeats it. In the hybrid ranking the weight of a term

@@ -24,7 +24,14 @@ from index.lexical.bm25_formula import SUMMARY_WEIGHT, TITLE_WEIGHT, UNIT, B
 from index.lexical.field import Field, TermWeight
 from index.lexical.matches import Matches, ScoredRows
 from index.lexical.segment import Segment
-from index.lexical.summaries import SummaryRows, score_summaries, summary_of, title_of
+from index.lexical.summaries import (
+    MARK,
+    SummaryRows,
+    has_several_sentences,
+    score_summaries,
+    summary_of,
+    title_of,
+)
 from index.lexical.term_rows import TermRows
 
 # A build reads so many documents at a time, which limits its memory.
@@ -55,7 +62,7 @@ class WeighedQuery(NamedTuple):
     average_title_length: float | None = None
     """None in other rankings than the hybrid, where openings count twice and titles count."""
     average_summary_size: float | None = None
-    """None in other rankings than the hybrid, where summaries count."""
+    """None in other rankings than the hybrid; 0 if summaries do not count."""
 
     @property
     def hybrid(self) -> bool:
@@ -197,7 +204,7 @@ class LexicalIndex:
         )
         if query.average_title_length is not None and in_titles:
             self.titles.add_to(matches, in_titles, query.average_title_length)
-        if query.average_summary_size is not None and in_texts:
+        if query.average_summary_size and in_texts:
             weights = [(one.number, one.weight) for one in in_texts]
             matches.add(
                 score_summaries(self.summaries, weights, highest, query.average_summary_size)
@@ -220,8 +227,14 @@ class LexicalIndex:
         if hybrid:
             of_titles = (0.0 if one is None else self.titles.idf(one) for one in numbers)
             statistics += [self.titles.average_length(), *of_titles]
-            statistics.append(self.summaries.average_length())
+            statistics.append(self.summaries.average_length() if self._summaries_count else 0.0)
         return statistics
+
+    @property
+    def _summaries_count(self) -> bool:
+        """Whether a text has a title or several sentences."""
+        mark = self.vocabulary.get(MARK)
+        return mark is not None and self.summaries.frequency(mark) > 0
 
     def _has_word(self, word: str) -> bool:
         """Return whether a document has a term of `word`."""
@@ -244,9 +257,8 @@ class LexicalIndex:
             title, summary = title_of(text), summary_of(text)
             if title is not None:
                 titles.add(row, self.analyzer.term_lists(title))
-            if isinstance(lists, tuple) and summary == text.strip():
-                (terms,) = lists  # a short text of one sentence is analysed once
-            else:
-                terms = self.analyzer.terms(summary)
-            summaries.add(row, terms)
+            has_several = title is not None or has_several_sentences(text, summary)
+            is_whole = isinstance(lists, tuple) and summary == text.strip()
+            terms = next(iter(lists)) if is_whole else self.analyzer.terms(summary)
+            summaries.add(row, terms, marked=has_several)
         return texts.segment(), titles.segment(), summaries.segment()

@@ -24,6 +24,8 @@ from index.lexical.term_rows import TermRows
 SEARCHED_LENGTH = 1000
 # Shares are whole multiples of one part of this number, so that their sums are exact.
 SHARE_UNIT = 2**24
+# A term that no text has. It marks the texts that have a title or several sentences.
+MARK = ""
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
 
 
@@ -48,6 +50,12 @@ def summary_of(text: str) -> str:
     return line[:stop]
 
 
+def has_several_sentences(text: str, summary: str) -> bool:
+    """Return whether a text without a title goes on after its summary."""
+    # A long sentence is cut, and so has the greatest length.
+    return len(summary) < min(len(text.strip()), SEARCHED_LENGTH)
+
+
 class SummaryRows:
     """Rows and the terms of their summaries, collected to become a segment.
 
@@ -59,11 +67,14 @@ class SummaryRows:
         self._terms = TermRows(vocabulary)
         self._sizes = array("i")
 
-    def add(self, row: int, terms: Sequence[str]) -> None:
-        """Add a row, which follows all others, unless its summary has no terms."""
+    def add(self, row: int, terms: Sequence[str], *, marked: bool) -> None:
+        """Add a row, which follows all others, unless its summary has no terms.
+
+        `marked` says whether the text has a title or several sentences.
+        """
         if terms:
             distinct = dict.fromkeys(terms[:SUMMARY_TERMS])
-            self._terms.add(row, (distinct,))
+            self._terms.add(row, ((MARK, *distinct) if marked else distinct,))
             self._sizes.append(sum(len(term) ** 2 for term in distinct))
 
     def segment(self) -> Segment:

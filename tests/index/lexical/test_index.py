@@ -110,9 +110,21 @@ def test_terms_in_the_opening_count_twice_where_that_is_asked_for() -> None:
     )
     idf = np.log(1.2)
     assert plain / UNIT == pytest.approx([idf / 2.2] * 2, abs=1 / UNIT)
-    # Each text is its own summary, which adds 0.3 · idf, because both have the same terms.
-    expected = np.array([idf * 2 / 3.2, idf / 2.2]) + 0.3 * idf
-    assert twice / UNIT == pytest.approx(expected, abs=2 / UNIT)
+    assert twice / UNIT == pytest.approx([idf * 2 / 3.2, idf / 2.2], abs=1 / UNIT)
+
+
+def test_texts_of_one_sentence_are_their_own_summaries_if_another_text_has_several() -> None:
+    texts = ["cat sat", "dog ran", "cat ran"]
+    rows = np.arange(3)
+    alone, beside = indexed(texts), indexed([*texts, "Bird. Flew away"])
+    queries = [one.weigh("cat", hybrid=True) for one in (alone, beside)]
+    assert [query.average_summary_size for query in queries] == [0.0, (18 + 18 + 18 + 16) / 4]
+    without = queries[1]._replace(average_summary_size=0.0)
+    added = beside.matches(queries[1]).scores_of(rows) - beside.matches(without).scores_of(rows)
+    part = 0.3 * queries[1].terms[0].idf / (0.25 + 0.75 * 18 / 17.5)
+    assert added / UNIT == pytest.approx([part, 0, part], abs=1 / UNIT)
+    later = beside.with_changes(1, [], np.array([3]))
+    assert later.weigh("cat", hybrid=True).average_summary_size == 0.0
 
 
 def test_a_word_of_the_title_adds_a_fifth_of_the_title_s_own_score_in_a_hybrid() -> None:
@@ -126,8 +138,10 @@ def test_a_word_of_the_title_adds_a_fifth_of_the_title_s_own_score_in_a_hybrid()
     untitled = indexed(["cat dog sat", "big dog cat sat", "cat"])
     openings = untitled.matches(untitled.weigh("cat", hybrid=True)).scores_of(rows) / UNIT
     title_part = 0.2 * np.log(1 + 1.5 / 1.5) / (1 + 1.2 * (0.25 + 0.75 / 1.5))
-    # The summaries of both versions are the whole texts, so they add the same.
-    assert hybrid == pytest.approx(openings + np.array([title_part, 0, 0]), abs=3 / UNIT)
+    # All summaries have "cat", the whole query; they have three, four and one term of 3 letters.
+    idf = index.weigh("cat", hybrid=True).terms[0].idf
+    parts = 0.3 * idf / (0.25 + 0.75 * np.array([27, 36, 9]) / 24)
+    assert hybrid == pytest.approx(openings + parts + [title_part, 0, 0], abs=3 / UNIT)
     found = untitled.matches(untitled.weigh("cat")).scores_of(rows)
     assert (plain * UNIT).tolist() == found.tolist()
 

@@ -5,7 +5,7 @@ import pytest
 from encoder.analyzers import WORDS
 from index.lexical.bm25_formula import SUMMARY_TERMS
 from index.lexical.index import LexicalIndex
-from index.lexical.summaries import summary_of, title_of
+from index.lexical.summaries import has_several_sentences, summary_of, title_of
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,23 @@ def test_the_title_is_the_first_of_several_lines(text: str, title: str | None) -
 )
 def test_the_summary_is_the_title_and_the_sentence_after_it(text: str, summary: str) -> None:
     assert summary_of(text) == summary
+
+
+@pytest.mark.parametrize(
+    ("text", "several"),
+    [
+        ("", False),
+        (" one sentence \t\n", False),
+        ("One sentence. \n", False),
+        ("One sentence. And another", True),
+        ("x " * 2000, False),
+        ("x" * 2000 + ". More", False),
+    ],
+)
+def test_a_text_has_several_sentences_if_it_goes_on_after_the_summary(
+    text: str, several: bool
+) -> None:
+    assert has_several_sentences(text, summary_of(text)) is several
 
 
 def test_a_summary_has_its_first_terms_once_each() -> None:

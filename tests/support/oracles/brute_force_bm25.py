@@ -47,6 +47,10 @@ class BruteForceBm25:
             for place, one in enumerate(self._texts)
             if (terms := set(self._analyzer.terms(_summary(one))[:30]))
         }
+        if all(
+            _summary(one).split() == one.split() and "\n" not in one.strip() for one in self._texts
+        ):
+            return {}
         sizes = {place: sum(len(term) ** 2 for term in terms) for place, terms in summaries.items()}
         average = sum(sizes.values()) / len(sizes) if any(sizes.values()) else 1.0
         counts = Counter(self._analyzer.terms(text))
