@@ -111,14 +111,17 @@ class Batcher(Generic[Answer]):
         return await waiting.answer
 
     def answer_now(self, name: str, options: SearchOptions, query: Query) -> Answer | None:
-        """Answer a search that is quick, or return None.
+        """Answer a search that is quick and the only request, or return None.
+
+        While another request computes, a search on the event loop may wait for the interpreter
+        several times, and nothing else could be answered meanwhile.
 
         Raises:
             UnknownCollection, CollectionUnavailable, InputError, UnknownDocument, StoreError: as
                 :meth:`search` does.
         """
         is_long = query.text is not None and len(query.text) > QUICK_LENGTH
-        if name not in self._slow or options.k > QUICK_LIMIT or is_long:
+        if self.requests or name not in self._slow or options.k > QUICK_LIMIT or is_long:
             return None
         start = time.perf_counter()
         collection = self._open_collection(name)

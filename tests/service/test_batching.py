@@ -194,6 +194,9 @@ def test_what_may_be_slow_is_not_answered_at_once(
     assert batcher.answer_now("c", options, Query(text="a" * (QUICK_LENGTH + 1))) is None
     with pytest.raises(UnknownDocument):
         batcher.answer_now("c", options, Query(id="absent"))
+    batcher.requests = ["another"]
+    assert batcher.answer_now("c", options, query) is None
+    batcher.requests = []
     monkeypatch.setattr("service.batching.QUICK_SECONDS", 0.0)
     answers = [batcher.answer_now("c", options, query) for _ in range(3)]
     assert answers == ["d1", "d1", None]
