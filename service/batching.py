@@ -120,8 +120,7 @@ class Batcher(Generic[Answer]):
             UnknownCollection, CollectionUnavailable, InputError, UnknownDocument, StoreError: as
                 :meth:`search` does.
         """
-        is_long = query.text is not None and len(query.text) > QUICK_LENGTH
-        if self.requests or name not in self._slow or options.k > QUICK_LIMIT or is_long:
+        if self.requests or not self._is_quick(name, options, [query]):
             return None
         start = time.perf_counter()
         collection = self._open_collection(name)
@@ -138,13 +137,18 @@ class Batcher(Generic[Answer]):
         self._is_scheduled = False
         for key, waiting in [*self._waiting.items()]:
             name, options = key
-            is_small = options.k <= QUICK_LIMIT and len(waiting) <= MAX_BATCH
-            if name in self._slow and is_small and not any(map(_is_long, waiting)):
+            queries = [search.query for search in waiting]
+            if len(waiting) <= MAX_BATCH and self._is_quick(name, options, queries):
                 batch = self._take(key)
                 if batch is not None:
                     self._hand_out(batch, self._answer_batch(batch))
         while self._free and self._waiting:
             self._start(loop)
+
+    def _is_quick(self, name: str, options: SearchOptions, queries: Sequence[Query]) -> bool:
+        """Tell whether searches take less time than handing them to a thread and back."""
+        is_short = name in self._slow and options.k <= QUICK_LIMIT
+        return is_short and not any(map(_is_long, queries))
 
     def _take(self, key: Key) -> _Batch[Answer] | None:
         """Remove a batch from the waiting searches; those beyond its size go on waiting.
@@ -235,5 +239,5 @@ class Batcher(Generic[Answer]):
         return [self._write(batched, place) for place in range(len(queries))]
 
 
-def _is_long(search: _WaitingQuery[Answer]) -> bool:
-    return search.query.text is not None and len(search.query.text) > QUICK_LENGTH
+def _is_long(query: Query) -> bool:
+    return query.text is not None and len(query.text) > QUICK_LENGTH

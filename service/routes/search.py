@@ -88,13 +88,10 @@ class FastPath:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a search, or pass the request on with its whole body."""
-        path = _PATH.fullmatch(scope["path"]) if scope["method"] == "POST" else None
-        state = scope["state"]
-        is_json = state["headers"].get(b"content-type") in _JSON_TYPES
-        if path is None or not is_json or state["role"] < Role.READ:
+        state, name = scope["state"], _searched_collection(scope)
+        if name is None:
             await self._next(scope, receive, send)
             return
-        name = path[1]
         scope["route"], scope["app"], scope["path_params"] = self, self._app, {"name": name}
         body, answer = None, state.get("answer")
         try:
@@ -112,10 +109,8 @@ class FastPath:
 
     def answer_now(self, scope: Scope, body: bytes) -> bytes | None:
         """Answer a search that the batcher can answer at once, or return None."""
-        state = scope["state"]
-        path = _PATH.fullmatch(scope["path"])
-        is_json = state["headers"].get(b"content-type") in _JSON_TYPES
-        if path is None or not is_json or state["role"] < Role.READ or self._turns.are_taken:
+        state, name = scope["state"], _searched_collection(scope)
+        if name is None or self._turns.are_taken:
             return None
         search = _parse_body({"body": body}, self._depth)
         if search is None or not _has_plain_fields(search) or search.radius is not None:
@@ -123,7 +118,7 @@ class FastPath:
         app_state = self._app.state
         try:
             query = query_of(search, app_state.settings)
-            answer: bytes | None = app_state.batcher.answer_now(path[1], _options(search), query)
+            answer: bytes | None = app_state.batcher.answer_now(name, _options(search), query)
         except Exception:  # noqa: BLE001 - the task that answers it then reports the error
             return None
         if answer is not None and len(answer) > SENT_AT_ONCE:
@@ -153,6 +148,14 @@ class FastPath:
         await response(scope, receive, send)
         if kind is Exception:
             raise error  # for the server to log
+
+
+def _searched_collection(scope: Scope) -> str | None:
+    """Return the name in the path of a search in JSON by a caller who may read, or None."""
+    state = scope["state"]
+    path = _PATH.fullmatch(scope["path"]) if scope["method"] == "POST" else None
+    is_json = state["headers"].get(b"content-type") in _JSON_TYPES
+    return path[1] if path is not None and is_json and state["role"] >= Role.READ else None
 
 
 def _parse_body(message: Message, depth: int) -> SearchRequest | None:
