@@ -6,7 +6,7 @@ A part is a module with ``configure(group)``, which adds its own options, and ``
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -55,6 +55,14 @@ def add_choices(
     names = list(names)
     help_text = f"{help_text} (default: all)"
     parser.add_argument(flag, nargs="+", default=names, choices=names, help=help_text)
+
+
+def add_bits(parser: argparse.ArgumentParser, default: Sequence[int]) -> None:
+    """Add the option for one or several code lengths."""
+    help_text = f"bits in a code (default: {' '.join(map(str, default))})"
+    parser.add_argument(
+        "--bits", type=int, nargs="+", default=list(default), metavar="N", help=help_text
+    )
 
 
 def add_plot_option(parser: argparse.ArgumentParser) -> None:

@@ -41,7 +41,7 @@ from experiments.judged_queries.compared_rankings import (
     tfidf_scores,
 )
 from experiments.judged_queries.judged_corpora import Corpus, read_corpus
-from experiments.parts import add_run_options
+from experiments.parts import add_bits, add_run_options
 from experiments.result_tables import Record, print_table, save_records
 from index.rankings.hybrid import DEFAULT_WEIGHT
 from training.linear_codes import LINEAR_METHODS
@@ -81,14 +81,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"methods to train and add to the table, of {', '.join(learned)} (default: none)",
     )
-    parser.add_argument(
-        "--bits",
-        type=int,
-        nargs="+",
-        default=[64],
-        metavar="N",
-        help="bits in a code (default: 64)",
-    )
+    add_bits(parser, [64])
     parser.add_argument(
         "--supervision",
         type=float,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from experiments.leaderboard.cells import Cell, compute, saved_record
 from experiments.leaderboard.methods import METHODS
-from experiments.parts import add_run_options
+from experiments.parts import add_bits, add_run_options
 from experiments.result_tables import Record, mean_and_deviation, print_table, save_records
 from experiments.ssb_vae.printed_tables import printed_p100
 from foundation.errors import HummingbitError
@@ -51,14 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"of {', '.join(METHODS)} (default: all)",
     )
-    parser.add_argument(
-        "--bits",
-        type=int,
-        nargs="+",
-        default=[32, 64],
-        metavar="N",
-        help="bits in a code (default: 32 64)",
-    )
+    add_bits(parser, [32, 64])
     parser.add_argument(
         "--supervision",
         type=float,

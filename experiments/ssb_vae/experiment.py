@@ -31,7 +31,7 @@ from experiments.cells import (
     run_cell,
     run_tfidf,
 )
-from experiments.parts import add_run_options
+from experiments.parts import add_bits, add_run_options
 from experiments.processes import map_runs
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.ssb_vae.ablation import CHANGES, ablate
@@ -69,14 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=methods,
         help="the methods (default: ssb-vae)",
     )
-    parser.add_argument(
-        "--bits",
-        type=int,
-        nargs="+",
-        default=[32],
-        metavar="N",
-        help="bits in a code (default: 32)",
-    )
+    add_bits(parser, [32])
     parser.add_argument(
         "--supervision",
         type=float,
