@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -164,34 +165,26 @@ def test_the_weights_of_a_query_are_written_and_read(tmp_path: Path) -> None:
     assert spec["half_terms"] == 1.5
 
 
-@pytest.mark.parametrize("power", [-1, 7])
-def test_a_power_of_certainty_out_of_its_range_is_refused(tmp_path: Path, power: float) -> None:
-    with pytest.raises(ValueError, match=f"certainty_power is {power}; it must be from 0 to 6"):
-        replace(code_of(class_encoder()), certainty_power=power)
+@pytest.mark.parametrize(
+    ("field", "value", "rule"),
+    [
+        ("certainty_power", -1, "from 0 to 6"),
+        ("certainty_power", 7, "from 0 to 6"),
+        ("certainty_weight", 0, "from 0.01 to 1"),
+        ("certainty_weight", 1.5, "from 0.01 to 1"),
+        ("half_terms", -1, "from 0 to 1000"),
+        ("half_terms", 1001, "from 0 to 1000"),
+    ],
+)
+def test_a_setting_of_query_weights_out_of_its_range_is_refused(
+    tmp_path: Path, field: str, value: float, rule: str
+) -> None:
+    setting: dict[str, Any] = {field: value}
+    with pytest.raises(ValueError, match=f"{field} is {value}; it must be {rule}"):
+        replace(code_of(class_encoder()), **setting)
     write_artifact(tmp_path / "e", class_encoder(), random_texts(50))
-    rehash(tmp_path / "e", lambda manifest: manifest["class_code"].update(certainty_power=power))
-    with pytest.raises(ArtifactError, match=r"class_code\.certainty_power"):
-        load_encoder(tmp_path / "e")
-
-
-@pytest.mark.parametrize("weight", [0, 1.5])
-def test_a_weight_of_certainty_out_of_its_range_is_refused(tmp_path: Path, weight: float) -> None:
-    expected = f"certainty_weight is {weight}; it must be from 0.01 to 1"
-    with pytest.raises(ValueError, match=expected):
-        replace(code_of(class_encoder()), certainty_weight=weight)
-    write_artifact(tmp_path / "e", class_encoder(), random_texts(50))
-    rehash(tmp_path / "e", lambda manifest: manifest["class_code"].update(certainty_weight=weight))
-    with pytest.raises(ArtifactError, match=r"class_code\.certainty_weight"):
-        load_encoder(tmp_path / "e")
-
-
-@pytest.mark.parametrize("terms", [-1, 1001])
-def test_a_number_of_terms_out_of_its_range_is_refused(tmp_path: Path, terms: float) -> None:
-    with pytest.raises(ValueError, match=f"half_terms is {terms}; it must be from 0 to 1000"):
-        replace(code_of(class_encoder()), half_terms=terms)
-    write_artifact(tmp_path / "e", class_encoder(), random_texts(50))
-    rehash(tmp_path / "e", lambda manifest: manifest["class_code"].update(half_terms=terms))
-    with pytest.raises(ArtifactError, match=r"class_code\.half_terms"):
+    rehash(tmp_path / "e", lambda manifest: manifest["class_code"].update(setting))
+    with pytest.raises(ArtifactError, match=rf"class_code\.{field}"):
         load_encoder(tmp_path / "e")
 
 
