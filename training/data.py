@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -68,6 +68,12 @@ class TrainingData:
         if isinstance(self.inputs, np.ndarray):
             return self.inputs[rows]
         return [self.inputs[row] for row in rows]
+
+    def select(self, rows: Rows, tags: Tags | None = None) -> TrainingData:
+        """Return the documents of `rows`, with other `tags` if these are given."""
+        ids = tuple(self.ids[row] for row in rows)
+        tags = self.tags[rows] if tags is None else tags
+        return replace(self, ids=ids, inputs=self.take(rows), tags=tags)
 
     def labelled(self, rows: Rows | None = None) -> Labelled:
         """Return the inputs and labels of `rows`, by default of all."""

@@ -67,8 +67,7 @@ def keep_labels(labels: LabelSet, classes: tuple[str, ...]) -> LabelSet:
 
 def rows_of(data: TrainingData, rows: Rows) -> TrainingData:
     """Return the documents of `rows`, with only the classes that occur in them."""
-    ids = tuple(data.ids[row] for row in rows.tolist())
     present = np.flatnonzero(data.tags[rows].any(axis=0))
     classes = tuple(data.classes[column] for column in present)
     tags = data.tags[np.ix_(rows, present)]
-    return replace(data, ids=ids, inputs=data.take(rows), classes=classes, tags=tags)
+    return replace(data.select(rows, tags), classes=classes)

@@ -244,7 +244,7 @@ def _evaluate_unseen(hashing: Hashing, documents: TrainingData, queries: Trainin
 
 def _with_classes(data: TrainingData, names: set[str]) -> TrainingData:
     columns = np.isin(data.classes, sorted(names))
-    return _select_rows(data, np.flatnonzero(data.tags[:, columns].any(axis=1)))
+    return data.select(np.flatnonzero(data.tags[:, columns].any(axis=1)))
 
 
 def unseen_classes(data: TrainingData) -> Any:
@@ -281,9 +281,4 @@ def subject_lines(posts: TrainingData) -> tuple[list[str], list[str]]:
 
 def _sample(queries: TrainingData) -> TrainingData:
     rows = np.random.default_rng(0).permutation(len(queries))[:_MAX_QUERIES]
-    return _select_rows(queries, np.sort(rows))
-
-
-def _select_rows(data: TrainingData, rows: Any) -> TrainingData:
-    ids = tuple(data.ids[row] for row in rows)
-    return replace(data, ids=ids, inputs=data.take(rows), tags=data.tags[rows])
+    return queries.select(np.sort(rows))

@@ -60,6 +60,16 @@ def test_documents_that_do_not_make_a_corpus(documents: list[Document], message:
         gather(documents)
 
 
+def test_selected_documents_keep_their_classes_or_get_other_tags() -> None:
+    data = gather([Document(str(n), text=f"text {n}", labels=(f"c{n % 2}",)) for n in range(4)])
+    selected = data.select(np.array([3, 0]))
+    assert (selected.ids, selected.inputs) == (("3", "0"), ["text 3", "text 0"])
+    assert selected.classes == data.classes
+    assert np.array_equal(selected.tags, data.tags[[3, 0]])
+    hidden = np.zeros((2, 2), dtype=bool)
+    assert np.array_equal(data.select(np.array([3, 0]), hidden).tags, hidden)
+
+
 def test_documents_can_have_several_classes() -> None:
     data = gather(
         [Document(id="1", text="x", labels=("b", "a")), Document(id="2", text="y", labels=("b",))]

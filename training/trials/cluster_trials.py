@@ -58,15 +58,8 @@ def hold_out_clusters(data: TrainingData, recipe: Recipe) -> Trial:
     folds = list(split_folds(cluster_folds(rows, labelled, classes, recipe.seed)))
     known, held_out = folds[recipe.seed % len(folds)]
     kept = np.setdiff1d(everything, labelled[held_out])
-    training = TrainingData(
-        ids=tuple(data.ids[row] for row in kept),
-        inputs=data.take(kept),
-        classes=data.classes,
-        tags=shown.visible_tags[kept],
-        are_matrices=data.are_matrices,
-    )
     return Trial(
-        training,
+        data.select(kept, shown.visible_tags[kept]),
         data.labelled(labelled[known]),
         data.labelled(labelled[held_out]),
         classes[held_out],

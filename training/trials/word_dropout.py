@@ -60,12 +60,7 @@ def choose_word_dropout(
     if len(rows) > _MAX_DOCUMENTS:
         rng = np.random.default_rng(recipe.seed)
         rows = np.sort(rng.permutation(rows)[:_MAX_DOCUMENTS])
-    shown = TrainingData(
-        ids=tuple(data.ids[row] for row in rows),
-        inputs=data.take(rows),
-        classes=data.classes,
-        tags=parts.visible_tags[rows],
-    )
+    shown = data.select(rows, parts.visible_tags[rows])
     values = (recipe.word_dropout, LOW_WORD_DROPOUT)
     scores: dict[float, list[float]] = {value: [] for value in values}
     metric = ""
