@@ -212,9 +212,8 @@ class Recipe:
         TF-IDF in :data:`training.paper_weights.TF_IDF_DATASETS`; otherwise, the input is
         ln(1 + tf) and the target has tf. Classes are predicted by one softmax, also where documents
         have several labels. The pair loss is Equation (5), with a constant weight. That of PSH-GS
-        has pairs of two labelled documents, as the paper says; the authors' code also has
-        `unlabelled_differ`.
-        λ, β and α are in :mod:`training.paper_weights`.
+        has all pairs (`unlabelled_differ`); the text of the paper takes pairs of two labelled
+        documents. λ, β and α are in :mod:`training.paper_weights`.
         """
         has_idf = dataset in paper_weights.TF_IDF_DATASETS
         weights = paper_weights.paper_weights(dataset, self.method, self.supervision, self.n_bits)
@@ -238,6 +237,7 @@ class Recipe:
             pairwise_warmup=0.0,
             likeness="self-supervised",
             softmax_classes=True,
+            unlabelled_differ=True,
             reconstruction_weight=1.0,
             **weights,
         )

@@ -17,17 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
-import numpy as np
-
 from encoder.analyzers import VISIBLE
-from evaluation.significance.paired_runs import compare_runs
-from evaluation.significance.ranks import friedman_nemenyi
-from evaluation.significance.resampling import holm, permutation_test
 from experiments.cells import (
     Cell,
-    Result,
     documents_name,
-    p100_by_run,
     run_cell,
     run_tfidf,
 )
@@ -38,8 +31,8 @@ from experiments.ssb_vae.ablation import CHANGES, ablate
 from experiments.ssb_vae.curves import plot_curves
 from experiments.ssb_vae.measures import print_measures
 from experiments.ssb_vae.presets import SHIPPED, read_preset
-from experiments.ssb_vae.printed_tables import METHODS as PRINTED_METHODS
 from experiments.ssb_vae.printed_tables import printed_p100
+from experiments.ssb_vae.significance import print_significance, print_tests_over_shares
 from experiments.ssb_vae.tuning import GRID, tune
 from hummingbit.training_methods import AnyRecipe
 from training.class_codes.class_recipe import ClassCodeRecipe
@@ -49,8 +42,8 @@ from training.recipe import METHODS, LinearRecipe, Recipe
 SUMMARY = "SSB-VAE: retrieval from few labels, ours beside the paper's Table I"
 DATASETS = ("snippets", "20news", "20news-headers", "20news-bydate", "tmc", "cifar10")
 
-COMPARABLE = ("snippets", "20news")
-"""The data sets close enough to the paper's for its figures to be printed beside ours."""
+OTHER_FEATURES = ("tmc", "cifar10")
+"""The data sets with other features than the paper's, so that only an order can be compared."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -152,8 +145,8 @@ def run(args: argparse.Namespace) -> int:
     records += [tfidf] if tfidf else []
     save_records(args, records)
     _print_figures(records)
-    _print_significance(cells, results)
-    _print_over_shares(records)
+    print_significance(cells, results)
+    print_tests_over_shares(records)
     if args.plot:
         plot_curves(args.plot, records, "map100", "mAP@100")
     return 0
@@ -200,14 +193,17 @@ def _print_figures(records: list[Record]) -> None:
     rows = []
     for cell, runs in group(records, "dataset", "n_bits", "supervision", "method").items():
         dataset, n_bits, supervision, method = cell
-        comparable = dataset in COMPARABLE and n_bits and supervision
-        printed = printed_p100(dataset, n_bits, supervision) if comparable else {}
+        name = "20news" if dataset in DATASETS and dataset.startswith("20news") else dataset
+        printed = printed_p100(name, n_bits, supervision) if n_bits and supervision else {}
         figures = (mean_and_deviation(runs, key) for key in ("p100", "p100_expected", "map100"))
-        name = (dataset, str(n_bits or "–"), str(supervision or "–"), method)
+        setting = (dataset, str(n_bits or "–"), str(supervision or "–"), method)
         paper = f"{printed[method]:.3f}" if method in printed else "–"
         best = f"{max(printed.values()):.3f}" if printed else "–"
-        rows.append([*name, *figures, *_code_statistics(runs), paper, best])
+        rows.append([*setting, *figures, *_code_statistics(runs), paper, best])
     print_table((*header, "codes", "bits set", "paper", "paper's best"), rows)
+    for dataset in OTHER_FEATURES:
+        if any(record["dataset"] == dataset for record in records):
+            print(f"\n{dataset} has other features than the paper's: compare the order, not values")
 
 
 def _code_statistics(runs: list[Record]) -> tuple[str, str]:
@@ -220,71 +216,3 @@ def _code_statistics(runs: list[Record]) -> tuple[str, str]:
     least = min(run["bit_balance_least"] for run in runs)
     most = max(run["bit_balance_most"] for run in runs)
     return codes, f"{least:.2f}–{most:.2f}"
-
-
-def _print_significance(cells: list[Cell], results: list[Result]) -> None:
-    """Print, for each setting, significance tests between methods on the same queries.
-
-    One test averages over the runs. The other resamples runs, that is seeds and labels, as well as
-    queries.
-    """
-    settings: dict[tuple[int, float], list[Result]] = {}
-    for cell, result in zip(cells, results, strict=True):
-        key = (cell.recipe.n_bits, cell.recipe.supervision)
-        settings.setdefault(key, []).append(result)
-    for (n_bits, supervision), runs in settings.items():
-        methods = list(dict.fromkeys(name for run in runs for name in run.p100))
-        if len(methods) < 2:
-            continue
-        ours = "ssb-vae" if "ssb-vae" in methods else "class-codes"
-        if ours not in methods:
-            continue
-        p100 = {name: p100_by_run(runs, name) for name in methods}
-        others = [name for name in methods if name != ours]
-        raw = [
-            permutation_test(p100[ours].mean(axis=0), p100[name].mean(axis=0)) for name in others
-        ]
-        comparisons = [compare_runs(p100[ours], p100[name]) for name in others]
-        p_resampled = holm([comparison.p_value for comparison in comparisons])
-        print(
-            f"\n{n_bits} bits, ρ = {supervision:g}: {ours} against the others, tie-averaged p@100"
-        )
-        tests = zip(others, comparisons, holm(raw), p_resampled, strict=True)
-        for name, comparison, p_queries, p_both in tests:
-            difference = comparison.difference
-            print(
-                f"  {name:<12} {difference.mean:+.3f}  p = {p_queries:.2g} (permutation, Holm);"
-                f" {difference.low:+.3f} to {difference.high:+.3f}, p = {p_both:.2g}"
-                f" (runs and queries resampled, Holm;"
-                f" {len(p100[ours])} run{'s'[: len(p100[ours]) != 1]})"
-            )
-        if len(methods) > 2:
-            ranked = friedman_nemenyi({name: values.mean(axis=0) for name, values in p100.items()})
-            ranks = ", ".join(f"{name} {rank:.2f}" for name, rank in ranked.mean_ranks.items())
-            print(f"  Friedman p = {ranked.p_value:.2g}; mean ranks: {ranks};")
-            print(f"  Nemenyi's critical difference at 0.05: {ranked.critical_difference:.2f}")
-
-
-def _print_over_shares(records: list[Record]) -> None:
-    """Print the paper's Table II for our figures: tests of three methods, with shares as blocks.
-
-    The values are p@100 as served, averaged over runs. If a method is missing or there is only one
-    share of labels, print nothing.
-    """
-    for (n_bits,), width_records in group(records, "n_bits").items():
-        p100: dict[str, list[float]] = {}
-        for (method, _), runs in group(width_records, "method", "supervision").items():
-            if method in PRINTED_METHODS:
-                p100.setdefault(method, []).append(mean(run["p100"] for run in runs))
-        shares = {len(values) for values in p100.values()}
-        if len(p100) < len(PRINTED_METHODS) or min(shares) < 2:
-            continue
-        result = friedman_nemenyi({method: np.array(values) for method, values in p100.items()})
-        print(
-            f"\n{n_bits} bits, {min(shares)} shares of labels as blocks, as in the paper's Table II"
-        )
-        print(f"  Friedman p = {result.p_value:.2g}")
-        for pair, p_value in result.pairs.items():
-            if "ssb-vae" in pair:
-                (other,) = set(pair) - {"ssb-vae"}
-                print(f"  {other:<12} p = {p_value:.2g} (Nemenyi)")

@@ -9,9 +9,8 @@ import pytest
 
 from encoder.artifact import load_encoder
 from encoder.vector_features import VectorFeatures
-from experiments.ssb_vae.experiment import DATASETS, _print_over_shares
+from experiments.ssb_vae.experiment import DATASETS
 from experiments.ssb_vae.presets import SHIPPED, read_presets, write_preset
-from experiments.ssb_vae.printed_tables import printed_table
 from hummingbit.cli import main
 from tests.support.corpora import TOPICS, topic_documents, write_snippets
 from training.recipe import METHODS, Recipe
@@ -119,22 +118,6 @@ def test_methods_side_by_side_in_several_processes(
     picture = (data_root / "curve.svg").read_text()
     assert picture.startswith("<?xml")
     assert "DejaVuSans" in picture
-
-
-def test_shares_of_labels_are_the_blocks_of_table_2(capsys: pytest.CaptureFixture[str]) -> None:
-    records = [
-        {"method": method, "supervision": share, "n_bits": 32, "p100": value}
-        for method, values in printed_table("20news", 32).items()
-        for share, value in zip(range(10), values, strict=True)
-    ]
-    _print_over_shares(records)
-    printed = capsys.readouterr().out
-    assert "32 bits, 10 shares of labels as blocks" in printed
-    for line in ("Friedman p = 0.00011", "psh-gs       p = 6.4e-05", "vdsh-s       p = 0.037"):
-        assert line in printed
-    _print_over_shares(records[:20])
-    _print_over_shares([one for one in records if one["supervision"] == 0])
-    assert capsys.readouterr().out == ""
 
 
 def test_the_papers_settings_are_another_run(

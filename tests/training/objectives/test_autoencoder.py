@@ -134,7 +134,7 @@ def test_ssb_vae_in_total(several: bool, softmax_classes: bool) -> None:
 @pytest.mark.parametrize("unlabelled_differ", [True, False])
 def test_psh_gs_in_total(unlabelled_differ: bool) -> None:
     setting = Setting("psh-gs")
-    assert not setting.recipe.unlabelled_differ
+    assert setting.recipe.unlabelled_differ
     setting.loss._recipe = replace(setting.recipe, unlabelled_differ=unlabelled_differ)
     out = setting.output()
     b, logits, scores = map(as_array, (out.b_NB, out.logits_NB, out.class_logits_NC))
