@@ -7,7 +7,7 @@ lock. Statistics are those of the live documents only, so they do not depend on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -135,22 +135,17 @@ class Field:
             else:
                 _add_terms(segment, all_scores, terms, kinds, places)
 
-    def sums(
-        self, weights: Sequence[tuple[int, int]]
-    ) -> Iterator[tuple[Segment, npt.NDArray[np.int32]]]:
-        """Yield each segment and, for each of its documents, the sum of the weights of its terms.
-
-        `weights` are numbers of terms and their weights, which add up to less than 2**31;
-        tombstones have the sum 0.
-        """
+    @cached_property
+    def summary_sizes(self) -> tuple[int, int]:
+        """How many live documents are summaries, and the sum of their sizes."""
+        number = total = 0
         for segment in self.segments:
-            sums = np.zeros(len(segment.rows), dtype=np.int32)
-            for number, weight in weights:
-                checkpoint()
-                segment.add_weight(sums, number, weight)
-            if segment.live is not None:
-                sums[~segment.live] = 0
-            yield segment, sums
+            if segment.summary_sizes is not None:
+                sizes = segment.summary_sizes
+                live = sizes if segment.live is None else sizes[segment.live]
+                number += int(np.count_nonzero(live))
+                total += int(live.sum(dtype=np.int64))
+        return number, total
 
     @cached_property
     def _n_documents(self) -> int:

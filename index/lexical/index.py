@@ -1,7 +1,7 @@
 """The lexical index of one generation of a collection, and how the next one is made from it.
 
-It has three fields: the texts, the titles of those that have one, and the summaries. A write makes
-the next index and leaves this one unchanged.
+It has three fields: the texts, the titles of those that have one, and the summaries of those that
+are not their own. A write makes the next index and leaves this one unchanged.
 
 Every match is scored. Adding up a million postings takes about three milliseconds, and the
 standardised scores of a hybrid ranking need the scores of all matches anyway, so skipping documents
@@ -10,7 +10,7 @@ that cannot be among the best would save nothing.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -20,19 +20,20 @@ import numpy as np
 
 from encoder.analyzers import Analyzer
 from index.engines.protocol import Rows
-from index.lexical.bm25_formula import SUMMARY_WEIGHT, TITLE_WEIGHT, UNIT, B
+from index.lexical.bm25_formula import SUMMARY_TERMS, SUMMARY_WEIGHT, TITLE_WEIGHT, UNIT, B
 from index.lexical.field import Field, TermWeight
 from index.lexical.matches import Matches, ScoredRows
 from index.lexical.segment import Segment
 from index.lexical.summaries import (
     MARK,
-    SummaryRows,
+    average_size,
     has_several_sentences,
     score_summaries,
     summary_of,
+    summary_terms,
     title_of,
 )
-from index.lexical.term_rows import TermRows
+from index.lexical.term_rows import TermRows, Vocabulary
 
 # A build reads so many documents at a time, which limits its memory.
 DOCUMENTS_AT_ONCE = 100_000
@@ -86,7 +87,7 @@ class LexicalIndex:
     number: int
     """The number of the generation."""
     analyzer: Analyzer
-    vocabulary: defaultdict[str, int]
+    vocabulary: Vocabulary
     """The number of each term. Indexes made from one another share it, and it only grows."""
     texts: Field
     titles: Field
@@ -97,9 +98,7 @@ class LexicalIndex:
         cls, number: int, analyzer: Analyzer, documents: Iterable[tuple[int, str]]
     ) -> LexicalIndex:
         """Index the `documents` of a generation, pairs (row, text) in ascending order of rows."""
-        vocabulary: defaultdict[str, int] = defaultdict()
-        vocabulary.default_factory = vocabulary.__len__
-        index = cls(number, analyzer, vocabulary, Field(()), Field(()), Field(()))
+        index = cls(number, analyzer, Vocabulary(), Field(()), Field(()), Field(()))
         remaining, segments = iter(documents), [index._segments_of([])]
         while batch := list(islice(remaining, DOCUMENTS_AT_ONCE)):
             segments.append(index._segments_of(batch))
@@ -206,9 +205,9 @@ class LexicalIndex:
             self.titles.add_to(matches, in_titles, query.average_title_length)
         if query.average_summary_size and in_texts:
             weights = [(one.number, one.weight) for one in in_texts]
-            matches.add(
-                score_summaries(self.summaries, weights, highest, query.average_summary_size)
-            )
+            for some in (self.texts, self.summaries):
+                for found in score_summaries(some, weights, highest, query.average_summary_size):
+                    matches.add(found)
         return matches
 
     def rank(self, text: str, k: int, allowed: Rows | None = None) -> ScoredRows:
@@ -227,14 +226,16 @@ class LexicalIndex:
         if hybrid:
             of_titles = (0.0 if one is None else self.titles.idf(one) for one in numbers)
             statistics += [self.titles.average_length(), *of_titles]
-            statistics.append(self.summaries.average_length() if self._summaries_count else 0.0)
+            statistics.append(self._average_summary_size())
         return statistics
 
-    @property
-    def _summaries_count(self) -> bool:
-        """Whether a text has a title or several sentences."""
+    def _average_summary_size(self) -> float:
+        """Return the mean size of all summaries; 0 unless a text has a title or two sentences."""
         mark = self.vocabulary.get(MARK)
-        return mark is not None and self.summaries.frequency(mark) > 0
+        has_several = mark is not None and self.summaries.frequency(mark) > 0
+        return (
+            average_size((self.texts, self.summaries)) if has_several or len(self.titles) else 0.0
+        )
 
     def _has_word(self, word: str) -> bool:
         """Return whether a document has a term of `word`."""
@@ -248,17 +249,20 @@ class LexicalIndex:
     def _segments_of(
         self, documents: Sequence[tuple[int, str]]
     ) -> tuple[Segment, Segment, Segment]:
-        """Return a segment of the texts, one of the titles that they have, and one of summaries."""
-        texts, titles = TermRows(self.vocabulary), TermRows(self.vocabulary)
-        summaries = SummaryRows(self.vocabulary)
+        """Return a segment of the texts, one of the titles that they have, and one of summaries.
+
+        A short text of one sentence, with or without a title, is its own summary, so its summary is
+        not indexed again.
+        """
+        texts, titles, summaries = (TermRows(self.vocabulary) for _ in range(3))
         for row, text in documents:
-            lists = self.analyzer.term_lists(text)
-            texts.add(row, lists)
             title, summary = title_of(text), summary_of(text)
             if title is not None:
                 titles.add(row, self.analyzer.term_lists(title))
-            has_several = title is not None or has_several_sentences(text, summary)
-            is_whole = isinstance(lists, tuple) and summary == text.strip()
-            terms = next(iter(lists)) if is_whole else self.analyzer.terms(summary)
-            summaries.add(row, terms, marked=has_several)
+            longest = SUMMARY_TERMS if summary == text.strip() else 0
+            lists = self.analyzer.term_lists(text)
+            if not texts.add(row, lists, longest_summary=longest):
+                marked = title is None and has_several_sentences(text, summary)
+                terms = summary_terms(self.analyzer.terms(summary), marked=marked)
+                summaries.add(row, (terms,), longest_summary=SUMMARY_TERMS + 1)
         return texts.segment(), titles.segment(), summaries.segment()

@@ -18,28 +18,22 @@ import numpy.typing as npt
 from scipy import sparse
 
 from foundation.arrays import sorted_distinct
+from foundation.slices import checkpoint
 from index.engines.protocol import Rows, places_of
 from index.lexical.bm25_formula import OPENING, part_of_term, saturation
+from index.lexical.posting_kinds import (
+    ONCE,
+    Kinds,
+    join_kinds,
+    number_distinct,
+    number_kinds,
+    smallest_type,
+)
 
 Integers = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
-# One integer holds both counts of a term in a document: in the lowest bits its occurrences in the
-# opening, and above them all its occurrences.
-ONCE = 1 << OPENING.bit_length()
 Scores = npt.NDArray[Any]
 """Scores in units of :mod:`~index.lexical.bm25_formula`: ``int32[n]`` or ``int64[n]``."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Kinds:
-    """Distinct triples: a term's counts in a document and in its opening, and the length."""
-
-    counts: Integers
-    openings: Integers
-    lengths: Integers
-
-    def __len__(self) -> int:
-        return len(self.counts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +53,8 @@ class Segment:
     kind_of: npt.NDArray[Any]
     kinds: Kinds
     live: npt.NDArray[np.bool_] | None = None
+    summary_sizes: Places | None = None
+    """The sizes of the documents that are summaries, 0 for others; None if there are none."""
     _frequencies: dict[int, int] = field(default_factory=dict, repr=False)
     """How many live documents have a term, cached if the segment has tombstones."""
     _occurrences: dict[int, int] = field(default_factory=dict, repr=False)
@@ -85,6 +81,7 @@ class Segment:
         """The memory of the segment in bytes."""
         documents = self.rows.nbytes + self.lengths.nbytes
         documents += 0 if self.live is None else self.live.nbytes
+        documents += 0 if self.summary_sizes is None else self.summary_sizes.nbytes
         postings = self.terms.nbytes + self.starts.nbytes + self.places.nbytes
         kinds = 3 * self.kinds.counts.nbytes + self.kind_of.nbytes
         return int(documents + postings + kinds)
@@ -143,9 +140,27 @@ class Segment:
         places = self.places[postings]
         np.add.at(scores, places if targets is None else targets.take(places), parts)
 
-    def add_weight(self, sums: npt.NDArray[np.int32], term: int, weight: int) -> None:
-        """Add `weight` to the `sums` of the documents that have a term."""
-        sums[self.places[self._postings(term)]] += weight
+    def sums(self, weights: Sequence[tuple[int, int]]) -> npt.NDArray[np.int32]:
+        """Return for each document the sum of the weights of its terms; tombstones have 0.
+
+        `weights` are numbers of terms and their weights, which add up to less than 2**31.
+        """
+        sums = np.zeros(len(self.rows), dtype=np.int32)
+        for term, weight in weights:
+            checkpoint()
+            sums[self.places[self._postings(term)]] += weight
+        if self.live is not None:
+            sums[~self.live] = 0
+        return sums
+
+    def sums_over_terms(self, values: Integers) -> Integers:
+        """Return for each document the sum of the `values` of its distinct terms.
+
+        `values` belong to :attr:`terms`, and no sum is above 2**53.
+        """
+        of_postings = np.repeat(values, np.diff(self.starts))
+        sums = np.bincount(self.places, weights=of_postings, minlength=len(self.rows))
+        return sums.astype(np.int64)
 
     def places_among(self, rows: Rows) -> Places | None:
         """Return the places of the documents among ascending `rows`, or None unless all are there.
@@ -179,7 +194,7 @@ class Segment:
 
 def build_segment(rows: Rows, lengths: Integers, numbers: npt.NDArray[np.int32]) -> Segment:
     """Make a segment of documents with these `lengths`; `numbers` are all their terms, in order."""
-    terms, columns = _number_distinct(numbers)
+    terms, columns = number_distinct(numbers)
     ends = np.concatenate([[0], np.cumsum(lengths)])
     place_in_text = np.arange(len(numbers)) - np.repeat(ends[:-1], lengths)
     counted = np.int32(ONCE) + (place_in_text < OPENING).astype(np.int32)
@@ -187,7 +202,7 @@ def build_segment(rows: Rows, lengths: Integers, numbers: npt.NDArray[np.int32])
     table.sum_duplicates()
     table = table.tocsc()
     counts, places = table.data.astype(np.int64), table.indices.astype(np.int32)
-    kinds, kind_of = _number_kinds(counts, lengths[places])
+    kinds, kind_of = number_kinds(counts, lengths[places])
     starts = table.indptr.astype(np.int64)
     return Segment(rows, lengths.astype(np.int32), terms, starts, places, kind_of, kinds)
 
@@ -207,9 +222,9 @@ def join_segments(segments: Sequence[Segment]) -> Segment:
         sizes[number, at] = np.diff(part.starts)
     starts = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
     begins = starts[:-1] + np.cumsum(sizes, axis=0) - sizes
-    kinds, numbers = _join_kinds([part.kinds for part in parts])
+    kinds, numbers = join_kinds([part.kinds for part in parts])
     places = np.empty(starts[-1], dtype=np.int32)
-    kind_of = np.empty(starts[-1], dtype=_type_for(len(kinds)))
+    kind_of = np.empty(starts[-1], dtype=smallest_type(len(kinds)))
     before = 0
     for number, (part, at) in enumerate(zip(parts, spots, strict=True)):
         moved = np.repeat(begins[number, at] - part.starts[:-1], np.diff(part.starts))
@@ -219,7 +234,19 @@ def join_segments(segments: Sequence[Segment]) -> Segment:
         before += len(part.rows)
     rows = np.concatenate([part.rows for part in parts])
     lengths = np.concatenate([part.lengths for part in parts])
-    return Segment(rows, lengths, terms, starts, places, kind_of, kinds)
+    joined = Segment(rows, lengths, terms, starts, places, kind_of, kinds)
+    return replace(joined, summary_sizes=_join_summary_sizes(parts))
+
+
+def _join_summary_sizes(parts: Sequence[Segment]) -> Places | None:
+    if all(part.summary_sizes is None for part in parts):
+        return None
+    return np.concatenate(
+        [
+            np.zeros(len(part.rows), np.int32) if part.summary_sizes is None else part.summary_sizes
+            for part in parts
+        ]
+    )
 
 
 def _without_dead(segment: Segment) -> Segment:
@@ -238,44 +265,10 @@ def _without_dead(segment: Segment) -> Segment:
         moved.take(segment.places[is_live]),
         segment.kind_of[is_live],
         segment.kinds,
+        summary_sizes=None if segment.summary_sizes is None else segment.summary_sizes[live],
     )
-
-
-def _number_distinct(numbers: npt.NDArray[Any]) -> tuple[Integers, npt.NDArray[np.int32]]:
-    """Return the distinct numbers, ascending, and the position of each number among them."""
-    largest = int(numbers.max(initial=-1))
-    if len(numbers) < largest:
-        terms, columns = np.unique(numbers, return_inverse=True)
-        return terms.astype(np.int64), columns.astype(np.int32)
-    occurs = np.bincount(numbers, minlength=largest + 1) > 0
-    return np.flatnonzero(occurs), (np.cumsum(occurs, dtype=np.int32) - np.int32(1)).take(numbers)
-
-
-def _number_kinds(counts: Integers, lengths: Integers) -> tuple[Kinds, npt.NDArray[Any]]:
-    """Return the distinct kinds and the number of the kind of each posting.
-
-    `counts` hold both counts of a term in one integer; see :data:`ONCE`.
-    """
-    width = int(lengths.max(initial=0)) + 1
-    distinct, kind_of = _number_distinct(counts * width + lengths)
-    counts, lengths = distinct // width, distinct % width
-    kinds = Kinds(counts // ONCE, counts % ONCE, lengths)
-    return kinds, kind_of.astype(_type_for(len(kinds)))
-
-
-def _join_kinds(kinds: Sequence[Kinds]) -> tuple[Kinds, list[npt.NDArray[Any]]]:
-    """Return the distinct kinds of all segments, and the number of each kind of each segment."""
-    counts = np.concatenate([one.counts * ONCE + one.openings for one in kinds])
-    lengths = np.concatenate([one.lengths for one in kinds])
-    joined, numbers = _number_kinds(counts, lengths)
-    ends = np.cumsum([len(one) for one in kinds])[:-1]
-    return joined, np.split(numbers, ends)
 
 
 def _opening_lengths(lengths: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the number of terms in the openings of documents with these `lengths`."""
     return np.asarray(np.minimum(lengths, OPENING))
-
-
-def _type_for(n_kinds: int) -> type[np.unsignedinteger[Any]]:
-    return np.uint16 if n_kinds <= 2**16 else np.uint32

@@ -7,18 +7,13 @@ from __future__ import annotations
 
 import math
 import re
-from array import array
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from index.lexical.bm25_formula import LEAST_SHARE, SUMMARY_TERMS, part_of_summary
 from index.lexical.field import Field
 from index.lexical.matches import ScoredRows
-from index.lexical.segment import Segment
-from index.lexical.term_rows import TermRows
 
 # Only so many characters of a title and of a sentence are read.
 SEARCHED_LENGTH = 1000
@@ -56,36 +51,25 @@ def has_several_sentences(text: str, summary: str) -> bool:
     return len(summary) < min(len(text.strip()), SEARCHED_LENGTH)
 
 
-class SummaryRows:
-    """Rows and the terms of their summaries, collected to become a segment.
+def summary_terms(terms: Sequence[str], *, marked: bool) -> Iterable[str]:
+    """Return the distinct terms among the first of a summary, once each; with `marked`, the MARK.
 
-    A term occurs once in a summary. The segment's lengths are the sizes of the summaries.
+    A summary without terms has no mark either.
     """
+    distinct = dict.fromkeys(terms[:SUMMARY_TERMS])
+    return (MARK, *distinct) if marked and distinct else distinct
 
-    def __init__(self, vocabulary: defaultdict[str, int]) -> None:
-        """Number terms by `vocabulary`."""
-        self._terms = TermRows(vocabulary)
-        self._sizes = array("i")
 
-    def add(self, row: int, terms: Sequence[str], *, marked: bool) -> None:
-        """Add a row, which follows all others, unless its summary has no terms.
-
-        `marked` says whether the text has a title or several sentences.
-        """
-        if terms:
-            distinct = dict.fromkeys(terms[:SUMMARY_TERMS])
-            self._terms.add(row, ((MARK, *distinct) if marked else distinct,))
-            self._sizes.append(sum(len(term) ** 2 for term in distinct))
-
-    def segment(self) -> Segment:
-        """Return the segment of all rows."""
-        return replace(self._terms.segment(), lengths=np.frombuffer(self._sizes, dtype=np.int32))
+def average_size(fields: Iterable[Field]) -> float:
+    """Return the mean size of the summaries in all `fields`; 1 if there are none."""
+    numbers, totals = zip(*(field.summary_sizes for field in fields), strict=True)
+    return sum(totals) / sum(numbers) if sum(totals) else 1.0
 
 
 def score_summaries(
-    summaries: Field, weights: Sequence[tuple[int, float]], highest: float, average_size: float
-) -> ScoredRows:
-    """Return what the summaries add to the scores of documents, where it is not 0, by row.
+    field: Field, weights: Sequence[tuple[int, float]], highest: float, average_size: float
+) -> Iterator[ScoredRows]:
+    """Yield what the summaries in a field add to the scores of documents, where it is not 0.
 
     `weights` are the numbers of the query's terms and their weights; `highest` is the sum of the
     weights with repetitions.
@@ -93,11 +77,11 @@ def score_summaries(
     total = sum(weight**2 for _, weight in weights)
     shares = [(number, round(SHARE_UNIT * (weight**2 / total))) for number, weight in weights]
     least = math.ceil(SHARE_UNIT * LEAST_SHARE)
-    found_rows, found_scores = [], []
-    for segment, sums in summaries.sums(shares):
-        places = np.flatnonzero(sums >= least)
-        sizes = segment.lengths[places]
-        parts = part_of_summary(highest, sums[places] / SHARE_UNIT, sizes, average_size)
-        found_rows.append(segment.rows[places])
-        found_scores.append(parts.astype(np.int64))
-    return ScoredRows(np.concatenate(found_rows), np.concatenate(found_scores))
+    for segment in field.segments:
+        if segment.summary_sizes is not None:
+            sums = segment.sums(shares)
+            places = np.flatnonzero(sums >= least)
+            places = places[segment.summary_sizes[places] > 0]
+            sizes = segment.summary_sizes[places]
+            parts = part_of_summary(highest, sums[places] / SHARE_UNIT, sizes, average_size)
+            yield ScoredRows(segment.rows[places], parts.astype(np.int64))

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from index.lexical import field, matches, segment
+from index.lexical import field, matches, segment, summaries
 from index.lexical import index as lexical_index
 from index.lexical.analyzer_names import ANALYZERS
-from index.lexical.bm25_formula import UNIT, residual_inverse_frequency
+from index.lexical.bm25_formula import SUMMARY_TERMS, UNIT, residual_inverse_frequency
 from index.lexical.index import LexicalIndex
 from index.lexical.summaries import score_summaries
 from tests.support.oracles.brute_force_bm25 import BruteForceBm25
@@ -42,7 +42,9 @@ def check(
     oracle: BruteForceBm25,
     k: int,
     allowed: np.ndarray | None,
-    opening: int = 3,
+    *,
+    opening: int = 12,
+    longest_summary: int = 30,
 ) -> None:
     for text in ("w0 w1 w2", "w0 w0 w7 w20", "w29 unknown", "unknown", ""):
         found = index.rank(text, k, allowed)
@@ -50,7 +52,8 @@ def check(
         assert list(zip(found.scores.tolist(), found.rows.tolist(), strict=True)) == expected
         in_hybrid = index.matches(index.weigh(text, hybrid=True))
         rows = np.array(oracle.rows, dtype=np.int64)
-        assert in_hybrid.scores_of(rows).tolist() == oracle.hybrid_scores(text, opening=opening)
+        by_words = oracle.hybrid_scores(text, opening, longest_summary)
+        assert in_hybrid.scores_of(rows).tolist() == by_words
 
 
 @settings(max_examples=60, deadline=None)
@@ -71,6 +74,8 @@ def test_every_index_ranks_as_the_oracle_does(
         patch.setattr(field, "MIN_FOLD", min_fold)
         patch.setattr(lexical_index, "DOCUMENTS_AT_ONCE", 7)
         patch.setattr(segment, "OPENING", 3)
+        for module in (lexical_index, summaries):
+            patch.setattr(module, "SUMMARY_TERMS", 4)
         patch.setattr(matches, "GROUP", 3)
         index = LexicalIndex.build(0, WORDS_ONLY, held)
         before = [(index, held)]
@@ -86,8 +91,8 @@ def test_every_index_ranks_as_the_oracle_does(
             assert one.number == number
             for index in (one, one.compacted()):
                 assert index.rows().tolist() == oracle.rows
-                check(index, oracle, k, None)
-                check(index, oracle, k, rows[rng.random(len(rows)) < 0.4])
+                for allowed in (None, rows[rng.random(len(rows)) < 0.4]):
+                    check(index, oracle, k, allowed, opening=3, longest_summary=4)
 
 
 def test_scores_are_the_formula_s() -> None:
@@ -127,6 +132,22 @@ def test_texts_of_one_sentence_are_their_own_summaries_if_another_text_has_sever
     assert later.weigh("cat", hybrid=True).average_summary_size == 0.0
 
 
+def test_the_summary_of_a_short_text_of_one_sentence_takes_no_postings() -> None:
+    long = " ".join(f"w{number}" for number in range(SUMMARY_TERMS + 1))
+    texts = ["cat sat", "cat\ndog ran.", "Cat sat. Dog ran", f"Dog {long}", ""]
+    index = indexed(texts)
+    assert index.summaries.rows().tolist() == [2, 3]
+    assert index.summaries.frequency(index.vocabulary["cat"]) == 1
+    later = index.with_changes(1, [(5, "cat ran")], np.array([2]))
+    assert later.summaries.rows().tolist() == [3]
+    held = [(0, texts[0]), (1, texts[1]), (3, texts[3]), (4, ""), (5, "cat ran")]
+    for one, documents in ((index, list(enumerate(texts))), (later, held)):
+        oracle = BruteForceBm25(documents, WORDS_ONLY)
+        for query in ("cat", "dog ran", "w3"):
+            found = one.matches(one.weigh(query, hybrid=True)).scores_of(np.array(oracle.rows))
+            assert found.tolist() == oracle.hybrid_scores(query)
+
+
 def test_a_word_of_the_title_adds_a_fifth_of_the_title_s_own_score_in_a_hybrid() -> None:
     # Three documents, two with titles, whose mean length is 1.5; "cat" is in one title of the two.
     index = indexed(["cat\ndog sat", "big dog\ncat sat", "cat"])
@@ -149,7 +170,7 @@ def test_a_word_of_the_title_adds_a_fifth_of_the_title_s_own_score_in_a_hybrid()
 def test_titles_of_all_documents_count_as_the_oracle_says() -> None:
     texts = [f"w{n % 3} w{n % 5}\nw{n % 7} w0. w{n % 2}" for n in range(40)]
     documents = list(enumerate(texts))
-    check(indexed(texts), BruteForceBm25(documents, WORDS_ONLY), 10, None, opening=12)
+    check(indexed(texts), BruteForceBm25(documents, WORDS_ONLY), 10, None)
 
 
 def test_a_summary_counts_by_the_square_of_its_share_of_the_query_in_a_hybrid() -> None:
@@ -159,14 +180,13 @@ def test_a_summary_counts_by_the_square_of_its_share_of_the_query_in_a_hybrid() 
     texts = [f"{one}. And lion wolf bear{' word' * (12 + n)}" for n, one in enumerate(sentences)]
     index = indexed(texts)
     query = index.weigh("lion wolf bear", hybrid=True)
-    of_summaries = index.summaries
     sizes = np.array([1, 2, 3]) * 4**2
-    assert of_summaries.average_length() == sizes.mean()
-    found = score_summaries(
-        of_summaries,
+    assert query.average_summary_size == sizes.mean()
+    (found,) = score_summaries(
+        index.summaries,
         [(index.vocabulary[one.term], one.idf) for one in query.terms],
         sum(one.idf for one in query.terms),
-        of_summaries.average_length(),
+        sizes.mean(),
     )
     shares = np.array([1, 2, 3]) / 3
     expected = 0.3 * 3 * query.terms[0].idf * shares**2 / (0.25 + 0.75 * sizes / sizes.mean())

@@ -71,9 +71,15 @@ def test_a_summary_has_its_first_terms_once_each() -> None:
     }
     assert found == {"again", *words[: SUMMARY_TERMS - 2]}
     # The size of the summary: the squares of the lengths of its distinct terms.
-    assert index.summaries.average_length() == 5**2 + (SUMMARY_TERMS - 2) * 4**2
+    assert average_size_of(index) == 5**2 + (SUMMARY_TERMS - 2) * 4**2
 
 
 def test_a_text_without_terms_does_not_change_the_mean_size_of_summaries() -> None:
-    index = LexicalIndex.build(0, WORDS, [(0, "two words"), (1, "..."), (2, "")])
-    assert index.summaries.average_length() == 3**2 + 5**2
+    documents = [(0, "two words"), (1, "..."), (2, ""), (3, "!. Wow"), (4, "title\nyes")]
+    index = LexicalIndex.build(0, WORDS, documents)
+    assert average_size_of(index) == ((3**2 + 5**2) + (5**2 + 3**2)) / 2
+
+
+def average_size_of(index: LexicalIndex) -> float | None:
+    """Return the mean size of the summaries of texts, with which a hybrid search ranks."""
+    return index.weigh("any", hybrid=True).average_summary_size

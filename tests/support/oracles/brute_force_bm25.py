@@ -28,24 +28,27 @@ class BruteForceBm25:
         self._texts = [text for _, text in documents]
         self._terms = [analyzer.terms(text) for text in self._texts]
 
-    def hybrid_scores(self, text: str, opening: int = 12) -> list[int]:
-        """Return the scores by words of the hybrid ranking, in units."""
+    def hybrid_scores(self, text: str, opening: int = 12, longest_summary: int = 30) -> list[int]:
+        """Return the scores by words of the hybrid ranking, in units.
+
+        A summary has at most `longest_summary` terms.
+        """
         totals = self.scores(text, opening=opening, burstiness=0.5)
         lines = [[line for line in one.split("\n") if line.strip()] for one in self._texts]
         titled = [(place, some[0]) for place, some in enumerate(lines) if len(some) > 1]
         titles = BruteForceBm25(titled, self._analyzer)
         for place, score in zip(titles.rows, titles.scores(text, weight=0.2), strict=True):
             totals[place] += score
-        for place, score in self._summary_scores(text).items():
+        for place, score in self._summary_scores(text, longest_summary).items():
             totals[place] += score
         return totals
 
-    def _summary_scores(self, text: str) -> dict[int, int]:
+    def _summary_scores(self, text: str, longest: int) -> dict[int, int]:
         """Return what summaries add to scores, by place, in units."""
         summaries = {
             place: terms
             for place, one in enumerate(self._texts)
-            if (terms := set(self._analyzer.terms(_summary(one))[:30]))
+            if (terms := set(self._analyzer.terms(_summary(one))[:longest]))
         }
         if all(
             _summary(one).split() == one.split() and "\n" not in one.strip() for one in self._texts
