@@ -4,8 +4,8 @@ Run as ``python -m benchmarks.search_path``. A warm service gets one plain searc
 form in which its server passes requests on. The output lists the modules of this project in the
 order in which the search first enters them, and marks a folder that it returns to. The calls are
 the interpreter's ``call`` events in all packages and threads, from the entry of the application to
-its response. It is answered at once, as a search that arrives alone. Of several searches, the one
-with the fewest calls counts. ``--calls`` lists its calls.
+its response. It is answered at once, because no other request is under way. Of several searches,
+the one with the fewest calls counts. ``--calls`` lists its calls.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ async def _search(app: Service, text: str, *, profiled: bool = False) -> list[Ca
     if profiled:
         _recording[:] = [calls]
         sys.setprofile(_record_call)
-    response = app.answer_now(scope, body)
+    (response,) = app.answer_now([(scope, body)])
     sys.setprofile(None)
     _recording[:] = []
     if response is None:  # the collection is not yet, or no longer, known to be quick

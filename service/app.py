@@ -32,7 +32,7 @@ from service.jobs.quota import Quota
 from service.jobs.runner import Jobs
 from service.lanes import COMPUTING, FILTERS_AT_A_TIME, Lane
 from service.logs import log_problems
-from service.routes import embeddings, encoders, query_batches, search
+from service.routes import embeddings, encoders, fast_path, query_batches, search
 from service.routes.collections import (
     aliases,
     code_profiles,
@@ -139,7 +139,7 @@ async def _running(
     app.state.batcher = Batcher(
         app.state.folder.collection,
         app.state.metrics,
-        partial(search.write_search, max_bytes=settings.max_response_bytes),
+        partial(fast_path.write_search, max_bytes=settings.max_response_bytes),
     )
     watching = asyncio.create_task(app.state.metrics.watch_loop())
     try:
@@ -183,7 +183,7 @@ def _gateway(app: Service, settings: Settings) -> ASGIApp:
     """Return the layers between the server and the routes, built from the innermost."""
     origins = _split_names(settings.cors_origin)
     gateway: ASGIApp = Admission(
-        search.FastPath(app, app.behind_gateway),
+        fast_path.FastPath(app, app.behind_gateway),
         app.state.keyring,
         hosts=_split_names(settings.allowed_hosts),
         own_host=settings.host,

@@ -2,8 +2,8 @@
 
 Encoding, scanning codes and reading documents cost much less per query in a batch. So searches that
 arrive in the same round of the event loop form one batch, and those that arrive while it runs form
-the next: the busier the service, the cheaper a search. No search waits for a batch to fill, and one
-that is the only request waits for nothing.
+the next: the busier the service, the cheaper a search. No search waits for a batch to fill, and
+while there are no other requests, searches need no tasks.
 
 A search that takes less time than handing it to a thread and back runs on the event loop. Others
 run in threads, and wait while all threads are busy.
@@ -37,6 +37,14 @@ QUICK_LENGTH = 2_000
 Answer = TypeVar("Answer")
 Key = tuple[str, SearchOptions]
 """The collection's name and the options, which all searches of a batch share."""
+
+
+class BatchedQuery(NamedTuple):
+    """A query of a collection, and the options of the search."""
+
+    name: str
+    options: SearchOptions
+    query: Query
 
 
 class BatchedResult(NamedTuple):
@@ -110,27 +118,46 @@ class Batcher(Generic[Answer]):
             loop.call_soon(self._begin, loop)
         return await waiting.answer
 
-    def answer_now(self, name: str, options: SearchOptions, query: Query) -> Answer | None:
-        """Answer a search that is quick and the only request, or return None.
+    def answer_now(self, searches: Sequence[BatchedQuery | None]) -> list[Answer | None]:
+        """Answer the searches that are quick, if there is no other request; None for the others.
 
         While another request computes, a search on the event loop may wait for the interpreter
-        several times, and nothing else could be answered meanwhile.
-
-        Raises:
-            UnknownCollection, CollectionUnavailable, InputError, UnknownDocument, StoreError: as
-                :meth:`search` does.
+        several times, and nothing else could be answered meanwhile. What fails is None, too.
         """
-        if self.requests or not self._is_quick(name, options, [query]):
-            return None
-        start = time.perf_counter()
-        collection = self._open_collection(name)
-        (answer,) = self._search_batch(collection, options, [query])
-        self._note_time(name, collection, time.perf_counter() - start)
-        return answer
+        answers: list[Answer | None] = [None] * len(searches)
+        if self.requests:
+            return answers
+        places: dict[Key, list[int]] = {}
+        queries: dict[Key, list[Query]] = {}
+        for place, search in enumerate(searches):
+            if search is not None:
+                key = search[:2]
+                places.setdefault(key, []).append(place)
+                queries.setdefault(key, []).append(search.query)
+        for key, some in queries.items():
+            found = self._answer_quickly(*key, some)
+            for place, answer in zip(places[key], found, strict=True):
+                answers[place] = answer
+        return answers
 
     def close(self) -> None:
         """Wait for the searches that run."""
         self._workers.shutdown()
+
+    def _answer_quickly(
+        self, name: str, options: SearchOptions, queries: Sequence[Query]
+    ) -> Sequence[Answer | None]:
+        """Return the answers of searches that are quick; None for others and for what fails."""
+        none = [None] * len(queries)
+        if not self._is_quick(name, options, queries):
+            return none
+        try:
+            collection = self._open_collection(name)
+        except Exception:  # noqa: BLE001 - :meth:`search` raises it
+            return none
+        outcome = self._answer_batch(collection, options, queries)
+        self._note_time(name, collection, outcome.seconds / len(queries))
+        return [None if isinstance(one, Exception) else one for one in outcome.answers]
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run the quick searches, and give others to the free workers."""
@@ -138,16 +165,17 @@ class Batcher(Generic[Answer]):
         for key, waiting in [*self._waiting.items()]:
             name, options = key
             queries = [search.query for search in waiting]
-            if len(waiting) <= MAX_BATCH and self._is_quick(name, options, queries):
+            if self._is_quick(name, options, queries):
                 batch = self._take(key)
                 if batch is not None:
-                    self._hand_out(batch, self._answer_batch(batch))
+                    outcome = self._answer_batch(batch.collection, options, queries)
+                    self._hand_out(batch, outcome)
         while self._free and self._waiting:
             self._start(loop)
 
     def _is_quick(self, name: str, options: SearchOptions, queries: Sequence[Query]) -> bool:
         """Tell whether searches take less time than handing them to a thread and back."""
-        is_short = name in self._slow and options.k <= QUICK_LIMIT
+        is_short = name in self._slow and options.k <= QUICK_LIMIT and len(queries) <= MAX_BATCH
         return is_short and not any(map(_is_long, queries))
 
     def _take(self, key: Key) -> _Batch[Answer] | None:
@@ -174,7 +202,10 @@ class Batcher(Generic[Answer]):
         if batch is None:
             return
         self._free -= 1
-        outcome = loop.run_in_executor(self._workers, self._answer_batch, batch)
+        queries = [search.query for search in batch.waiting]
+        outcome = loop.run_in_executor(
+            self._workers, self._answer_batch, batch.collection, batch.options, queries
+        )
         outcome.add_done_callback(lambda future: self._finish(loop, batch, future))
 
     def _finish(
@@ -209,21 +240,20 @@ class Batcher(Generic[Answer]):
             else:
                 search.answer.set_result(answer)
 
-    def _answer_batch(self, batch: _Batch[Answer]) -> _BatchOutcome[Answer]:
+    def _answer_batch(
+        self, collection: CollectionBackend, options: SearchOptions, queries: Sequence[Query]
+    ) -> _BatchOutcome[Answer]:
         """Search for all queries; if that fails, one by one, so that only the bad ones fail."""
         start = time.perf_counter()
-        answers = self._answer_queries(batch, [search.query for search in batch.waiting])
-        return _BatchOutcome(answers, time.perf_counter() - start)
-
-    def _answer_queries(
-        self, batch: _Batch[Answer], queries: Sequence[Query]
-    ) -> list[Answer | Exception]:
+        answers: list[Answer | Exception]
         try:
-            return [*self._search_batch(batch.collection, batch.options, queries)]
+            answers = [*self._search_batch(collection, options, queries)]
         except Exception as error:  # noqa: BLE001 - :meth:`search` raises it
-            if len(queries) == 1:
-                return [error]
-        return [answer for query in queries for answer in self._answer_queries(batch, [query])]
+            answers = [error]
+            if len(queries) > 1:
+                outcomes = (self._answer_batch(collection, options, [one]) for one in queries)
+                answers = [answer for outcome in outcomes for answer in outcome.answers]
+        return _BatchOutcome(answers, time.perf_counter() - start)
 
     def _search_batch(
         self, collection: CollectionBackend, options: SearchOptions, queries: Sequence[Query]

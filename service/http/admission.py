@@ -16,7 +16,7 @@ import hmac
 import ipaddress
 import logging
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -27,7 +27,7 @@ from service.http.monitoring import Metrics
 from service.http.problems import ProblemError
 from service.http.refusals import Headers, cross_origin, refuse, unauthorized, unknown_host
 from service.http.roles import Role
-from service.http.starts import answer_now_of
+from service.http.starts import Arrival, answer_now_of
 from service.settings import Settings
 
 _log = logging.getLogger("hummingbit.service")
@@ -80,11 +80,13 @@ class Admission:
         else:
             await refuse(scope, receive, send, problem)
 
-    def answer_now(self, scope: Scope, body: bytes) -> bytes | None:
-        """Pass a request on to be answered at once; return None if it must take the usual way."""
-        if self._answer_now is None or self._problem_of(scope) is not None:
-            return None
-        return self._answer_now(scope, body)
+    def answer_now(self, arrived: Sequence[Arrival | None]) -> list[bytes | None]:
+        """Pass requests on to be answered at once; those that are refused take the usual way."""
+        if self._answer_now is None:
+            return [None] * len(arrived)
+        return self._answer_now(
+            [one if one and self._problem_of(one[0]) is None else None for one in arrived]
+        )
 
     def _problem_of(self, scope: Scope) -> ProblemError | None:
         """Return why a request is refused, or None; set the role in the state of its scope."""

@@ -12,6 +12,7 @@ import random
 import re
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -21,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from foundation.errors import HummingbitError
 from service.http.monitoring import UNMATCHED, Metrics, log_access
 from service.http.refusals import CODING, check_not_coded, refuse_body, refuse_late
-from service.http.starts import answer_now_of
+from service.http.starts import Arrival, answer_now_of
 from service.logs import request_id
 from service.settings import Settings
 
@@ -47,10 +48,10 @@ class Service(FastAPI):
         else:
             await super().__call__(scope, receive, partial(_send_sentence, send))
 
-    def answer_now(self, scope: Scope, body: bytes) -> bytes | None:
-        """Have the gateway answer a request at once, if it can."""
+    def answer_now(self, arrived: Sequence[Arrival | None]) -> list[bytes | None]:
+        """Have the gateway answer requests at once, if it can."""
         answer_now = getattr(self.gateway, "answer_now", None)
-        return None if answer_now is None else answer_now(scope, body)
+        return [None] * len(arrived) if answer_now is None else answer_now(arrived)
 
     async def behind_gateway(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that came through the gateway."""
@@ -101,17 +102,27 @@ class Gateway:
                     await exchange.late_response
             self._record(scope, exchange.status, start)
 
-    def answer_now(self, scope: Scope, body: bytes) -> bytes | None:
-        """Answer a search at once, or return None; see :mod:`service.http.starts`."""
-        if self._answer_now is None or len(body) > self._settings.max_body_bytes:
-            return None
+    def answer_now(self, arrived: Sequence[Arrival | None]) -> list[bytes | None]:
+        """Answer searches at once, or return None for some; see :mod:`service.http.starts`."""
+        responses: list[bytes | None] = [None] * len(arrived)
+        if self._answer_now is None:
+            return responses
         start = time.perf_counter()
-        id_ = _identify(scope)
-        answer = None if CODING in scope["state"]["headers"] else self._answer_now(scope, body)
-        if answer is None:
-            return None
-        self._record(scope, 200, start)
-        return _JSON_RESPONSE % (len(answer), id_, answer)
+        answers = self._answer_now([one and self._passed_on(*one) for one in arrived])
+        for place, (one, answer) in enumerate(zip(arrived, answers, strict=True)):
+            if one is not None and answer is not None:
+                scope, _ = one
+                id_ = scope["state"]["request_id"]
+                request_id.set(id_)
+                self._record(scope, 200, start)
+                responses[place] = _JSON_RESPONSE % (len(answer), id_.encode(), answer)
+        return responses
+
+    def _passed_on(self, scope: Scope, body: bytes) -> Arrival | None:
+        """Identify a request and return it, or None if its body must be refused."""
+        _identify(scope)
+        fits = len(body) <= self._settings.max_body_bytes
+        return (scope, body) if fits and CODING not in scope["state"]["headers"] else None
 
     def _record(self, scope: Scope, status: int, start: float) -> None:
         """Count, time and log a request that is answered."""

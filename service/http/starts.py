@@ -1,8 +1,8 @@
-"""Begins requests, and answers one at once where that takes no longer than a short search.
+"""Begins requests, and answers searches at once where that takes no longer than a few short ones.
 
-A request usually runs as a task: it may wait, has a deadline, and can join a batch. All of this
-takes longer than a short search. So an application may have a method ``answer_now``, which is
-called first for a search, if no other has arrived in the same round of the event loop.
+A request usually runs as a task: it may wait, and has a deadline. A task takes as long as a part of
+a short search. So an application may have a method ``answer_now``, which is called first for the
+searches that have arrived in the same round of the event loop.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from service.http.connections import Timeouts
 from service.http.response_cycle import ResponseCycle
 
-AnswerNow = Callable[[Scope, bytes], bytes | None]
-"""Returns the response to a request with that scope and body, or None if it must run as a task.
+Arrival = tuple[Scope, bytes]
+"""The scope of a request and its whole body."""
 
-The response has status 200, and begins with its own headers."""
+AnswerNow = Callable[[Sequence[Arrival | None]], list[bytes | None]]
+"""Returns the response to each request, or None for one that must run as a task.
+
+A response has status 200, and begins with its own headers. A layer of the application passes None
+on in place of a request that must run as a task."""
 
 Start = tuple[HttpToolsProtocol, ResponseCycle]
 """A request, and the connection that it arrived on."""
@@ -80,16 +84,26 @@ class Starts:
 
     def _begin_all(self) -> None:
         arrived, self._arrived = self._arrived, []
-        for http, cycle in arrived:
-            response = None
-            if len(arrived) == 1 and self._answer_now is not None and cycle.is_readable():
-                scope: Any = cycle.scope
-                self._name_client(scope)
-                response = self._answer_now(scope, bytes(cycle.body))
+        ready = [start for start in arrived if start[1].is_readable()]
+        for start, response in zip(ready, self._responses_to(ready), strict=True):
             if response is None:
-                start_task((http, cycle))
+                start_task(start)
             else:
-                cycle.send_whole(response)
+                start[1].send_whole(response)
+        for start in arrived:
+            if start not in ready:
+                start_task(start)
+
+    def _responses_to(self, ready: Sequence[Start]) -> list[bytes | None]:
+        """Return the responses to the searches that can be answered at once."""
+        if self._answer_now is None:
+            return [None] * len(ready)
+        searches: list[Arrival | None] = []
+        for _, cycle in ready:
+            scope: Any = cycle.scope
+            self._name_client(scope)
+            searches.append((scope, bytes(cycle.body)))
+        return self._answer_now(searches)
 
     def _name_client(self, scope: Scope) -> None:
         """Set the client of a request that came through a trusted proxy, as uvicorn does."""

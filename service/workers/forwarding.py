@@ -33,7 +33,7 @@ from service.http.min_generation import MIN_GENERATION, min_generation
 from service.http.monitoring import CONTENT_TYPE
 from service.http.problems import ProblemError, problem_response
 from service.http.roles import Role
-from service.http.starts import answer_now_of
+from service.http.starts import Arrival, answer_now_of
 from service.workers.forwarded_body import ForwardedBody
 from service.workers.summed_metrics import merge_metrics
 from service.workers.writer_probe import WriterProbe
@@ -94,10 +94,13 @@ class Forwarding:
                 answer = self._forward
         await answer(scope, receive, send)
 
-    def answer_now(self, scope: Scope, body: bytes) -> bytes | None:
-        """Answer a request at once by the reader's own application, if that can."""
-        waits = any(name == MIN_GENERATION for name, _ in scope["headers"])
-        return None if waits or self._answer_now is None else self._answer_now(scope, body)
+    def answer_now(self, arrived: Sequence[Arrival | None]) -> list[bytes | None]:
+        """Answer requests at once by the reader's own application, if that can."""
+        if self._answer_now is None:
+            return [None] * len(arrived)
+        return self._answer_now(
+            [one if one and _waits_for_nothing(one[0]) else None for one in arrived]
+        )
 
     async def _has_generation(self, name: str, headers: dict[bytes, bytes]) -> bool:
         """Tell whether the collection exists here, at the generation that the headers require."""
@@ -214,6 +217,11 @@ async def _own_metrics(client: httpx.AsyncClient, scope: Scope) -> str:
         if response.is_success:
             return response.text
     return ""
+
+
+def _waits_for_nothing(scope: Scope) -> bool:
+    """Tell whether a request takes an answer of any generation."""
+    return all(name != MIN_GENERATION for name, _ in scope["headers"])
 
 
 def _client_of(path: Path) -> httpx.AsyncClient:

@@ -12,7 +12,14 @@ from foundation.errors import InputError
 from index.errors import UnknownDocument
 from index.records import Query
 from index.search.search_options import SearchOptions
-from service.batching import MAX_BATCH, QUICK_LENGTH, QUICK_LIMIT, BatchedResult, Batcher
+from service.batching import (
+    MAX_BATCH,
+    QUICK_LENGTH,
+    QUICK_LIMIT,
+    BatchedQuery,
+    BatchedResult,
+    Batcher,
+)
 from service.http.monitoring import Metrics
 from tests.support.codes import clustered_codes
 from tests.support.collections import Model, code_collection, code_documents
@@ -185,20 +192,50 @@ def test_what_may_be_slow_is_not_answered_at_once(
         lambda _: collection, Metrics(), lambda found, place: found.result.hits[place][0].id
     )
     options, query = SearchOptions(1, with_cursor=False), Query(code="ff00")
-    assert batcher.answer_now("c", options, query) is None  # its time is not known yet
+    quick = BatchedQuery("c", options, query)
+    assert batcher.answer_now([quick]) == [None]  # its time is not known yet
     asyncio.run(batcher.search("c", options, query))
-    assert batcher.answer_now("c", options, query) == "d1"
-    assert batcher.answer_now("other", options, query) is None
-    many = SearchOptions(QUICK_LIMIT + 1, with_cursor=False)
-    assert batcher.answer_now("c", many, query) is None
-    assert batcher.answer_now("c", options, Query(text="a" * (QUICK_LENGTH + 1))) is None
-    with pytest.raises(UnknownDocument):
-        batcher.answer_now("c", options, Query(id="absent"))
+    assert batcher.answer_now([quick]) == ["d1"]
+    slow = [
+        BatchedQuery("other", options, query),
+        BatchedQuery("c", SearchOptions(QUICK_LIMIT + 1, with_cursor=False), query),
+        BatchedQuery("c", SearchOptions(2), Query(text="a" * (QUICK_LENGTH + 1))),
+        None,
+    ]
+    assert batcher.answer_now([*slow, quick]) == [None, None, None, None, "d1"]
+    assert batcher.answer_now([quick] * (MAX_BATCH + 1)) == [None] * (MAX_BATCH + 1)
     batcher.requests = ["another"]
-    assert batcher.answer_now("c", options, query) is None
+    assert batcher.answer_now([quick]) == [None]
     batcher.requests = []
     monkeypatch.setattr("service.batching.QUICK_SECONDS", 0.0)
-    answers = [batcher.answer_now("c", options, query) for _ in range(3)]
-    assert answers == ["d1", "d1", None]
+    assert [batcher.answer_now([quick]) for _ in range(3)] == [["d1"], ["d1"], [None]]
+    batcher.close()
+    collection.close()
+
+
+def test_searches_that_arrive_together_share_a_batch_and_only_bad_ones_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.batching.QUICK_SECONDS", 60.0)
+    collection = code_collection(tmp_path, N_BITS)
+    collection.upsert(code_documents(["00ff", "ff00", "0f0f"]))
+    sizes: list[int] = []
+
+    def write(found: BatchedResult, place: int) -> list[str]:
+        sizes.append(len(found.result.hits))
+        return [hit.id for hit in found.result.hits[place]]
+
+    batcher = Batcher(lambda _: collection, Metrics(), write)
+    one, two = SearchOptions(1, with_cursor=False), SearchOptions(2, with_cursor=False)
+    asyncio.run(batcher.search("c", one, Query(code="00ff")))
+    searches = [
+        BatchedQuery("c", one, Query(code="ff00")),
+        BatchedQuery("c", two, Query(code="0f0f")),
+        BatchedQuery("c", one, Query(code="00ff")),
+    ]
+    assert batcher.answer_now(searches) == [["d1"], ["d2", "d0"], ["d0"]]
+    assert sizes == [1, 2, 2, 1]
+    bad = BatchedQuery("c", one, Query(id="absent"))
+    assert batcher.answer_now([searches[0], bad, searches[2]]) == [["d1"], None, ["d0"]]
     batcher.close()
     collection.close()

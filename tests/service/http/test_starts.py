@@ -63,12 +63,47 @@ def test_an_answer_at_once_is_that_of_a_task(
 ) -> None:
     body = {**SEARCH, **more}
     at_once = until_at_once(client, monkeypatch, body)
-    monkeypatch.setattr(Gateway, "answer_now", lambda *_: None)
+    monkeypatch.setattr(Gateway, "answer_now", lambda _, arrived: [None] * len(arrived))
     by_task = send(client, "POST", PATH, body)
     assert without_time(at_once) == without_time(by_task)
     assert len(at_once.json()["hits"]) == more.get("limit", 10)
     lengths = {"content-length": "0", "x-request-id": "", "date": ""}
     assert {**at_once.headers, **lengths} == {**by_task.headers, **lengths}
+
+
+def test_searches_that_arrive_together_are_answered_as_alone(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    until_at_once(client, monkeypatch, SEARCH)
+    bodies = [{**SEARCH, "text": text} for text in TEXTS[:12]]
+    bodies[5] = {**SEARCH, "text": TEXTS[5], "limit": 3}
+    bodies[7] = {"id": "absent"}
+    alone = [send(client, "POST", PATH, body) for body in bodies]
+    head = b"POST %b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" % PATH.encode()
+    head += b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    address = (client.base_url.host, client.base_url.port or 80)
+    sizes = []
+    answer_now = Batcher.answer_now
+
+    def counted(self: Batcher[bytes], searches: Any) -> list[bytes | None]:
+        answers = answer_now(self, searches)
+        sizes.append(sum(answer is not None for answer in answers))
+        return answers
+
+    monkeypatch.setattr(Batcher, "answer_now", counted)
+    for _ in range(100):
+        connected = [socket.create_connection(address) for _ in bodies]
+        for one, body in zip(connected, map(json.dumps, bodies), strict=True):
+            one.sendall(head % len(body) + body.encode())
+        for one, expected in zip(connected, alone, strict=True):
+            with one:
+                answer = b"".join(iter(lambda one=one: one.recv(1 << 16), b""))  # type: ignore[misc]
+            assert answer.startswith(b"HTTP/1.1 %d " % expected.status_code)
+            found = json.loads(answer.partition(b"\r\n\r\n")[2])
+            assert found.get("hits") == expected.json().get("hits")
+        if max(sizes) > 1:
+            return
+    pytest.fail("no two searches were answered together")
 
 
 def test_a_long_answer_is_searched_for_once(
@@ -79,7 +114,7 @@ def test_a_long_answer_is_searched_for_once(
     send(client, "PUT", "/v1/collections/c/documents", {"documents": documents}).raise_for_status()
     body = {**SEARCH, "limit": 80, "with_text": True}
     until_at_once(client, monkeypatch, SEARCH)
-    monkeypatch.setattr(Gateway, "answer_now", lambda *_: None)
+    monkeypatch.setattr(Gateway, "answer_now", lambda _, arrived: [None] * len(arrived))
     by_task = send(client, "POST", PATH, body)
     monkeypatch.undo()
     until_at_once(client, monkeypatch, SEARCH)
