@@ -10,8 +10,10 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import BinaryIO
 
+from corpus.detection.compressions import open_bytes
 from corpus.rows import BadLine, ReadError, Row
 from foundation.errors import HummingbitError
 
@@ -27,6 +29,18 @@ STREAM_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 _HEADING = re.compile(r" {0,3}(#{1,6})\s+(.*?)(?:\s+#+)?\s*$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+
+
+def open_source(path: Path) -> BinaryIO:
+    """Open a file for reading, decompressed.
+
+    Raises:
+        ReadError: if it cannot be opened.
+    """
+    try:
+        return open_bytes(path)
+    except OSError as error:
+        raise ReadError(f"{path}: {error.strerror or error}") from None
 
 
 class LineError(HummingbitError, ValueError):

@@ -12,14 +12,20 @@ from typing import BinaryIO, Literal, cast
 
 from corpus.columns import read_arrow, read_npz, read_parquet
 from corpus.datasets import DATASETS, load_dataset
-from corpus.detection.compressions import COMPRESSIONS, open_bytes
+from corpus.detection.compressions import COMPRESSIONS
 from corpus.detection.encodings import HINTS, open_text
 from corpus.document import CONTENT_FIELDS, Document, DocumentError, parse_document
 from corpus.document_blocks import parse_usual_documents
 from corpus.folders import read_folder
 from corpus.json_rows import SPREAD_OBJECT, read_json_array, read_json_lines, read_json_object
 from corpus.layout import Layout, Numbering
-from corpus.lines import BYTE_ORDER_MARK, STREAM_ERRORS, read_markdown, read_text_lines
+from corpus.lines import (
+    BYTE_ORDER_MARK,
+    STREAM_ERRORS,
+    open_source,
+    read_markdown,
+    read_text_lines,
+)
 from corpus.rows import BadLine, ReadError, Row, in_blocks
 from corpus.tables import read_table
 
@@ -90,7 +96,7 @@ def read_documents(
         path = Path(source)
         source_name, stem = str(path), path.name.partition(".")[0]
         _check_file(path)
-        rows = _read_rows(path, layout, notice_of_source)
+        rows = _read_rows(path, layout, notice_of_source, with_numbers=True)
     numbering = Numbering(stem, notice_of_source)
     documents = _Documents(source_name, layout, numbering, {} if unique_ids else None)
     return documents.read(rows, on_error, report)
@@ -117,11 +123,13 @@ def documents_of(
 def read_rows(source: Path, layout: Layout = DEFAULT_LAYOUT) -> Iterator[Row]:
     """Yield the records of a file or folder as they are, before they become documents.
 
+    The cells of a table are strings.
+
     Raises:
         ReadError: as for :func:`read_documents`.
     """
     _check_file(source)
-    return _read_rows(source, layout, lambda _: None)
+    return _read_rows(source, layout, lambda _: None, with_numbers=False)
 
 
 def count_documents(source: str | Path) -> int | None:
@@ -170,7 +178,9 @@ def _suffixes(path: Path) -> tuple[str, str]:
     return last, ""
 
 
-def _read_rows(path: Path, layout: Layout, notice: Callable[[str], None]) -> Iterator[Row]:
+def _read_rows(
+    path: Path, layout: Layout, notice: Callable[[str], None], *, with_numbers: bool
+) -> Iterator[Row]:
     suffix, _ = _suffixes(path)
     if path.is_dir():
         yield from read_folder(path, layout, notice)
@@ -180,20 +190,16 @@ def _read_rows(path: Path, layout: Layout, notice: Callable[[str], None]) -> Ite
         yield from read_arrow([path], layout)
     elif suffix == ".npz":
         yield from read_npz(path)
+    elif suffix in TABLE_SUFFIXES:
+        yield from read_table(path, TABLE_SUFFIXES[suffix], layout, notice, with_numbers)
     else:
-        try:
-            stream = open_bytes(path)
-        except OSError as error:
-            raise ReadError(f"{path}: {error.strerror or error}") from None
-        with stream:
+        with open_source(path) as stream:
             yield from _read_lines(stream, str(path), suffix, layout, notice)
 
 
 def _read_lines(
     stream: BinaryIO, source: str, suffix: str, layout: Layout, notice: Callable[[str], None]
 ) -> Iterator[Row]:
-    if suffix in TABLE_SUFFIXES:
-        return read_table(stream, source, TABLE_SUFFIXES[suffix], layout, notice).rows
     if suffix == ".txt":
         return read_text_lines(open_text(stream, source, layout.encoding, notice)[0], source)
     if suffix == ".md":

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Collection, Generator, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
 from corpus.detection.dialects import (
@@ -18,22 +19,37 @@ from corpus.detection.dialects import (
     has_spaces_after,
 )
 from corpus.detection.encodings import open_text, unify_line_ends
+from corpus.document import FIELDS
 from corpus.json_rows import parse_json
 from corpus.layout import Layout
-from corpus.lines import BYTE_ORDER_MARK, MAX_LINE_BYTES, LineError, Lines, check_utf8
+from corpus.lines import (
+    BYTE_ORDER_MARK,
+    MAX_LINE_BYTES,
+    LineError,
+    Lines,
+    check_utf8,
+    open_source,
+)
 from corpus.rows import BadLine, ReadError, Row
 
 _BARE_RETURN = re.compile(rb"\r(?!\n|\Z)")
 _QUOTED_BYTES = re.compile(QUOTED.pattern.encode())
 _JSON = re.compile(rb'\s*(?:\{\s*"|\[\s*[{"\[])')
 _MARKUP = re.compile(rb"\s*<(?:!doctype|html|\?xml)\b", re.IGNORECASE)
+# A number as JSON writes it. "007" and "+49" are none: they are codes whose every character counts.
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?")
+_MAX_DIGITS = 15
+"""A float holds so many digits exactly."""
 
 
-class Table(NamedTuple):
-    """The columns of a table, in their order, and its rows."""
+class _Table(NamedTuple):
+    """The names of the columns of a table, in their order, and its cells, by record."""
 
     names: list[str]
-    rows: Iterator[Row]
+    lines: Lines
+    cells: Iterator[list[str]]
+    first: tuple[int, list[str]] | None
+    """The first record and its line if there is no header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +62,17 @@ class _Columns:
     label: str | None
     """The column in which ``|`` separates labels; in ``labels`` it always does."""
     vector: str | None
+    numbers: Collection[str]
+    """Columns whose cells are numbers."""
 
     @classmethod
-    def of(cls, names: list[str], layout: Layout) -> _Columns:
-        """Return how `layout` reads the columns `names`."""
+    def of(cls, names: list[str], layout: Layout, numbers: Collection[str]) -> _Columns:
+        """Return how `layout` reads the columns `names`, of which `numbers` hold numbers."""
         texts = frozenset(layout.text_fields)
         if not texts and "vector" not in names and "code" not in names:
             texts = frozenset({"text"})
-        return cls(names, texts, layout.label_field, None if layout.text_fields else "vector")
+        vector = None if layout.text_fields else "vector"
+        return cls(names, texts, layout.label_field, vector, numbers)
 
     def record(self, row: list[str]) -> dict[str, object]:
         """Return the cells of a record by name; raise LineError if it does not fit the columns."""
@@ -68,33 +87,56 @@ class _Columns:
             elif name == "labels" or (name == self.label and "|" in cell):
                 record[name] = cell.split("|")
             else:
-                record[name] = cell
+                record[name] = _to_number(cell) if name in self.numbers else cell
         return record
 
 
 def read_table(
-    stream: BinaryIO,
-    source: str,
+    path: Path,
     delimiter: str | None,
     layout: Layout,
     notice: Callable[[str], object],
-) -> Table:
-    """Read the header of a CSV or TSV file, and return the columns and the rows.
+    with_numbers: bool,
+) -> Iterator[Row]:
+    """Yield the rows of a CSV or TSV file.
 
     If `delimiter` is None, it is the one that splits most of the first records into equally many
     cells. The lines of :func:`find_preamble` are passed over, comments only if there is a header.
     Without a header, the columns are ``column1``, ``column2`` and so on; so are columns without a
-    name if there are several. Cells are strings, except that ``vector`` is a JSON list and
-    ``labels`` are separated by ``|``, as they are in the label field of `layout`. An empty cell
-    means that the record lacks the field, unless it is a text. Cells are quoted with ``"`` as in
-    RFC 4180, also in TSV, unless most of the cells of a TSV that begin with ``"`` are not quoted.
-    Spaces after the delimiters are dropped if they are after each one in the header. If a line
-    outside quotes ends with a carriage return alone, all of these become line feeds.
+    name if there are several. Cells are quoted with ``"`` as in RFC 4180, also in TSV, unless most
+    of the cells of a TSV that begin with ``"`` are not quoted. Spaces after the delimiters are
+    dropped if they are after each one in the header. If a line outside quotes ends with a carriage
+    return alone, all of these become line feeds.
+
+    Cells are strings, except that ``vector`` is a JSON list and ``labels`` are separated by ``|``,
+    as they are in the label field of `layout`. If `with_numbers`, those of the columns that
+    :func:`_find_number_columns` finds are numbers, and the file is read twice. An empty cell means
+    that the record lacks the field, unless it is a text.
 
     Raises:
         ReadError: if the file is empty, its header has a column twice or does not fit `layout`, or
             the stream is truncated.
     """
+    source = str(path)
+    numbers: Collection[str] = ()
+    if with_numbers:
+        # What is wrong with the file is reported when it is read for its rows.
+        with suppress(ReadError), open_source(path) as stream:
+            table = _open_table(stream, source, delimiter, layout, lambda _: None)
+            numbers = _find_number_columns(table, layout)
+    with open_source(path) as stream:
+        table = _open_table(stream, source, delimiter, layout, notice)
+        yield from _read_rows(table, _Columns.of(table.names, layout, numbers))
+
+
+def _open_table(
+    stream: BinaryIO,
+    source: str,
+    delimiter: str | None,
+    layout: Layout,
+    notice: Callable[[str], object],
+) -> _Table:
+    """Read the lines of a table up to the header; raise ReadError as :func:`read_table`."""
     # The limit is per process. Its default of 128 KiB is less than a long post.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     text, sample = open_text(stream, source, layout.encoding, notice)
@@ -137,9 +179,40 @@ def read_table(
     except ReadError:
         text.close()
         raise
-    columns = _Columns.of(names, layout)
-    first = None if record is None else Row(start, columns.record(record))
-    return Table(names, _read_rows(cells, lines, first, columns))
+    first = None if record is None else (start, record)
+    return _Table(names, lines, cells, first)
+
+
+def _find_number_columns(table: _Table, layout: Layout) -> Collection[str]:
+    """Return the columns of the payload that hold numbers, and read until none may be left.
+
+    Each cell of theirs is a number of up to 15 digits, as JSON writes it, or empty.
+    """
+    payload = table.names if layout.payload_fields is None else layout.payload_fields
+    others = {*FIELDS, layout.id_field, layout.label_field, *layout.text_fields}
+    columns = {name for name in payload if name not in others}
+    seen: set[str] = set()
+    with closing(_read_rows(table, _Columns.of(table.names, layout, ()))) as rows:
+        for row in rows:
+            if not columns:
+                break
+            if isinstance(row.record, dict):
+                cells = {name: cell for name, cell in row.record.items() if name in columns}
+                seen.update(cells)
+                columns.difference_update(one for one in cells if not _is_number(cells[one]))
+    return columns & seen
+
+
+def _is_number(cell: str) -> bool:
+    return _NUMBER.fullmatch(cell) is not None and sum(map(str.isdigit, cell)) <= _MAX_DIGITS
+
+
+def _to_number(cell: str) -> float | str:
+    """Return the number in a cell; if a file has changed since, the cell."""
+    number = _NUMBER.fullmatch(cell)
+    if number is None:
+        return cell
+    return int(cell) if number[1] is None else float(cell)
 
 
 def _read_header(
@@ -169,12 +242,12 @@ def _name_unnamed(names: list[str]) -> list[str]:
     return [name or (f"column{at}" if at > 1 else "") for at, name in enumerate(names, start=1)]
 
 
-def _read_rows(
-    cells: Iterator[list[str]], lines: Lines, first: Row | None, columns: _Columns
-) -> Iterator[Row]:
+def _read_rows(table: _Table, columns: _Columns) -> Generator[Row]:
+    lines, cells = table.lines, table.cells
     with closing(lines):
-        if first is not None:
-            yield first
+        if table.first is not None:
+            start, row = table.first
+            yield Row(start, columns.record(row))
         while True:
             start = lines.number + 1
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import re
 from pathlib import Path
 
@@ -255,3 +256,50 @@ def test_columns_without_a_name_are_numbered_if_there_are_several(tmp_path: Path
     (tmp_path / "d.csv").write_text("id,text,,\na,one,,\nb,two,x,\n")
     found = list(read_documents(tmp_path / "d.csv"))
     assert [one.payload for one in found] == [{}, {"column3": "x"}]
+
+
+CELLS = st.one_of(
+    st.integers(-(10**17), 10**17).map(str),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.sampled_from(["", "0", "-0", "007", "+1", "1.", ".5", "-12.50", "1e5", "NaN", "٣", "six"]),
+)
+
+
+def is_short_number(cell: str) -> bool:
+    """Tell by the JSON parser whether a cell is a number of 15 digits or fewer, no power of ten."""
+    try:
+        value = json.loads(cell)
+    except ValueError:
+        return False
+    plain = set(cell) <= set("-.0123456789")
+    return type(value) in (int, float) and plain and len(cell.strip("-").replace(".", "")) <= 15
+
+
+@given(st.lists(CELLS, min_size=1, max_size=5))
+def test_a_column_of_the_payload_holds_numbers_if_all_of_its_cells_do(
+    tmp_path_factory: pytest.TempPathFactory, cells: list[str]
+) -> None:
+    path = tmp_path_factory.mktemp("table") / "d.csv"
+    rows = "".join(f"{place},word,{cell}\n" for place, cell in enumerate(cells))
+    path.write_text(f"id,text,size\n{rows}", encoding="utf-8")
+    given_cells = [cell for cell in cells if cell]
+    numbers = all(map(is_short_number, given_cells))
+    expected = [json.loads(cell) if numbers else cell for cell in given_cells]
+    found = [one.payload["size"] for one in read_documents(path) if "size" in one.payload]
+    assert found == expected
+    assert list(map(type, found)) == list(map(type, expected))
+
+
+def test_ids_texts_and_labels_stay_strings(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("nr,text,stars,pages\n7,100,5,320\n8,200,4,\n")
+    layout = Layout(id_field="nr", label_field="stars")
+    first, second = read_documents(tmp_path / "d.csv", layout=layout)
+    assert (first.id, first.text, first.labels) == ("7", "100", ("5",))
+    assert first.payload == {"stars": "5", "pages": 320}
+    assert second.payload == {"stars": "4"}
+
+
+def test_a_line_that_is_skipped_does_not_make_a_column_strings(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("id,text,pages\na,one,320\nb,two,many,more\nc,three,12\n")
+    found = read_documents(tmp_path / "d.csv", on_error="skip")
+    assert [one.payload for one in found] == [{"pages": 320}, {"pages": 12}]
