@@ -75,7 +75,7 @@ def test_searches_that_arrive_together_are_answered_as_alone(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     until_at_once(client, monkeypatch, SEARCH)
-    bodies = [{**SEARCH, "text": text} for text in TEXTS[:12]]
+    bodies: list[dict[str, Any]] = [{**SEARCH, "text": text} for text in TEXTS[:12]]
     bodies[5] = {**SEARCH, "text": TEXTS[5], "limit": 3}
     bodies[7] = {"id": "absent"}
     alone = [send(client, "POST", PATH, body) for body in bodies]
