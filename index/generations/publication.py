@@ -9,13 +9,14 @@ continue. What was written meanwhile is added under the publishing lock. From th
 makes the next lexical index and publishes it with its generation.
 
 The lock does not stop the commits of another process. :meth:`Publication.follow`, called regularly,
-publishes them, and :meth:`Publication.target_in_transaction` brings the published generation up to
-a transaction of the store.
+publishes them; :meth:`Publication.target_in_transaction` publishes those before a transaction.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -35,6 +36,8 @@ from index.rankings.moments import CodeMoments
 from index.sqlite.changes import Changes
 from index.sqlite.matching import MatchingRows
 from index.sqlite.store import Store
+
+_log = logging.getLogger("hummingbit.index")
 
 
 class Publication:
@@ -276,10 +279,13 @@ class Publication:
 
         It may hold a text that a writer deletes in the meantime.
         """
-        last_row = self._store.last_row()
+        last_row, began = self._store.last_row(), time.perf_counter()
         with inner_stage("indexing the words of the texts"):
             documents = self._store.texts(up_to=last_row)
-            return LexicalIndex.build(0, ANALYZERS[DEFAULT_ANALYZER], documents), last_row
+            lexical = LexicalIndex.build(0, ANALYZERS[DEFAULT_ANALYZER], documents)
+        about = len(lexical), self._store.description.name, time.perf_counter() - began
+        _log.info("indexed the words of %d texts of %s in %.1f s", *about)
+        return lexical, last_row
 
     def _publish_texts(self, lexical: LexicalIndex, last_row: int) -> PublishedGeneration:
         """Bring an index of texts up to date and publish it. Called with the lock held."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -75,6 +77,18 @@ def test_it_follows_every_write(collection: Collection, tmp_path: Path) -> None:
     check(collection)
     with closing(Collection(Store(tmp_path / "store.sqlite", writable=False))) as another:
         check(another)
+
+
+def test_the_log_says_how_long_it_took_to_make(
+    collection: Collection, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "hummingbit.index")
+    collection.upsert([Document(id=f"d{n}", text="two words", code="0000") for n in range(3)])
+    for _ in range(2):
+        collection._publication.current_with_lexical()
+    (line,) = caplog.messages
+    name = collection.description.name
+    assert re.fullmatch(rf"indexed the words of 3 texts of {name} in \d+\.\d s", line)
 
 
 def test_a_failed_write_leaves_it_alone(collection: Collection) -> None:
