@@ -131,10 +131,10 @@ def read_filter(args: argparse.Namespace) -> Filter | None:
         raise OptionError(f"--filter: {error}") from None
 
 
-def read_filter_as_json(args: argparse.Namespace) -> dict[str, Any] | None:
-    """Return the filter of ``--filter`` as a service takes it; see :func:`read_filter`."""
-    filter_ = read_filter(args)
-    return None if filter_ is None else json.loads(filter_to_json(filter_))
+def as_json(filter_: Filter) -> dict[str, Any]:
+    """Return a filter as a service takes it."""
+    parsed: dict[str, Any] = json.loads(filter_to_json(filter_))
+    return parsed
 
 
 @contextmanager

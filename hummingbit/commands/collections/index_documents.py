@@ -24,7 +24,6 @@ from hummingbit.commands.data_folder_options import (
     filling,
     open_folder,
     read_filter,
-    read_filter_as_json,
 )
 from hummingbit.commands.json_output import add_json
 from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, read
@@ -154,13 +153,13 @@ def run_get(args: argparse.Namespace) -> int:
 
 def run_count(args: argparse.Namespace) -> int:
     """Print the number of documents, or of those that match the filter."""
-    if args.url is not None:
-        return index_remotely.count(args, read_filter_as_json(args))
     filter_ = read_filter(args)
+    if args.url is not None:
+        return index_remotely.count(args, filter_)
     with open_folder(args, writable=False) as folder:
         begin_stage("filtering documents")
-        documents = folder.collection(args.collection).count(filter_)
-    index_remotely.print_count(args, documents)
+        collection = folder.collection(args.collection)
+        index_remotely.print_count(args, filter_, collection.count)
     return 0
 
 
@@ -170,7 +169,7 @@ def run_delete(args: argparse.Namespace) -> int:
     if (filter_ is None) == (not args.ids):
         raise OptionError("ID: give either ids or --filter")
     if args.url is not None:
-        return index_remotely.delete(args, read_filter_as_json(args))
+        return index_remotely.delete(args, filter_)
     with open_folder(args, writable=True) as folder:
         collection = folder.collection(args.collection)
         begin_stage("deleting documents")

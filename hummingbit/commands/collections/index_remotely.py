@@ -9,8 +9,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from foundation.errors import counted
+from hummingbit.commands.collections.empty_filter import print_reasons
 from hummingbit.commands.collections.sending import BATCH, send_sources
-from hummingbit.commands.data_folder_options import service_at, wait_for
+from hummingbit.commands.data_folder_options import as_json, service_at, wait_for
 from hummingbit.commands.json_output import print_json, print_result
 from hummingbit.commands.options import OptionError
 from index.encoded_inputs import batches
@@ -19,6 +20,7 @@ from index.kept_vectors import FLOAT32
 
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
+    from index.filters import Filter
 
 EXTEND_HINT = "index add extends it, and continues an interrupted build"
 
@@ -63,24 +65,34 @@ def get(args: argparse.Namespace) -> int:
     return 0
 
 
-def count(args: argparse.Namespace, filter_: dict[str, Any] | None) -> int:
+def count(args: argparse.Namespace, filter_: Filter | None) -> int:
     """Print the number of documents, or of those that match the filter."""
     with service_at(args) as client:
-        documents = client.count(args.collection, filter_)
-    print_count(args, documents)
+
+        def count_matches(one: Filter | None) -> int:
+            return client.count(args.collection, None if one is None else as_json(one))
+
+        print_count(args, filter_, count_matches)
     return 0
 
 
-def print_count(args: argparse.Namespace, documents: int) -> None:
-    """Print how many documents were counted."""
+def print_count(
+    args: argparse.Namespace, filter_: Filter | None, count_matches: Callable[[Filter | None], int]
+) -> None:
+    """Print how many documents `count_matches` counts, and why if no document passes the filter."""
+    documents = count_matches(filter_)
     print_result(args, {"collection": args.collection, "documents": documents}, str(documents))
+    if filter_ is not None and not documents:
+        print_reasons(filter_, count_matches)
 
 
-def delete(args: argparse.Namespace, filter_: dict[str, Any] | None) -> int:
+def delete(args: argparse.Namespace, filter_: Filter | None) -> int:
     """Delete documents."""
     with service_at(args) as client:
-        ids = None if filter_ is not None else args.ids
-        deleted = client.delete_many(args.collection, ids=ids, filter=filter_)["deleted"]
+        chosen: dict[str, Any] = (
+            {"ids": args.ids} if filter_ is None else {"filter": as_json(filter_)}
+        )
+        deleted = client.delete_many(args.collection, **chosen)["deleted"]
         left = client.count(args.collection)
     print_deleted(args, deleted, left)
     return 0

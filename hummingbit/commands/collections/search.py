@@ -14,13 +14,14 @@ from typing import Any
 from corpus.document import Vector, parse_vector
 from corpus.json_rows import parse_strictly
 from corpus.lines import LineError
+from hummingbit.commands.collections.empty_filter import print_reasons
 from hummingbit.commands.data_folder_options import (
     add_filter,
     add_folder,
     add_url,
+    as_json,
     open_folder,
     read_filter,
-    read_filter_as_json,
     service_at,
 )
 from hummingbit.commands.json_output import add_json, print_json
@@ -134,6 +135,8 @@ def run(args: argparse.Namespace) -> int:
                 add_codes(answer, result, 0)
             print_json(answer)
             return 0
+        if filter_ is not None and not result.hits[0]:
+            print_reasons(filter_, collection.count)
     terms = result.queries.terms[0]
     if terms is not None:
         _print_terms(terms.recognized_terms, terms.corrected, hits=len(result.hits[0]))
@@ -184,6 +187,7 @@ def _rescoring(args: argparse.Namespace) -> dict[str, Any] | None:
 
 def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
     """Search a collection of a service, and print the same."""
+    filter_ = read_filter(args)
     with service_at(args) as client:
         response = client.search(
             args.collection,
@@ -194,7 +198,7 @@ def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
             limit=args.limit,
             radius=args.radius,
             ranking=args.ranking,
-            filter=read_filter_as_json(args),
+            filter=None if filter_ is None else as_json(filter_),
             offset=args.offset or None,
             cursor=args.cursor,
             with_cursor=args.json or None,
@@ -205,6 +209,8 @@ def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
             hybrid=None if args.codes_weight is None else {"codes": args.codes_weight},
             rescore=_rescoring(args),
         )
+        if filter_ is not None and not response["hits"] and not args.json:
+            print_reasons(filter_, lambda one: client.count(args.collection, as_json(one)))
     if args.json:
         print_json(response)
         return 0

@@ -59,6 +59,29 @@ def test_a_service_answers_as_the_folder_does(
     assert answers[0]["hits"]
 
 
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        ('{"field": "yaer", "gte": 1995}', "filter: no document has the field 'yaer'\n"),
+        ('{"field": "year", "eq": "1995"}', "'year' holds numbers; \"1995\" finds strings only\n"),
+        ('{"field": "year", "gte": 2995}', ""),
+    ],
+)
+def test_why_a_filter_finds_nothing_is_said(
+    data: Path, url: str, condition: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for place in (["--data-dir", str(data)], ["--url", url]):
+        for command, printed in (
+            (["search", "c", "rank trace"], ""),
+            (["index", "count", "c"], "0\n"),
+        ):
+            assert main([*command, "--filter", condition, *place]) == 0
+            captured = capsys.readouterr()
+            assert captured.out == printed
+            assert captured.err.endswith(reason)
+            assert reason or "filter:" not in captured.err
+
+
 def test_pages_of_a_service(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     ask = ["search", "c", "apple", "--limit", "7", "--json", "--url", url]
     ids: list[str] = []
