@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy import sparse
+import numpy.typing as npt
 
 from encoder.class_code import ClassCode
 from encoder.codes import Codes, pack_bits
+from encoder.compiled.forward_pass import native
 from encoder.corrections import QueryTerms
 from encoder.features import Floats, SparseRows, TextFeatures
 from encoder.spd_features import SpdFeatures
@@ -26,11 +28,12 @@ _BATCH = 512
 
 # Up to this many queries are read one by one; more are read together, as documents are.
 _FEW_TEXTS = 16
-# A text of more terms is multiplied by scipy, which does not copy the rows that it sums.
-_FEW_TERMS = 64
+# Rows of weights that are copied at a time.
+_ROWS_AT_ONCE = 64
 
 Features = TextFeatures | VectorFeatures | SpdFeatures
 Inputs = Sequence[str] | Floats
+Integers = npt.NDArray[np.intp]
 Activation = Literal["relu", "identity"]
 
 
@@ -223,26 +226,31 @@ class Encoder:
         return np.concatenate(parts) if parts else np.empty((0, self.n_bits), dtype=np.float32)
 
     def _read_few(self, features: TextFeatures, texts: Sequence[str]) -> WeightedQueries:
-        """Read queries without a scipy matrix, which takes longer to make than to multiply.
+        """Read queries one by one, so that none depends on those beside it.
 
-        The rows of the first weight matrix are summed in scipy's order.
+        A scipy matrix would take longer to make than to multiply, and BLAS multiplies a few rows
+        slowly.
         """
-        first, *others = self.layers
-        hidden, terms = [], []
-        for text in texts:
+        logits = np.empty((len(texts), self.n_bits), dtype=np.float32)
+        terms = []
+        for place, text in enumerate(texts):
             (columns, values), query_terms = features.read_query(text)
-            if len(columns) > _FEW_TERMS:
-                ends = np.array([0, len(columns)])
-                row = sparse.csr_array((values, columns, ends), shape=(1, features.dimension))
-                hidden.append(np.asarray(row @ first.weight))
+            if native is None:
+                logits[place] = forward_row(self.layers, columns, values)
             else:
-                rows = first.weight.take(columns, axis=0)
-                rows *= values[:, None]
-                hidden.append(np.add.reduce(rows, axis=0, keepdims=True))
+                native.forward(logits[place], columns, values, *self._native_layers)
             terms.append(query_terms)
-        products = hidden[0] if len(hidden) == 1 else np.concatenate(hidden)
-        weights = forward(others, first.activate(products)) - self.thresholds
-        return WeightedQueries(weights, terms)
+        return WeightedQueries(logits - self.thresholds, terms)
+
+    @cached_property
+    def _native_layers(self) -> tuple[Any, ...]:
+        """The weight, the bias and the activation of each layer, for the compiled code."""
+        arguments: list[Any] = []
+        for layer in self.layers:
+            arrays = (layer.weight, layer.bias)
+            arguments += [np.ascontiguousarray(array, dtype=np.float32) for array in arrays]
+            arguments.append(layer.activation == "relu")
+        return tuple(arguments)
 
     def _transform(self, inputs: Inputs) -> Any:
         return self.features.transform(inputs)  # type: ignore[arg-type]  # each checks its own
@@ -253,6 +261,27 @@ def forward(layers: Sequence[Layer], x: Floats | SparseRows) -> Floats:
     for layer in layers:
         x = layer(x)
     return np.asarray(x, dtype=np.float32)
+
+
+def forward_row(layers: Sequence[Layer], columns: Integers, values: Floats) -> Floats:
+    """Return the output of the last layer for one row, float32 of shape ``(outputs,)``.
+
+    The row is 0 but for `values` at the ascending `columns`. The inputs of a layer are added in
+    their order, and each product is rounded before it is added, as in ``native/layers.c``. So both
+    give the same on every processor, bit for bit; a matrix product may round otherwise.
+    """
+    for layer in layers:
+        sums = np.zeros(len(layer.bias), dtype=np.float32)
+        for start in range(0, len(columns), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            rows = layer.weight.take(columns[part], axis=0)
+            rows *= values[part, None]
+            rows[0] += sums
+            sums = np.add.reduce(rows, axis=0)
+        x = layer.activate(sums)
+        (columns,) = x.nonzero()
+        values = x[columns]
+    return x
 
 
 def _batches(inputs: Inputs) -> Iterator[Inputs]:

@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import SecretStr, ValidationError
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
+from encoder.compiled.forward_pass import VARIABLE
 from foundation.errors import HummingbitError
-from index.engines.compiled import kernel
 from service.settings import ENV_PREFIX, Settings
 
 CONFIG_VARIABLE = f"{ENV_PREFIX}CONFIG"
@@ -24,7 +24,7 @@ OTHER_VARIABLES = {
     f"{ENV_PREFIX}DATA",
     f"{ENV_PREFIX}KEY",
     f"{ENV_PREFIX}URL",
-    kernel.VARIABLE,
+    VARIABLE,
 }
 
 

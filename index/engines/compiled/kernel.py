@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes
+from encoder.compiled.forward_pass import OFF, VARIABLE
 from encoder.features import Floats
 from foundation.errors import InputError
 from index.engines.protocol import MAX_WEIGHT, Weights
@@ -26,8 +27,6 @@ except ImportError:  # it was not built
 else:
     built = _kernel
 
-VARIABLE = "HUMMINGBIT_KERNEL"
-OFF = "off"
 LANES = 8
 """The number of codes in a group; a search may read that many codes beyond the last."""
 TABLE_BITS = 64

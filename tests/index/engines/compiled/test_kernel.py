@@ -267,15 +267,18 @@ def test_a_source_install_needs_no_compiler(tmp_path: Path, compiler: str | None
         pytest.skip("there is no compiler here")
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     begin = project.index("[[tool.setuptools.ext-modules]]")
-    extension = project[begin : project.index("\n[", begin)]
-    packages = '\n[tool.setuptools]\npackages = ["index.engines", "index.engines.compiled"]\n'
-    (tmp_path / "pyproject.toml").write_text(SMALL + packages + extension, encoding="utf-8")
+    extensions = project[begin : project.index("\n[tool.setuptools.package-data]", begin)]
+    folders = ["encoder", "encoder.compiled", "index.engines", "index.engines.compiled"]
+    packages = f"\n[tool.setuptools]\npackages = {folders}\n"
+    (tmp_path / "pyproject.toml").write_text(SMALL + packages + extensions, encoding="utf-8")
     ignored = shutil.ignore_patterns("*.so", "__pycache__")
-    shutil.copytree(ROOT / "index/engines", tmp_path / "index/engines", ignore=ignored)
+    for folder in ("encoder", "index/engines"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
     command += ["--no-build-isolation", "--target", str(tmp_path / "to"), str(tmp_path)]
     environment = os.environ | ({} if compiler is None else {"CC": compiler})
     subprocess.run(command, env=environment, check=True, capture_output=True)
-    installed = tmp_path / "to/index/engines"
-    assert (installed / "compiled/kernel.py").is_file()
-    assert len(list(installed.glob("_kernel*.so"))) == (compiler is None)
+    installed = tmp_path / "to"
+    assert (installed / "index/engines/compiled/kernel.py").is_file()
+    for name in ("encoder/_layers*.so", "index/engines/_kernel*.so"):
+        assert len(list(installed.glob(name))) == (compiler is None)

@@ -1,0 +1,1 @@
+"""What the encoder computes in C where pip can build it."""

@@ -1,0 +1,180 @@
+/* The forward pass of one query through fully connected layers.
+
+   A layer computes act(x W + b). Its sums begin at 0 and add x[i] W[i][j] in the order of i,
+   leaving out inputs that are 0, and every product is rounded before it is added. So the result
+   does not depend on the processor, and numpy gives the same, bit for bit, by multiplying rows and
+   adding them up (layers.py). This file must be compiled without fusing products and sums
+   (-ffp-contract=off).
+
+   Leaving out an input that is 0 saves reading its row; behind a rectifier, about half are. */
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030B0000
+#include <Python.h>
+
+#include <stdint.h>
+#include <string.h>
+
+#define MAX_LAYERS 16
+/* Longer computations let other threads of Python run. */
+#define FEW_PRODUCTS (1 << 20)
+
+typedef struct {
+    const float *weight, *bias;
+    size_t inputs, outputs;
+    int is_rectified;
+} layer_t;
+
+/* The inputs of a layer that are not 0, in ascending order. */
+typedef struct {
+    int64_t *rows;
+    float *values;
+    size_t n;
+} inputs_t;
+
+/* Write the sums of a layer. Four rows are added in one pass over the sums, one after the other. */
+static void add_rows(const layer_t *layer, const inputs_t *x, float *restrict sums) {
+    const size_t n = layer->outputs;
+    const int64_t *rows = x->rows;
+    const float *v = x->values, *weight = layer->weight;
+    memset(sums, 0, n * sizeof *sums);
+    size_t i = 0;
+    for (; i + 4 <= x->n; i += 4) {
+        const float *a = weight + (size_t)rows[i] * n, *b = weight + (size_t)rows[i + 1] * n;
+        const float *c = weight + (size_t)rows[i + 2] * n, *d = weight + (size_t)rows[i + 3] * n;
+        const float va = v[i], vb = v[i + 1], vc = v[i + 2], vd = v[i + 3];
+        for (size_t j = 0; j < n; j++)
+            sums[j] = (((sums[j] + va * a[j]) + vb * b[j]) + vc * c[j]) + vd * d[j];
+    }
+    for (; i < x->n; i++) {
+        const float *row = weight + (size_t)rows[i] * n, value = v[i];
+        for (size_t j = 0; j < n; j++) sums[j] += value * row[j];
+    }
+}
+
+/* Compute all layers; the inputs of the first are in `x`. Its arrays have room for any layer's. */
+static void run(const layer_t *layers, size_t n_layers, inputs_t *x, float *between, float *out) {
+    for (size_t l = 0; l < n_layers; l++) {
+        const layer_t *layer = layers + l;
+        const int is_last = l + 1 == n_layers;
+        float *sums = is_last ? out : between;
+        add_rows(layer, x, sums);
+        for (size_t j = 0; j < layer->outputs; j++) {
+            const float sum = sums[j] + layer->bias[j];
+            sums[j] = layer->is_rectified && sum < 0 ? 0 : sum;
+        }
+        if (is_last) return;
+        x->n = 0;
+        for (size_t j = 0; j < layer->outputs; j++)
+            if (sums[j] != 0) {
+                x->rows[x->n] = (int64_t)j;
+                x->values[x->n++] = sums[j];
+            }
+    }
+}
+
+#define MAX_VIEWS (3 + 2 * MAX_LAYERS)
+
+typedef struct {
+    Py_buffer items[MAX_VIEWS];
+    size_t n;
+} views_t;
+
+/* Return the memory of a buffer of 4-byte or 8-byte items and their number, or NULL. */
+static void *take(views_t *views, PyObject *item, int flags, size_t size, size_t *n) {
+    Py_buffer *view = views->items + views->n;
+    if (PyObject_GetBuffer(item, view, flags) < 0) return NULL;
+    views->n++;
+    *n = (size_t)view->len / size;
+    return view->buf;
+}
+
+static void release(views_t *views) {
+    while (views->n) PyBuffer_Release(views->items + --views->n);
+}
+
+/* Read the weight, the bias and the activation of each layer; return the most outputs that one has,
+   or 0 with an exception set. `inputs` is the number of inputs that the first must have at least. */
+static size_t take_layers(views_t *views, PyObject *const *items, size_t n_layers, layer_t *layers) {
+    size_t most = 0;
+    for (size_t l = 0; l < n_layers; l++, items += 3) {
+        layer_t *layer = layers + l;
+        size_t n_weights;
+        layer->weight = take(views, items[0], PyBUF_SIMPLE, sizeof(float), &n_weights);
+        if (layer->weight == NULL) return 0;
+        layer->bias = take(views, items[1], PyBUF_SIMPLE, sizeof(float), &layer->outputs);
+        if (layer->bias == NULL) return 0;
+        layer->is_rectified = PyObject_IsTrue(items[2]);
+        layer->inputs = layer->outputs ? n_weights / layer->outputs : 0;
+        const int fits = l == 0 || layer->inputs == layers[l - 1].outputs;
+        if (!fits || !layer->outputs || layer->inputs * layer->outputs != n_weights) {
+            PyErr_Format(PyExc_ValueError, "the size of layer %zu does not fit the others", l);
+            return 0;
+        }
+        if (layer->outputs > most) most = layer->outputs;
+    }
+    return most;
+}
+
+static int are_below(const int64_t *rows, size_t n, size_t end) {
+    for (size_t i = 0; i < n; i++)
+        if (rows[i] < 0 || (size_t)rows[i] >= end) return 0;
+    return 1;
+}
+
+/* forward(out, rows, values, weight, bias, is_rectified, ...): write the outputs of the last layer,
+   float32, for inputs that are 0 but for `values`, float32[M], at the ascending `rows`, int64[M].
+   Each layer has a weight, float32[inputs, outputs], a bias, float32[outputs], and a truth value. */
+static PyObject *forward(PyObject *module, PyObject *const *items, Py_ssize_t n_items) {
+    (void)module;
+    if (n_items < 6 || n_items % 3 || n_items > 3 + 3 * MAX_LAYERS)
+        return PyErr_Format(PyExc_TypeError, "%zd arguments are not those of layers", n_items);
+    const size_t n_layers = (size_t)n_items / 3 - 1;
+    layer_t layers[MAX_LAYERS];
+    views_t views = {.n = 0};
+    PyObject *result = NULL;
+    char *memory = NULL;
+    size_t n_out, n_rows, n_values, products = 0;
+    float *out = take(&views, items[0], PyBUF_WRITABLE, sizeof(float), &n_out);
+    const int64_t *rows = out ? take(&views, items[1], PyBUF_SIMPLE, 8, &n_rows) : NULL;
+    const float *values = rows ? take(&views, items[2], PyBUF_SIMPLE, 4, &n_values) : NULL;
+    const size_t most = values ? take_layers(&views, items + 3, n_layers, layers) : 0;
+    if (!most) goto end;
+    if (n_rows != n_values || !are_below(rows, n_rows, layers[0].inputs) ||
+        n_out != layers[n_layers - 1].outputs) {
+        PyErr_SetString(PyExc_ValueError, "the rows, values or outputs do not fit the layers");
+        goto end;
+    }
+    const size_t room = n_rows > most ? n_rows : most;
+    memory = PyMem_Malloc(room * (sizeof(int64_t) + 2 * sizeof(float)));
+    if (memory == NULL) {
+        PyErr_NoMemory();
+        goto end;
+    }
+    inputs_t x = {(int64_t *)memory, (float *)(memory + room * sizeof(int64_t)), n_rows};
+    memcpy(x.rows, rows, n_rows * sizeof *rows);
+    memcpy(x.values, values, n_rows * sizeof *values);
+    for (size_t l = 0; l < n_layers; l++)
+        products += (l ? layers[l].inputs : n_rows) * layers[l].outputs;
+    PyThreadState *state = products > FEW_PRODUCTS ? PyEval_SaveThread() : NULL;
+    run(layers, n_layers, &x, x.values + room, out);
+    if (state != NULL) PyEval_RestoreThread(state);
+    result = Py_NewRef(Py_None);
+end:
+    PyMem_Free(memory);
+    release(&views);
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"forward", (PyCFunction)(void (*)(void))forward, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "_layers",
+    .m_size = 0,
+    .m_methods = methods,
+};
+
+PyMODINIT_FUNC PyInit__layers(void) { return PyModuleDef_Init(&definition); }

@@ -1,0 +1,138 @@
+"""The forward pass of one row, compiled and in numpy, against sums of single numbers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoder.compiled import forward_pass
+from encoder.encoder import Integers, Layer, forward_row
+from encoder.features import Floats, TextFeatures
+from tests.support.encoders import random_layers, random_texts, text_encoder
+
+ROOT = Path(__file__).parents[3]
+needs_compiled = pytest.mark.skipif(forward_pass.built is None, reason="it was not built")
+Forward = Callable[[Sequence[Layer], Integers, Floats], Floats]
+
+
+def compiled_row(layers: Sequence[Layer], columns: Integers, values: Floats) -> Floats:
+    out = np.full(len(layers[-1].bias), np.nan, dtype=np.float32)
+    flat = [
+        item for layer in layers for item in (layer.weight, layer.bias, layer.activation == "relu")
+    ]
+    forward_pass.built.forward(out, columns, values, *flat)
+    return out
+
+
+def reference_row(layers: Sequence[Layer], columns: Integers, values: Floats) -> Floats:
+    """Add one product of two numbers after the other, each rounded to float32."""
+    x = dict(zip(columns.tolist(), values, strict=True))
+    outputs: list[np.float32] = []
+    for layer in layers:
+        outputs = []
+        for j in range(len(layer.bias)):
+            total = np.float32(0)
+            for i, value in x.items():
+                total = np.float32(total + np.float32(value * layer.weight[i, j]))
+            total = np.float32(total + layer.bias[j])
+            outputs.append(max(total, np.float32(0)) if layer.activation == "relu" else total)
+        x = dict(enumerate(outputs))
+    return np.array(outputs, dtype=np.float32)
+
+
+@pytest.mark.parametrize("forward", [forward_row, pytest.param(compiled_row, marks=needs_compiled)])
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+def test_products_are_rounded_and_added_in_order(
+    forward: Forward, data: st.DataObject, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = [data.draw(st.integers(1, 150)), *data.draw(st.lists(st.integers(2, 20), max_size=2))]
+    layers = random_layers(rng, *sizes, 8 * data.draw(st.integers(1, 3)))
+    # Sums of numbers of different sizes depend on their order most.
+    scales = [10.0 ** rng.integers(-4, 4, (len(layer.weight), 1)) for layer in layers]
+    layers = [
+        replace(layer, weight=(layer.weight * scale).astype(np.float32))
+        for layer, scale in zip(layers, scales, strict=True)
+    ]
+    columns = np.flatnonzero(rng.random(sizes[0]) < rng.random())
+    values = rng.normal(size=len(columns)).astype(np.float32)
+    found = forward(layers, columns, values)
+    assert found.dtype == np.float32
+    assert np.array_equal(found, reference_row(layers, columns, values))
+
+
+@needs_compiled
+def test_both_give_the_same_weights_of_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = text_encoder(64)
+    wide = TextFeatures([f"w{number}" for number in range(300)], weighting="log")
+    rng = np.random.default_rng(3)
+    long_encoder = replace(encoder, features=wide, layers=random_layers(rng, 300, 500, 500, 64))
+    long_texts = [" ".join(rng.choice(wide.vocabulary, size=size)) for size in (1, 63, 65, 400)]
+    cases = [(encoder, ["", "unheard of", *random_texts(14)]), (long_encoder, long_texts)]
+    for one, texts in cases:
+        monkeypatch.setattr("encoder.encoder.native", None)
+        by_numpy = one.read_queries(texts).weights
+        monkeypatch.setattr("encoder.encoder.native", forward_pass.built)
+        together = one.read_queries(texts).weights
+        assert np.array_equal(by_numpy, together)
+        alone = [one.read_queries([text]).weights[0] for text in texts]
+        assert np.array_equal(alone, together)
+
+
+@needs_compiled
+def test_arguments_that_do_not_fit_are_refused() -> None:
+    rng = np.random.default_rng(0)
+    first, last = random_layers(rng, 6, 5, 8)
+    layers = (first.weight, first.bias, True, last.weight, last.bias, False)
+    columns, values = np.array([0, 5]), np.ones(2, dtype=np.float32)
+    out = np.empty(8, dtype=np.float32)
+    forward = forward_pass.built.forward
+    forward(out, columns, values, *layers)
+    misfits: list[tuple[object, ...]] = [
+        (out[:7], columns, values, *layers),
+        (out, columns[:1], values, *layers),
+        (out, np.array([0, 6]), values, *layers),
+        (out, np.array([-1, 5]), values, *layers),
+        (out, columns, values, first.weight, first.bias[:4], True, *layers[3:]),
+        (out, columns, values, *layers[:3], last.weight[:4], last.bias, False),
+        (out, columns, values, *layers[:4], last.bias[:0], False),
+    ]
+    for arguments in misfits:
+        with pytest.raises(ValueError, match="fit"):
+            forward(*arguments)
+    read_only = out.copy()
+    read_only.flags.writeable = False
+    mistakes: list[tuple[object, ...]] = [
+        (read_only, columns, values, *layers),
+        (out, columns, values, first.weight.T, *layers[1:]),
+        (out, columns, values, *layers[:5]),
+        (out, columns, values),
+        (out, None, values, *layers),
+    ]
+    for arguments in mistakes:
+        with pytest.raises((TypeError, ValueError, BufferError)):
+            forward(*arguments)
+
+
+@needs_compiled
+def test_a_variable_switches_it_off() -> None:
+    command = [
+        sys.executable,
+        "-c",
+        "from encoder.compiled import forward_pass as one; print(one.native is None)",
+    ]
+    for setting, is_off in (("off", "True\n"), ("", "False\n")):
+        environment = os.environ | {"HUMMINGBIT_KERNEL": setting}
+        shown = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+        )
+        assert shown.stdout == is_off
