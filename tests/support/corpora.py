@@ -88,18 +88,23 @@ def read_skipping(path: Path) -> tuple[list[str], list[BadLine]]:
     return [document.id for document in documents], bad
 
 
-def texts_of_rare_classes(n_shared: int) -> tuple[list[str], npt.NDArray[np.bool_]]:
-    """Return texts of 2 frequent and 40 rare classes, and their tags.
+def texts_of_intents() -> tuple[list[str], npt.NDArray[np.bool_]]:
+    """Return texts of 36 classes of 3 to 19 texts each, and their tags.
 
-    A text has a word of its class and `n_shared` words of half of the classes.
+    A class is a pair of one of six verbs and one of six nouns. A text has these two words and two
+    that any text may have.
     """
     rng = np.random.default_rng(0)
-    classes = np.r_[np.repeat([0, 1], 500), np.repeat(np.arange(2, 42), 5)]
+    classes = np.repeat(np.arange(36), rng.integers(3, 20, 36))
     rng.shuffle(classes)
     texts = [
         " ".join(
-            [f"own{one}", *(f"half{one % 2}x{word}" for word in rng.integers(0, 20, n_shared))]
+            [
+                f"verb{one // 6}",
+                f"noun{one % 6}",
+                *(f"any{word}" for word in rng.integers(0, 40, 2)),
+            ]
         )
         for one in classes
     ]
-    return texts, np.eye(42, dtype=np.bool_)[classes]
+    return texts, np.eye(36, dtype=np.bool_)[classes]

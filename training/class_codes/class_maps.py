@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ from encoder.class_code import ClassMap
 from encoder.features import Floats
 from training.soft_labels.fair_classifier import fit_vectors
 from training.soft_labels.machines import fit_machines
-from training.soft_labels.naive_bayes import bayes_weights
+from training.soft_labels.naive_bayes import complement_weights, multinomial_weights
 from training.soft_labels.ridge import fit_ridge
 
 # The mean deviation of a document's scores over the classes. It is sharp enough that a document of
@@ -20,9 +20,14 @@ from training.soft_labels.ridge import fit_ridge
 # bits that their codewords have in common.
 _SHARPNESS = 2.0
 _ROWS = 4096
-# The smoothing of naive Bayes where it classifies alone. Beside ridge regression it makes no
-# difference.
-_SMOOTHING_ALONE = 0.3
+# Multinomial naive Bayes errs on other texts than each of its partners, so all but ridge regression
+# alone have it as a part.
+_PARTS: Mapping[str, Sequence[str]] = {
+    "both": ("ridge", "multinomial"),
+    "bayes": ("complement", "multinomial"),
+    "ridge": ("ridge",),
+    "svm": ("machines", "multinomial"),
+}
 
 
 class ClassMaps:
@@ -41,8 +46,7 @@ class ClassMaps:
     def of(self, name: str) -> ClassMap:
         """Return the map of a classifier, one of QUERY_CLASSIFIERS; vectors have a single map."""
         if name not in self._maps:
-            parts = {"both": ("ridge", "bayes"), "bayes": ("bayes_alone",)}.get(name, (name,))
-            parts = parts if self.is_text else ("vectors",)
+            parts = _PARTS[name] if self.is_text else ("vectors",)
             self._maps[name] = self._combine([getattr(self, f"_{part}") for part in parts])
         return self._maps[name]
 
@@ -56,15 +60,15 @@ class ClassMaps:
         return fit_ridge(self._rows, self._targets)
 
     @cached_property
-    def _bayes(self) -> tuple[Any, Any]:
-        return _centred(bayes_weights(self._rows, self._targets))
+    def _multinomial(self) -> tuple[Any, Any]:
+        return _centred(multinomial_weights(self._rows, self._targets))
 
     @cached_property
-    def _bayes_alone(self) -> tuple[Any, Any]:
-        return _centred(bayes_weights(self._rows, self._targets, _SMOOTHING_ALONE))
+    def _complement(self) -> tuple[Any, Any]:
+        return _centred(complement_weights(self._rows, self._targets))
 
     @cached_property
-    def _svm(self) -> tuple[Any, Any]:
+    def _machines(self) -> tuple[Any, Any]:
         return fit_machines(self._rows, self._targets, self._seed)
 
     def _combine(self, maps: Sequence[tuple[Any, Any]]) -> ClassMap:

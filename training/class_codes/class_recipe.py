@@ -41,8 +41,9 @@ class ClassCodeRecipe:
     seed: int = setting(0, "random seed")
     query_classifier: str = setting(
         CHOSEN,
-        "classifier of texts that are queries: complement naive Bayes, ridge regression, both,"
-        " support vector machines, or the one chosen by trials",
+        "classifier of texts that are queries: two kinds of naive Bayes (bayes), ridge regression"
+        " (ridge), ridge regression and naive Bayes (both), support vector machines and naive Bayes"
+        " (svm), or the one chosen by trials",
         *(CHOSEN, *QUERY_CLASSIFIERS),
     )
     content_share: float = setting(

@@ -12,7 +12,7 @@ from training.data import Rows
 
 Scores = npt.NDArray[np.float64]
 
-_SMOOTHING = 0.1
+_SMOOTHING = 0.3
 _UNIFORM_SHARE = 0.7
 # The log-likelihoods of rows of unit length are too close to each other, since a text of a hundred
 # terms counts as one of a few.
@@ -20,14 +20,14 @@ _TEMPERATURE = 0.4
 _STEPS = 5
 
 
-def bayes_weights(rows: Any, classes: Any, smoothing: float = _SMOOTHING) -> Scores:
+def complement_weights(rows: Any, classes: Any) -> Scores:
     """Return complement naive Bayes' −ln p(term | other classes), ``float64[V, C]``.
 
-    `classes` may be probabilities. `smoothing` is added to the sum of each term. Source: Rennie et
-    al., "Tackling the Poor Assumptions of Naive Bayes Text Classifiers" (2003), section 3.2.
+    `classes` may be probabilities. 0.3 is added to the sum of each term. Source: Rennie et al.,
+    "Tackling the Poor Assumptions of Naive Bayes Text Classifiers" (2003), section 3.2.
     """
     counts_VC = np.asarray(rows.T @ classes, dtype=np.float64)
-    others_VC = counts_VC.sum(axis=1, keepdims=True) - counts_VC + smoothing
+    others_VC = counts_VC.sum(axis=1, keepdims=True) - counts_VC + _SMOOTHING
     return np.asarray(-np.log(others_VC / others_VC.sum(axis=0)))
 
 

@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.linear_model import Ridge
 from sklearn.naive_bayes import ComplementNB
+from sklearn.svm import LinearSVC
 
 from encoder.classifier import Classifier
 from training.class_codes import class_maps
@@ -35,26 +37,38 @@ def test_each_classifier_tells_classes_apart_as_sharply(name: str, classes: int)
     assert scores.std(axis=1).mean() == pytest.approx(2, rel=1e-3)
 
 
-def bayes_scores(rows: Any, belongs: Any, smoothing: float) -> Any:
-    """Return the scores of scikit-learn's complement naive Bayes."""
-    scores = rows @ ComplementNB(alpha=smoothing).fit(rows, belongs).feature_log_prob_.T
-    return scores - scores.mean(axis=1, keepdims=True)
+def scores_of_one_size(part: str, rows: Any, belongs: Any) -> Any:
+    """Return the scores of one classifier, by scikit-learn or from its definition."""
+    if part == "ridge":
+        reference = Ridge(solver="sparse_cg").fit(rows, np.eye(3)[belongs])
+        scores = reference.predict(rows)
+    elif part == "machines":
+        scores = LinearSVC(random_state=0).fit(rows, belongs).decision_function(rows)
+    elif part == "complement":
+        scores = rows @ ComplementNB(alpha=0.3).fit(rows, belongs).feature_log_prob_.T
+    else:
+        sums = np.array([rows.toarray()[belongs == one].sum(axis=0) for one in range(3)])
+        shares = sums / sums.sum(axis=1, keepdims=True)
+        scores = rows @ np.log(0.3 * shares + 0.7 / rows.shape[1]).T
+    if part in ("complement", "multinomial"):
+        scores = scores - scores.mean(axis=1, keepdims=True)
+    return np.asarray(scores / scores.std(axis=1).mean())
 
 
-def test_both_is_the_sum_of_ridge_and_bayes_of_one_size() -> None:
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("both", ("ridge", "multinomial")),
+        ("bayes", ("complement", "multinomial")),
+        ("ridge", ("ridge",)),
+        ("svm", ("machines", "multinomial")),
+    ],
+)
+def test_a_classifier_is_the_sum_of_parts_of_one_size(name: str, parts: tuple[str, ...]) -> None:
     rows, belongs = drawn_rows(3)
-    maps = ClassMaps(rows, np.eye(3, dtype=np.float32)[belongs], 0)
-    bayes = bayes_scores(rows, belongs, smoothing=0.1)
-    total = maps.of("ridge").scores(rows) + bayes * 2 / bayes.std(axis=1).mean()
-    expected = total * 2 / total.std(axis=1).mean()
-    np.testing.assert_allclose(maps.of("both").scores(rows), expected, atol=1e-3)
-
-
-def test_bayes_alone_is_smoothed_more() -> None:
-    rows, belongs = drawn_rows(3)
-    found = ClassMaps(rows, np.eye(3, dtype=np.float32)[belongs], 0).of("bayes").scores(rows)
-    bayes = bayes_scores(rows, belongs, smoothing=0.3)
-    np.testing.assert_allclose(found, bayes * 2 / bayes.std(axis=1).mean(), atol=1e-3)
+    found = ClassMaps(rows, np.eye(3, dtype=np.float32)[belongs], 0).of(name).scores(rows)
+    total = sum(scores_of_one_size(part, rows, belongs) for part in parts)
+    np.testing.assert_allclose(found, 2 * total / total.std(axis=1).mean(), atol=5e-3)
 
 
 @pytest.mark.parametrize("name", QUERY_CLASSIFIERS)

@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from sklearn.linear_model import Ridge
 from sklearn.svm import LinearSVC
 
 from encoder.classifier import Classifier
 from encoder.features import Floats
-from tests.support.corpora import texts_of_rare_classes, topic_documents
+from tests.support.corpora import texts_of_intents, topic_documents
 from training.data import gather
 from training.soft_labels.fair_classifier import fit_classifier
 from training.soft_labels.machines import fit_machines
@@ -23,18 +24,30 @@ def predicted(texts: list[str], tags: npt.NDArray[np.bool_]) -> tuple[Classifier
     return classifier, features.transform(texts)
 
 
-def test_texts_of_many_classes_are_classified_by_support_vector_machines() -> None:
-    texts, tags = texts_of_rare_classes(8)
+def naive_bayes(rows: Any, classes: Any) -> Any:
+    sums = np.array([rows.toarray()[classes == one].sum(axis=0) for one in np.unique(classes)])
+    shares = sums / sums.sum(axis=1, keepdims=True)
+    return np.log(0.3 * shares + 0.7 / rows.shape[1]).T
+
+
+def test_texts_of_many_classes_have_support_vector_machines_and_naive_bayes() -> None:
+    texts, tags = texts_of_intents()
     classifier, rows = predicted(texts, tags)
-    reference = LinearSVC(random_state=0).fit(rows, tags.argmax(axis=1)).predict(rows)
-    assert len(classifier.weights) == 1
-    assert (classifier.predict(rows) == reference).mean() > 0.99
+    classes = tags.argmax(axis=1)
+    machines, bayes = classifier.weights
+    reference = LinearSVC(random_state=0).fit(rows, classes)
+    np.testing.assert_allclose(machines, reference.coef_.T, atol=0.02)
+    np.testing.assert_allclose(classifier.biases[0], reference.intercept_, atol=0.02)
+    np.testing.assert_allclose(bayes, naive_bayes(rows, classes), rtol=1e-4)
 
 
-def test_texts_of_few_classes_are_classified_by_the_sum_of_two() -> None:
+def test_texts_of_few_classes_have_ridge_regression_and_naive_bayes() -> None:
     data = gather(topic_documents(300))
     classifier, rows = predicted([str(text) for text in data.inputs], data.tags)
-    assert len(classifier.weights) == 2
+    ridge, bayes = classifier.weights
+    reference = Ridge(tol=1e-6).fit(rows, data.tags)
+    np.testing.assert_allclose(ridge, reference.coef_.T, atol=1e-3)
+    np.testing.assert_allclose(bayes, naive_bayes(rows, data.tags.argmax(axis=1)), rtol=1e-4)
     assert (classifier.predict(rows) == data.tags.argmax(axis=1)).mean() > 0.95
 
 

@@ -7,7 +7,7 @@ from scipy.special import softmax
 from sklearn.naive_bayes import ComplementNB
 
 from training.soft_labels.naive_bayes import (
-    bayes_weights,
+    complement_weights,
     expectation_maximization,
     multinomial_weights,
 )
@@ -19,17 +19,17 @@ def test_weights_of_certain_classes_are_scikit_learns() -> None:
     rng = np.random.default_rng(0)
     rows = sparse.csr_array(rng.poisson(0.5, (60, 20)).astype(np.float32))
     classes = np.arange(60) % 4
-    reference = ComplementNB(alpha=0.1).fit(rows, classes).feature_log_prob_
-    np.testing.assert_allclose(bayes_weights(rows, np.eye(4)[classes]), reference.T, rtol=1e-6)
+    reference = ComplementNB(alpha=0.3).fit(rows, classes).feature_log_prob_
+    np.testing.assert_allclose(complement_weights(rows, np.eye(4)[classes]), reference.T, rtol=1e-6)
 
 
 def test_a_text_counts_for_a_class_by_its_share() -> None:
     rows = sparse.csr_array(np.array([[2.0, 1.0], [0.0, 3.0]]))
     shares = np.array([[0.5, 0.5], [0.0, 1.0]])
     # Words of the other class: half of the first text for class 1, all but that half for class 0.
-    others = np.array([[1.0, 0.5 + 3.0], [1.0, 0.5]]) + 0.1
+    others = np.array([[1.0, 0.5 + 3.0], [1.0, 0.5]]) + 0.3
     expected = -np.log(others / others.sum(axis=1, keepdims=True))
-    np.testing.assert_allclose(bayes_weights(rows, shares), expected.T)
+    np.testing.assert_allclose(complement_weights(rows, shares), expected.T)
 
 
 def test_seven_tenths_of_a_class_are_uniform() -> None:
