@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from corpus.detection.markup import plain_text
 from corpus.document import CONTENT_FIELDS, FIELDS
 from corpus.rows import ReadError
 
@@ -21,8 +22,8 @@ class Layout:
     A part whose field is None is in the field of its own name (``id``, ``text``, ``label`` …).
     Several text fields are joined, one on each line. The remaining fields go to the payload: all of
     them, or those of `payload_fields`. The label's field goes there too, so that filters can use
-    its name. `encoding` and `has_header` are for CSV, TSV and plain text; an `encoding` of None is
-    detected.
+    its name. If `html`, texts are in HTML, and documents have its text without the tags. `encoding`
+    and `has_header` are for CSV, TSV and plain text; an `encoding` of None is detected.
     """
 
     id_field: str | None = None
@@ -31,12 +32,13 @@ class Layout:
     payload_fields: tuple[str, ...] | None = None
     encoding: str | None = None
     has_header: bool = True
+    html: bool = False
 
     @property
     def is_plain(self) -> bool:
-        """Whether every part of a document is in the field of its own name."""
+        """Whether every part of a document is in the field of its own name, as it is."""
         fields = (self.id_field, self.label_field, self.payload_fields)
-        return not self.text_fields and fields == (None, None, None)
+        return not self.text_fields and fields == (None, None, None) and not self.html
 
     def check(self, names: Collection[str], source: str) -> None:
         """Check that a source with the columns `names` fits this layout.
@@ -66,6 +68,8 @@ class Layout:
         id_ = rest.pop("id" if self.id_field is None else self.id_field, None)
         record["id"] = default_id if id_ is None else _as_string(id_)
         self._move_content(rest, record)
+        if self.html and isinstance(record.get("text"), str):
+            record["text"] = plain_text(record["text"])
         self._move_labels(rest, record)
         own_payload = rest.pop("payload", None)
         if self.payload_fields is not None:

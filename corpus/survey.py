@@ -16,6 +16,7 @@ from corpus.detection.field_names import (
     is_named_as_id,
     rank_of,
 )
+from corpus.detection.markup import is_html
 from corpus.layout import Layout
 from corpus.readers import read_rows
 from corpus.rows import ReadError
@@ -88,7 +89,8 @@ def survey(source: Path, settings: Layout) -> Survey:
     repeat. If there is also a title, it is joined to the text. The label is a field with a usual
     name whose values repeat, or else the only field whose values repeat, unless these are numbers.
     The id is a field with a usual name whose values do not repeat. The usual names are those of
-    :mod:`corpus.detection.field_names`.
+    :mod:`corpus.detection.field_names`. If at least half of the texts have tags of HTML, they are
+    HTML.
 
     Raises:
         ReadError: if the source cannot be read, or no field looks like text.
@@ -113,6 +115,7 @@ def survey(source: Path, settings: Layout) -> Survey:
         payload_fields=settings.payload_fields,
         encoding=settings.encoding,
         has_header=raw.has_header,
+        html=settings.html or is_html(_texts(records, texts)),
     )
     repeated = [field.name for field in rest if field.repeats > 1 and is_named_as_id(field.name)]
     lists = {
@@ -199,6 +202,12 @@ def _other_texts(records: Sequence[Mapping[str, Any]], texts: Sequence[str]) -> 
     words = {name: sum(_count_words(record.get(name)) for record in few) for name in names}
     least = max(max(words.get(name, 0) for name in texts) / 2, MIN_WORDS * len(few))
     return [name for name in names if name not in texts and words[name] >= least]
+
+
+def _texts(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
+    """Return the texts of the first records."""
+    cells = ([one.get(name) for name in names] for one in records[:FEW])
+    return ["\n".join(cell for cell in some if isinstance(cell, str)) for some in cells]
 
 
 def _count_words(value: object) -> int:

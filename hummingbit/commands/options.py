@@ -109,6 +109,9 @@ def add_layout(parser: argparse.ArgumentParser, *, label_field: bool = True) -> 
         metavar="NAME",
         help="encoding of text files (default: detected)",
     )
+    reading.add_argument(
+        "--html", action="store_true", help="the texts are HTML: leave the tags out"
+    )
     return reading
 
 
@@ -134,6 +137,7 @@ def layout_of(args: argparse.Namespace) -> Layout:
         payload_fields=None if args.payload_fields is None else tuple(args.payload_fields),
         encoding=args.encoding,
         has_header=not args.no_header,
+        html=args.html,
     )
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus.document import MAX_TEXT_LENGTH, Document
+from corpus.layout import Layout
 from corpus.lines import MAX_LINE_BYTES
 from corpus.readers import ReadError, read_documents
 from tests.support.corpora import read_skipping, write_source
@@ -321,3 +322,11 @@ def test_a_bad_header_is_an_error_even_where_lines_are_skipped(
     with pytest.raises(ReadError) as caught:
         list(read_documents(path, on_error="skip"))
     assert str(caught.value).startswith(f"{path}{reason}")
+
+
+def test_html_is_read_as_its_text(tmp_path: Path) -> None:
+    rows = b'{"text": "<p>one</p><p>two</p>", "note": "<b>bold</b>"}\n{"text": "A &amp; B"}\n'
+    path = write_source(tmp_path, "d.jsonl", rows)
+    first, second = read_documents(path, layout=Layout(html=True))
+    assert (first.text, second.text) == ("one\ntwo", "A & B")
+    assert first.payload == {"note": "<b>bold</b>"}

@@ -240,3 +240,15 @@ def test_a_source_without_texts_is_refused(tmp_path: Path, content: str, reason:
     path.write_text(content)
     with pytest.raises(ReadError, match=reason):
         survey(path, Layout())
+
+
+def test_texts_with_tags_are_html(tmp_path: Path) -> None:
+    rows = "".join(
+        f"{place},Shoe {place},<p>Shoe {place} is <b>red</b></p>\n" for place in range(60)
+    )
+    path = tmp_path / "shop.csv"
+    path.write_text(f"sku,name,description\n{rows}")
+    assert survey(path, Layout()).layout.html
+    path.write_text(f"sku,name,description\n{rows.replace('<', '').replace('>', '')}")
+    assert not survey(path, Layout()).layout.html
+    assert survey(path, Layout(html=True)).layout.html

@@ -197,6 +197,8 @@ def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
         _print_row("other", f"{names}: not searched; to join it: --text-field {joined}")
     _print_row("id", _id_line(layout_survey))
     _print_row("writing", "no spaces between words" if corpus.is_spaceless() else "words")
+    if layout_survey.layout.html:
+        _print_row("markup", "HTML, of which the text is kept (--html)")
     have = "document has" if corpus.repeats == 1 else "documents have"
     _print_row("repeats", f"{corpus.repeats:,} {have} the text of another")
     if corpus.is_sampled:
