@@ -1,4 +1,4 @@
-"""Readers of named data sets that are texts: labelled documents and judged queries."""
+"""Readers of named data sets that are texts: labelled documents, judged queries and pairs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 from corpus.detection.compressions import open_bytes
 from corpus.docstrings import read_docstrings
@@ -16,6 +17,7 @@ from corpus.rows import BadLine, ReadError
 
 NEWS_SEED = 0
 
+Parsed = TypeVar("Parsed")
 Qrels = dict[str, dict[str, int]]
 """Grades by query id and document id. A document with a grade above 0 is relevant."""
 
@@ -96,6 +98,23 @@ def read_qrels(path: Path) -> Qrels:
     return qrels
 
 
+class Pair(NamedTuple):
+    """Two texts, and whether a person said that they mean the same."""
+
+    first: str
+    second: str
+    is_paraphrase: bool
+
+
+def read_pairs(path: Path) -> Iterator[Pair]:
+    """Yield the pairs of JSON lines with `text1`, `text2` and a `label`, 1 for paraphrases.
+
+    Raises:
+        ReadError: if the file cannot be read, or a line has another form.
+    """
+    return _read_lines(path, _parse_pair)
+
+
 def read_docstring_documents() -> Iterator[Document]:
     """Yield all documents of the docstring corpus in the order of their ids."""
     documents = [document for split in ("train", "test") for document in read_docstrings(split)]
@@ -127,17 +146,17 @@ def read_questions(split: str) -> tuple[list[Document], Qrels]:
     return queries, {record["id"]: dict.fromkeys(record["answers"], 1) for record in questions}
 
 
-def _read_lines(path: Path, parse: Callable[[object], Document]) -> Iterator[Document]:
+def _read_lines(path: Path, parse: Callable[[object], Parsed]) -> Iterator[Parsed]:
     try:
         with open_bytes(path) as stream:
             for row in read_json_lines(stream, str(path)):
                 if row.reason is not None:
                     raise ReadError(str(BadLine(str(path), row.line, row.reason)))
                 try:
-                    document = parse(row.record)
+                    parsed = parse(row.record)
                 except DocumentError as error:
                     raise ReadError(str(BadLine(str(path), row.line, str(error)))) from None
-                yield document
+                yield parsed
     except OSError as error:
         raise ReadError(f"{path}: {error.strerror or error}") from None
 
@@ -153,6 +172,16 @@ def _parse_titled(record: object) -> Document:
         text = "\n".join(part for part in (record["title"], record.get("text")) if part)
         record = {key: value for key, value in record.items() if key != "title"} | {"text": text}
     return parse_document(record)
+
+
+def _parse_pair(record: object) -> Pair:
+    fields = record if isinstance(record, Mapping) else {}
+    for name in ("text1", "text2"):
+        if not isinstance(fields.get(name), str):
+            raise DocumentError(name, f"must be a text, not {fields.get(name)!r}")
+    if fields.get("label") not in {0, 1}:
+        raise DocumentError("label", f"must be 0 or 1, not {fields.get('label')!r}")
+    return Pair(fields["text1"], fields["text2"], fields["label"] == 1)
 
 
 def _strip_header(post: Document) -> Document:

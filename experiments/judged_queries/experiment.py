@@ -40,7 +40,7 @@ from experiments.judged_queries.compared_rankings import (
     rescore,
     tfidf_scores,
 )
-from experiments.judged_queries.judged_corpora import Corpus, read_corpus
+from experiments.judged_queries.judged_corpora import PAIRS, Corpus, read_corpus
 from experiments.parts import add_bits, add_run_options
 from experiments.result_tables import Record, print_table, save_records
 from index.rankings.hybrid import DEFAULT_WEIGHT
@@ -62,9 +62,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--corpora",
         nargs="+",
         default=list(CORPORA),
-        choices=JUDGED,
+        choices=(*JUDGED, *PAIRS),
         metavar="NAME",
-        help=f"of {', '.join(JUDGED)} (default: all but docstrings)",
+        help=f"of {', '.join(JUDGED)}, and {' and '.join(PAIRS)}, which search for paraphrases"
+        f" (default: {' '.join(CORPORA)})",
     )
     parser.add_argument(
         "--split",

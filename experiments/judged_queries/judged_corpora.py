@@ -1,22 +1,29 @@
-"""The corpora of the experiment, with judged queries or with titles as queries."""
+"""The corpora of the experiment, with judged queries, titles or paraphrases as queries."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from corpus.datasets import load_dataset, load_qrels
+from corpus.datasets import find_file, load_dataset, load_qrels
 from corpus.document import Document
-from corpus.named_sets.text_sets import Qrels
+from corpus.named_sets.text_sets import Qrels, read_pairs
 from evaluation.qrels import relevance_by_qrels
 from evaluation.relevance import Relevance
 from index.lexical.summaries import title_of
 from training.data import TrainingData, gather
 
 TITLES, N_TITLES = "titles", 200
+DEVELOPMENT = "queries-development"
+# The files of pairs for development and for the test.
+PAIRS: Mapping[str, tuple[str, str]] = {
+    "qqp": ("qqp_pairs/dev.pairs.jsonl.xz", "qqp_pairs/test.pairs.jsonl.xz"),
+    "mrpc": ("mrpc_pairs/train.pairs.jsonl.xz", "mrpc_pairs/test.pairs.jsonl.xz"),
+}
+N_PARAPHRASES = 1000
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,17 @@ def read_corpus(name: str, split: str, data_root: Path | None) -> Corpus:
     Raises:
         ReadError: if they cannot be read.
     """
+    read = _read_paraphrases if name in PAIRS else _read_judged
+    documents, queries, qrels = read(name, split, data_root)
+    relevance, _ = relevance_by_qrels(
+        qrels, [query.id for query in queries], [document.id for document in documents]
+    )
+    return Corpus(name, gather(documents), [query.text or "" for query in queries], relevance)
+
+
+def _read_judged(
+    name: str, split: str, data_root: Path | None
+) -> tuple[list[Document], list[Document], Qrels]:
     documents = list(load_dataset(name, "documents", data_root))
     queries, qrels = _draw_titles(documents) if split == TITLES else ([], {})
     if not queries:
@@ -47,10 +65,30 @@ def read_corpus(name: str, split: str, data_root: Path | None) -> Corpus:
         used_split = "queries" if judged is None else split
         queries = list(load_dataset(name, used_split, data_root))
         qrels = judged or load_qrels(name, used_split, data_root) or {}
-    relevance, _ = relevance_by_qrels(
-        qrels, [query.id for query in queries], [document.id for document in documents]
-    )
-    return Corpus(name, gather(documents), [query.text or "" for query in queries], relevance)
+    return documents, queries, qrels
+
+
+def _read_paraphrases(
+    name: str, split: str, data_root: Path | None
+) -> tuple[list[Document], list[Document], Qrels]:
+    """Return the second texts of all pairs, and first texts that search for their paraphrases.
+
+    The queries are first texts of the test's or of the development's pairs. None of them is a
+    document, and each has a paraphrase.
+    """
+    development, test = (list(read_pairs(find_file(name, file, data_root))) for file in PAIRS[name])
+    ids = {
+        text: f"document-{number}"
+        for number, text in enumerate(dict.fromkeys(pair.second for pair in (*development, *test)))
+    }
+    answers: dict[str, dict[str, int]] = {}
+    for pair in development if split == DEVELOPMENT else test:
+        if pair.is_paraphrase and pair.first not in ids:
+            answers.setdefault(pair.first, {})[ids[pair.second]] = 1
+    searched = list(answers)[:N_PARAPHRASES]
+    documents = [Document(id=id_, text=text) for text, id_ in ids.items()]
+    queries = [Document(id=f"query-{number}", text=text) for number, text in enumerate(searched)]
+    return documents, queries, {query.id: answers[query.text or ""] for query in queries}
 
 
 def _draw_titles(documents: Sequence[Document]) -> tuple[list[Document], Qrels]:

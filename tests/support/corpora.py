@@ -42,7 +42,7 @@ def dotted_topic_documents(count: int, seed: int = 0, prefix: str = "doc") -> li
     return [replace(one, labels=(PLACES[one.labels[0]],)) for one in documents]
 
 
-def write_xz(path: Path, records: Sequence[dict[str, str]]) -> None:
+def write_xz(path: Path, records: Sequence[object]) -> None:
     """Write JSON lines, compressed, as the public data sets are."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with lzma.open(path, "wt") as file:

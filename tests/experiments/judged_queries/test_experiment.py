@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from corpus.rows import ReadError
 from experiments.judged_queries.judged_corpora import read_corpus
 from hummingbit.cli import main
 from tests.support.corpora import TOPICS, write_xz
@@ -85,3 +86,43 @@ def test_a_corpus_without_titles_has_its_queries(data_root: Path) -> None:
     read = read_corpus("cisi", "titles", data_root)
     assert read.queries == read_corpus("cisi", "queries", data_root).queries
     assert len(read.queries) == 9
+
+
+@pytest.mark.parametrize(
+    ("split", "queries"),
+    [("queries", ["is it wet"]), ("queries-development", ["what is the time"])],
+)
+def test_paraphrases_search_for_one_another(tmp_path: Path, split: str, queries: list[str]) -> None:
+    def write(part: str, *pairs: tuple[str, str, int]) -> None:
+        records = [{"text1": one, "text2": other, "label": label} for one, other, label in pairs]
+        write_xz(tmp_path / f"qqp_pairs/{part}.pairs.jsonl.xz", records)
+
+    write("dev", ("what is the time", "how late is it", 1), ("who am I", "does it rain", 0))
+    write(
+        "test",
+        ("is it wet", "does it rain", 1),
+        ("is it wet", "is it raining", 1),
+        ("is it dry", "how late is it", 0),
+        ("does it rain", "is it raining", 1),
+    )
+    read = read_corpus("qqp", split, tmp_path)
+    assert read.documents == ["how late is it", "does it rain", "is it raining"]
+    assert read.queries == queries
+    rows = np.arange(3)[None]
+    relevant = read.relevance.relevant(read.relevance.query_sets, rows).tolist()
+    assert relevant == [[False, True, True] if split == "queries" else [True, False, False]]
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        ({"text1": "a", "text2": 3, "label": 1}, "text2: must be a text, not 3"),
+        ({"text1": "a", "text2": "b", "label": "yes"}, "label: must be 0 or 1, not 'yes'"),
+        ("a", "text1: must be a text, not None"),
+    ],
+)
+def test_a_malformed_pair_is_named(tmp_path: Path, record: object, reason: str) -> None:
+    for part in ("train", "test"):
+        write_xz(tmp_path / f"mrpc_pairs/{part}.pairs.jsonl.xz", [record])
+    with pytest.raises(ReadError, match=reason):
+        read_corpus("mrpc", "queries", tmp_path)
