@@ -9,9 +9,11 @@ with our encoder as its transform. It has its own environment:
     python -m venv build/txtai
     build/txtai/bin/pip install 'txtai[api]' 'torch==2.13.0' scipy
 
-A peer that is not installed is left out with a message. Clients measure latencies and rates. "CPU
-µs" is the processor time that the process of our service takes per search. "empty" is the floor: an
-application that answers the same requests with ``{}``, on the same server.
+With ``--folder``, the corpus and our index are kept for the next run, so the benchmark can be run
+in pieces, with other clients or peers. A peer that is not installed is left out with a message.
+Clients measure latencies and rates. "CPU µs" is the processor time that the process of our service
+takes per search. "empty" is the floor: an application that answers the same requests with ``{}``,
+on the same server.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from pathlib import Path
 import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
-from benchmarks.harness.service_corpus import Corpus, K, make_corpus
+from benchmarks.harness.service_corpus import Corpus, K, kept_corpus
 from benchmarks.harness.service_peers import System, milvus, txtai
 from benchmarks.harness.service_process import running, service_process
 from corpus.document import Document
@@ -47,9 +49,12 @@ BODIES = "bodies.jsonl"
 def hummingbit_service(corpus: Corpus) -> Iterator[System]:
     """Index the corpus and run a service that searches it."""
     with DataFolder(corpus.folder, writable=True) as folder:
-        collection = folder.create_collection("bench", encoder="bench")
-        collection.set_ranking(HAMMING)
-        for start in range(0, len(corpus.codes), 50_000):
+        if "bench" in folder.collections():
+            collection = folder.collection("bench")
+        else:
+            collection = folder.create_collection("bench", encoder="bench")
+            collection.set_ranking(HAMMING)
+        for start in range(len(collection), len(corpus.codes), 50_000):
             part = slice(start, start + 50_000)
             ids = range(start, start + len(corpus.codes[part]))
             documents = [Document(id=str(i), text="") for i in ids]
@@ -128,11 +133,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--peers", nargs="*", default=["milvus", "txtai"])
+    parser.add_argument("--folder", type=Path, help="keep corpora and our indexes here")
     parser.add_argument("--txtai-python", type=Path, default=Path("build/txtai/bin/python"))
     args = parser.parse_args()
     for documents in args.documents:
         with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
-            corpus = make_corpus(Path(scratch), documents)
+            folder = Path(scratch) if args.folder is None else args.folder
+            corpus = kept_corpus(folder / str(documents), documents)
             systems = [stack.enter_context(hummingbit_service(corpus))]
             if "milvus" in args.peers:
                 systems += stack.enter_context(milvus(corpus))

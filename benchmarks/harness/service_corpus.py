@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,27 @@ class Corpus:
     codes: Codes
     queries: list[str]
     query_codes: Codes
+
+
+def kept_corpus(folder: Path, documents: int) -> Corpus:
+    """Return the corpus that an earlier run left in `folder`; make it and leave it there if none.
+
+    Raises:
+        SystemExit: if the corpus there has another number of documents.
+    """
+    arrays, queries = folder / "corpus.npz", folder / "queries.json"
+    if not arrays.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        corpus = make_corpus(folder, documents)
+        queries.write_text(json.dumps(corpus.queries))
+        with (folder / "unfinished").open("wb") as file:
+            np.savez(file, codes=corpus.codes, query_codes=corpus.query_codes)
+        (folder / "unfinished").replace(arrays)
+    with np.load(arrays) as kept:
+        codes, query_codes = kept["codes"], kept["query_codes"]
+    if len(codes) != documents:
+        raise SystemExit(f"{folder} holds {len(codes):,} documents, not {documents:,}")
+    return Corpus(folder, codes, json.loads(queries.read_text()), query_codes)
 
 
 def make_corpus(folder: Path, documents: int) -> Corpus:

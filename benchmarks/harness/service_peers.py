@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.parse
 import urllib.request
@@ -46,7 +47,7 @@ def milvus(corpus: Corpus) -> Iterator[list[System]]:
         print(f"milvus is left out: {reason}")
         yield []
         return
-    with milvus_server(corpus.folder / "milvus") as address:
+    with tempfile.TemporaryDirectory() as folder, milvus_server(Path(folder)) as address:
         client = fill_milvus(address, corpus.codes)
         np.save(corpus.folder / "query_codes.npy", corpus.query_codes)
 
