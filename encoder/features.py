@@ -152,7 +152,7 @@ class TextFeatures:
             self._check([text])
         if len(text) > PIECE_LENGTH:
             rows, (query_terms,) = self.transform_queries([text])
-            return TextRow(rows.indices, rows.data), query_terms
+            return TextRow(rows.indices.astype(np.intp), rows.data), query_terms
         corrected: tuple[tuple[str, str], ...] = ()
         columns = [*map(self._columns.get, self.terms(text))]
         if None in columns:

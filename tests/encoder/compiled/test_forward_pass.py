@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from encoder.analyzers import PIECE_LENGTH
 from encoder.compiled import forward_pass
 from encoder.encoder import Integers, Layer, forward_row
 from encoder.features import Floats, TextFeatures
@@ -76,7 +77,8 @@ def test_both_give_the_same_weights_of_queries(monkeypatch: pytest.MonkeyPatch) 
     wide = TextFeatures([f"w{number}" for number in range(300)], weighting="log")
     rng = np.random.default_rng(3)
     long_encoder = replace(encoder, features=wide, layers=random_layers(rng, 300, 500, 500, 64))
-    long_texts = [" ".join(rng.choice(wide.vocabulary, size=size)) for size in (1, 63, 65, 400)]
+    sizes = (1, 63, 65, 400, PIECE_LENGTH)
+    long_texts = [" ".join(rng.choice(wide.vocabulary, size=size)) for size in sizes]
     cases = [(encoder, ["", "unheard of", *random_texts(14)]), (long_encoder, long_texts)]
     for one, texts in cases:
         monkeypatch.setattr("encoder.encoder.native", None)
