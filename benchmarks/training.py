@@ -7,9 +7,9 @@ over the rounds, in CPU seconds. "floor" multiplies the batches of an epoch by e
 network, forward and backward, and does nothing else.
 
 Then steps of our SparseAdam alternate with steps of torch's on the same gradients of a first layer,
-and must end with the same weights. ``--synthetic N`` instead chooses terms, estimates soft labels
-and trains for one epoch on N random documents over 50,000 terms. It prints the processor time and
-the peak memory of the process after each.
+and must end with the same weights up to rounding. ``--synthetic N`` instead chooses terms,
+estimates soft labels and trains for one epoch on N random documents over 50,000 terms. It prints
+the processor time and the peak memory of the process after each.
 
 Run as ``python -m benchmarks.training``.
 """
@@ -119,7 +119,7 @@ def compare_optimizers(data: TrainingData, rounds: int) -> None:
                 began = time.process_time()
                 optimizer.step()
                 of_one.append(time.process_time() - began)
-    if not torch.equal(*weights.values()):
+    if not torch.allclose(weights[SparseAdam], weights[torch.optim.SparseAdam], 1e-3, 1e-4):
         raise SystemExit("the two optimizers ended with different weights")
     ours, torchs = (1000 * median(of_one) for of_one in times)
     print(

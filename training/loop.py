@@ -22,9 +22,10 @@ from training.models.batches import shuffled_batches
 from training.models.layers import SparseLinear
 from training.sparse_adam import SparseAdam
 
-# An epoch of a small corpus takes less time than writing a checkpoint. The seconds are of the
-# processor, so that a machine busy with other work does not write one after every epoch.
-_SECONDS_BETWEEN_CHECKPOINTS = 5.0
+# An epoch of a small corpus takes less time than writing a checkpoint, which is up to a second. The
+# seconds are of the processor, so that a machine busy with other work does not write one after
+# every epoch.
+_SECONDS_BETWEEN_CHECKPOINTS = 30.0
 
 
 class BatchLoss(Protocol):

@@ -9,19 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from training.adam import BETAS, EPSILON, Adam, State
+from training.adam import BETAS, EPSILON, Adam, State, update
 
 # So few rows of 500 numbers stay in a processor's cache from the first step to the last.
 ROWS_AT_ONCE = 128
 
 
 class SparseAdam(Adam):
-    """Updates the same rows as ``torch.optim.SparseAdam``, to the same bits, in 2/3 of the time.
+    """Updates rows as ``torch.optim.SparseAdam`` does, up to rounding, in half of the time.
 
     Torch reads the rows of its averages as sparse tensors and adds sparse tensors to them. Here the
-    rows are read and written by their numbers, and a few at a time.
+    rows are read and written by their numbers, a few at a time, and updated by the kernel of dense
+    Adam.
     """
 
     def _no_steps(self, parameter: nn.Parameter) -> int:  # noqa: ARG002
@@ -34,21 +36,37 @@ class SparseAdam(Adam):
 
 def _update_rows(weight_VH: nn.Parameter, state: State, learning_rate: float) -> None:
     state["step"] += 1
-    beta1, beta2 = BETAS
-    correction1, correction2 = 1 - beta1 ** state["step"], 1 - beta2 ** state["step"]
-    step_size = learning_rate * math.sqrt(correction2) / correction1
-    gradient = weight_VH.grad.coalesce()  # type: ignore[union-attr]  # checked by step
-    all_rows = gradient.indices()[0]
+    # Torch adds epsilon to the root of the sum of squares, and its dense Adam to the corrected one.
+    epsilon = EPSILON / math.sqrt(1 - BETAS[1] ** state["step"])
+    step = torch.tensor(float(state["step"]), device=weight_VH.device)
+    all_rows, gradient_AH = _rows_once(weight_VH.grad)  # type: ignore[arg-type]  # checked by step
+    matrices = (weight_VH, state["exp_avg"], state["exp_avg_sq"])
     # On a GPU each operation has a cost of its own, whatever its size.
     n_rows = ROWS_AT_ONCE if weight_VH.is_cpu else max(1, len(all_rows))
-    pieces = zip(all_rows.split(n_rows), gradient.values().split(n_rows), strict=True)
+    pieces = zip(torch.split(all_rows, n_rows), torch.split(gradient_AH, n_rows), strict=True)
     for rows, gradient_RH in pieces:
-        mean_RH = state["exp_avg"].index_select(0, rows)
-        # The order of operations is that of torch, on which the last bit depends.
-        mean_RH = gradient_RH.sub(mean_RH).mul_(1 - beta1).add_(mean_RH)
-        state["exp_avg"].index_copy_(0, rows, mean_RH)
-        square_RH = state["exp_avg_sq"].index_select(0, rows)
-        square_RH = gradient_RH.pow(2).sub_(square_RH).mul_(1 - beta2).add_(square_RH)
-        state["exp_avg_sq"].index_copy_(0, rows, square_RH)
-        root_RH = square_RH.sqrt_().add_(EPSILON)
-        weight_VH.index_add_(0, rows, mean_RH.div_(root_RH).mul_(-step_size))
+        weight_RH, mean_RH, square_RH = (one.index_select(0, rows) for one in matrices)
+        update([weight_RH], [gradient_RH], [mean_RH], [square_RH], [step], learning_rate, epsilon)
+        for matrix, values in zip(matrices, (weight_RH, mean_RH, square_RH), strict=True):
+            _write_rows(matrix, rows, values)
+
+
+def _rows_once(gradient_VH: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows of a sparse gradient in ascending order, each once, and their values.
+
+    Those of one product come so (:func:`training.models.layers.weighted_sum`). Autograd does not
+    pass that on, and coalescing copies all values.
+    """
+    rows, values = gradient_VH._indices()[0], gradient_VH._values()  # noqa: SLF001
+    if (rows[1:] > rows[:-1]).all():
+        return rows, values
+    gradient_VH = gradient_VH.coalesce()
+    return gradient_VH.indices()[0], gradient_VH.values()
+
+
+def _write_rows(matrix_VH: Tensor, rows: Tensor, values_RH: Tensor) -> None:
+    """Replace `rows` of a matrix; on a CPU numpy takes a third of torch's time."""
+    if matrix_VH.is_cpu:
+        matrix_VH.detach().numpy()[rows.numpy()] = values_RH.numpy()
+    else:
+        matrix_VH.index_copy_(0, rows, values_RH)

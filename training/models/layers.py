@@ -58,11 +58,48 @@ class ScaledLinear(nn.Linear):
 
 
 def weighted_sum(x: SparseBatch, weight: Tensor, *, sparse: bool) -> Tensor:
-    """Return x W, ``(N, outputs)``, with a sparse gradient for W or a dense one."""
-    product: Tensor = functional.embedding_bag(
-        x.columns, weight, x.starts, mode="sum", sparse=sparse, per_sample_weights=x.values
+    """Return x W, ``(N, outputs)``, with a sparse gradient for W or a dense one.
+
+    The sparse gradient has each row that x selects once, in ascending order.
+    """
+    if sparse:
+        entries = (x.columns, x.values, x.starts, x.lengths)
+        selected: Tensor = _SelectedRows.apply(*entries, weight)  # type: ignore[no-untyped-call]
+        return selected
+    return _sum_rows(x.columns, x.values, x.starts, weight)
+
+
+def _sum_rows(columns: Tensor, values: Tensor, starts: Tensor, weight: Tensor) -> Tensor:
+    """Return the weighted sums of the rows of `weight` that `columns` select."""
+    sums: Tensor = functional.embedding_bag(
+        columns, weight, starts, mode="sum", per_sample_weights=values
     )
-    return product
+    return sums
+
+
+class _SelectedRows(torch.autograd.Function):
+    @staticmethod
+    def forward(  # noqa: PLR0917
+        ctx: Any, columns: Tensor, values: Tensor, starts: Tensor, lengths: Tensor, weight: Tensor
+    ) -> Tensor:
+        ctx.save_for_backward(columns, values, lengths)
+        ctx.weight_shape = weight.shape
+        return _sum_rows(columns, values, starts, weight)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient_NH: Tensor) -> tuple[Tensor | None, ...]:
+        # xᵀ times the gradient: the entries of x, sorted by column, select rows of the gradient.
+        columns, values, lengths = ctx.saved_tensors
+        in_order, order = columns.sort(stable=True)
+        selected, counts = in_order.unique_consecutive(return_counts=True)
+        rows = torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths)
+        starts = counts.cumsum(0) - counts
+        sums = _sum_rows(rows[order], values[order], starts, gradient_NH.contiguous())
+        of_weight = torch.sparse_coo_tensor(
+            selected.unsqueeze(0), sums, ctx.weight_shape, check_invariants=False
+        )
+        return None, None, None, None, of_weight
 
 
 def log_partition(b_NB: Tensor, weight_VB: Tensor, bias_V: Tensor) -> Tensor:
@@ -76,6 +113,16 @@ def log_partition(b_NB: Tensor, weight_VB: Tensor, bias_V: Tensor) -> Tensor:
     """
     log_sums: Tensor = _LogPartition.apply(b_NB, weight_VB, bias_V)  # type: ignore[no-untyped-call]
     return log_sums
+
+
+def expected_score(targets: SparseBatch, b_NB: Tensor, weight_VB: Tensor, bias_V: Tensor) -> Tensor:
+    """Return Σ_v t_v (E_v·b + c_v) for each row b and its targets t, shape ``(N,)``.
+
+    The gradients of E and c are sums over the nonzero targets. There are no second derivatives.
+    """
+    entries = (targets.columns, targets.values, targets.starts, targets.lengths)
+    scores: Tensor = _ExpectedScore.apply(*entries, b_NB, weight_VB, bias_V)  # type: ignore[no-untyped-call]
+    return scores
 
 
 class _LogPartition(torch.autograd.Function):
@@ -101,3 +148,34 @@ class _LogPartition(torch.autograd.Function):
             ((b_NB * share_N1).T @ exponentials_NV).T.contiguous(),
             (exponentials_NV.T @ share_N1).squeeze(1),
         )
+
+
+class _ExpectedScore(torch.autograd.Function):
+    @staticmethod
+    def forward(  # noqa: PLR0917
+        ctx: Any,
+        columns: Tensor,
+        values: Tensor,
+        starts: Tensor,
+        lengths: Tensor,
+        b_NB: Tensor,
+        weight_VB: Tensor,
+        bias_V: Tensor,
+    ) -> Tensor:
+        x = SparseBatch(columns, values, starts, lengths)
+        mean_weight_NB = weighted_sum(x, weight_VB, sparse=False)
+        mean_bias_N1 = weighted_sum(x, bias_V.unsqueeze(1), sparse=False)
+        ctx.save_for_backward(columns, values, lengths, b_NB, mean_weight_NB)
+        ctx.n_terms = len(bias_V)
+        return (mean_weight_NB * b_NB).sum(dim=1) + mean_bias_N1.squeeze(1)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient_N: Tensor) -> tuple[Tensor | None, ...]:
+        columns, values, lengths, b_NB, mean_weight_NB = ctx.saved_tensors
+        shares = values * gradient_N.repeat_interleave(lengths)
+        of_entries = b_NB.repeat_interleave(lengths, dim=0) * shares.unsqueeze(1)
+        of_weight_VB = b_NB.new_zeros(ctx.n_terms, b_NB.shape[1]).index_add_(0, columns, of_entries)
+        of_bias_V = b_NB.new_zeros(ctx.n_terms).index_add_(0, columns, shares)
+        of_b_NB = mean_weight_NB * gradient_N.unsqueeze(1)
+        return None, None, None, None, of_b_NB, of_weight_VB, of_bias_V

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from training.models.batches import SparseBatch
-from training.models.layers import log_partition, weighted_sum
+from training.models.layers import expected_score, log_partition
 
 # Equation (1): L_unsup = E_q[−ln p(x|b)] + λ KL(q(b|x) ‖ p(b)).
 
@@ -31,10 +31,8 @@ def text_reconstruction_loss(
     read. The loss of a row without terms is 0.
     """
     log_partition_N = log_partition(b_NB, weight_VB, bias_V)
-    mean_weight_NB = weighted_sum(targets, weight_VB, sparse=False)
-    mean_bias_N1 = weighted_sum(targets, bias_V.unsqueeze(1), sparse=False)
-    fit_N = (mean_weight_NB * b_NB).sum(dim=1) + mean_bias_N1.squeeze(1)
-    return (log_partition_N - fit_N) * (targets.lengths > 0)
+    expected_N = expected_score(targets, b_NB, weight_VB, bias_V)
+    return (log_partition_N - expected_N) * (targets.lengths > 0)
 
 
 def vector_reconstruction_loss(reconstructed_ND: Tensor, x_ND: Tensor) -> Tensor:

@@ -10,7 +10,8 @@ from scipy.special import logsumexp
 from torch.autograd import gradcheck
 
 from tests.support.oracles.rounding import assert_within_rounding
-from training.models.layers import log_partition
+from training.models.batches import SparseBatch
+from training.models.layers import expected_score, log_partition, weighted_sum
 
 
 def draw(rows: int, bits: int, terms: int, seed: int) -> list[torch.Tensor]:
@@ -57,3 +58,59 @@ def test_reduced_precision_sums_in_full_precision() -> None:
     # log Σ exp moves by no more than its largest logit does; factors and products are rounded.
     sizes = (b.abs() @ weight.abs().T + bias.abs()).amax(dim=1)
     assert_within_rounding(found, log_partition(b, weight, bias), sizes, 3, "bfloat16")
+
+
+def batch_of(rows: list[dict[int, float]]) -> SparseBatch:
+    """Return rows, each of which has values by column, as a batch of float64."""
+    lengths = torch.tensor([len(row) for row in rows])
+    return SparseBatch(
+        columns=torch.tensor([column for row in rows for column in row], dtype=torch.int64),
+        values=torch.tensor([x for row in rows for x in row.values()], dtype=torch.float64),
+        starts=lengths.cumsum(0) - lengths,
+        lengths=lengths,
+    )
+
+
+def dense(rows: list[dict[int, float]], columns: int) -> torch.Tensor:
+    matrix = torch.zeros(len(rows), columns, dtype=torch.float64)
+    for i, row in enumerate(rows):
+        for column, value in row.items():
+            matrix[i, column] = value
+    return matrix
+
+
+sparse_rows = st.lists(
+    st.dictionaries(st.integers(0, 6), st.floats(-2, 2, width=16)), min_size=1, max_size=5
+)
+
+
+@given(sparse_rows, st.booleans())
+def test_a_weighted_sum_and_its_gradient_are_those_of_a_dense_product(
+    rows: list[dict[int, float]], sparse: bool
+) -> None:
+    _, weight, _ = draw(1, 3, 7, seed=1)
+    ours, theirs = weight.clone().requires_grad_(), weight.clone().requires_grad_()
+    found = weighted_sum(batch_of(rows), ours, sparse=sparse)
+    expected = dense(rows, 7) @ theirs
+    torch.testing.assert_close(found, expected)
+    found.square().sum().backward()  # type: ignore[no-untyped-call]
+    expected.square().sum().backward()  # type: ignore[no-untyped-call]
+    gradient = ours.grad
+    assert gradient is not None
+    if sparse:
+        selected = sorted({column for row in rows for column in row})
+        assert gradient._indices()[0].tolist() == selected
+    torch.testing.assert_close(gradient.to_dense(), theirs.grad)
+
+
+@given(sparse_rows, st.integers(0, 99))
+def test_an_expected_score_is_the_dense_sum(rows: list[dict[int, float]], seed: int) -> None:
+    b, weight, bias = draw(len(rows), 3, 7, seed)
+    expected = (dense(rows, 7) * (b @ weight.T + bias)).sum(dim=1)
+    torch.testing.assert_close(expected_score(batch_of(rows), b, weight, bias), expected)
+
+
+def test_the_gradient_of_an_expected_score_is_that_of_finite_differences() -> None:
+    targets = batch_of([{0: 0.5, 3: 0.25}, {}, {3: -1.0, 1: 2.0, 4: 0.125}])
+    inputs = [tensor.requires_grad_() for tensor in draw(3, 4, 5, seed=0)]
+    assert gradcheck(lambda *parts: expected_score(targets, *parts), inputs)
