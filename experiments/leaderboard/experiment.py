@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from experiments.leaderboard.cells import Cell, compute, saved_record
+from experiments.leaderboard.cells import Cell, compute, has_several_labels, saved_record
 from experiments.leaderboard.methods import METHODS
 from experiments.parts import add_bits, add_run_options
 from experiments.result_tables import Record, mean_and_deviation, print_table, save_records
@@ -84,13 +84,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compute the missing cells, then print a table for each data set and number of bits."""
+    """Compute the missing cells, then print a table for each data set and number of bits.
+
+    For several data sets, tables of the tie-averaged P@100 in all of them follow.
+    """
     vectors = _parse_vectors(args.vectors)
     began = time.monotonic()
     records: dict[Cell, Record] = {}
     for cell in _cells(args):
         vectors_file = vectors.get(cell.dataset) if METHODS[cell.method].takes_vectors else None
         if vectors_file is None and METHODS[cell.method].takes_vectors:
+            continue
+        if METHODS[cell.method].one_label and has_several_labels(cell, args.data_root):
             continue
         record = saved_record(cell, args.work_dir, args.data_root, vectors_file)
         in_time = args.minutes is None or time.monotonic() - began < 60 * args.minutes
@@ -104,6 +109,8 @@ def run(args: argparse.Namespace) -> int:
         for n_bits in args.bits:
             print(f"\n{dataset}, {n_bits} bits\n")
             _print(args, dataset, n_bits, list(records.values()))
+    if len(args.datasets) > 1:
+        _print_overviews(args, list(records.values()))
     return 0
 
 
@@ -156,6 +163,34 @@ def _print(args: argparse.Namespace, dataset: str, n_bits: int, records: list[Re
             [*row, f"{printed[PRINTED[method]]:.3f}" if _is_printed(printed, method) else ""]
         )
     print_table(header, rows)
+
+
+def _print_overviews(args: argparse.Namespace, records: list[Record]) -> None:
+    """Print the tie-averaged P@100 of each method on each data set, a table for each width."""
+    for n_bits in args.bits:
+        for unseen in (False,) if args.no_unseen else (False, True):
+            queries = "queries of unseen classes" if unseen else "all queries"
+            print(f"\ntie-averaged p@100, {n_bits} bits, {queries}\n")
+            rows = [
+                [
+                    method,
+                    *(
+                        _expected(records, dataset, method, n_bits, unseen=unseen)
+                        for dataset in args.datasets
+                    ),
+                ]
+                for method in args.methods
+            ]
+            print_table(("method", *args.datasets), rows)
+
+
+def _expected(
+    records: list[Record], dataset: str, method: str, n_bits: int, *, unseen: bool
+) -> str:
+    wanted = (dataset, method, n_bits, unseen)
+    keys = ("dataset", "method", "n_bits", "unseen")
+    own = [one for one in records if tuple(one[key] for key in keys) == wanted]
+    return _mean(own, "p100_expected")
 
 
 def _is_printed(printed: Mapping[str, float], method: str) -> bool:

@@ -15,7 +15,7 @@ class Entry:
     """A method: its module and the name of its function there.
 
     `reads_labels` is true if it learns from labels, `takes_vectors` if it learns from sentence
-    vectors instead of texts.
+    vectors instead of texts, and `one_label` if every text must have one label.
     """
 
     summary: str
@@ -23,6 +23,7 @@ class Entry:
     function: str = "learn"
     reads_labels: bool = False
     takes_vectors: bool = False
+    one_label: bool = False
 
     def load(self) -> Learn:
         """Import the method."""
@@ -58,5 +59,12 @@ METHODS: Mapping[str, Entry] = {
         "SSB-VAE, the authors' settings", f"{_PACKAGE}.trained", "ssb_vae_paper", reads_labels=True
     ),
     "ssb-vae": Entry("`train ssb-vae`, ours", f"{_PACKAGE}.trained", "ssb_vae", reads_labels=True),
+    "class-codes": Entry(
+        "`train class-codes`, ours",
+        f"{_PACKAGE}.trained",
+        "class_codes",
+        reads_labels=True,
+        one_label=True,
+    ),
 }
 """First the methods without labels, then those that learn from a share of them."""

@@ -7,6 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from experiments.leaderboard.contract import Encode, Task
+from training.class_codes.class_recipe import ClassCodeRecipe
+from training.class_codes.run import train_class_codes
 from training.paper_weights import DATASETS
 from training.recipe import Recipe
 from training.semi_supervised import train
@@ -30,6 +32,16 @@ def learn(method: str, task: Task, *, paper: bool = False, **settings: float) ->
         recipe = recipe.as_in_the_paper(task.dataset if task.dataset in DATASETS else "snippets")
     with TemporaryDirectory() as folder:
         result = train(task.data, recipe, Path(folder, "encoder"), progress=False)
+    return result.encoder.encode
+
+
+def class_codes(task: Task) -> Encode:
+    """Train codes of class, certainty and content with the default settings."""
+    recipe = ClassCodeRecipe(
+        n_bits=task.n_bits, seed=task.seed, supervision=task.supervision, validation_share=0.0
+    )
+    with TemporaryDirectory() as folder:
+        result = train_class_codes(task.data, recipe, Path(folder, "encoder"))
     return result.encoder.encode
 
 

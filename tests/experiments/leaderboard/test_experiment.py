@@ -8,12 +8,12 @@ import pytest
 
 from evaluation.retrieval import evaluate_codes
 from experiments.leaderboard import cells, text_training
-from experiments.leaderboard.cells import Cell, compute, draw, saved_record
+from experiments.leaderboard.cells import Cell, compute, draw, has_several_labels, saved_record
 from experiments.leaderboard.contract import Encode, Task
 from experiments.leaderboard.measuring import measure, rows_of, unseen_classes
 from experiments.leaderboard.methods import METHODS
 from hummingbit.cli import main
-from tests.support.corpora import TOPICS, topic_documents, write_snippets
+from tests.support.corpora import TOPICS, topic_documents, write_snippets, write_xz
 from training.data import TrainingData, gather
 
 
@@ -126,6 +126,52 @@ def test_the_table_has_all_methods_and_leaves_what_was_not_computed_empty(
     assert json.loads(out.read_text()) == records
     assert main([*command, *places, *some, "--seeds", "1"]) == 0
     assert "snippets-lsh-16-0-unseen-20-queries" in capsys.readouterr().err
+
+
+def test_several_data_sets_have_a_table_of_each_method_in_all_of_them(
+    data_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for split, count in (("train", 100), ("test", 30)):
+        records = [
+            {"id": one.id, "text": one.text or "", "label": one.labels[0]}
+            for one in topic_documents(count, seed=2, prefix=split)
+        ]
+        write_xz(data_root / "dbpedia14_subset" / f"{split}.jsonl.xz", records)
+    names = ("snippets", "dbpedia14")
+    command = ["leaderboard", "--datasets", *names, "--methods", "lsh", "itq", "--bits", "16"]
+    command += ["--seeds", "1", "--data-root", str(data_root), "--work-dir", str(data_root / "w")]
+    assert main([*command, "--json"]) == 0
+    figures = {
+        (one["unseen"], one["method"], one["dataset"]): f"{one['p100_expected']:.3f}"
+        for one in json.loads(capsys.readouterr().out)["records"]
+    }
+    assert main(command) == 0
+    _, *tables = capsys.readouterr().out.split("tie-averaged p@100, 16 bits, ")
+    for table, unseen in zip(tables, (False, True), strict=True):
+        rows = [line.replace("|", " ").split() for line in table.splitlines() if "0." in line]
+        assert rows == [
+            [method, *(figures[unseen, method, name] for name in names)]
+            for method in ("lsh", "itq")
+        ]
+
+
+def test_a_method_for_one_label_leaves_out_documents_of_several(
+    data_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for split in ("train", "test"):
+        records = [
+            {"id": f"{split}-{i}", "text": one.text or "", "label": [one.labels[0], "news"]}
+            for i, one in enumerate(topic_documents(30, seed=3))
+        ]
+        write_xz(data_root / "reuters_modapte90" / f"{split}.jsonl.xz", records)
+    assert has_several_labels(cell(dataset="reuters"), data_root)
+    assert not has_several_labels(cell(), data_root)
+    command = ["leaderboard", "--datasets", "reuters", "--methods", "lsh", "class-codes"]
+    command += ["--bits", "16", "--seeds", "1", "--no-unseen", "--json"]
+    places = ["--data-root", str(data_root), "--work-dir", str(data_root / "w")]
+    assert main([*command, *places]) == 0
+    records = json.loads(capsys.readouterr().out)["records"]
+    assert [one["method"] for one in records] == ["lsh"]
 
 
 def test_a_draw_is_the_same_each_time_and_keeps_the_order() -> None:
