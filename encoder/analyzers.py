@@ -209,8 +209,8 @@ class Analyzer:
         try:
             stem: Callable[[list[str]], list[str]] = self._stemmers.stem
         except AttributeError:
-            # A stemmer has a buffer that two threads must not share.
-            stem = self._stemmers.stem = Stemmer.Stemmer(self.language).stemWords
+            # Two threads must not share its buffer. Its cache (0: none) takes longer than stemming.
+            stem = self._stemmers.stem = Stemmer.Stemmer(self.language, 0).stemWords
         if len(words) <= WORDS_AT_ONCE:
             return stem(words)
         starts = range(0, len(words), WORDS_AT_ONCE)
