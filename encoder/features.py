@@ -6,6 +6,7 @@ import functools
 import math
 import operator
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -154,20 +155,21 @@ class TextFeatures:
             rows, (query_terms,) = self.transform_queries([text])
             return TextRow(rows.indices.astype(np.intp), rows.data), query_terms
         corrected: tuple[tuple[str, str], ...] = ()
-        columns = [*map(self._columns.get, self.terms(text))]
-        if None in columns:
+        terms = self.terms(text)
+        columns = [column for column in map(self._columns.get, terms) if column is not None]
+        if len(columns) < len(terms):
             corrections = self._corrections()
-            terms = self.terms(corrections.split_identifiers(text))
-            columns = [*map(self._columns.get, corrections.replace(terms))]
+            terms = corrections.replace(self.terms(corrections.split_identifiers(text)))
+            columns = [column for column in map(self._columns.get, terms) if column is not None]
             corrected = corrections.pairs
-        counts: dict[int, float] = {}
-        for column in columns:
-            if column is not None:
-                counts[column] = counts.get(column, 0.0) + 1.0
-        ascending = sorted(counts)
+        ascending = sorted(set(columns))
         row = np.array(ascending, dtype=np.intp)
-        values = np.array([counts[column] for column in ascending], dtype=np.float32)
-        self._weigh(values, row)
+        if len(ascending) == len(columns):
+            values = self._weights_of_one.take(row)
+        else:
+            counts = Counter(columns)
+            values = np.array([counts[column] for column in ascending], dtype=np.float32)
+            self._weigh(values, row)
         if self.l2_normalize and ascending:
             # Summed in order in float64, as in _scale_to_unit_length; sum() may round otherwise.
             squares = functools.reduce(operator.add, (values**2).tolist())
@@ -250,6 +252,13 @@ class TextFeatures:
         counts = sparse.csr_array((ones, indices, ends), shape=shape)
         counts.sum_duplicates()
         return counts
+
+    @functools.cached_property
+    def _weights_of_one(self) -> Floats:
+        """The weight of each term in a text where it occurs once, ``(V,)``."""
+        weights = np.ones(self.dimension, dtype=np.float32)
+        self._weigh(weights, np.arange(self.dimension))
+        return weights
 
     @functools.cached_property
     def _columns_and_end(self) -> dict[str, int]:

@@ -177,11 +177,11 @@ class Search:
         if self.needs_codes:
             query = self.queries[place : place + 1]
             return hits_with_codes(query, self.options, rows, stored, scores)
-        distances: list[int] = (-found.scores).tolist()
+        negative: list[int] = found.scores.tolist()
         return [
-            Hit(id_, distance, score, row, payload, text)
+            Hit(id_, -distance, score, row, payload, text)
             for row, distance, score, (id_, payload, text, _) in zip(
-                rows, distances, scores, stored, strict=True
+                rows, negative, scores, stored, strict=True
             )
         ]
 

@@ -60,24 +60,30 @@ class Starts:
         self._answer_now = answer_now_of(app)
         self._arrived: list[Start] = []
         self._bodies = Timeouts(BODY_SECONDS)
+        # The search whose whole body was there with its head, and is being parsed.
+        self._completing: object = None
 
-    def begin(self, http: HttpToolsProtocol, body_size: int | None) -> None:
+    def begin(self, http: HttpToolsProtocol, body_size: int | None, n_waiting: int) -> None:
         """Begin the request whose head `http` has read; `body_size` is that of its body, if known.
 
-        A search begins once its body has arrived, or after :data:`BODY_SECONDS`.
+        A search begins once its body has arrived, or after :data:`BODY_SECONDS`. `n_waiting` bytes
+        have arrived behind the head.
         """
         cycle: Any = http.cycle
         is_short = body_size is not None and 0 < body_size <= SHORT_BODY
         is_search = http.scope["path"].endswith(SEARCH_PATH) and http.scope["method"] == "POST"
         if self._answer_now is None or not (is_short and is_search) or http.expect_100_continue:
             start_task((http, cycle))
+        elif body_size is not None and n_waiting >= body_size:
+            self._completing = cycle
         else:
             self._bodies.start(cycle, partial(start_task, (http, cycle)))
 
     def complete(self, http: HttpToolsProtocol) -> None:
         """Begin the request of `http`, whose body has arrived, after this round of the loop."""
         cycle: Any = http.cycle
-        if self._bodies.stop(cycle):
+        if cycle is self._completing or self._bodies.stop(cycle):
+            self._completing = None
             self._arrived.append((http, cycle))
             if len(self._arrived) == 1:
                 http.loop.call_soon(self._begin_all)

@@ -186,7 +186,7 @@ class HTTP(HttpToolsProtocol):
         is_chunked = b"transfer-encoding" in framing
         self._body_left = None if is_chunked else int(framing.get(b"content-length", b"0"))
         self.cycle = ResponseCycle.of(self)
-        self._starts.begin(self, self._body_left)
+        self._starts.begin(self, self._body_left, len(self._unparsed))
         if self._stopping:
             self.cycle.keep_alive = False
         if self.parser.should_upgrade() and self._body_left != 0:
