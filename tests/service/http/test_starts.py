@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import http.client
 import json
 import logging
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -71,39 +73,51 @@ def test_an_answer_at_once_is_that_of_a_task(
     assert {**at_once.headers, **lengths} == {**by_task.headers, **lengths}
 
 
+def exchange(connection: http.client.HTTPConnection, body: object) -> None:
+    """Send a search; the caller reads the response."""
+    connection.request("POST", PATH, json.dumps(body), {"content-type": "application/json"})
+
+
 def test_searches_that_arrive_together_are_answered_as_alone(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("service.batching.QUICK_SECONDS", 60.0)
     until_at_once(client, monkeypatch, SEARCH)
     bodies: list[dict[str, Any]] = [{**SEARCH, "text": text} for text in TEXTS[:12]]
     bodies[5] = {**SEARCH, "text": TEXTS[5], "limit": 3}
     bodies[7] = {"id": "absent"}
     alone = [send(client, "POST", PATH, body) for body in bodies]
-    head = b"POST %b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" % PATH.encode()
-    head += b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-    address = (client.base_url.host, client.base_url.port or 80)
-    sizes = []
+    host, port = client.base_url.host, client.base_url.port
+    connections = [http.client.HTTPConnection(host, port) for _ in bodies]
+    for one in connections:  # the service accepts them
+        exchange(one, SEARCH)
+        one.getresponse().read()
+    begun, arrived = threading.Event(), threading.Event()
+    answered: list[int] = []
     answer_now = Batcher.answer_now
 
-    def counted(self: Batcher[bytes], searches: Any) -> list[bytes | None]:
+    def blocking(self: Batcher[bytes], searches: Any) -> list[bytes | None]:
+        begun.set()
+        assert arrived.wait(60)
         answers = answer_now(self, searches)
-        sizes.append(sum(answer is not None for answer in answers))
+        answered.append(sum(answer is not None for answer in answers))
         return answers
 
-    monkeypatch.setattr(Batcher, "answer_now", counted)
-    for _ in range(100):
-        connected = [socket.create_connection(address) for _ in bodies]
-        for one, body in zip(connected, map(json.dumps, bodies), strict=True):
-            one.sendall(head % len(body) + body.encode())
-        for one, expected in zip(connected, alone, strict=True):
-            with one:
-                answer = b"".join(iter(lambda one=one: one.recv(1 << 16), b""))  # type: ignore[misc]
-            assert answer.startswith(b"HTTP/1.1 %d " % expected.status_code)
-            found = json.loads(answer.partition(b"\r\n\r\n")[2])
-            assert found.get("hits") == expected.json().get("hits")
-        if max(sizes) > 1:
-            return
-    pytest.fail("no two searches were answered together")
+    monkeypatch.setattr(Batcher, "answer_now", blocking)
+    first = http.client.HTTPConnection(host, port)
+    exchange(first, SEARCH)
+    assert begun.wait(60)  # nothing is read until all have arrived
+    for one, body in zip(connections, bodies, strict=True):
+        exchange(one, body)
+    arrived.set()
+    assert first.getresponse().status == 200
+    for one, expected in zip(connections, alone, strict=True):
+        response = one.getresponse()
+        assert response.status == expected.status_code
+        assert json.load(response).get("hits") == expected.json().get("hits")
+        one.close()
+    first.close()
+    assert answered == [1, 11]
 
 
 def test_a_long_answer_is_searched_for_once(
