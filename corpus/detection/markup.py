@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from html.parser import HTMLParser
+from collections.abc import Iterator, Sequence
+from html import unescape
 
 HIDDEN = frozenset({"script", "style", "template", "title"})
 """Elements whose content a browser does not show in the page."""
@@ -17,12 +17,20 @@ BLOCKS = frozenset(
 """Elements that begin and end a line."""
 INLINE = frozenset("a abbr b cite code em font i img small span strong sub sup u".split())
 _KNOWN = "|".join(sorted(BLOCKS | CELLS | INLINE | HIDDEN))
-_TAG = re.compile(rf"</?(?:{_KNOWN})(?:\s[^<>]*)?/?>", re.IGNORECASE)
+_KNOWN_TAG = re.compile(rf"</?(?:{_KNOWN})(?:\s[^<>]*)?/?>", re.IGNORECASE)
+# A tag, a comment or a declaration. No part of the pattern can pass over a second "<", and none is
+# matched in two ways, so that the time is proportional to the length of any text.
+_TAG = re.compile(
+    r"""<(?P<end>/?)(?P<name>[a-zA-Z][a-zA-Z0-9-]*+)(?:[\s/](?:"[^"<]*+"|'[^'<]*+'|[^'"<>])*+)?+>"""
+    r"|<!--|<[!?][^<>]*+>"
+)
+_LINE_END = "\0"
+"""Not a line end of the source, which is only a space."""
 
 
 def is_html(texts: Sequence[str]) -> bool:
     """Tell whether at least half of `texts`, and one of them, have a tag of HTML."""
-    tagged = sum(_TAG.search(text) is not None for text in texts)
+    tagged = sum(_KNOWN_TAG.search(text) is not None for text in texts)
     return 0 < len(texts) <= 2 * tagged
 
 
@@ -34,46 +42,26 @@ def plain_text(markup: str) -> str:
     """
     if "<" not in markup and "&" not in markup:
         return markup
-    parser = _Text()
-    parser.feed(markup)
-    parser.close()
-    lines = (" ".join(line.split()) for line in parser.text().split(_Text.LINE_END))
+    text = "".join(_shown(markup.replace(_LINE_END, " ")))
+    lines = (" ".join(line.split()) for line in text.split(_LINE_END))
     return "\n".join(filter(None, lines))
 
 
-class _Text(HTMLParser):
-    """Collects the text between tags. Its line ends are not those of the source."""
-
-    LINE_END = "\0"
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self._parts: list[str] = []
-        self._hidden: str | None = None
-
-    def text(self) -> str:
-        """Return what has been collected."""
-        return "".join(self._parts)
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - HTMLParser's
-        self._separate(tag)
-        if self._hidden is None and tag in HIDDEN:
-            self._hidden = tag
-
-    def handle_startendtag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - HTMLParser's
-        self._separate(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == self._hidden:
-            self._hidden = None
-        self._separate(tag)
-
-    def handle_data(self, data: str) -> None:
-        if self._hidden is None:
-            self._parts.append(data.replace(self.LINE_END, " "))
-
-    def _separate(self, tag: str) -> None:
-        if tag in BLOCKS:
-            self._parts.append(self.LINE_END)
-        elif tag in CELLS:
-            self._parts.append(" ")
+def _shown(markup: str) -> Iterator[str]:
+    """Yield the text between tags and, for the tags that separate it, line ends and spaces."""
+    at = 0
+    while (tag := _TAG.search(markup, at)) is not None:
+        yield unescape(markup[at : tag.start()])
+        at = tag.end()
+        name = (tag["name"] or "").lower()
+        if name in BLOCKS:
+            yield _LINE_END
+        elif name in CELLS:
+            yield " "
+        elif name in HIDDEN and not tag["end"]:
+            end = re.compile(rf"</{name}\b", re.IGNORECASE).search(markup, at)
+            at = len(markup) if end is None else end.start()
+        elif tag[0] == "<!--":
+            end_of_comment = markup.find("-->", at)
+            at = len(markup) if end_of_comment < 0 else end_of_comment + 3
+    yield unescape(markup[at:])

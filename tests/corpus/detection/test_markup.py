@@ -24,6 +24,12 @@ from corpus.detection.markup import BLOCKS, CELLS, INLINE, is_html, plain_text
         ("1 < 2 and 3 > 2", "1 < 2 and 3 > 2"),
         ("<!-- a comment -->shown<img src='x' alt='y'>", "shown"),
         ("<p></p>", ""),
+        ("<img alt='a > b'>seen<a title=\"x > y\">too</a>", "seentoo"),
+        ("List<String> and <my-element>x</my-element>", "List and x"),
+        ("<title>hidden</TITLE>shown<script>unclosed", "shown"),
+        ("<!DOCTYPE html><?xml?>shown<!-- unclosed", "shown"),
+        ("&lt;p&gt; &amp;lt;", "<p> &lt;"),
+        ("<a <b>bold</b> a<", "<a bold a<"),
     ],
 )
 def test_the_text_is_what_a_browser_shows(markup: str, text: str) -> None:
@@ -47,6 +53,12 @@ def test_every_word_is_kept_and_no_tag(parts: list[tuple[str, str]]) -> None:
     has_blocks = any(tag in BLOCKS for tag, _ in parts)
     if not has_blocks:
         assert "\n" not in text
+
+
+@pytest.mark.parametrize("part", ["<", "<a ", "<a '", '<a "', "<!--", "<!", "&", "<a/", "<script>"])
+def test_unclosed_tags_take_no_longer_than_others(part: str) -> None:
+    # A million characters; a parser that starts anew at each tag would take hours.
+    assert len(plain_text(part * (1_000_000 // len(part)))) <= 1_000_000
 
 
 @pytest.mark.parametrize(
