@@ -33,5 +33,18 @@ class Task:
         return [str(text) for text in self.data.inputs]
 
 
-Learn = Callable[[Task], Encode]
-"""A method: trains on a task and returns its encoding function; ``learn`` in its module."""
+@dataclass(frozen=True)
+class Encodings:
+    """The functions of a method that encodes queries otherwise than documents."""
+
+    documents: Encode
+    queries: Encode
+
+
+Learn = Callable[[Task], Encode | Encodings]
+"""A method: trains on a task and returns how it encodes; ``learn`` in its module."""
+
+
+def encodings_of(learned: Encode | Encodings) -> Encodings:
+    """Return what a method learned as two functions, the same one twice if it has only one."""
+    return learned if isinstance(learned, Encodings) else Encodings(learned, learned)

@@ -14,7 +14,7 @@ import numpy as np
 
 from evaluation.relevance import LabelSet
 from evaluation.retrieval import evaluate_codes
-from experiments.leaderboard.contract import Learn, Task
+from experiments.leaderboard.contract import Learn, Task, encodings_of
 from experiments.result_tables import Record
 from training.data import Rows, TrainingData
 
@@ -36,12 +36,12 @@ def measure(learn: Learn, task: Task, queries: TrainingData, *, unseen: bool = F
     query_rows = np.flatnonzero([bool(labels) for labels in query_labels])
     queries = rows_of(queries, query_rows)
     began = time.process_time()
-    encode = learn(replace(task, data=training))
+    encodings = encodings_of(learn(replace(task, data=training)))
     seconds = time.process_time() - began
     evaluation = evaluate_codes(
-        encode(queries.inputs),
+        encodings.queries(queries.inputs),
         [query_labels[row] for row in query_rows],
-        encode(documents.inputs),
+        encodings.documents(documents.inputs),
         documents.labelled().labels,
         METRICS,
     )

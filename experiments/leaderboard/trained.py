@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from experiments.leaderboard.contract import Encode, Task
+from experiments.leaderboard.contract import Encode, Encodings, Task
 from training.class_codes.class_recipe import ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.paper_weights import DATASETS
@@ -35,14 +35,14 @@ def learn(method: str, task: Task, *, paper: bool = False, **settings: float) ->
     return result.encoder.encode
 
 
-def class_codes(task: Task) -> Encode:
+def class_codes(task: Task) -> Encodings:
     """Train codes of class, certainty and content with the default settings."""
     recipe = ClassCodeRecipe(
         n_bits=task.n_bits, seed=task.seed, supervision=task.supervision, validation_share=0.0
     )
     with TemporaryDirectory() as folder:
-        result = train_class_codes(task.data, recipe, Path(folder, "encoder"))
-    return result.encoder.encode
+        encoder = train_class_codes(task.data, recipe, Path(folder, "encoder")).encoder
+    return Encodings(encoder.encode, encoder.encode_uncorrected_queries)
 
 
 # The defaults suit queries of a few words. These settings were chosen on held-out documents, a

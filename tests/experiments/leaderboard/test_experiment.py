@@ -9,7 +9,7 @@ import pytest
 from evaluation.retrieval import evaluate_codes
 from experiments.leaderboard import cells, text_training
 from experiments.leaderboard.cells import Cell, compute, draw, has_several_labels, saved_record
-from experiments.leaderboard.contract import Encode, Task
+from experiments.leaderboard.contract import Encode, Encodings, Task, encodings_of
 from experiments.leaderboard.measuring import measure, rows_of, unseen_classes
 from experiments.leaderboard.methods import METHODS
 from hummingbit.cli import main
@@ -35,7 +35,7 @@ def test_figures_are_those_of_the_codes_over_all_documents() -> None:
     documents, queries = corpus()
     task = Task("snippets", documents, 16, 0, 0.5)
     found = measure(METHODS["itq"].load(), task, queries)
-    encode = METHODS["itq"].load()(task)
+    encode = encodings_of(METHODS["itq"].load()(task)).documents
     labels = [documents.labelled().labels, queries.labelled().labels]
     direct = evaluate_codes(encode(queries.inputs), labels[1], encode(documents.inputs), labels[0])
     assert found["p100"] == direct.metrics["P@100"]
@@ -52,7 +52,7 @@ def test_documents_of_unseen_classes_are_asked_for_and_not_learned_from() -> Non
     tasks = []
     load = METHODS["itq"].load()
 
-    def watched(task: Task) -> Encode:
+    def watched(task: Task) -> Encode | Encodings:
         tasks.append(task)
         return load(task)
 
@@ -63,7 +63,7 @@ def test_documents_of_unseen_classes_are_asked_for_and_not_learned_from() -> Non
     seen = documents.tags[:, [0, 2]].any(axis=1)
     assert task.data.ids == tuple(np.array(documents.ids)[seen])
     food = rows_of(queries, np.flatnonzero(queries.tags[:, documents.classes.index("food")]))
-    encode = load(task)
+    encode = encodings_of(load(task)).documents
     direct = evaluate_codes(
         encode(food.inputs),
         food.labelled().labels,
@@ -78,11 +78,27 @@ def test_documents_of_unseen_classes_are_asked_for_and_not_learned_from() -> Non
 def test_every_method_gives_codes_of_any_text(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_training, "MIN_BATCHES", 0)
     documents, queries = corpus()
-    encode = METHODS[method].load()(Task("snippets", documents, 8, 0, 0.5))
-    codes = encode(queries.inputs)
-    assert codes.shape == (40, 1)
-    assert codes.dtype == np.uint8
-    assert np.array_equal(encode(queries.inputs[:3]), codes[:3])
+    learned = encodings_of(METHODS[method].load()(Task("snippets", documents, 8, 0, 0.5)))
+    for encode in (learned.documents, learned.queries):
+        codes = encode(queries.inputs)
+        assert codes.shape == (40, 1)
+        assert codes.dtype == np.uint8
+        assert np.array_equal(encode(queries.inputs[:3]), codes[:3])
+
+
+def test_class_codes_of_queries_are_their_own() -> None:
+    documents, queries = corpus()
+    task = Task("snippets", documents, 32, 0, 0.5)
+    load = METHODS["class-codes"].load()
+    learned = load(task)
+    assert isinstance(learned, Encodings)
+    found = measure(lambda _: learned, task, queries)
+    labels = [documents.labelled().labels, queries.labelled().labels]
+    of_documents = learned.documents(documents.inputs)
+    of_queries = learned.queries(queries.inputs)
+    assert not np.array_equal(of_queries, learned.documents(queries.inputs))
+    direct = evaluate_codes(of_queries, labels[1], of_documents, labels[0])
+    assert found["p100_expected"] == direct.expected["P@100"]
 
 
 def test_a_cell_is_kept_until_its_code_or_its_documents_change(
