@@ -23,7 +23,7 @@ CLASSIFIER = "classifier.safetensors"
 class Classifier:
     """One or more linear maps from F features to C classes.
 
-    `weights` are float32[F, C] and `biases` float32[C]. The scores of each map are standardised
+    `weights` are float32[F, C] and `biases` float32[C]. The scores of each map are standardized
     over the classes and summed; the class with the highest sum is predicted.
 
     Raises:

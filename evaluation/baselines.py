@@ -25,7 +25,7 @@ from evaluation.scores import evaluate_scores
 from foundation.errors import counted
 
 MAX_FEATURES = 10_000
-INVERSE_REGULARISATION = 100.0
+INVERSE_REGULARIZATION = 100.0
 """C of the logistic regressions. A baseline should be as strong as it can be. On Snippets, 100
 beats 1 and 10 with a tenth and with half of the labels, and equals 10 with all of them."""
 
@@ -209,7 +209,7 @@ def fit_logistic(features: Features, targets: npt.NDArray[Any]) -> Any:
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 - takes a second
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - takes a second
 
-    model = LogisticRegression(C=INVERSE_REGULARISATION, max_iter=1000)
+    model = LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=1000)
     with warnings.catch_warnings():
         # A thousand iterations predict well enough, converged or not.
         warnings.simplefilter("ignore", ConvergenceWarning)

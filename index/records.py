@@ -109,9 +109,9 @@ class Hybrid:
     """How a hybrid ranking combines codes and words; `rrf` excludes the other two."""
 
     codes: float | None = None
-    """The weight of the standardised scores by codes; those by words weigh 1."""
+    """The weight of the standardized scores by codes; those by words weigh 1."""
     rrf: int | None = None
-    """The constant of reciprocal rank fusion, which replaces standardised scores."""
+    """The constant of reciprocal rank fusion, which replaces standardized scores."""
     feedback: int | None = None
     """How many of its best documents a query learns from; 0 for none."""
 

@@ -69,7 +69,7 @@ def fit_pca(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats]:
 
 
 def fit_itq(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats]:
-    """Return PCA's directions, rotated to minimise the quantization error, and the thresholds.
+    """Return PCA's directions, rotated to minimize the quantization error, and the thresholds.
 
     Source: Gong and Lazebnik, "Iterative Quantization" (2011); the rotation is faiss's.
     """
@@ -112,7 +112,7 @@ def itq_of_terms(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats] | N
 
 
 def itq_rotation(centred: Floats, seed: int) -> Floats:
-    """Return the rotation ``(B, B)`` that minimises the quantization error of rows ``(N, B)``."""
+    """Return the rotation ``(B, B)`` that minimizes the quantization error of rows ``(N, B)``."""
     import faiss  # noqa: PLC0415
 
     n_bits = centred.shape[1]

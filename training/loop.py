@@ -29,7 +29,7 @@ _SECONDS_BETWEEN_CHECKPOINTS = 30.0
 
 
 class BatchLoss(Protocol):
-    """The objective: the weighted loss terms of a batch. Training minimises their sum."""
+    """The objective: the weighted loss terms of a batch. Training minimizes their sum."""
 
     def __call__(
         self, rows: Rows, generator: torch.Generator, progress: float
@@ -64,7 +64,7 @@ def fit(
     checkpoint: Checkpoint | None = None,
     progress: bool = True,
 ) -> History:
-    """Minimise `loss` over the batches of `rows` documents with Adam.
+    """Minimize `loss` over the batches of `rows` documents with Adam.
 
     Every epoch draws from generators seeded by (seed, epoch) alone. So an interrupted run that
     resumes from its checkpoint reaches the same weights.

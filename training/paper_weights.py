@@ -2,7 +2,7 @@
 
 The paper prints the range of the search but not its results. The authors' scripts
 (https://github.com/amacaluso/SSB-VAE, ``test_all_*.sh``) have them, the same for 16 and 32 bits.
-There a run minimises reconstruction + `b` KL + `a` (`g` class loss + pairs), where pairs are summed
+There a run minimizes reconstruction + `b` KL + `a` (`g` class loss + pairs), where pairs are summed
 over a batch of M = 100 and divided by the B bits. Here pairs are divided by M. So α is `a` M / B,
 β is `a` `g` and λ is `b`. VDSH-S has no pairs, and its β is `a`.
 """

@@ -185,7 +185,7 @@ class ClozeTask:
         )
 
     def start(self, network: AnyEncoderNetwork) -> None:
-        """Initialise a linear network with ITQ codes of latent semantic analysis of the texts.
+        """Initialize a linear network with ITQ codes of latent semantic analysis of the texts.
 
         Codes trained from there combine two kinds of knowledge: which words occur together in the
         corpus, and which words distinguish a text from all others. Without bits for classes, the

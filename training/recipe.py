@@ -197,7 +197,7 @@ class Recipe:
         "tf-idf", "input of text encoders (with tf-idf, ict has tf as it is)", "tf-idf", "log-tf"
     )
     idf_target: bool = setting(True, "weight the words to reconstruct by their idf")
-    batch_norm: bool = setting(False, "normalise the hidden layers over a batch")
+    batch_norm: bool = setting(False, "normalize the hidden layers over a batch")
     threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")
     validation_share: float = setting(0.1, "share of the labelled documents held out")
 

@@ -157,7 +157,7 @@ def schedule_for(recipe: Recipe, n_documents: int) -> Schedule:
 
 
 def start_at_word_frequencies(model: Autoencoder, inputs: TrainingInputs) -> None:
-    """Initialise a text decoder with the frequencies of terms.
+    """Initialize a text decoder with the frequencies of terms.
 
     Without labels, nothing else keeps bits from freezing early; see :class:`TextDecoder`.
     """
@@ -168,8 +168,8 @@ def start_at_word_frequencies(model: Autoencoder, inputs: TrainingInputs) -> Non
 def hidden_dropout(recipe: Recipe, features: Features, tags: Tags) -> float:
     """Return the rate at which hidden units drop out.
 
-    It is proportional to the share of documents with visible labels. A network memorises labels,
-    which are certain; it cannot memorise soft labels.
+    It is proportional to the share of documents with visible labels. A network memorizes labels,
+    which are certain; it cannot memorize soft labels.
     """
     if METHODS[recipe.method].pairs != "all" or not isinstance(features, TextFeatures):
         return 0.0

@@ -10,7 +10,7 @@ from encoder.features import Floats
 Classes = npt.NDArray[np.int64]
 Probabilities = npt.NDArray[np.float64]
 
-REGULARISATION = 0.3
+REGULARIZATION = 0.3
 # Ridge scores of different classes lie a few tenths apart. Scaled by this, their softmax is sharp.
 SHARPNESS = 6.0
 
@@ -29,10 +29,10 @@ def class_scores(
     mean, base = rows.mean(axis=0), targets.mean(axis=0)
     centred = rows - mean
     if len(rows) <= rows.shape[1]:  # the smaller of the two systems
-        kernel = centred @ centred.T + REGULARISATION * np.eye(len(rows))
+        kernel = centred @ centred.T + REGULARIZATION * np.eye(len(rows))
         weights = centred.T @ np.linalg.solve(kernel, targets - base)
     else:
-        kernel = centred.T @ centred + REGULARISATION * np.eye(rows.shape[1])
+        kernel = centred.T @ centred + REGULARIZATION * np.eye(rows.shape[1])
         weights = np.linalg.solve(kernel, centred.T @ (targets - base))
     scores = np.asarray(vectors @ weights - mean @ weights + base)
     scores[:, ~targets.any(axis=0)] = -1.0

@@ -167,7 +167,7 @@ def hits_needed(n_relevant: Counts) -> Counts:
 
 
 def ndcg_at_k(gains: Floats, levels: Counts, totals: Counts, k: int) -> Floats:
-    """Return the normalised discounted cumulative gain of each list.
+    """Return the normalized discounted cumulative gain of each list.
 
     ``nDCG@k = DCG@k / IDCG@k`` with ``DCG@k = Σ_{i ≤ k} gain_i / log2(i + 1)``. The gain of a
     document is its grade itself, not 2^grade - 1, as in trec_eval; grades below 0 gain nothing.

@@ -170,7 +170,7 @@ def _hypergeometric(n: Counts, r: Counts, m: Counts) -> tuple[Counts, Floats]:
     """Return the numbers h of relevant documents among m of n documents, r relevant, and P(h).
 
     Arguments are [Q, 1], and results [Q, T] with T the longest support; P is 0 beyond a support. P
-    is computed from the ratios ``P(h+1)/P(h) = (r-h)(m-h) / ((h+1)(n-r-m+h+1))`` and normalised.
+    is computed from the ratios ``P(h+1)/P(h) = (r-h)(m-h) / ((h+1)(n-r-m+h+1))`` and normalized.
     This is accurate to 12 digits, which log-factorials of a million documents are not.
     """
     lowest, highest = np.maximum(0, m - (n - r)), np.minimum(m, r)

@@ -3,7 +3,7 @@
 Source: Marjieh, Kumar, Campbell et al. (2024) on Geoclidean (Hsu, Wu and Goodman 2022). Encoders
 are trained on pictures of 30 concepts and evaluated on 7 others. A concept is a program, and the
 similarity of concepts is the subtree kernel of their programs. That is the generative similarity,
-learned by regression of cosines, on the normalised kernel or as printed on the logarithm of the
+learned by regression of cosines, on the normalized kernel or as printed on the logarithm of the
 count, or by triplets. The baselines are supervised contrast and classification, which know only
 which concept a picture shows, and SimCLR, which does not know that either. The encoders are small
 and trained from scratch, where the paper fine-tunes a ResNet-50, so compare methods only within a

@@ -168,7 +168,7 @@ def embed(method: str, vectors: Tensors, data: TrainingData, schedule: Schedule)
     """Return the embeddings of documents and queries by a network trained on the documents."""
     torch.manual_seed(schedule.seed)
     x_ND = vectors["document_ND"]
-    # Entries of unit vectors are about 1/√D; layers are initialised for entries of variance 1.
+    # Entries of unit vectors are about 1/√D; layers are initialized for entries of variance 1.
     scale = x_ND.shape[1] ** 0.5
     network = Network(x_ND.shape[1], len(data.classes))
     class_N = torch.from_numpy(data.tags.argmax(axis=1))

@@ -91,7 +91,7 @@ def train_encoder(method: str, pictures: Pictures, schedule: Schedule) -> Pictur
     - ``simclr``: two views of every picture, turned, scaled and shifted, contrasted at temperature
       0.1 after a head of two layers, which is then discarded. Classes are not used. It sees each
       picture twice per epoch, so it has half the epochs.
-    - ``untrained``: as initialised.
+    - ``untrained``: as initialized.
 
     Raises:
         ValueError: if there is no such method.

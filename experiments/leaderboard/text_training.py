@@ -70,7 +70,7 @@ class WordCounts:
 
 
 class TextModel(nn.Module):
-    """A method's network. Training initialises the decoder with the frequencies of terms."""
+    """A method's network. Training initializes the decoder with the frequencies of terms."""
 
     encoder: EncoderNetwork
     decoder: TextDecoder
@@ -79,7 +79,7 @@ class TextModel(nn.Module):
     def losses(
         self, batch: Batch, generator: torch.Generator, progress: float
     ) -> Mapping[str, Tensor]:
-        """Return the named terms of the loss; training minimises their sum."""
+        """Return the named terms of the loss; training minimizes their sum."""
 
 
 def words_loss(decoder: TextDecoder, b_NB: Tensor, batch: Batch) -> Tensor:

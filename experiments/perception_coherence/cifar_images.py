@@ -21,7 +21,7 @@ DEVIATION = (0.2470, 0.2435, 0.2616)
 
 @dataclass(frozen=True)
 class Images:
-    """Images, float32[N, 3, 32, 32], standardised by channel, and their labels, int64[N]."""
+    """Images, float32[N, 3, 32, 32], standardized by channel, and their labels, int64[N]."""
 
     x: Tensor
     labels: Tensor

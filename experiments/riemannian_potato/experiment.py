@@ -27,7 +27,7 @@ SUMMARY = "Riemannian potato ranking loss, beside other losses on SPD matrices"
 
 DATASETS = ("hdm05", "erp", "wishart")
 METHODS = {
-    "untrained": "the network as initialised",
+    "untrained": "the network as initialized",
     "rpl": "Riemannian potato ranking loss, affine-invariant",
     "rpl-log": "Riemannian potato ranking loss, log-Euclidean",
     "rpl-sphere": "Riemannian potato ranking loss, on vectors of unit length",

@@ -4,7 +4,7 @@ It has three fields: the texts, the titles of those that have one, and the summa
 are not their own. A write makes the next index and leaves this one unchanged.
 
 Every match is scored. Adding up a million postings takes about three milliseconds, and the
-standardised scores of a hybrid ranking need the scores of all matches anyway, so skipping documents
+standardized scores of a hybrid ranking need the scores of all matches anyway, so skipping documents
 that cannot be among the best would save nothing.
 """
 

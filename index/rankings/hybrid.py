@@ -1,4 +1,4 @@
-"""Documents by their codes and their words together, with standardised scores.
+"""Documents by their codes and their words together, with standardized scores.
 
 The score of a document d is
 

@@ -50,7 +50,7 @@ class HybridOptions(RequestModel):
         None,
         ge=MIN_WEIGHT,
         le=MAX_WEIGHT,
-        description="The weight of the codes' standardised score; the words' weighs 1.",
+        description="The weight of the codes' standardized score; the words' weighs 1.",
     )
     rrf: int | None = Field(
         None, ge=1, le=MAX_RRF, description="The constant of reciprocal rank fusion, usually 60."

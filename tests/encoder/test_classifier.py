@@ -18,7 +18,7 @@ def classifier(seed: int = 0, features: int = len(WORDS), classes: int = 3) -> C
     return Classifier(weights, tuple(rng.normal(size=classes).astype(np.float32) for _ in range(2)))
 
 
-def test_the_class_with_the_highest_sum_of_standardised_scores_is_predicted() -> None:
+def test_the_class_with_the_highest_sum_of_standardized_scores_is_predicted() -> None:
     ours = classifier()
     rows = np.random.default_rng(1).normal(size=(20, len(WORDS))).astype(np.float32)
     predicted = ours.predict(rows)

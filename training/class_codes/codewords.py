@@ -13,7 +13,7 @@ from training.data import TrainingDataError
 _TRIALS_PER_BIT = 40
 # A trial with a thousand classes takes some 50 µs.
 _MAX_TRIALS = 400_000
-# The search minimises Σ exp(−rate · distance), in which near codewords weigh most.
+# The search minimizes Σ exp(−rate · distance), in which near codewords weigh most.
 _RATE = 1.5
 
 

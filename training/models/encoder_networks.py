@@ -40,7 +40,7 @@ class Shape:
 
 
 class EncoderNetwork(nn.Module):
-    """Two hidden layers of ReLU units, each with optional batch normalisation, then B logits."""
+    """Two hidden layers of ReLU units, each with optional batch normalization, then B logits."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()

@@ -27,7 +27,7 @@ def to_encoder(
 ) -> Encoder:
     """Return `network` as an :class:`Encoder` whose bits are the signs of the logits.
 
-    The scale of the first layer and batch normalisation are folded into the weights.
+    The scale of the first layer and batch normalization are folded into the weights.
     """
     return _encoder(_layers(network), features, metadata)
 
@@ -108,11 +108,11 @@ def _block_diagonal(first: Floats, second: Floats) -> Floats:
 
 
 def _scale_and_shift(norm: nn.BatchNorm1d | None) -> tuple[Tensor, Tensor]:
-    """Return s and t such that normalisation of h is s h + t, with the running statistics."""
+    """Return s and t such that normalization of h is s h + t, with the running statistics."""
     if norm is None:
         return torch.ones(1), torch.zeros(1)
     if norm.running_mean is None or norm.running_var is None:
-        raise ValueError("batch normalisation without running statistics cannot be exported")
+        raise ValueError("batch normalization without running statistics cannot be exported")
     scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)
     return scale, norm.bias - scale * norm.running_mean
 

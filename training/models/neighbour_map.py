@@ -39,7 +39,7 @@ def fit_neighbour_map(
 ) -> tuple[Floats, Floats]:
     """Return weights ``(D, B)`` and thresholds ``(B,)`` learned from `vectors` ``(N, D)``.
 
-    They start from those given and minimise :func:`stochastic_neighbour_loss` by Adam. A vector is
+    They start from those given and minimize :func:`stochastic_neighbour_loss` by Adam. A vector is
     a neighbour of another by its cosine, and its bits are those of the vector with noise, so that
     queries, which are no vectors of the corpus, find its neighbours as well. At most 20,000 vectors
     are learned from, drawn at random.

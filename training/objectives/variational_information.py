@@ -1,7 +1,7 @@
 """VID: the student predicts the teacher's features, with a variance for each of them.
 
 Source: Ahn et al., "Variational Information Distillation for Knowledge Transfer" (2019), equations
-4 to 6. Maximising E ln q(t|s) raises a lower bound of the mutual information of the student's and
+4 to 6. Maximizing E ln q(t|s) raises a lower bound of the mutual information of the student's and
 the teacher's features.
 """
 

@@ -33,7 +33,7 @@ def fit_classifier(
     `tags`, bool[N, C], has the training labels of the `inputs`. `soft_labels`, float32[N, C], are
     the distributions over classes that the encoder learned from. For a method without soft labels
     they are estimated from the training labels (:func:`estimate_soft_labels`). Texts are classified
-    by the sum of the standardised scores of ridge regression and multinomial naive Bayes, which
+    by the sum of the standardized scores of ridge regression and multinomial naive Bayes, which
     with a tenth of Snippets' labels predicts better than logistic regression of any strength.
     Support vector machines take the place of ridge regression if that makes .02 more of a fifth of
     the labelled texts right, held out; with many classes it often does. Vectors are classified by
@@ -75,7 +75,7 @@ def _fit_machines(rows: Any, targets: Floats, seed: int) -> Classifier:
 
 
 def _beside_naive_bayes(linear: LinearMap, rows: Any, targets: Floats) -> Classifier:
-    """Return the classifier that sums the standardised scores of `linear` and naive Bayes."""
+    """Return the classifier that sums the standardized scores of `linear` and naive Bayes."""
     weights = (linear.weight, multinomial_weights(rows, targets))
     biases = (linear.bias, np.zeros(targets.shape[1]))
     return Classifier(tuple(map(_float32, weights)), tuple(map(_float32, biases)))

@@ -37,7 +37,7 @@ def spread_labels(
     Source: Zhou, Bousquet, Lal, Weston and Schölkopf, "Learning with Local and Global Consistency"
     (2004).
     """
-    smoothing = _normalise(_neighbour_graph(vectors, neighbours))
+    smoothing = _normalize(_neighbour_graph(vectors, neighbours))
     scores_NC = start_NC
     for _ in range(_STEPS):
         scores_NC = share * (smoothing @ scores_NC) + (1 - share) * start_NC
@@ -85,7 +85,7 @@ def _index(unit: Floats) -> Any:
     return index
 
 
-def _normalise(graph: Any) -> Any:
+def _normalize(graph: Any) -> Any:
     """Return D^-½ W D^-½; a document without neighbours has a row of zeros."""
     from scipy.sparse import diags_array  # noqa: PLC0415
 

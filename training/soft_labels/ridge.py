@@ -34,7 +34,7 @@ class LinearMap(NamedTuple):
 
 
 def fit_ridge(rows: Any, targets: Array) -> LinearMap:
-    """Return the W and b that minimise ‖X W + b − Y‖² + ‖W‖².
+    """Return the W and b that minimize ‖X W + b − Y‖² + ‖W‖².
 
     `rows` X are a CSR matrix ``(N, V)`` and `targets` Y an array ``(N, C)``. All is computed in the
     precision of `rows`. A target is solved once its residual is below 1e-4 of its size.

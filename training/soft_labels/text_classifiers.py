@@ -33,7 +33,7 @@ def predict_texts(rows: Any, labelled: Rows, classes_LC: Floats, seed: int) -> S
     `rows` are weighted terms, a scipy matrix ``[N, V]``; `classes_LC` has the classes of the
     `labelled` rows. Three classifiers learn from the labelled rows: ridge regression on terms,
     ridge regression on the principal directions of all texts, and multinomial naive Bayes, which
-    learns from the other rows too (:func:`expectation_maximization`). Their scores, standardised
+    learns from the other rows too (:func:`expectation_maximization`). Their scores, standardized
     over the classes, are summed. Then ridge regression on terms and multinomial naive Bayes are
     fitted to the labels and predictions of all rows, in three rounds. The rounds are skipped if
     they make held-out labels, a fifth of the labelled rows, less likely.
@@ -73,15 +73,15 @@ def _rounds(
     rows: Any, directions: PrincipalDirections, labelled: Rows, classes: Floats
 ) -> Iterator[Scores]:
     """Yield predictions from the labelled rows, then those of each further round."""
-    scores = _standardise(_direction_scores(directions, labelled, classes))
-    scores += _standardise(fit_ridge(rows[labelled], classes)(rows))
-    scores += _standardise(expectation_maximization(rows, labelled, classes))
+    scores = _standardize(_direction_scores(directions, labelled, classes))
+    scores += _standardize(fit_ridge(rows[labelled], classes)(rows))
+    scores += _standardize(expectation_maximization(rows, labelled, classes))
     yield _probabilities(scores)
     for _ in range(_ROUNDS):
         targets = _probabilities(scores)
         targets[labelled] = classes
-        scores = _standardise(fit_ridge(rows, targets)(rows))
-        scores += _standardise(rows @ multinomial_weights(rows, targets))
+        scores = _standardize(fit_ridge(rows, targets)(rows))
+        scores += _standardize(rows @ multinomial_weights(rows, targets))
         yield _probabilities(scores)
 
 
@@ -96,10 +96,10 @@ def _direction_scores(directions: PrincipalDirections, labelled: Rows, classes: 
 
 
 def _probabilities(scores: Scores) -> Scores:
-    return np.asarray(softmax(_standardise(scores), axis=1))
+    return np.asarray(softmax(_standardize(scores), axis=1))
 
 
-def _standardise(scores: Any) -> Scores:
+def _standardize(scores: Any) -> Scores:
     centred: Scores = np.asarray(scores, dtype=np.float64)
     centred = centred - centred.mean(axis=1, keepdims=True)
     # A text without known words scores the same for every class.

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from evaluation.labelling.classes import REGULARISATION, class_probabilities, class_scores
+from evaluation.labelling.classes import REGULARIZATION, class_probabilities, class_scores
 from evaluation.labelling.gain import expected_gain
 from evaluation.labelling.herding import herd
 from evaluation.labelling.sampling import METHODS, Pool, suggest
@@ -111,7 +111,7 @@ def test_scores_are_those_of_ridge_regression(labelled: int) -> None:
     pool = clustered(labelled)
     scores = class_scores(pool.vectors, pool.labelled, pool.classes, pool.n_classes)
     targets = np.eye(3)[pool.classes]
-    model = Ridge(alpha=REGULARISATION).fit(pool.vectors[pool.labelled], targets)
+    model = Ridge(alpha=REGULARIZATION).fit(pool.vectors[pool.labelled], targets)
     shown = targets.any(axis=0)
     np.testing.assert_allclose(scores[:, shown], model.predict(pool.vectors)[:, shown], atol=1e-5)
     np.testing.assert_allclose(class_probabilities(scores).sum(axis=1), 1)

@@ -142,7 +142,7 @@ def test_the_order_of_examples_is_of_no_consequence(contrast: str) -> None:
         )
 
 
-def minimise(loss: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
+def minimize(loss: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
     free = start.clone().requires_grad_()
     optimizer = torch.optim.LBFGS([free], max_iter=500, line_search_fn="strong_wolfe")
 
@@ -161,7 +161,7 @@ def minimise(loss: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
 def test_the_logarithm_is_learned_up_to_a_constant_of_each_anchor(contrast: str) -> None:
     k = draw(6, 6, seed=2).exp()
     k = k + k.T
-    found = minimise(lambda s: kernel_triplet_loss(s, k, contrast=contrast), draw(6, 6))
+    found = minimize(lambda s: kernel_triplet_loss(s, k, contrast=contrast), draw(6, 6))
     gap = found - k.log()
     for i in range(6):
         others = gap[i, torch.arange(6) != i]
@@ -171,14 +171,14 @@ def test_the_logarithm_is_learned_up_to_a_constant_of_each_anchor(contrast: str)
 @pytest.mark.parametrize("contrast", ["softmax", "softplus"])
 def test_pairs_learn_the_logarithm_up_to_one_constant(contrast: str) -> None:
     k = draw(12, seed=2).exp()
-    found = minimise(lambda s: kernel_pair_loss(s, k, contrast=contrast), draw(12)) - k.log()
+    found = minimize(lambda s: kernel_pair_loss(s, k, contrast=contrast), draw(12)) - k.log()
     torch.testing.assert_close(found, found[0].expand(12), atol=1e-3, rtol=0)
 
 
 def test_quadratic_triplets_learn_bounded_differences() -> None:
     k = draw(3, 3, seed=2).exp()
     k = k + k.T
-    found = minimise(lambda s: kernel_triplet_loss(s, k, contrast="quadratic"), draw(3, 3))
+    found = minimize(lambda s: kernel_triplet_loss(s, k, contrast="quadratic"), draw(3, 3))
     for i in range(3):
         a, b = [j for j in range(3) if j != i]
         expected = (k[i, a] - k[i, b]) / (k[i, a] + k[i, b])

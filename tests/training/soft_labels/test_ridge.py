@@ -42,10 +42,10 @@ def test_the_weights_are_scikit_learns(
 
 
 @pytest.mark.parametrize("shape", [(60, 20), (20, 60)])
-def test_the_weights_minimise_the_loss(shape: tuple[int, int]) -> None:
+def test_the_weights_minimize_the_loss(shape: tuple[int, int]) -> None:
     rows, targets = _drawn(*shape, 3, seed=0)
     weight, bias = fit_ridge(rows.astype(np.float64), targets)
-    # The exact solution, with the column of ones not penalised.
+    # The exact solution, with the column of ones not penalized.
     dense = np.hstack([rows.toarray(), np.ones((shape[0], 1))]).astype(np.float64)
     penalty = np.diag([1.0] * shape[1] + [0.0])
     exact = np.linalg.solve(dense.T @ dense + penalty, dense.T @ targets)

@@ -201,7 +201,7 @@ def test_a_build_that_fails_late_is_gone_on_with(
     assert "50 of them unchanged, 60 in all" in capsys.readouterr().out
 
 
-def test_what_a_search_did_not_recognise_is_said(
+def test_what_a_search_did_not_recognize_is_said(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
