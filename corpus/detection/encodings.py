@@ -14,8 +14,10 @@ SAMPLE_BYTES = 256 * 1024
 # Fewer bytes that are not ASCII say too little about the language.
 MIN_NON_ASCII_BYTES = 20
 
-# Of these, cp1252 is by far the most common unless the text is Central European or Turkish.
+# Western text is often taken for one of these. Of them, cp1252 is by far the most common unless the
+# text is Central European or Turkish.
 WESTERN = {"cp1250", "cp1252", "cp1254", "cp1257", "latin_1", "iso8859_15"}
+WESTERN |= {"iso8859_10", "iso8859_14", "iso8859_16", "mac_latin2"}
 CENTRAL_EUROPEAN = {"Polish", "Czech", "Slovak", "Hungarian", "Romanian", "Croatian", "Slovene"}
 
 # Bytes that are not UTF-8 pass as they are; the reader of lines finds them.

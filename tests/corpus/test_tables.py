@@ -44,6 +44,17 @@ def test_the_encoding_is_found_out_and_said(tmp_path: Path, rows: str, encoding:
     assert all("is not UTF-8; it is read as " in notice for notice in notices)
 
 
+def test_western_text_is_not_taken_for_an_encoding_of_other_languages(tmp_path: Path) -> None:
+    text = "Als der König stirbt, müssen seine Söhne entscheiden, wer das Reich führen soll"
+    rows = "".join(f"{i}|{text}|{i}.50|{100 + i}\n" for i in range(20))
+    path = tmp_path / "d.csv"
+    path.write_bytes(f"código|sinopse|preço|páginas\n{rows}".encode("cp1252"))
+    layout = Layout(id_field="código", text_fields=("sinopse",))
+    first, *_ = read_documents(path, layout=layout)
+    assert first.text == text
+    assert first.payload == {"preço": 0.5, "páginas": 100}
+
+
 def test_an_encoding_that_is_given_is_not_guessed(tmp_path: Path) -> None:
     path = tmp_path / "d.csv.gz"
     path.write_bytes(gzip.compress(("id,text\n" + POLISH).encode("iso8859-2")))
