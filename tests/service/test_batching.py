@@ -9,6 +9,7 @@ import pytest
 
 from encoder.codes import code_to_hex
 from foundation.errors import InputError
+from index.collection import Collection
 from index.errors import UnknownDocument
 from index.records import Query
 from index.search.search_options import SearchOptions
@@ -149,12 +150,20 @@ def test_one_slow_search_does_not_move_the_next_to_a_thread(
     collection.close()
 
 
+def quick_collection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codes: list[str]
+) -> Collection:
+    """Return a collection of `codes`, whose searches count as quick on a busy machine, too."""
+    monkeypatch.setattr("service.batching.QUICK_SECONDS", 60.0)
+    collection = code_collection(tmp_path, N_BITS)
+    collection.upsert(code_documents(codes))
+    return collection
+
+
 def test_the_only_request_is_answered_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.batching.QUICK_SECONDS", 60.0)
-    collection = code_collection(tmp_path, N_BITS)
-    collection.upsert(code_documents(["00ff", "ff00"]))
+    collection = quick_collection(tmp_path, monkeypatch, ["00ff", "ff00"])
     sizes: list[int] = []
 
     def write(found: BatchedResult, place: int) -> str:
@@ -185,9 +194,7 @@ def test_the_only_request_is_answered_at_once(
 def test_what_may_be_slow_is_not_answered_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.batching.QUICK_SECONDS", 60.0)
-    collection = code_collection(tmp_path, N_BITS)
-    collection.upsert(code_documents(["00ff", "ff00"]))
+    collection = quick_collection(tmp_path, monkeypatch, ["00ff", "ff00"])
     batcher = Batcher(
         lambda _: collection, Metrics(), lambda found, place: found.result.hits[place][0].id
     )
@@ -216,9 +223,7 @@ def test_what_may_be_slow_is_not_answered_at_once(
 def test_searches_that_arrive_together_share_a_batch_and_only_bad_ones_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.batching.QUICK_SECONDS", 60.0)
-    collection = code_collection(tmp_path, N_BITS)
-    collection.upsert(code_documents(["00ff", "ff00", "0f0f"]))
+    collection = quick_collection(tmp_path, monkeypatch, ["00ff", "ff00", "0f0f"])
     sizes: list[int] = []
 
     def write(found: BatchedResult, place: int) -> list[str]:

@@ -46,7 +46,7 @@ def _conditions(filter_: Filter) -> Iterator[AnyOf | InRange]:
 
 
 def _values(condition: AnyOf | InRange) -> tuple[Scalar, ...]:
-    return condition.values if isinstance(condition, AnyOf) else (*condition.bounds.values(),)
+    return condition.values if isinstance(condition, AnyOf) else tuple(condition.bounds.values())
 
 
 def _of_kind(field: str, kind: type) -> Filter:
