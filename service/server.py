@@ -22,7 +22,7 @@ from service.app import create_app
 from service.http.admission import Keyring, is_loopback
 from service.http.connections import Connections, accept_waiting
 from service.http.starts import Starts
-from service.http.uvicorn_protocol import Connection
+from service.http.uvicorn_protocol import connection_protocol
 from service.logs import configure_logs
 from service.settings import Settings
 
@@ -107,7 +107,7 @@ def server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
         # uvicorn's types name its own protocols and whole seconds; asyncio accepts these, too.
-        http=partial(Connection, connections, starts),  # type: ignore[arg-type]
+        http=partial(connection_protocol, connections, starts),  # type: ignore[arg-type]
         timeout_keep_alive=settings.idle_timeout,  # type: ignore[arg-type]
         ws="none",
         log_config=None,

@@ -16,8 +16,33 @@ from service.http.problems import ProblemError
 
 _log = logging.getLogger("hummingbit.service")
 
+READ_BYTES = 32 << 10
 # What a client must read of a response within each interval.
 MIN_READ_BYTES = 64 << 10
+
+
+class BoundedReads(asyncio.BufferedProtocol):
+    """Reads at most :data:`READ_BYTES` at a time and hands them to another protocol.
+
+    The other one cannot read so itself: event loops lend a buffer to a BufferedProtocol only.
+    """
+
+    def __init__(self, protocol: asyncio.Protocol) -> None:
+        """Hand everything to `protocol`."""
+        self._receive = protocol.data_received
+        self._buffer = memoryview(bytearray(READ_BYTES))
+        self.connection_made = protocol.connection_made  # type: ignore[method-assign]
+        self.connection_lost = protocol.connection_lost  # type: ignore[method-assign]
+        self.pause_writing = protocol.pause_writing  # type: ignore[method-assign]
+        self.resume_writing = protocol.resume_writing  # type: ignore[method-assign]
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+        """Return the buffer that the loop reads into."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Hand over what the loop has read."""
+        self._receive(bytes(self._buffer[:nbytes]))
 
 
 class Timeouts:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import httptools
@@ -23,23 +23,79 @@ from uvicorn.protocols.http.httptools_impl import (
 
 # Responses with these have no body, so they declare no length.
 BODILESS_STATUSES = (204, 304)
+FRAMING = {b"content-length", b"transfer-encoding"}
+# They take a few megabytes at most.
+KNOWN_HEADS = 1024
+MAX_KNOWN_HEAD = 1 << 10
+
+
+class Head(NamedTuple):
+    """What the head of a request says."""
+
+    fields: dict[str, Any]
+    """The fields of the ASGI scope that depend on the head."""
+    framing: dict[bytes, bytes]
+    """The headers that say where the body ends."""
+    body_size: int | None
+    """The bytes of the body; None if it is chunked."""
+    keep_alive: bool
+    is_plain: bool
+    """Whether it asks for nothing but a response: no other protocol and no 100 Continue."""
+
+    @classmethod
+    def of(cls, http: HttpToolsProtocol) -> Head:
+        """Return what `http` has parsed."""
+        version = http.parser.get_http_version()
+        url = httptools.parse_url(http.url)
+        path = url.path.decode("ascii")
+        framing = {name: value for name, value in http.headers if name in FRAMING}
+        is_chunked = b"transfer-encoding" in framing
+        return cls(
+            {
+                "method": http.parser.get_method().decode("ascii"),
+                "http_version": version,
+                "path": unquote(path) if "%" in path else path,
+                "raw_path": url.path,
+                "query_string": url.query or b"",
+                "headers": http.headers,
+            },
+            framing,
+            None if is_chunked else int(framing.get(b"content-length", b"0")),
+            version != "1.0" and http.parser.should_keep_alive(),
+            not (http.expect_100_continue or http.parser.should_upgrade()),
+        )
+
+
+class KnownHeads:
+    """Heads that were read before: clients send the same ones again and again.
+
+    Looking one up takes less time than parsing it.
+    """
+
+    def __init__(self) -> None:
+        self._heads: dict[bytes, Head] = {}
+
+    def get(self, raw: bytes) -> Head | None:
+        """Return what a head says, which has the bytes `raw`; None if it was not read before."""
+        return self._heads.get(raw)
+
+    def add(self, raw: bytes, head: Head) -> None:
+        """Keep what a head says, if it is short and plain and its connection goes on."""
+        has_end = head.body_size is not None and head.keep_alive
+        if 0 < len(raw) <= MAX_KNOWN_HEAD and has_end and head.is_plain:
+            if len(self._heads) == KNOWN_HEADS:
+                self._heads.clear()
+            self._heads[raw] = head
 
 
 class ResponseCycle(RequestResponseCycle):
     """Sends a response as soon as the application has begun its body, and not before."""
 
     @classmethod
-    def of(cls, http: HttpToolsProtocol) -> ResponseCycle:
-        """Return the cycle of the request whose head `http` has read; completes its scope."""
+    def of(cls, http: HttpToolsProtocol, head: Head) -> ResponseCycle:
+        """Return the cycle of the request that begins with `head`; completes its scope."""
         scope: Any = http.scope
-        version = http.parser.get_http_version()
-        url = httptools.parse_url(http.url)
-        path = url.path.decode("ascii")
-        scope["method"] = http.parser.get_method().decode("ascii")
-        scope["http_version"] = version
-        scope["path"] = unquote(path) if "%" in path else path
-        scope["raw_path"] = url.path
-        scope["query_string"] = url.query or b""
+        scope.update(head.fields, headers=[*head.fields["headers"]])
         return cls(
             scope=scope,
             transport=http.transport,
@@ -50,7 +106,7 @@ class ResponseCycle(RequestResponseCycle):
             default_headers=http.server_state.default_headers,
             message_event=asyncio.Event(),
             expect_100_continue=http.expect_100_continue,
-            keep_alive=version != "1.0" and http.parser.should_keep_alive(),
+            keep_alive=head.keep_alive,
             on_response=http.on_response_complete,
         )
 

@@ -17,7 +17,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.http.connections import Timeouts
-from service.http.response_cycle import ResponseCycle
+from service.http.response_cycle import KnownHeads, ResponseCycle
 
 Arrival = tuple[Scope, bytes]
 """The scope of a request and its whole body."""
@@ -57,6 +57,8 @@ class Starts:
         """Begin requests to `app`."""
         self.trusted_proxies: Sequence[str] | str = ()
         """The addresses whose headers name the client of a request, as uvicorn takes them."""
+        self.known_heads = KnownHeads()
+        """The heads of requests on all connections."""
         self._answer_now = answer_now_of(app)
         self._arrived: list[Start] = []
         self._bodies = Timeouts(BODY_SECONDS)

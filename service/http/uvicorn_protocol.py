@@ -20,45 +20,23 @@ from typing import Any
 from httptools import HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from service.http.connections import Connections, WriteWatch
+from service.http.connections import READ_BYTES, BoundedReads, Connections, WriteWatch
 from service.http.problems import problem_message
-from service.http.response_cycle import ResponseCycle
+from service.http.response_cycle import Head, ResponseCycle
 from service.http.starts import Starts
 
-READ_BYTES = 32 << 10
 MAX_REQUEST_LINE = 8 << 10
 MAX_HEADERS = 32 << 10
 HEAD_END = b"\r\n\r\n"
-FRAMING = {b"content-length", b"transfer-encoding"}
-# After a refusal, what a client still sends is discarded for this long. If the connection closed at
-# once, the client's system would discard the response.
+# After a refusal, what arrives is discarded for so long; else a client may lose the response.
 LINGER_SECONDS = 2.0
-# The time that an idle connection has to send a request after the service was told to stop.
+# The time that an idle connection has to send a request after the service is told to stop.
 LAST_REQUEST_SECONDS = 0.5
 
 
-class Connection(asyncio.BufferedProtocol):
-    """Reads at most :data:`READ_BYTES` at a time and hands them to :class:`HTTP`.
-
-    It is not a subclass of HTTP, because event loops lend a buffer to a BufferedProtocol only.
-    """
-
-    def __init__(self, connections: Connections, starts: Starts, **settings: Any) -> None:
-        """Create the protocol of a connection; `settings` are those of uvicorn's protocols."""
-        self._http = HTTP(connections, starts, **settings)
-        self._buffer = memoryview(bytearray(READ_BYTES))
-        self.connection_made = self._http.connection_made  # type: ignore[method-assign]
-        self.connection_lost = self._http.connection_lost  # type: ignore[method-assign]
-        self.pause_writing = self._http.pause_writing  # type: ignore[method-assign]
-        self.resume_writing = self._http.resume_writing  # type: ignore[method-assign]
-
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        """Return the buffer that the loop reads into."""
-        return self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """Parse what the loop has read."""
-        self._http.data_received(bytes(self._buffer[:nbytes]))
+def connection_protocol(connections: Connections, starts: Starts, **settings: Any) -> BoundedReads:
+    """Create the protocol of a connection; `settings` are those of uvicorn's protocols."""
+    return BoundedReads(HTTP(connections, starts, **settings))
 
 
 class HTTP(HttpToolsProtocol):
@@ -66,7 +44,8 @@ class HTTP(HttpToolsProtocol):
 
     It feeds a head up to its empty line and a body up to its declared length, so the parser never
     sees what follows a request before that is answered. Only the parser knows where a chunked body
-    ends. If another request follows right behind it, the connection closes after the response.
+    ends; if another request follows right behind it, the connection closes after the response. The
+    parser does not see requests whose heads were read before.
     """
 
     def __init__(self, connections: Connections, starts: Starts, **settings: Any) -> None:
@@ -76,6 +55,7 @@ class HTTP(HttpToolsProtocol):
         self._unparsed = b""
         self._in_head, self._head_bytes = True, 0
         self._head_tail = b""  # the last bytes fed, because a piece may end within the empty line
+        self._whole_head, self._is_known = b"", False  # a head in one piece; a head read before
         self._body_left: int | None = 0  # bytes; None for a chunked body
         self._overhead = 0  # bytes of a chunked body since its last content
         self._head_parser: Any = None  # while another one reads a body
@@ -138,11 +118,14 @@ class HTTP(HttpToolsProtocol):
         is_first = not self._head_bytes
         if is_first:
             self.url = b""
+            if known := self._starts.known_heads.get(piece):
+                self._begin_known(known)
+                return
         self._head_bytes += len(piece)
-        self._head_tail = (self._head_tail + piece)[-len(HEAD_END) + 1 :]
+        is_end = piece.endswith(HEAD_END)
+        self._head_tail = b"" if is_end else (self._head_tail + piece)[-len(HEAD_END) + 1 :]
+        self._whole_head = piece if is_first and is_end else b""
         super().data_received(piece)
-        if piece.endswith(HEAD_END):
-            self._head_tail = b""
         is_incomplete = self._in_head and self._head_bytes and not self._discards
         if is_incomplete and self._is_head_too_long():
             self.send_400_response("")
@@ -154,7 +137,12 @@ class HTTP(HttpToolsProtocol):
             self._body_left -= len(piece)
         else:
             self._overhead += len(piece)
-        super().data_received(piece)
+        if not self._is_known:
+            super().data_received(piece)
+        else:
+            self.on_body(piece)
+            if not self._body_left:
+                self.on_message_complete()
         if self._overhead > MAX_HEADERS + READ_BYTES and not self._discards:
             message = "the trailer of the chunked body is too long"
             self._refusal = (431, "headers_too_large", message)
@@ -180,17 +168,29 @@ class HTTP(HttpToolsProtocol):
         """Start the application, if the head is within the limits."""
         if self._is_head_too_long():
             raise ValueError("too long")
+        head = Head.of(self)
+        self._is_known = False
+        self._starts.known_heads.add(self._whole_head, head)
+        self._begin(head)
+        if self.parser.should_upgrade() and self._body_left != 0:
+            self._parse_body_apart(head.framing)
+
+    def _begin(self, head: Head) -> None:
+        """Begin the request that `head` begins."""
         self._stop_reading_timer()
         self._in_head, self._head_bytes, self._overhead = False, 0, 0
-        framing = {name: value for name, value in self.headers if name in FRAMING}
-        is_chunked = b"transfer-encoding" in framing
-        self._body_left = None if is_chunked else int(framing.get(b"content-length", b"0"))
-        self.cycle = ResponseCycle.of(self)
-        self._starts.begin(self, self._body_left, len(self._unparsed))
-        if self._stopping:
-            self.cycle.keep_alive = False
-        if self.parser.should_upgrade() and self._body_left != 0:
-            self._parse_body_apart(framing)
+        self._body_left = head.body_size
+        self.cycle = ResponseCycle.of(self, head)
+        self.cycle.keep_alive = head.keep_alive and not self._stopping
+        self._starts.begin(self, head.body_size, len(self._unparsed))
+
+    def _begin_known(self, head: Head) -> None:
+        """Begin a request whose head was read before."""
+        self._is_known = True
+        super().on_message_begin()
+        self._begin(head)
+        if not head.body_size:
+            self.on_message_complete()
 
     def _parse_body_apart(self, framing: dict[bytes, bytes]) -> None:
         """Have another parser read the body, which httptools takes for the other protocol."""

@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from service.http.response_cycle import ResponseCycle
+from service.http.response_cycle import (
+    KNOWN_HEADS,
+    MAX_KNOWN_HEAD,
+    Head,
+    KnownHeads,
+    ResponseCycle,
+)
 
 DATE = (b"date", b"Mon, 23 Nov 2026 00:00:00 GMT")
 START = {"type": "http.response.start", "status": 200}
@@ -150,3 +156,30 @@ def test_a_connection_that_is_not_kept_says_so() -> None:
 def test_a_response_that_is_no_http_is_refused(messages: list[dict[str, Any]], error: str) -> None:
     with pytest.raises(RuntimeError, match=error):
         send_all(cycle_of(Writes()), *messages)
+
+
+HEAD = Head({"path": "/"}, {}, 0, keep_alive=True, is_plain=True)
+
+
+@pytest.mark.parametrize(
+    ("raw", "head"),
+    [
+        (b"", HEAD),  # it did not arrive in one piece
+        (b"x" * (MAX_KNOWN_HEAD + 1), HEAD),
+        (b"x", HEAD._replace(body_size=None)),
+        (b"x", HEAD._replace(keep_alive=False)),
+        (b"x", HEAD._replace(is_plain=False)),
+    ],
+)
+def test_heads_that_are_parsed_again(raw: bytes, head: Head) -> None:
+    heads = KnownHeads()
+    heads.add(raw, head)
+    assert heads.get(raw) is None
+
+
+def test_only_so_many_heads_are_kept() -> None:
+    heads = KnownHeads()
+    for number in range(KNOWN_HEADS + 1):
+        heads.add(b"%d" % number, HEAD)
+    assert heads.get(b"0") is None
+    assert heads.get(b"%d" % KNOWN_HEADS) == HEAD

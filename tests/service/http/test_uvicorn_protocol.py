@@ -10,14 +10,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 import uvicorn
 
 from service.http.connections import Connections
 from service.http.starts import Starts
-from service.http.uvicorn_protocol import MAX_HEADERS, MAX_REQUEST_LINE, Connection
+from service.http.uvicorn_protocol import MAX_HEADERS, MAX_REQUEST_LINE, connection_protocol
 from tests.support.service import with_longer_limits
 
 SECONDS = 120.0
@@ -32,12 +34,14 @@ class App:
         self.started: list[str] = []
         self.may_answer = threading.Event()
         self.bodies: list[bytes] = []
+        self.scopes: list[dict[str, Any]] = []
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
         path = scope["path"]
         self.started.append(path)
+        self.scopes.append(dict(scope))
         body, more = b"", path != "/unread"
         while more:
             message = await receive()
@@ -94,7 +98,7 @@ def serving(
     app, connections = App(), Connections(most, per_address, idle, write)
     config = uvicorn.Config(
         app,
-        http=partial(Connection, connections, Starts(app)),  # type: ignore[arg-type]
+        http=partial(connection_protocol, connections, Starts(app)),  # type: ignore[arg-type]
         port=0,
         lifespan="off",
         log_config=None,
@@ -178,6 +182,48 @@ def test_pipelined_requests_are_answered_one_after_the_other() -> None:
         assert served.app.bodies.count(b"12345") == n
         bodies = [part.rpartition(b"\r\n\r\n")[2] for part in answer.split(b"HTTP/1.1 200 OK")[1:]]
         assert [body.decode() for body in bodies] == wanted
+
+
+def test_a_head_that_was_read_before_says_the_same() -> None:
+    head = b"POST /%61?b=c HTTP/1.1\r\nHost: x\r\nX: 1\r\nX: 2\r\nContent-Length: 5\r\n\r\n"
+    with serving() as served, served.connect() as one:
+        for body in (b"12345", b"67890", b"GET /"):
+            one.sendall(head + body)
+            assert one.recv(1 << 16).endswith(b"/a")
+        first, *others = served.app.scopes
+        assert others == [first, first]
+        assert first["headers"][2:] == [(b"x", b"2"), (b"content-length", b"5")]
+        assert (first["path"], first["raw_path"], first["query_string"]) == ("/a", b"/%61", b"b=c")
+        assert served.app.bodies == [b"12345", b"67890", b"GET /"]
+        one.sendall(GET % 1 + GET % 1 + head[:-4] + b"\r\n\x00: 1\r\n\r\n")
+        one.shutdown(socket.SHUT_WR)
+        answer = read_all(one)
+    assert answer.count(b"HTTP/1.1 200 OK") == 2
+    check_refusal(b"HTTP/1.1 400 " + answer.partition(b"HTTP/1.1 400 ")[2], 400, "invalid_http")
+
+
+def test_known_and_other_requests_in_pieces_of_any_size() -> None:
+    random = np.random.default_rng(0)
+    requests = [
+        (b"GET /1 HTTP/1.1\r\nHost: x\r\n\r\n", b""),
+        (b"POST /2 HTTP/1.1\r\nContent-Length: 0\r\n\r\n", b""),
+        (b"POST /3 HTTP/1.1\r\nContent-Length: 24\r\n\r\n", b"GET /1 HTTP/1.1\r\nHost: x"),
+        (b"POST /4 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"3\r\nabc\r\n0\r\n\r\n"),
+        (b"POST /5 HTTP/1.1\r\nX: %b\r\nContent-Length: 3\r\n\r\n" % (b"y" * 2000), b"xyz"),
+    ]
+    with serving() as served, served.connect() as one:
+        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        one.settimeout(SECONDS)
+        for number in range(300):
+            place = int(random.integers(len(requests)))
+            raw = b"".join(requests[place])
+            cuts = np.sort(random.integers(1, len(raw), random.integers(4))).tolist()
+            for start, end in pairwise((0, *cuts, len(raw))):
+                one.sendall(raw[start:end])
+                time.sleep(0.002 * random.integers(2))
+            assert one.recv(1 << 16).endswith(b"/%d" % (place + 1))
+            body = requests[place][1]
+            assert served.app.bodies[number] == (b"abc" if b"\r\nabc" in body else body)
 
 
 def test_what_comes_behind_a_request_stays_in_the_socket() -> None:
