@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -10,9 +11,14 @@ from typing import Any
 
 from corpus.columns import read_arrow
 from corpus.detection.encodings import open_text
+from corpus.document import FIELDS
 from corpus.layout import Layout
 from corpus.rows import ReadError, Row
 
+_FRONT_MATTER = re.compile(r"---[ \t]*\r?\n((?:.*\n)*?)---[ \t]*(?:\r?\n|\Z)")
+_FIELD = re.compile(r"^([\w-]+):[ \t]*(.*?)[ \t\r]*$((?:\n[ \t]*- .*)*)", re.MULTILINE)
+_ITEM = re.compile(r"\n[ \t]*- *(.*)")
+_INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,14})")
 TEXT_SUFFIXES = (".txt", ".md")
 STATE = "state.json"
 SPLITS = "dataset_dict.json"
@@ -22,7 +28,9 @@ def read_folder(folder: Path, layout: Layout, notice: Callable[[str], object]) -
     """Yield the documents of a folder.
 
     In a folder of text files, each file is a document, also in folders below. Its id is its path
-    relative to `folder`; its label is the name of the subfolder that it is in, if any. Files and
+    relative to `folder`; its label is the name of the subfolder that it is in, if any. What YAML
+    between lines of ``---`` says at the top of a Markdown file are fields, except the title, with
+    which the text begins (:func:`_split_front_matter`). Files and
     folders whose names begin with a dot are left out: editors and version control make them. In a
     data set that ``datasets.Dataset.save_to_disk`` wrote, each row is a document.
 
@@ -61,11 +69,43 @@ def _read_texts(
                 notice_of_file = partial(_notice_of_file, place, notice)
                 stream, _ = open_text(file, str(path), layout.encoding, notice_of_file)
                 text = stream.read().decode().removeprefix("\ufeff")
-                yield Row(number, {**record, "text": text})
+                fields, text = _split_front_matter(text) if path.suffix == ".md" else ({}, text)
+                yield Row(number, {**fields, **record, "text": text})
         except UnicodeDecodeError:
             yield Row(number, reason=f"{place} is not UTF-8; name its encoding with --encoding")
         except OSError as error:
             yield Row(number, reason=f"{place} cannot be read: {error.strerror or error}")
+
+
+def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
+    """Return the fields at the top of a Markdown file, and the text below them.
+
+    A field is a line ``name: value``. Its value is a string, perhaps in quotation marks, ``true``
+    or ``false``, a number, or a list: ``[a, b]``, or lines of ``- a`` below the name. What lies
+    deeper, and fields with the name of a part of a document, are left out.
+    """
+    front = _FRONT_MATTER.match(text)
+    if front is None:
+        return {}, text
+    fields: dict[str, Any] = {}
+    for name, value, items in _FIELD.findall(front[1]):
+        if name not in FIELDS and (value or items):
+            listed = _ITEM.findall(items) if items else value[1:-1].split(",")
+            is_list = not value or (value[0] == "[" and value[-1] == "]")
+            fields[name] = [_scalar(one) for one in listed if one] if is_list else _scalar(value)
+    body = text[front.end() :].strip()
+    title = str(fields.pop("title", ""))
+    return fields, body if body.lstrip("# ").startswith(title) else f"{title}\n\n{body}"
+
+
+def _scalar(value: str) -> object:
+    value = value.strip()
+    if value in ("true", "false"):
+        return value == "true"
+    if _INTEGER.fullmatch(value):
+        return int(value)
+    is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+    return value[1:-1] if is_quoted else value
 
 
 def _notice_of_file(place: Path, notice: Callable[[str], object], message: str) -> None:

@@ -20,10 +20,11 @@ class Layout:
     """Which fields of a source's records hold the parts of a document.
 
     A part whose field is None is in the field of its own name (``id``, ``text``, ``label`` …).
-    Several text fields are joined, one on each line. The remaining fields go to the payload: all of
-    them, or those of `payload_fields`. The label's field goes there too, so that filters can use
-    its name. If `html`, texts are in HTML, and documents have its text without the tags. `encoding`
-    and `has_header` are for CSV, TSV and plain text; an `encoding` of None is detected.
+    ``meta.body`` is the field ``body`` of the object in ``meta``, unless a field has that whole
+    name. Several text fields are joined, one on each line. The remaining fields go to the payload:
+    all of them, or those of `payload_fields`. The label's field goes there too, so that filters can
+    use its name. If `html`, texts are in HTML, and documents have its text without the tags.
+    `encoding` and `has_header` are for CSV, TSV and plain text; an `encoding` of None is detected.
     """
 
     id_field: str | None = None
@@ -49,7 +50,7 @@ class Layout:
         fields = (self.id_field, *self.text_fields, self.label_field, *(self.payload_fields or ()))
         columns = ", ".join(map(repr, names))
         for field in fields:
-            if field is not None and field not in names:
+            if field is not None and not {field, field.partition(".")[0]} & {*names}:
                 raise ReadError(f"{source}: has no field {field!r}; it has {columns}")
         if not self.text_fields and not set(names) & set(CONTENT_FIELDS):
             contents = ", ".join(CONTENT_FIELDS)
@@ -65,7 +66,7 @@ class Layout:
             return raw
         rest = dict(raw)
         record: Record = {}
-        id_ = rest.pop("id" if self.id_field is None else self.id_field, None)
+        id_ = _take(rest, "id" if self.id_field is None else self.id_field)
         record["id"] = default_id if id_ is None else _as_string(id_)
         self._move_content(rest, record)
         if self.html and isinstance(record.get("text"), str):
@@ -95,7 +96,7 @@ class Layout:
                 if name in rest:
                     record[name] = rest.pop(name)
             return
-        parts = [rest.pop(name, None) for name in self.text_fields]
+        parts = [_take(rest, name) for name in self.text_fields]
         invalid = [part for part in parts if isinstance(part, Mapping | list | tuple | bool)]
         if invalid:
             record["text"] = invalid[0]  # parse_document refuses it
@@ -105,7 +106,7 @@ class Layout:
     def _move_labels(self, rest: Record, record: Record) -> None:
         field = self.label_field
         usual: Record = {name: rest.pop(name) for name in ("label", "labels") if name in rest}
-        label = None if field is None else usual.get(field, rest.get(field))
+        label = None if field is None else usual.get(field, value_at(rest, field))
         if label is not None:
             # The usual fields are dropped: a label of theirs in the payload would hide this one.
             value = _as_strings(label)
@@ -136,6 +137,28 @@ class Numbering:
                 first = f"{self._name}:{line}"
                 self._notice(f"documents have no id; they are numbered by line, from {first}")
         return f"{self._name}:{line}" if self._is_on else None
+
+
+def value_at(record: Mapping[str, Any], name: str | None) -> Any:
+    """Return what a record holds in a field, or at a path such as ``meta.body``, or None."""
+    if name is None or name in record:
+        return None if name is None else record[name]
+    head, dot, rest = name.partition(".")
+    below = record.get(head)
+    return value_at(below, rest) if dot and isinstance(below, Mapping) else None
+
+
+def _take(record: Record, name: str) -> Any:
+    """Remove what :func:`value_at` returns, and return it; objects inside `record` stay as are."""
+    head, dot, rest = name.partition(".")
+    below = record.get(head)
+    if name in record or not dot or not isinstance(below, Mapping):
+        return record.pop(name, None)
+    record[head] = below = dict(below)
+    value = _take(below, rest)
+    if not below:
+        del record[head]
+    return value
 
 
 def _as_string(value: object) -> object:

@@ -18,7 +18,7 @@ from corpus.document import CONTENT_FIELDS, Document, DocumentError, parse_docum
 from corpus.document_blocks import parse_usual_documents
 from corpus.folders import read_folder
 from corpus.json_rows import SPREAD_OBJECT, read_json_array, read_json_lines, read_json_object
-from corpus.layout import Layout, Numbering
+from corpus.layout import Layout, Numbering, value_at
 from corpus.lines import (
     BYTE_ORDER_MARK,
     STREAM_ERRORS,
@@ -45,6 +45,7 @@ OBJECT_WITH_A_LIST = re.compile(
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 LINE_SUFFIXES = (*JSON_SUFFIXES, *TABLE_SUFFIXES, ".txt", ".md")
 COLUMN_SUFFIXES = (".parquet", ".arrow", ".feather", ".npz")
+SUFFIXES = LINE_SUFFIXES + COLUMN_SUFFIXES
 BUFFER = 4096
 DEFAULT_LAYOUT = Layout()
 
@@ -58,6 +59,7 @@ def read_documents(
     notice: Callable[[str], object] | None = None,
     unique_ids: bool = True,
     layout: Layout = DEFAULT_LAYOUT,
+    uses_payload: bool = True,
 ) -> Iterator[Document]:
     """Yield the documents of `source` in order.
 
@@ -69,8 +71,9 @@ def read_documents(
     - `-`, for JSON lines on standard input;
     - a named data set, `NAME` or `NAME:SPLIT`, read from `data_root`; `NAME` is its first split.
 
-    `layout` names the fields of the records; named data sets ignore it. The existence of the source
-    is checked at once, the rest while reading.
+    `layout` names the fields of the records; named data sets ignore it. If not `uses_payload`, a
+    table is read once, not twice, and its payload is strings. The existence of the source is
+    checked at once, the rest while reading.
 
     A line is bad if it is not a document or repeats an id. If `on_error` is "stop", the first bad
     line ends the reading; if it is "skip", bad lines are passed to `report`. What was detected and
@@ -96,7 +99,7 @@ def read_documents(
         path = Path(source)
         source_name, stem = str(path), path.name.partition(".")[0]
         _check_file(path)
-        rows = _read_rows(path, layout, notice_of_source, with_numbers=True)
+        rows = _read_rows(path, layout, notice_of_source, with_numbers=uses_payload)
     numbering = Numbering(stem, notice_of_source)
     documents = _Documents(source_name, layout, numbering, {} if unique_ids else None)
     return documents.read(rows, on_error, report)
@@ -121,9 +124,7 @@ def documents_of(
 
 
 def read_rows(source: Path, layout: Layout = DEFAULT_LAYOUT) -> Iterator[Row]:
-    """Yield the records of a file or folder as they are, before they become documents.
-
-    The cells of a table are strings.
+    """Yield the records of a file or folder before they become documents; cells are strings.
 
     Raises:
         ReadError: as for :func:`read_documents`.
@@ -153,21 +154,21 @@ def _check_file(path: Path) -> None:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        hint = f"it is not a named data set either; those are {', '.join(DATASETS)}"
-        raise ReadError(f"{path}: {reason}; {hint}") from None
+        if not path.suffix:
+            reason += f"; it is not a named data set either; those are {', '.join(DATASETS)}"
+        raise ReadError(f"{path}: {reason}") from None
     if stat.S_ISDIR(mode):
         return
     suffix, compression = _suffixes(path)
     if suffix in COLUMN_SUFFIXES and compression:
         raise ReadError(f"{path}: a compressed {suffix} file cannot be read; decompress it first")
-    if suffix not in LINE_SUFFIXES + COLUMN_SUFFIXES:
-        known = ", ".join(LINE_SUFFIXES + COLUMN_SUFFIXES)
+    if suffix not in SUFFIXES:
         hint = f"; {HINTS[suffix]}" if suffix in HINTS else ""
-        found = (
+        fault = (
             f"the suffix {suffix!r} is not one of" if suffix else "its name must end with one of"
         )
         after = f", then {compression}" if compression else ""
-        raise ReadError(f"{path}: {found} {known}{after}{hint}")
+        raise ReadError(f"{path}: {fault} {', '.join(SUFFIXES)}{after}{hint}")
 
 
 def _suffixes(path: Path) -> tuple[str, str]:
@@ -274,7 +275,7 @@ class _Documents:
         if isinstance(record, dict):
             has_id = self._layout.id_field is not None or record.get("id") is not None
             default = self._numbering.default_id(has_id, row.line)
-            self._lacks_label &= self._layout.label_field not in record
+            self._lacks_label &= value_at(record, self._layout.label_field) is None
             record = self._layout.document_record(record, default)
         try:
             document = parse_document(record)
@@ -283,11 +284,10 @@ class _Documents:
             if error.field == "document" and isinstance(row.record, dict) and row.record:
                 reason = self._explain_lack(row.record, reason)
             return BadLine(self._source, row.line, reason)
-        if self._line_of is not None:
-            first = self._line_of.setdefault(document.id, row.line)
-            if first != row.line:
-                reason = f"id: is {document.id!r}, as on line {first}; ids must be unique"
-                return BadLine(self._source, row.line, reason)
+        lines = {} if self._line_of is None else self._line_of
+        if (first := lines.setdefault(document.id, row.line)) != row.line:
+            reason = f"id: is {document.id!r}, as on line {first}; ids must be unique"
+            return BadLine(self._source, row.line, reason)
         return document
 
     def _explain_lack(self, record: dict[str, object], reason: str) -> str:

@@ -32,6 +32,10 @@ FEW = 200
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _COLUMN = re.compile(r"column\d+")
 _NUMBER = re.compile(r"[-+]?\d[\d.,:/eE+TZ-]*")
+_MEASURE = re.compile(r"[-+]?[$€£¥]? ?\d[\d.,:/ eE+TZ'-]* ?[%$€£¥]?")
+_INTEGER = re.compile(r"[-+]?\d+")
+MAX_DEPTH = 3
+"""Objects inside objects are looked into so deep for a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,8 @@ def survey(source: Path, settings: Layout) -> Survey:
     """Return the layout that the records of `source` suggest; what `settings` names is kept.
 
     The text is the field with a usual name, or else the one with the longest strings that hardly
-    repeat. If there is also a title, it is joined to the text. The label is a field with a usual
+    repeat. If no field is one, the fields of objects inside the records are looked through.
+    If there is also a title, it is joined to the text. The label is a field with a usual
     name whose values repeat, or else the only field whose values repeat, unless these are numbers.
     The id is a field with a usual name whose values do not repeat. The usual names are those of
     :mod:`corpus.detection.field_names`. If at least half of the texts have tags of HTML, they are
@@ -105,7 +110,14 @@ def survey(source: Path, settings: Layout) -> Survey:
         raise ReadError(f"{source}: has no documents{bad}")
     names = dict.fromkeys(name for record in records for name in record)
     fields = [_describe(name, records) for name in names]
-    texts = settings.text_fields or _find_texts(fields, source, len(records))
+    texts = settings.text_fields or _find_texts(fields)
+    if not texts and len(records) > 1:
+        records = [_with_paths(record) for record in records]
+        paths = dict.fromkeys(name for record in records for name in record if name not in names)
+        fields += [_describe(name, records) for name in paths]
+        texts = _find_texts_at(paths, fields)
+    if not texts:
+        raise ReadError(f"{source}: {_explain_lack_of_text(fields, len(records))}")
     rest = [field for field in fields if field.name not in texts]
     label, candidates = _find_label(rest, records)
     layout = Layout(
@@ -159,7 +171,26 @@ def _is_list_of_names(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, str | int) for one in value)
 
 
-def _find_texts(fields: Sequence[_Field], source: Path, n_records: int) -> tuple[str, ...]:
+def _with_paths(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with the values inside its objects, too, by paths such as ``meta.body``."""
+    found, level = dict(record), dict(record)
+    for _ in range(MAX_DEPTH):
+        objects = {at: value for at, value in level.items() if isinstance(value, Mapping)}
+        level = {f"{at}.{name}": one for at, held in objects.items() for name, one in held.items()}
+        found = level | found
+    return found
+
+
+def _find_texts_at(paths: Iterable[str], fields: Sequence[_Field]) -> tuple[str, ...]:
+    """Return the paths of the text inside objects, and of the title in the same object."""
+    inside = [field for field in fields if field.name in paths]
+    text = _find_texts(inside)[-1:]
+    above = [name.rpartition(".")[0] for name in text]
+    return _find_texts([field for field in inside if [field.name.rpartition(".")[0]] == above])
+
+
+def _find_texts(fields: Sequence[_Field]) -> tuple[str, ...]:
+    """Return the field of the text, after that of the title if there is one, or no fields."""
     varied = [field for field in fields if field.mean_length and field.repeats < 3]
     usual = _usual(varied, TEXT_NAMES)
     titles = _usual(varied, TITLE_NAMES)
@@ -168,9 +199,7 @@ def _find_texts(fields: Sequence[_Field], source: Path, n_records: int) -> tuple
     if not texts:
         repeated = [field for field in fields if field.mean_length and field.distinct > 1]
         texts = _usual(repeated, TEXT_NAMES)[:1]
-    if not texts:
-        raise ReadError(f"{source}: {_explain_lack_of_text(fields, n_records)}")
-    title = [field for field in titles[:1] if field.name != texts[0].name]
+    title = [field for field in titles[:1] if texts and field.name != texts[0].name]
     return tuple(field.name for field in (*title, *texts))
 
 
@@ -231,8 +260,9 @@ def _find_label(
         and field.repeats >= 3
         and _are_labels(field.name, records)
     ]
-    candidates = tuple(field.name for field in possible)
     usual = _usual(possible, LABEL_NAMES)
+    unlike = [one.name for one in possible if one not in usual and _are_measures(one.name, records)]
+    candidates = tuple(field.name for field in possible if field.name not in unlike)
     if usual:
         return usual[0].name, candidates
     if len(candidates) == 1 and not _are_quantities(candidates[0], records):
@@ -244,6 +274,12 @@ def _are_quantities(name: str, records: Sequence[Mapping[str, Any]]) -> bool:
     """Tell whether a named column holds numbers, such as years or ratings."""
     values = [one[name] for one in records if one.get(name) is not None]
     return not _COLUMN.fullmatch(name) and all(_NUMBER.fullmatch(str(one)) for one in values)
+
+
+def _are_measures(name: str, records: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether a field holds prices, shares, dates or the like, and not integers alone."""
+    values = [str(one[name]) for one in records if one.get(name) is not None]
+    return all(map(_MEASURE.fullmatch, values)) and not all(map(_INTEGER.fullmatch, values))
 
 
 def _are_labels(name: str, records: Sequence[Mapping[str, Any]]) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
@@ -103,10 +103,11 @@ def read_table(
     If `delimiter` is None, it is the one that splits most of the first records into equally many
     cells. The lines of :func:`find_preamble` are passed over, comments only if there is a header.
     Without a header, the columns are ``column1``, ``column2`` and so on; so are columns without a
-    name if there are several. Cells are quoted with ``"`` as in RFC 4180, also in TSV, unless most
-    of the cells of a TSV that begin with ``"`` are not quoted. Spaces after the delimiters are
-    dropped if they are after each one in the header. If a line outside quotes ends with a carriage
-    return alone, all of these become line feeds.
+    name if there are several. Later columns of one name are ``name_2`` and so on. Cells are quoted
+    with ``"`` as in RFC 4180, also in TSV, unless most of the cells of a TSV that begin with ``"``
+    are not quoted. Spaces after the delimiters are dropped if they are after each one in the
+    header. If a line outside quotes ends with a carriage return alone, all of these become line
+    feeds.
 
     Cells are strings, except that ``vector`` is a JSON list and ``labels`` are separated by ``|``,
     as they are in the label field of `layout`. If `with_numbers`, those of the columns that
@@ -114,8 +115,8 @@ def read_table(
     that the record lacks the field, unless it is a text.
 
     Raises:
-        ReadError: if the file is empty, its header has a column twice or does not fit `layout`, or
-            the stream is truncated.
+        ReadError: if the file is empty, its header does not fit `layout`, or the stream is
+            truncated.
     """
     source = str(path)
     numbers: Collection[str] = ()
@@ -174,7 +175,7 @@ def _open_table(
             strict=True,
         )
         start = lines.number + 1
-        names, record = _read_header(cells, lines, layout)
+        names, record = _read_header(cells, lines, layout, notice)
         layout.check(names, source)
     except ReadError:
         text.close()
@@ -216,7 +217,7 @@ def _to_number(cell: str) -> float | str:
 
 
 def _read_header(
-    cells: Iterator[list[str]], lines: Lines, layout: Layout
+    cells: Iterator[list[str]], lines: Lines, layout: Layout, notice: Callable[[str], object]
 ) -> tuple[list[str], list[str] | None]:
     """Return the names of the columns and, if there is no header, the first record."""
     try:
@@ -226,10 +227,9 @@ def _read_header(
         check_utf8("".join(row))
         if not layout.has_header:
             return [f"column{number}" for number in range(1, len(row) + 1)], row
-        row = _name_unnamed(row)
-        repeated = [name for name, count in Counter(row).items() if count > 1]
-        if repeated:
-            raise LineError(f"the header has the column {min(repeated)!r} twice")
+        row, renamed = _tell_apart(_name_unnamed(row))
+        if renamed:
+            notice(f"its header has names twice; the later ones are read as {', '.join(renamed)}")
     except (LineError, csv.Error) as error:
         raise ReadError(str(BadLine(lines.source, lines.number or 1, _reason(error)))) from None
     return row, None
@@ -240,6 +240,18 @@ def _name_unnamed(names: list[str]) -> list[str]:
     if names.count("") < 2:
         return names
     return [name or (f"column{at}" if at > 1 else "") for at, name in enumerate(names, start=1)]
+
+
+def _tell_apart(names: list[str]) -> tuple[list[str], list[str]]:
+    """Number the second and later columns of one name: ``name_2``; return these names, too."""
+    told: list[str] = []
+    renamed: list[str] = []
+    for name in names:
+        unused = (f"{name}_{number}" for number in count(2))
+        one = name if name not in told else next(n for n in unused if n not in {*names, *told})
+        renamed += [one] if one != name else []
+        told.append(one)
+    return told, renamed
 
 
 def _read_rows(table: _Table, columns: _Columns) -> Generator[Row]:

@@ -13,6 +13,8 @@ from corpus.detection.encodings import SAMPLE_BYTES
 DELIMITERS = (",", ";", "\t", "|")
 SAMPLE_RECORDS = 50
 QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_TITLE = re.compile(r'\s*|(?:"(?:[^"]|"")*"|[^,;\t|"]*)([,;\t|])\1+\s*')
+_NO_NAME = re.compile(r"[-+]?[\d.,:/]+|.{61,}", re.DOTALL)
 _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 
 
@@ -24,10 +26,11 @@ class Preamble(NamedTuple):
 
 
 def find_preamble(sample: bytes, *, with_comments: bool) -> Preamble:
-    """Return the lines before the header: blank ones, comments, and the ``sep=;`` of Excel.
+    """Return the lines before the header: blank ones, comments, titles, and Excel's ``sep=;``.
 
     A comment begins with ``#`` and has other delimiters in it than the line after the comments, so
-    a header such as ``#id,text`` is none.
+    a header such as ``#id,text`` is none. A title is one cell beside two or more empty ones, as a
+    spreadsheet writes it; the header after it has three names or more.
     """
     lines = _whole_lines(sample).split("\n")
     first_filled = next((place for place, line in enumerate(lines) if line.strip()), None)
@@ -42,7 +45,22 @@ def find_preamble(sample: bytes, *, with_comments: bool) -> Preamble:
     )
     while first > first_filled and _delimiters_in(lines[first - 1]) == _delimiters_in(lines[first]):
         first -= 1
-    return Preamble(first, None)
+    return Preamble(_after_titles(lines, first), None)
+
+
+def _after_titles(lines: list[str], first: int) -> int:
+    """Return the place of the header below the titles that begin at `first`, or `first`."""
+    place, delimiter = first, ""
+    while place < len(lines) and (title := _TITLE.fullmatch(lines[place])):
+        delimiter = delimiter or title[1] or ""
+        place += 1
+    if not delimiter or place == len(lines):
+        return first
+    names = next(csv.reader([lines[place]], delimiter=delimiter))
+    filled = [name for name in names if name.strip()]
+    is_header = len(filled) >= 3 and not any(_NO_NAME.fullmatch(name) for name in filled)
+    width = max(_delimiters_in(line)[delimiter] for line in lines[first:place])
+    return place if is_header and len(names) == width + 1 else first
 
 
 def _delimiters_in(line: str) -> Counter[str]:

@@ -115,7 +115,9 @@ def add_layout(parser: argparse.ArgumentParser, *, label_field: bool = True) -> 
     return reading
 
 
-def read(args: argparse.Namespace, source: str, *, unique_ids: bool = True) -> Iterator[Document]:
+def read(
+    args: argparse.Namespace, source: str, *, unique_ids: bool = True, uses_payload: bool = True
+) -> Iterator[Document]:
     """Read the documents of `source` according to the options of :func:`add_reading`."""
     return read_documents(
         source,
@@ -125,6 +127,7 @@ def read(args: argparse.Namespace, source: str, *, unique_ids: bool = True) -> I
         notice=_print_notice,
         unique_ids=unique_ids,
         layout=layout_of(args),
+        uses_payload=uses_payload,
     )
 
 

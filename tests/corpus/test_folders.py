@@ -92,3 +92,38 @@ def test_a_damaged_state_is_an_error_and_leads_nowhere_else(tmp_path: Path) -> N
     (tmp_path / "state.json").write_text(json.dumps(state))
     with pytest.raises(ReadError, match=f"^{tmp_path}/passwd: cannot be read as Arrow"):
         list(read_documents(tmp_path))
+
+
+def test_what_markdown_says_at_its_top_is_the_payload(tmp_path: Path) -> None:
+    front = """---
+title: "Jam: a guide"
+date: 2024-01-31
+tags: [fruit, 'sugar']
+authors:
+  - Ann
+  - Bob
+draft: true
+weight: 12
+text: not this
+cover:
+  image: a.png
+---
+"""
+    (tmp_path / "a.md").write_text(f"{front}\nBoil the fruit.\n\n---\n\nThen wait.\n")
+    (tmp_path / "b.md").write_text("---\ntitle: Tea\n---\n# Tea\n\nPour.\n")
+    (tmp_path / "c.md").write_text("---\nA rule above, and no fields\n")
+    (tmp_path / "d.txt").write_text("---\ntitle: Tea\n---\nPour.\n")
+    first, *others = read_documents(tmp_path)
+    assert first.text == "Jam: a guide\n\nBoil the fruit.\n\n---\n\nThen wait."
+    assert first.payload == {
+        "date": "2024-01-31",
+        "tags": ["fruit", "sugar"],
+        "authors": ["Ann", "Bob"],
+        "draft": True,
+        "weight": 12,
+    }
+    assert [one.text for one in others] == [
+        "# Tea\n\nPour.",
+        "---\nA rule above, and no fields\n",
+        "---\ntitle: Tea\n---\nPour.\n",
+    ]

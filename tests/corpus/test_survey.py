@@ -170,11 +170,35 @@ def test_a_repeated_id_is_told(tmp_path: Path) -> None:
     assert found.repeated_id == "ID"
 
 
-def test_texts_inside_objects_are_refused_by_the_names_of_these(tmp_path: Path) -> None:
+def test_texts_inside_objects_are_found(tmp_path: Path) -> None:
     path = tmp_path / "d.json"
-    path.write_text(json.dumps([{"n": 1, "meta": {"body": text}} for text in TEXTS]))
-    with pytest.raises(ReadError, match="copy a text that is inside 'meta' to a field of its own"):
-        survey(path, Layout())
+    records = [
+        {
+            "_id": {"$oid": f"{at:024x}"},
+            "content": {"headline": f"Heading {at}", "parts": {"n": at}, "body": text},
+            "meta": {"category": label, "author": {"name": f"Writer {at}"}},
+        }
+        for at, (text, label) in enumerate(zip(TEXTS, LABELS, strict=True))
+    ]
+    path.write_text(json.dumps(records))
+    layout = survey(path, Layout()).layout
+    assert layout.id_field == "_id.$oid"
+    assert layout.text_fields == ("content.headline", "content.body")
+    assert layout.label_field == "meta.category"
+    first, *_ = read_documents(path, layout=layout)
+    assert (first.id, first.text) == (f"{0:024x}", f"Heading 0\n{TEXTS[0]}")
+    assert first.labels == (LABELS[0],)
+    assert first.payload == {"content": {"parts": {"n": 0}}, "meta": records[0]["meta"]}
+
+
+@pytest.mark.parametrize("value", ["1,250.00", "€ 12.90", "31/12/2024", "2024-01-31 10:11", "7 %"])
+def test_prices_and_dates_are_not_proposed_as_labels(tmp_path: Path, value: str) -> None:
+    measures = [value.replace("1", str(at % 3)) for at in range(len(TEXTS))]
+    if len({*measures}) < 2:
+        measures = [value.replace("7", str(at % 3)) for at in range(len(TEXTS))]
+    colours = [("red", "blue")[at % 2] for at in range(len(TEXTS))]
+    path = table(tmp_path, ["text", "cost", "colour"], TEXTS, measures, colours)
+    assert survey(path, Layout()).label_candidates == ("colour",)
 
 
 def test_a_year_is_no_label_unless_it_is_named_as_one(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ import csv
 import gzip
 import io
 import json
+import os
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -314,3 +316,57 @@ def test_a_line_that_is_skipped_does_not_make_a_column_strings(tmp_path: Path) -
     (tmp_path / "d.csv").write_text("id,text,pages\na,one,320\nb,two,many,more\nc,three,12\n")
     found = read_documents(tmp_path / "d.csv", on_error="skip")
     assert [one.payload for one in found] == [{"pages": 320}, {"pages": 12}]
+
+
+def test_later_columns_of_one_name_are_numbered(tmp_path: Path) -> None:
+    path = tmp_path / "d.tsv"
+    path.write_text("id\ttext\tnote\tnote_2\tnote\ttext\na\tone\tx\ty\tz\ttwo\n")
+    notices: list[str] = []
+    (document,) = read_documents(path, notice=notices.append)
+    assert document.text == "one"
+    assert document.payload == {"note": "x", "note_2": "y", "note_3": "z", "text_2": "two"}
+    assert notices == [
+        f"{path}: its header has names twice; the later ones are read as note_3, text_2"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "begins"),
+    [
+        ("Tickets,,\n", 2),
+        ('"Tickets, all",,\n,,\nquarter 3,,\n\n', 5),
+        ("Tickets,\n", 1),
+        ("Tickets,,,\n", 1),
+    ],
+)
+def test_titles_above_a_table_are_passed_over(tmp_path: Path, before: str, begins: int) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text(f"{before}id,text,cost\na,one,1\nb,two,2\n")
+    notices: list[str] = []
+    layout = Layout(text_fields=("text",))
+    if begins == 1:
+        with pytest.raises(ReadError, match="has no field 'text'"):
+            list(read_documents(path, layout=layout))
+        return
+    found = list(read_documents(path, layout=layout, notice=notices.append))
+    assert [(one.id, one.text, one.payload["cost"]) for one in found] == [
+        ("a", "one", 1),
+        ("b", "two", 2),
+    ]
+    assert f"{path}: the table begins on line {begins}" in notices
+
+
+def test_a_header_with_one_name_stays(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("text,,\nfirst,1,2\nsecond,3,4\n")
+    assert [one.text for one in read_documents(tmp_path / "d.csv")] == ["first", "second"]
+
+
+def test_a_table_is_read_twice_only_for_the_numbers_of_its_payload(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    os.mkfifo(path)
+    content = "id,text,cost\na,one,1\n"
+    writer = threading.Thread(target=path.write_text, args=(content,), daemon=True)
+    writer.start()
+    (document,) = read_documents(path, uses_payload=False)
+    writer.join()
+    assert document.payload == {"cost": "1"}

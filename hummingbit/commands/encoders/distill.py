@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     recipe = DistillationRecipe(**{name: getattr(args, name) for name in settings})
     check_out(args)
     begin_stage(f"reading {args.data}")
-    data = gather(read(args, args.data))
+    data = gather(read(args, args.data, uses_payload=False))
     from training.distillation.distillation import distill  # noqa: PLC0415 - torch takes a second
     from training.distillation.teachers import check_vectors_place, read_teacher, save_vectors  # noqa: PLC0415
 

@@ -186,7 +186,7 @@ def run_linear(args: argparse.Namespace) -> int:
 
 def _documents(args: argparse.Namespace) -> TrainingData:
     begin_stage(f"reading {args.data}")
-    return gather(read(args, args.data))
+    return gather(read(args, args.data, uses_payload=False))
 
 
 @contextmanager

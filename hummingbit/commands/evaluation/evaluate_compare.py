@@ -101,8 +101,8 @@ def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, 
             "--data: cannot be combined with --qrels, --url, --nearest or --exclude-self"
         )
     begin_stage(f"reading {args.data} and {args.queries}")
-    database = gather(read(args, args.data)).labelled()
-    queries = gather(read(args, args.queries)).labelled()
+    database = gather(read(args, args.data, uses_payload=False)).labelled()
+    queries = gather(read(args, args.queries, uses_payload=False)).labelled()
     with DataFolder(args.data_dir, writable=False) as folder:
         encoders = {name: folder.encoders.load(name) for name in names}
     evaluations = {}

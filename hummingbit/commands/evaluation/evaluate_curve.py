@@ -79,7 +79,9 @@ def run(args: argparse.Namespace) -> int:
     settings = {name: getattr(args, name) for name in SETTINGS}
     recipes = [Recipe(supervision=share, **settings) for share in sorted(set(args.supervision))]
     begin_stage(f"reading {args.data} and {args.queries}")
-    data, query_data = gather(read(args, args.data)), gather(read(args, args.queries))
+    data, query_data = (
+        gather(read(args, source, uses_payload=False)) for source in (args.data, args.queries)
+    )
     print(
         f"{counted(len(data), 'document')}, {counted(len(query_data), 'query', 'queries')},"
         f" {recipes[0].n_bits} bits",

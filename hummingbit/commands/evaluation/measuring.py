@@ -92,7 +92,7 @@ class Measuring:
         self._metrics = list(metrics)
         _check_nearest(args)
         begin_stage(f"reading {args.queries}")
-        self._queries = list(read(args, args.queries))
+        self._queries = list(read(args, args.queries, uses_payload=args.label_field != "label"))
         self._qrels = None if args.nearest is not None else find_qrels(args)
 
     def measure(self, names: Sequence[str]) -> dict[str, Job]:
