@@ -142,17 +142,21 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 .PHONY: asan
 asan: $(VENV)/.dev ## Fuzz every path of the compiled kernel under the address sanitizer
 	rm -rf $(ASAN) && mkdir -p $(ASAN)
-	cp -R foundation encoder index tests pyproject.toml $(ASAN)
+	cp -R foundation encoder index training tests pyproject.toml $(ASAN)
 	$(CC) -shared -fPIC -O1 -g -Wall -Wextra -Werror $(SANITIZE) \
 	  -I$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_paths()['include'])") \
 	  -o $(ASAN)/index/engines/_kernel.abi3.so index/engines/native/*.c
 	$(CC) -shared -fPIC -O1 -g -Wall -Wextra -Werror -ffp-contract=off $(SANITIZE) \
 	  -I$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_paths()['include'])") \
 	  -o $(ASAN)/encoder/_layers.abi3.so encoder/native/layers.c
+	$(CC) -shared -fPIC -O1 -g -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno $(SANITIZE) \
+	  -I$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_paths()['include'])") \
+	  -o $(ASAN)/training/_adam_rows.abi3.so training/native/adam_rows.c
 	cd $(ASAN) && ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) \
 	  $(CURDIR)/$(BIN)/python -m pytest -m "fuzz or not fuzz" -k "not install and not variable" \
 	  tests/index/engines/compiled/test_kernel.py tests/index/engines/test_self_join.py \
-	  tests/index/engines/test_distance_sums.py tests/encoder/compiled/test_forward_pass.py
+	  tests/index/engines/test_distance_sums.py tests/encoder/compiled/test_forward_pass.py \
+	  tests/training/compiled/test_adam_rows.py
 
 .PHONY: reproduce
 reproduce: $(VENV)/.dev ## Print the Snippets rows of the SSB-VAE paper's Table I beside ours

@@ -95,42 +95,18 @@ class Adam:
         states = [self._start(one) for one in parameters]
         steps = [state["step"] for state in states]
         torch._foreach_add_(steps, 1)
-        update(
+        torch._fused_adam_(
             list[Tensor](parameters),
             [one.grad for one in parameters if one.grad is not None],
             [state["exp_avg"] for state in states],
             [state["exp_avg_sq"] for state in states],
+            [],
             steps,
-            learning_rate,
+            amsgrad=False,
+            lr=learning_rate,
+            beta1=BETAS[0],
+            beta2=BETAS[1],
+            weight_decay=0.0,
+            eps=EPSILON,
+            maximize=False,
         )
-
-
-def update(  # noqa: PLR0917
-    parameters: list[Tensor],
-    gradients: list[Tensor],
-    means: list[Tensor],
-    squares: list[Tensor],
-    steps: list[Tensor],
-    learning_rate: float,
-    epsilon: float = EPSILON,
-) -> None:
-    """Update parameters and their averages in place; `steps` count this one, a float32 scalar each.
-
-    `means` are the averages of gradients, `squares` those of their squares. `epsilon` is added to
-    the root of the corrected average of squares.
-    """
-    torch._fused_adam_(
-        parameters,
-        gradients,
-        means,
-        squares,
-        [],
-        steps,
-        amsgrad=False,
-        lr=learning_rate,
-        beta1=BETAS[0],
-        beta2=BETAS[1],
-        weight_decay=0.0,
-        eps=epsilon,
-        maximize=False,
-    )

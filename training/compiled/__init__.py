@@ -1,0 +1,1 @@
+"""What training computes in C where pip can build it."""
