@@ -23,7 +23,7 @@ from foundation.errors import InputError
 from foundation.slices import checkpoint
 from foundation.stages import begin_stage
 from index.backend import CollectionBackend
-from index.engines.portable.postings import distinct_codes
+from index.engines.portable.distinct_codes import distinct_codes
 from index.engines.self_join import Integers, pairs_within
 
 MAX_SHINGLE = 100

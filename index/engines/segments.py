@@ -22,8 +22,8 @@ import numpy as np
 from encoder.codes import Codes
 from index.engines.choice import Engine, build
 from index.engines.compiled.scan import ScanIndex
+from index.engines.portable.distinct_codes import Integers, distinct_codes
 from index.engines.portable.flat import FlatIndex
-from index.engines.portable.postings import Integers, distinct_codes
 from index.engines.protocol import After, Neighbours, Rows, Weights, check_search
 
 MIN_FOLD = 4096

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes, unpack_codes
-from index.engines.portable.postings import Integers
+from index.engines.portable.distinct_codes import Integers
 from index.engines.segments import Generation
 
 Numbers = npt.NDArray[np.float64]

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.engines.portable.postings import Candidates, Integers, Words
+from index.engines.portable.distinct_codes import Integers, Words
+from index.engines.portable.postings import Candidates
 
 Lookup = Callable[[Words], tuple[Integers, Integers]]
 """Takes codes, ``(M,)``; returns the positions of the codes that exist, and their numbers."""

@@ -13,15 +13,8 @@ import numpy.typing as npt
 
 from encoder.codes import Codes
 from index.engines.portable.balls import Balls
-from index.engines.portable.postings import (
-    Candidates,
-    Integers,
-    Places,
-    PostingIndex,
-    Words,
-    as_words,
-    posting_lists,
-)
+from index.engines.portable.distinct_codes import Integers, Places, Words, as_words, posting_lists
+from index.engines.portable.postings import Candidates, PostingIndex
 from index.engines.portable.probes import nearest_codes
 from index.engines.protocol import Rows, check_codes
 

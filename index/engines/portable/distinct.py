@@ -16,16 +16,9 @@ import numpy.typing as npt
 
 from encoder.codes import Codes
 from index.engines.portable.balls import Balls, ball_size
+from index.engines.portable.distinct_codes import Integers, Places, Words, as_words, group
 from index.engines.portable.flat import pad, scan_of, scanned_codes
-from index.engines.portable.postings import (
-    Candidates,
-    Integers,
-    Places,
-    PostingIndex,
-    Words,
-    as_words,
-    group,
-)
+from index.engines.portable.postings import Candidates, PostingIndex
 from index.engines.portable.probes import nearest_codes
 from index.engines.protocol import Rows, check_codes
 

@@ -22,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from index.engines.portable.balls import Lookup
-from index.engines.portable.postings import Candidates, Integers
+from index.engines.portable.distinct_codes import Integers
+from index.engines.portable.postings import Candidates
 
 Places = npt.NDArray[np.intp]
 

@@ -23,8 +23,9 @@ import numpy.typing as npt
 from encoder.codes import Codes, pack_bits, unpack_codes
 from index.engines.portable.balls import limits
 from index.engines.portable.distinct import SLACK, DistinctIndex, within
+from index.engines.portable.distinct_codes import Integers
 from index.engines.portable.flat import Marks, pad, scan_of
-from index.engines.portable.postings import Candidates, Integers, join_candidates
+from index.engines.portable.postings import Candidates, join_candidates
 from index.engines.protocol import Rows
 
 CODES_PER_CELL = 16_384
