@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 # Processes that run the tests; a group of tests that share a server stays in one of them.
 JOBS ?= 2
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
-# An installation compiles the kernel, so a change of its sources needs a new one.
-INSTALLED := pyproject.toml constraints.txt $(wildcard index/engines/native/*.[ch])
+# An installation compiles C, so a change of its sources needs a new one.
+INSTALLED := pyproject.toml constraints.txt $(wildcard index/engines/native/*.[ch] encoder/native/*.c)
 
 .DEFAULT_GOAL := help
 
@@ -157,6 +157,10 @@ asan: $(VENV)/.dev ## Fuzz every path of the compiled kernel under the address s
 	  tests/index/engines/compiled/test_kernel.py tests/index/engines/test_self_join.py \
 	  tests/index/engines/test_distance_sums.py tests/encoder/compiled/test_forward_pass.py \
 	  tests/training/compiled/test_adam_rows.py
+
+.PHONY: arm64
+arm64: $(VENV)/.dev ## Install for 64-bit Arm, and test encoders and the kernel there, emulated by QEMU
+	.ci/arm64 -k "not install" tests/encoder tests/index/engines tests/compatibility
 
 .PHONY: reproduce
 reproduce: $(VENV)/.dev ## Print the Snippets rows of the SSB-VAE paper's Table I beside ours
