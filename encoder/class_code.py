@@ -2,16 +2,18 @@
 
 A linear map and a softmax give the probabilities of C classes. The codeword bits are the signs of
 the mean of the codewords, weighted by these probabilities. A certainty bit is 1 where the odds of
-the likeliest class against the second exceed a threshold. Queries have a map of their own, and the
-certainty bits of a query whose class is clear are 1. So among the documents of its class, the
-certain ones are nearer than the uncertain ones. A query of no clear class, often a question of a
-few words, is ranked by content. To the asymmetric ranking, its certainty bits count less. To the
-Hamming distance every bit counts the same, so they alternate. Documents set their certainty bits
-one after the other, from the lowest threshold to the highest. So their distances to alternating
-bits differ by one at most.
+the likeliest class against the second exceed a threshold. Queries have a map of their own.
 
-The fewer terms a query has, the less its class says that its content does not, so class and
-certainty bits count less for it, too.
+If the class of a query is clear, its certainty bits are 1. So among the documents of its class, the
+certain ones are nearer than the uncertain ones.
+
+A query of no clear class, often a question of a few words, is ranked by content. In the asymmetric
+ranking its certainty bits count less. By Hamming distance every bit counts the same, so they
+alternate between 0 and 1. Documents set their certainty bits one after the other, from the lowest
+threshold to the highest, so their distances to alternating bits differ by one at most.
+
+What the class of a short query says about the document, its content says too. So the fewer terms a
+query has, the less its class and certainty bits count in the asymmetric ranking.
 """
 
 from __future__ import annotations

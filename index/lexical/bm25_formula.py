@@ -10,44 +10,45 @@ a text, and n the number of those with t. A factor k1 + 1, which other dialects 
 change the order. Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and
 Beyond" (2009), equation 3.15; Kamphuis et al., "Which BM25 Do You Mean?" (2020), table 1.
 
-The first words of a text, such as a heading or a summary, say what it is about. To give them more
-weight, the first :data:`OPENING` terms of a document can count twice, in tf, |d| and avg. This is
-BM25 of two weighted fields, the text and its opening. Source: Robertson, Zaragoza and Taylor,
-"Simple BM25 Extension to Multiple Weighted Fields" (2004), section 3.2.
+The hybrid ranking changes four things.
 
-In the hybrid ranking, titles count too. The title of a document is the first line of its text; a
-text of one line has none. :data:`TITLE_WEIGHT` times the title's own score is added, in which tf,
-|d|, avg, N and n are those of the titles alone. So a short title with all words of a query counts
-much, and a word of many titles, such as "report", little. This is the sum of the scores of two
-fields, as in Lucene's queries over several fields.
+*Openings.* The first words of a text, such as a heading, say what it is about. So the first
+:data:`OPENING` terms of a document count twice, in tf, |d| and avg. This is BM25 of two weighted
+fields, the text and its opening. Source: Robertson, Zaragoza and Taylor, "Simple BM25 Extension to
+Multiple Weighted Fields" (2004), section 3.2.
 
-A document whose title and first sentence have all words of a query usually answers it. In the
-hybrid ranking, the *summary* s of a document is its title and the first sentence that follows, at
-most :data:`SUMMARY_TERMS` terms. It adds to the score
+*Weights of terms.* Words such as "how" and "were" can be as rare as keywords, but they are spread
+over the documents at random, while a document about a keyword repeats it. So the weight of a term
+is
 
-    :data:`SUMMARY_WEIGHT` · Σ_t w(t) · (Σ_{t in s} w(t)² / Σ_t w(t)²)² / (1 - b + b · |s| / avg),
-
-where w(t) is the weight of a term of the query (below), and |s| = Σ_{t in s} (characters of t)²,
-over the distinct terms of s, with the mean avg. The fraction is the share of the query that the
-summary has. Its square counts little unless the share is large, so a long query gains little from
-a summary with a few of its words, and a share below :data:`LEAST_SHARE`, such as that of a function
-word, counts as 0. |s| stands in for the sum of the squares of weights, by which a
-cosine divides: words that occur often are short (Zipf, "The Psycho-Biology of Language", 1935), and
-a write does not change the lengths of words. A text of one sentence is its own summary. If all
-texts are such, summaries only repeat them, and do not count.
-
-Words such as "how" and "were" can be as rare as keywords, but they are spread over the documents
-at random, while a document about a keyword repeats it. In the hybrid ranking the weight of a term
-therefore is
-
-    idf(t) · (1 + :data:`BURSTINESS` · ridf(t)),    ridf(t) = ln(N / n) + ln(1 - exp(-cf / N)),
+    w(t) = idf(t) · (1 + :data:`BURSTINESS` · ridf(t)),  ridf(t) = ln(N / n) + ln(1 - exp(-cf / N)),
 
 where cf counts t in all documents: ridf is by how much ln(N / n) exceeds what it would be if these
 occurrences were distributed by Poisson's law; it is 0 where that is less. Source: Church and Gale,
 "Inverse Document Frequency (IDF): A Measure of Deviations from Poisson" (1995).
 
-The part of each term is rounded to a multiple of 1 / :data:`UNIT`. So scores are sums of integers,
-which do not depend on the order of addition.
+*Titles.* The title of a document is the first line of its text; a text of one line has none.
+:data:`TITLE_WEIGHT` times the title's own score is added, in which tf, |d|, avg, N and n are those
+of the titles alone. So a short title with all words of a query counts much, and a word of many
+titles, such as "report", little. This is the sum of the scores of two fields, as in Lucene's
+queries over several fields.
+
+*Summaries.* A document whose title and first sentence have all words of a query usually answers it.
+The summary s of a document is its title and the first sentence that follows, at most
+:data:`SUMMARY_TERMS` terms. With share = Σ_{t in s} w(t)² / Σ_t w(t)², it adds to the score
+
+    :data:`SUMMARY_WEIGHT` · Σ_t w(t) · share² / (1 - b + b · |s| / avg),
+
+where |s| = Σ_{t in s} (characters of t)², over the distinct terms of s, with the mean avg. The
+square of the share is small unless the share is large, so a long query gains little from a summary
+with a few of its words. A share below :data:`LEAST_SHARE`, such as that of a function word, counts
+as 0. |s| stands in for the sum of the squares of weights, by which a cosine divides: words that
+occur often are short (Zipf, "The Psycho-Biology of Language", 1935), and a write does not change
+the lengths of words. A text of one sentence is its own summary. If all texts are such, summaries
+only repeat them, and do not count.
+
+In both rankings, the part of each term is rounded to a multiple of 1 / :data:`UNIT`. So scores are
+sums of integers, which do not depend on the order of addition.
 """
 
 from __future__ import annotations

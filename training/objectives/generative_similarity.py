@@ -11,13 +11,17 @@ embeddings, such as a cosine or a negative distance.
 - If a kernel stands for s_gen, it weights the pairs of a batch: :func:`kernel_triplet_loss`, or
   :func:`kernel_pair_loss` if only some pairs are known.
 
-What triplets teach: let x and y have the same source and z another, let φ be convex and increasing,
-and L = E φ(S(x, z) − S(x, y)). Of two examples a and b, either can be y and the other z, so
-S(x, a) − S(x, b) = δ costs p(x) p(a) p(b) [s(x, a) φ(−δ) + s(x, b) φ(δ)]. For the softplus the
-minimum is at δ = ln s(x, a) − ln s(x, b), for all pairs at once: S = ln s_gen up to a constant for
-each x, although s_gen is never computed. For the quadratic the minimum is at
-δ = (s(x, a) − s(x, b)) / (s(x, a) + s(x, b)), bounded by the margin of 1. It has the same order,
-but only a least-squares compromise satisfies all pairs.
+What triplets teach. Let x and y have the same source and z another, let φ be convex and increasing,
+and let s stand for s_gen. The loss is L = E φ(S(x, z) − S(x, y)). Of two examples a and b, either
+can be y and the other z, so a difference of S(x, a) − S(x, b) = δ costs
+
+    p(x) p(a) p(b) [s(x, a) φ(−δ) + s(x, b) φ(δ)].
+
+- For the softplus the minimum is at δ = ln s(x, a) − ln s(x, b), for all pairs at once. So S learns
+  ln s_gen up to a constant for each x, although s_gen is never computed.
+- For the quadratic the minimum is at δ = (s(x, a) − s(x, b)) / (s(x, a) + s(x, b)), bounded by the
+  margin of 1. The order is the same, but no S has this minimum for all pairs: the loss ends at a
+  least-squares compromise.
 
 All triplets of one x and y can be combined, as in InfoNCE (Oord et al. 2018): the softmax contrast
 must find y among all others, −ln(e^S(x, y) / Σ_z e^S(x, z)). Its minimum is also at ln s_gen up to
