@@ -31,7 +31,11 @@ typedef struct {
     size_t n;
 } inputs_t;
 
-/* Write the sums of a layer. Four rows are added in one pass over the sums, one after the other. */
+/* The floats in a line of the cache. */
+#define LINE 16
+
+/* Write the sums of a layer. Four rows are added in one pass over the sums, one after the other.
+   Meanwhile the next four are fetched: they are rarely in the cache, and lie anywhere in memory. */
 static void add_rows(const layer_t *layer, const inputs_t *x, float *restrict sums) {
     const size_t n = layer->outputs;
     const int64_t *rows = x->rows;
@@ -42,7 +46,16 @@ static void add_rows(const layer_t *layer, const inputs_t *x, float *restrict su
         const float *a = weight + (size_t)rows[i] * n, *b = weight + (size_t)rows[i + 1] * n;
         const float *c = weight + (size_t)rows[i + 2] * n, *d = weight + (size_t)rows[i + 3] * n;
         const float va = v[i], vb = v[i + 1], vc = v[i + 2], vd = v[i + 3];
-        for (size_t j = 0; j < n; j++)
+        const float *next[4];
+        for (size_t r = 0; r < 4; r++)
+            next[r] = weight + (size_t)rows[i + 4 + r < x->n ? i + 4 + r : i] * n;
+        size_t j = 0;
+        for (; j + LINE <= n; j += LINE) {
+            for (size_t r = 0; r < 4; r++) __builtin_prefetch(next[r] + j);
+            for (size_t l = j; l < j + LINE; l++)
+                sums[l] = (((sums[l] + va * a[l]) + vb * b[l]) + vc * c[l]) + vd * d[l];
+        }
+        for (; j < n; j++)
             sums[j] = (((sums[j] + va * a[j]) + vb * b[j]) + vc * c[j]) + vd * d[j];
     }
     for (; i < x->n; i++) {
