@@ -174,8 +174,7 @@ StoredRow = tuple[str, dict[str, Any] | None, str | None, bytes | None]
 """The id, payload, text and code of a row; the last three are None unless requested."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
+class SearchResult(NamedTuple):
     """The hits of each query, all on one generation of the collection.
 
     Hits are ordered by (score descending, row), or by (rerank_score, distance, row) if `reranked`.

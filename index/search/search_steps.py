@@ -199,7 +199,8 @@ class SearchableCollection(CollectionBase, ABC):
         unknown = [place for place, one in enumerate(terms) if one and not one.recognized_terms]
         if unknown:
             weights[unknown] = 0  # these texts say nothing about any bit
-        return EncodedQueries(codes, weights, texts, np.ones(len(texts), dtype=np.bool_), terms)
+        weighted = np.array([True] * len(texts))
+        return EncodedQueries(codes, weights, texts, weighted, terms)
 
     def find(self, queries: Queries, options: SearchOptions) -> SearchResult:
         """See :meth:`index.backend.CollectionBackend.find`."""

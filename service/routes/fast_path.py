@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any, cast
 
@@ -38,7 +37,9 @@ _PATH = re.compile(r"/v1/collections/([^/]+)/search")
 SHORT_BODY = 64 << 10
 # The types that orjson reads as Python's parser does, and those of the fields of most searches.
 _FLAT = frozenset({str, int, bool, type(None)})
-_PLAIN_FIELDS = {"text": str, "limit": int, "ranking": str, "with_payload": bool, "with_text": bool}
+_PLAIN_FIELDS = frozenset(
+    {("text", str), ("limit", int), ("ranking", str), ("with_payload", bool), ("with_text", bool)}
+)
 _JSON_TYPES = {b"application/json", b"application/json; charset=utf-8"}
 
 
@@ -155,9 +156,11 @@ def _parse_fields(raw: bytes, depth: int) -> dict[str, Any] | None:
     """Return the fields of a short body, or None if it is not JSON or has too many of them."""
     if not 0 < len(raw) <= SHORT_BODY:
         return None
-    fields: object = None
-    with suppress(orjson.JSONDecodeError):
+    fields: object
+    try:
         fields = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        fields = None
     # orjson keeps the last value of a repeated key, and makes floats of long integers.
     is_flat = isinstance(fields, dict) and _FLAT.issuperset(map(type, fields.values()))
     if not is_flat or raw.count(b":") != len(fields):  # type: ignore[arg-type]
@@ -178,7 +181,7 @@ def _validated(fields: dict[str, Any]) -> SearchRequest | None:
 
 def _plain_search(name: str, fields: dict[str, Any], limits: Settings) -> BatchedQuery | None:
     """Return the search of a text with usual fields, which needs no model; None for any other."""
-    if any(type(value) is not _PLAIN_FIELDS.get(field) for field, value in fields.items()):
+    if not _PLAIN_FIELDS.issuperset(zip(fields, map(type, fields.values()), strict=True)):
         return None
     text, limit, ranking = fields.get("text"), fields.get("limit", 10), fields.get("ranking")
     is_short = text is not None and len(text) <= limits.max_text_length

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
@@ -24,3 +26,20 @@ def test_histograms_are_exposed_as_those_of_prometheus_client(
     # The times at which the histograms were made are left out.
     kept = [line for line in lines if "_created" not in line]
     assert generate_latest(ours).decode().splitlines() == kept
+
+
+def test_no_duration_is_lost_or_counted_twice_while_others_arrive() -> None:
+    histogram = Histograms("x_seconds", "What it is.", ()).labels()
+
+    def observe_many() -> None:
+        for _ in range(5_000):
+            histogram.observe(1.0)
+
+    with ThreadPoolExecutor(4) as threads:
+        running = [threads.submit(observe_many) for _ in range(2)]
+        running += [threads.submit(histogram.count) for _ in range(200)]
+        for one in running:
+            one.result()
+    counts, total = histogram.read()
+    assert counts[-1] == ("+Inf", 10_000)
+    assert total == 10_000.0
