@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluation.labelling.classes import class_scores
-from evaluation.labelling.sampling import Pool
+from evaluation.labelling.label_pool import Pool
 from foundation.slices import checkpoint
 
 FOLDS = 5

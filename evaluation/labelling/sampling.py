@@ -11,28 +11,17 @@ Uncertainty in Active Learning with Self-Supervised Pre-Training" (2024), TCM.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from encoder.codes import whole_codes
-from encoder.features import Floats
-from evaluation.labelling.classes import (
-    Classes,
-    Probabilities,
-    class_probabilities,
-    class_scores,
-)
+from evaluation.labelling.classes import Classes, Probabilities
 from evaluation.labelling.herding import herd
+from evaluation.labelling.label_pool import Pool, Rows
+from evaluation.labelling.typiclust import typiclust
 from foundation.slices import checkpoint
 
-Rows = npt.NDArray[np.int64]
-
-# The settings of TypiClust's paper: typicality is the mean similarity to this many neighbours.
-TYPICAL_NEIGHBOURS = 20
-MAX_CLUSTERS = 500
-MIN_CLUSTER_SIZE = 5
 # TCM turns from typical to uncertain documents at this many labels for each class, but no sooner
 # than at FIRST_LABELS.
 TYPICAL_LABELS = 20
@@ -41,37 +30,6 @@ FIRST_LABELS = 50
 CANDIDATES = 10
 # Rows whose similarities to a whole cluster are in memory together.
 ROWS_AT_ONCE = 64
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pool:
-    """Documents to choose from, with the labels so far.
-
-    `vectors` is ``float32[N, D]`` with rows of unit length. `buckets`, ``int64[N]``, are equal for
-    documents of one code. `labelled` lists the rows that have a label, and `classes` their classes,
-    from 0 to `n_classes` − 1. The rows in `excluded` are never chosen.
-    """
-
-    vectors: Floats
-    buckets: Classes
-    labelled: Rows
-    classes: Classes
-    n_classes: int
-    excluded: Rows = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-
-    @property
-    def available(self) -> Rows:
-        """The rows to choose from, ascending."""
-        unavailable = np.concatenate([self.labelled, self.excluded])
-        return np.delete(np.arange(len(self.vectors)), unavailable)
-
-    def probabilities(self) -> Probabilities | None:
-        """Return the probabilities of the classes, ``float64[N, C]``; None without any label."""
-        if not len(self.labelled):
-            return None
-        return class_probabilities(
-            class_scores(self.vectors, self.labelled, self.classes, self.n_classes)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +72,7 @@ def _by_uncertainty(
     def choose(pool: Pool, n: int, seed: int) -> Rows:
         probabilities = _uncertain_probabilities(pool)
         if probabilities is None:
-            return _typiclust(pool, n, seed)
+            return typiclust(pool, n, seed)
         available = pool.available
         order = available[np.argsort(-uncertainty(probabilities[available]), kind="stable")]
         return _spread_over_buckets(order, pool.buckets, n)
@@ -149,57 +107,10 @@ def _spread_over_buckets(order: Rows, buckets: Classes, n: int) -> Rows:
     return candidates[[at for _, at in sorted(keys)[:n]]]
 
 
-def _typiclust(pool: Pool, n: int, seed: int) -> Rows:
-    """Return the most typical document of each of the largest clusters with the fewest labels."""
-    from sklearn.cluster import KMeans, MiniBatchKMeans  # noqa: PLC0415 - takes a second
-
-    vectors = pool.vectors
-    # There can be no more clusters than distinct vectors. Vectors that differ by rounding are one.
-    rounded = np.round(vectors, 5) + 0.0  # no zero is negative
-    distinct = np.unique(whole_codes(rounded.view(np.uint8)))
-    k = max(1, min(len(pool.labelled) + n, MAX_CLUSTERS, len(distinct)))
-    model = KMeans if k <= 50 else MiniBatchKMeans
-    cluster = model(k, random_state=seed, n_init=1).fit(vectors).labels_
-    sizes = np.bincount(cluster, minlength=k).tolist()
-    labels = np.bincount(cluster[pool.labelled], minlength=k).tolist()
-    available = pool.available
-    remaining = np.bincount(cluster[available], minlength=k).tolist()
-    queues: dict[int, list[int]] = {}
-    chosen: list[int] = []
-    while len(chosen) < n:
-        checkpoint()
-        # Clusters of a few documents come last: they are outliers.
-        c = min(
-            (c for c in range(k) if remaining[c]),
-            key=lambda c: (sizes[c] < MIN_CLUSTER_SIZE, labels[c], -sizes[c], c),
-        )
-        if c not in queues:
-            rows = available[cluster[available] == c]
-            typicality = _typicality(vectors[rows], vectors[cluster == c])
-            queues[c] = rows[np.argsort(-typicality, kind="stable")[::-1]].tolist()
-        chosen.append(queues[c].pop())
-        remaining[c] -= 1
-        labels[c] += 1
-    return np.array(chosen, dtype=np.int64)
-
-
-def _typicality(vectors: Floats, others: Floats) -> npt.NDArray[np.float64]:
-    """Return the mean similarity of each row to its nearest neighbours among `others`."""
-    neighbours = min(TYPICAL_NEIGHBOURS, len(others))
-    typicality = np.empty(len(vectors))
-    for start in range(0, len(vectors), ROWS_AT_ONCE):
-        checkpoint()
-        block = slice(start, start + ROWS_AT_ONCE)
-        similarity = vectors[block] @ others.T
-        nearest = np.partition(similarity, -neighbours, axis=1)[:, -neighbours:]
-        typicality[block] = nearest.mean(axis=1)
-    return typicality
-
-
 def _core_set(pool: Pool, n: int, seed: int) -> Rows:
     """Return, one after another, the document farthest from all that are labelled or chosen."""
     if not len(pool.labelled):
-        first = _typiclust(pool, 1, seed)
+        first = typiclust(pool, 1, seed)
         classes = np.zeros(1, dtype=np.int64)
         rest = Pool(pool.vectors, pool.buckets, first, classes, 1, pool.excluded)
         return np.concatenate([first, _core_set(rest, n - 1, seed)])
@@ -224,7 +135,7 @@ def _badge(pool: Pool, n: int, seed: int) -> Rows:
     """Return rows drawn by k-means++ of their gradients, (p − 1_ŷ) ⊗ vector."""
     probabilities = _uncertain_probabilities(pool)
     if probabilities is None:
-        return _typiclust(pool, n, seed)
+        return typiclust(pool, n, seed)
     available = pool.available
     errors = probabilities[available]
     errors[np.arange(len(available)), errors.argmax(axis=1)] -= 1
@@ -251,7 +162,7 @@ def _cluster_margin(pool: Pool, n: int, seed: int) -> Rows:
     """Return the most central document of each of `n` clusters of documents with small margins."""
     probabilities = _uncertain_probabilities(pool)
     if probabilities is None:
-        return _typiclust(pool, n, seed)
+        return typiclust(pool, n, seed)
     from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415 - takes a second
 
     available = pool.available
@@ -274,7 +185,7 @@ def _cluster_margin(pool: Pool, n: int, seed: int) -> Rows:
 def _tcm(pool: Pool, n: int, seed: int) -> Rows:
     """Choose by TypiClust until there are some labels for each class, then by Cluster-Margin."""
     enough = max(FIRST_LABELS, TYPICAL_LABELS * pool.n_classes)
-    choose = _typiclust if len(pool.labelled) < enough else _cluster_margin
+    choose = typiclust if len(pool.labelled) < enough else _cluster_margin
     return choose(pool, n, seed)
 
 
@@ -292,7 +203,7 @@ METHODS: Mapping[str, Sampling] = {
     "cluster-margin": Sampling("central documents of clusters of small margins", _cluster_margin),
     "entropy": Sampling("the classes are least certain", _by_uncertainty(_entropy)),
     "badge": Sampling("uncertain and unlike each other: k-means++ of gradients", _badge),
-    "typiclust": Sampling("typical documents of the clusters with fewest labels", _typiclust),
+    "typiclust": Sampling("typical documents of the clusters with fewest labels", typiclust),
     "herding": Sampling("documents near many whose classes are uncertain", _herding),
     "core-set": Sampling("farthest from everything labelled (k-center greedy)", _core_set),
     "random": Sampling("drawn at random", _random),

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from evaluation.labelling.document_vectors import DocumentVectors, VectorCache
+from evaluation.labelling.label_pool import Pool
 from evaluation.labelling.pooling import POOLING_METHODS, PooledDocument, pool
-from evaluation.labelling.sampling import METHODS, Pool, suggest
+from evaluation.labelling.sampling import METHODS, suggest
 from foundation.errors import InputError, counted
 from foundation.stages import begin_stage
 from index.annotations.annotation_records import agreed_labels

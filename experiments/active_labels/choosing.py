@@ -11,7 +11,8 @@ import numpy as np
 
 from encoder.features import Floats
 from evaluation.labelling.document_vectors import text_vectors
-from evaluation.labelling.sampling import Pool, Rows, suggest
+from evaluation.labelling.label_pool import Pool, Rows
+from evaluation.labelling.sampling import suggest
 from experiments.code_version import code_version
 from experiments.splits import read_split
 from foundation.files import replace_file

@@ -15,7 +15,8 @@ import numpy as np
 
 from evaluation.baselines import pack_class_bits
 from evaluation.labelling.classes import class_scores
-from evaluation.labelling.sampling import DEFAULT_METHOD, METHODS, Rows
+from evaluation.labelling.label_pool import Rows
+from evaluation.labelling.sampling import DEFAULT_METHOD, METHODS
 from evaluation.result import Evaluation
 from evaluation.retrieval import evaluate_codes, evaluate_encoder
 from experiments.active_labels.choosing import places_of, saved_label_order, version_of_data

@@ -12,7 +12,8 @@ from sklearn.linear_model import Ridge
 from evaluation.labelling.classes import REGULARIZATION, class_probabilities, class_scores
 from evaluation.labelling.gain import expected_gain
 from evaluation.labelling.herding import herd
-from evaluation.labelling.sampling import METHODS, Pool, suggest
+from evaluation.labelling.label_pool import Pool
+from evaluation.labelling.sampling import METHODS, suggest
 
 
 def clustered(labelled: int, seed: int = 0, classes: int = 3, size: int = 60) -> Pool:
