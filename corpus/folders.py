@@ -30,9 +30,9 @@ def read_folder(folder: Path, layout: Layout, notice: Callable[[str], object]) -
     In a folder of text files, each file is a document, also in folders below. Its id is its path
     relative to `folder`; its label is the name of the subfolder that it is in, if any. What YAML
     between lines of ``---`` says at the top of a Markdown file are fields, except the title, with
-    which the text begins (:func:`_split_front_matter`). Files and
-    folders whose names begin with a dot are left out: editors and version control make them. In a
-    data set that ``datasets.Dataset.save_to_disk`` wrote, each row is a document.
+    which the text begins (:func:`_split_front_matter`). Files and folders whose names begin with a
+    dot are left out: editors and version control make them. In a data set that
+    ``datasets.Dataset.save_to_disk`` wrote, each row is a document.
 
     Raises:
         ReadError: if `folder` is neither, or a file cannot be read.

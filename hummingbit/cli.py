@@ -71,6 +71,8 @@ COMMANDS = {
 }
 
 HELP_WIDTH = 80
+MAX_COLLECTIONS = 10
+"""More names of collections are not listed in an error."""
 TITLES = {
     "encoders": "get started, and train encoders",
     "collections": "fill and search collections",
@@ -107,6 +109,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+def _hint_to_collections(error: Exception) -> str:
+    """Return which collections there are, if `error` is that there is none of a name."""
+    from index.errors import UnknownCollection  # noqa: PLC0415 - as in _explain
+
+    if not isinstance(error, UnknownCollection) or error.known is None:
+        return ""
+    known = error.known
+    if not known:
+        return "; the data folder has none: name another with --data-dir"
+    some = ", ".join(known[:MAX_COLLECTIONS])
+    more = f" and {len(known) - MAX_COLLECTIONS:,} more" if len(known) > MAX_COLLECTIONS else ""
+    return did_you_mean(error.name, known) or f"; the data folder has {some}{more}"
+
+
 def _explain(error: Exception) -> str | None:
     """Return the sentence for an error that a user can put right, or None for a defect."""
     # Imported here, because our folders are first on the path only now.
@@ -117,7 +133,7 @@ def _explain(error: Exception) -> str | None:
     if isinstance(error, UnknownEncoder):
         return f"{error}{_hint_to_install(error.name)}"
     if isinstance(error, HummingbitError | ServiceError):
-        return str(error)
+        return f"{error}{_hint_to_collections(error)}"
     if isinstance(error, ModuleNotFoundError) and error.name in {"torch", "geoopt", "pyriemann"}:
         hint = "install it with: pip install 'hummingbit[train]'"
         return f"training needs {error.name}; {hint}"

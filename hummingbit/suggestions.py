@@ -25,16 +25,20 @@ OTHER_WORDS = {
     "fit": "train",
     "eval": "evaluate",
     "start": "serve",
+    "where": "filter",
+    "top": "limit",
+    "top-k": "limit",
 }
 """Words of other tools, and the names of ours."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return "; did you mean …?" with the name in `known` nearest to `word`, or nothing."""
-    names = {name: name for name in known}
-    others = {other: name for other, name in OTHER_WORDS.items() if name in names}
+    # Without the dashes, which all options share.
+    names = {name.lstrip("-"): name for name in known}
+    others = {other: names[name] for other, name in OTHER_WORDS.items() if name in names}
     words = {**others, **names}
-    similar = get_close_matches(word, words, n=1)
+    similar = get_close_matches(word.lstrip("-"), words, n=1)
     return f"; did you mean {words[similar[0]]!r}?" if similar else ""
 
 
@@ -98,7 +102,7 @@ class SuggestingParser(argparse.ArgumentParser):
             visible = [action for action in self._actions if action.help != argparse.SUPPRESS]
             options = [name for action in visible for name in action.option_strings]
             self.error(f"there is no option {argument}{did_you_mean(argument, options)}")
-        self.error(f"unexpected argument: {argument}")
+        self.error(f"unexpected argument: {argument}; quote a text of several words")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:

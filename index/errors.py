@@ -21,7 +21,22 @@ class UnknownDocument(HummingbitError, LookupError):
 
 
 class UnknownCollection(HummingbitError, LookupError):
-    """No collection of the data folder has the name."""
+    """No collection of the data folder has the name `name`; `known` are those that it has.
+
+    Only who may see all of them is told: the message leaves them out.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        name: str = "",
+        known: Iterable[str] | None = None,
+        *,
+        position: int | None = None,
+    ) -> None:
+        super().__init__(reason, position=position)
+        self.name = name
+        self.known = None if known is None else sorted(known)
 
 
 class UnknownEncoder(HummingbitError, LookupError):

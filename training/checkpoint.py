@@ -67,7 +67,8 @@ class Checkpoint:
             raise CheckpointError(f"{self.path}: {error}; delete it to start again") from error
         if not self._is_same_run(metadata.get("run", "")):
             problem = "was written by a run with other settings or data"
-            raise CheckpointError(f"{self.path}: {problem}; delete it to start again")
+            remedy = f"delete it to start again{self._other_settings(metadata.get('run', ''))}"
+            raise CheckpointError(f"{self.path}: {problem}; {remedy}")
         try:
             _unflatten(tensors, model, optimizers)
         except (RuntimeError, ValueError) as error:
@@ -75,6 +76,18 @@ class Checkpoint:
             raise CheckpointError(f"{self.path}: {problem}; delete it to start again") from error
         history: History = json.loads(metadata["history"])
         return history
+
+    def _other_settings(self, saved_run: str) -> str:
+        """Return how to resume a run that had a few other settings, or nothing."""
+        try:
+            saved, current = json.loads(saved_run)["recipe"], json.loads(self.run)["recipe"]
+            former = {self.renamed.get(name, name): value for name, value in saved.items()}
+        except (ValueError, AttributeError, KeyError, TypeError):
+            return ""
+        former = {**self.absent, **former}
+        others = [one for one in current if one in former and former[one] != current[one]]
+        pairs = [f"{one} {former[one]} instead of {current[one]}" for one in others]
+        return f", or resume it with {', '.join(pairs)}" if pairs else ""
 
     def _is_same_run(self, saved_run: str) -> bool:
         if saved_run == self.run:

@@ -16,6 +16,7 @@ from hummingbit.commands.options import OptionError, add_data_dir
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.data_folder_location import ENGINES, DataFolderLocation
+from index.errors import DataFolderInUse
 from index.filter_parser import parse_filter
 from index.filters import Filter, filter_to_json
 
@@ -104,7 +105,10 @@ def open_folder(args: argparse.Namespace, *, writable: bool) -> DataFolder:
     token = os.environ.get("HUMMINGBIT_MILVUS_TOKEN")
     begin_stage(f"opening {args.data_dir}")
     location = DataFolderLocation(args.data_dir, args.engine, args.milvus_uri, token)
-    return location.open(writable=writable, indexed=False)
+    try:
+        return location.open(writable=writable, indexed=False)
+    except DataFolderInUse as error:
+        raise DataFolderInUse(f"{error}; if that is a service, use its --url") from None
 
 
 def add_filter(parser: argparse.ArgumentParser) -> None:
@@ -128,7 +132,8 @@ def read_filter(args: argparse.Namespace) -> Filter | None:
     try:
         return parse_filter(parse_strictly(args.filter))
     except LineError as error:
-        raise OptionError(f"--filter: {error}") from None
+        example = """'{"field": "year", "gte": 1990}'"""
+        raise OptionError(f"--filter: {error}; write it as in {example}") from None
 
 
 def as_json(filter_: Filter) -> dict[str, Any]:

@@ -77,7 +77,8 @@ class Collections(ABC):
         if cause is not None:
             kind = type(cause) if isinstance(cause, EncoderMismatch) else CollectionUnavailable
             raise kind(f"collection {name!r} cannot be opened: {cause}") from cause
-        raise UnknownCollection(f"there is no collection {name!r}{self._name_nameless()}")
+        message = f"there is no collection {name!r}{self._name_nameless()}"
+        raise UnknownCollection(message, name, self.names())
 
     def _name_nameless(self) -> str:
         """Return which collections may have any name, because they cannot be opened, and why."""

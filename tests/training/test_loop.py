@@ -159,3 +159,15 @@ def test_a_state_that_does_not_fit_on_the_disk_is_an_error_of_the_system(tmp_pat
         with pytest.raises(OSError, match=r"No space left on device: '.*/disk/state'"):
             checkpoint.save(nn.Linear(500, 500), [], [])
         assert checkpoint.path.read_bytes() == saved
+
+
+def test_a_checkpoint_of_other_settings_says_which(tmp_path: Path) -> None:
+    path = tmp_path / "run.checkpoint"
+    before = json.dumps({"recipe": {"dropout": 0.2, "epochs": 3}})
+    Checkpoint(path, before).save(Regression(), [], [{"loss": 1.0}])
+    now = json.dumps({"recipe": {"word_dropout": 0.5, "epochs": 3, "pace": "fast"}})
+    checkpoint = Checkpoint(path, now, {"pace": "slow"}, {"dropout": "word_dropout"})
+    with pytest.raises(CheckpointError) as raised:
+        checkpoint.restore(Regression(), [])
+    settings = "word_dropout 0.2 instead of 0.5, pace slow instead of fast"
+    assert str(raised.value).endswith(f"delete it to start again, or resume it with {settings}")

@@ -83,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
     name = args.name or _name_of(args.source)
     if not NAME.fullmatch(name):
         raise OptionError(f"--name {name!r}: a name must be {RULE}")
+    Recipe(method="ict", n_bits=args.bits)  # refuses a number of bits before any work
     data_dir: Path = args.data_dir or Path(f"{name}-data")
     _check_folder(data_dir, args.source)
     if not args.no_serve:

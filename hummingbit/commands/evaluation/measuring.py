@@ -13,6 +13,7 @@ from evaluation.metrics.metric_names import (
     DEFAULT_METRICS,
     KNOWN_ITEM_METRICS,
     NEAREST_METRICS,
+    parse_metrics,
 )
 from evaluation.rankings import evaluate_rankings
 from evaluation.reports.collection_report import Job, read_training_labels, run_job
@@ -86,14 +87,17 @@ class Measuring:
 
         Raises:
             ReadError, TrecError: if a file is malformed.
-            OptionError: if the judgements cannot be read.
+            OptionError: if the judgements cannot be read, or there are none and no labels.
         """
         self._args = args
         self._metrics = list(metrics)
         _check_nearest(args)
+        parse_metrics(metrics)
         begin_stage(f"reading {args.queries}")
         self._queries = list(read(args, args.queries, uses_payload=args.label_field != "label"))
         self._qrels = None if args.nearest is not None else find_qrels(args)
+        if self._qrels is None and args.nearest is None:
+            _check_labels(args, self._queries)
 
     def measure(self, names: Sequence[str]) -> dict[str, Job]:
         """Evaluate collections, and return the result of each by name."""
@@ -162,6 +166,12 @@ def _check_nearest(args: argparse.Namespace) -> None:
     ):
         if given:
             raise OptionError(f"--nearest: cannot be combined with {option}")
+
+
+def _check_labels(args: argparse.Namespace, queries: Sequence[Document]) -> None:
+    if queries and not any(query_labels(queries, args.label_field)):
+        remedy = "name its field with --label-field, or judgements with --qrels"
+        raise OptionError(f"{args.queries}: no query has a label in {args.label_field!r}; {remedy}")
 
 
 def find_qrels(args: argparse.Namespace) -> Qrels | None:
