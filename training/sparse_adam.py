@@ -55,7 +55,7 @@ def _update_rows(weight_VH: nn.Parameter, state: State, learning_rate: float) ->
     matrices = (weight_VH.detach(), state["exp_avg"], state["exp_avg_sq"])
     if not len(rows):
         return
-    if weight_VH.is_cpu and adam_rows.native is not None:
+    if adam_rows.native is not None and weight_VH.is_cpu and weight_VH.dtype == torch.float32:
         arrays = [one.numpy() for one in (*matrices, gradient_RH.contiguous(), rows.contiguous())]
         adam_rows.native.update_rows(*arrays, *factors)
     else:
