@@ -19,18 +19,12 @@ import threading
 from collections import Counter
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import uvloop
-from starlette.types import Message, Receive
 
+from benchmarks.harness.plain_search import search_body, search_in_task, search_scope, served
 from benchmarks.harness.service_corpus import Corpus, make_corpus
-from corpus.document import Document
-from index.data_folder import DataFolder
-from index.rankings.protocol import HAMMING
-from service.app import create_app
 from service.http.gateway import Service
-from service.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 WARM_UP_SEARCHES = 50
@@ -61,29 +55,23 @@ def main() -> None:
 
 async def calls_of_a_search(corpus: Corpus) -> list[Call]:
     """Serve the corpus, warm the service up, and return the calls of one search."""
-    with DataFolder(corpus.folder, writable=True) as folder:
-        collection = folder.create_collection("bench", encoder="bench")
-        collection.set_ranking(HAMMING)
-        documents = [Document(id=str(i), text="") for i in range(len(corpus.codes))]
-        collection.upsert_encoded(documents, corpus.codes)
-        app = create_app(folder, Settings(access_log=False))
-        async with app.router.lifespan_context(app):
-            for text in corpus.queries[:WARM_UP_SEARCHES]:
-                await _search(app, text)
-            profiles = []
-            for text in corpus.queries[WARM_UP_SEARCHES : WARM_UP_SEARCHES + PROFILED_SEARCHES]:
-                profiles.append(await _search(app, text, profiled=True))
-                # Profiled searches are slow; others between keep the service from adapting to that.
-                for other in corpus.queries[:SEARCHES_BETWEEN]:
-                    await _search(app, other)
+    async with served(corpus) as app:
+        for text in corpus.queries[:WARM_UP_SEARCHES]:
+            await _search(app, text)
+        profiles = []
+        for text in corpus.queries[WARM_UP_SEARCHES : WARM_UP_SEARCHES + PROFILED_SEARCHES]:
+            profiles.append(await _search(app, text, profiled=True))
+            # Profiled searches are slow; others between keep the service from adapting to that.
+            for other in corpus.queries[:SEARCHES_BETWEEN]:
+                await _search(app, other)
     return min(profiles, key=len)
 
 
 async def _search(app: Service, text: str, *, profiled: bool = False) -> list[Call]:
     """Search once, and return the functions called meanwhile if `profiled`, else an empty list."""
     calls: list[Call] = []
-    body = json.dumps({"text": text, "limit": 10}).encode()
-    scope = _scope(len(body))
+    body = search_body(text)
+    scope = search_scope(len(body))
     if profiled:
         _recording[:] = [calls]
         sys.setprofile(_record_call)
@@ -91,52 +79,17 @@ async def _search(app: Service, text: str, *, profiled: bool = False) -> list[Ca
     sys.setprofile(None)
     _recording[:] = []
     if response is None:  # the collection is not yet, or no longer, known to be quick
-        await app(scope, _receiving(body), _discard)
+        await search_in_task(app, body)
         return await _search(app, text, profiled=profiled)
     if len(json.loads(response.partition(b"\r\n\r\n")[2])["hits"]) != 10:
         raise RuntimeError(f"the search returned {response!r} instead of ten hits")
     return calls
 
 
-def _receiving(body: bytes) -> Receive:
-    async def receive() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return receive
-
-
-async def _discard(message: Message) -> None:
-    """Discard a part of a response."""
-
-
 def _record_call(frame: FrameType, event: str, _: object) -> None:
     """Record a call while a search is profiled."""
     if event == "call" and _recording and frame.f_code.co_filename != __file__:
         _recording[0].append((frame.f_code.co_filename, frame.f_code.co_qualname))
-
-
-def _scope(length: int) -> dict[str, Any]:
-    """Return the ASGI scope that the server passes with the request."""
-    path = "/v1/collections/bench/search"
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.3"},
-        "http_version": "1.1",
-        "method": "POST",
-        "scheme": "http",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "root_path": "",
-        "headers": [
-            (b"host", b"127.0.0.1:8000"),
-            (b"content-type", b"application/json"),
-            (b"content-length", str(length).encode()),
-        ],
-        "client": ("127.0.0.1", 50_000),
-        "server": ("127.0.0.1", 8_000),
-        "state": {},
-    }
 
 
 def report(calls: list[Call]) -> None:

@@ -128,15 +128,12 @@ class Batcher(Generic[Answer]):
         if self.requests:
             return answers
         places: dict[Key, list[int]] = {}
-        queries: dict[Key, list[Query]] = {}
         for place, search in enumerate(searches):
             if search is not None:
-                key = search[:2]
-                places.setdefault(key, []).append(place)
-                queries.setdefault(key, []).append(search.query)
-        for key, some in queries.items():
-            found = self._answer_quickly(*key, some)
-            for place, answer in zip(places[key], found, strict=True):
+                places.setdefault(search[:2], []).append(place)
+        for key, some in places.items():
+            queries = [search.query for place in some if (search := searches[place]) is not None]
+            for place, answer in zip(some, self._answer_quickly(*key, queries), strict=True):
                 answers[place] = answer
         return answers
 
