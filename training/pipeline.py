@@ -117,11 +117,12 @@ def choose_features(
     weighting: str = "tf-idf",
     analyzer: str = VISIBLE.name,
     *,
+    max_words: int = 1,
     min_documents: int = MIN_DOCUMENTS,
 ) -> Features:
     """Return the features of the training documents: terms of texts, or unchanged vectors.
 
-    A term must occur in at least `min_documents` texts.
+    A term has at most `max_words` words and must occur in at least `min_documents` texts.
 
     Raises:
         TrainingDataError: if no term does.
@@ -132,7 +133,12 @@ def choose_features(
         return VectorFeatures(dimension=inputs.shape[1])
     begin_stage(f"choosing terms of {len(inputs):,} texts")
     return fit_text_features(
-        inputs, max_terms, weighting, Analyzer.from_name(analyzer), min_documents=min_documents
+        inputs,
+        max_terms,
+        weighting,
+        Analyzer.from_name(analyzer),
+        max_words=max_words,
+        min_documents=min_documents,
     )
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from encoder.analyzers import VISIBLE, Analyzer
+from encoder.analyzers import VISIBLE, Analyzer, word_ngrams
 from encoder.features import Floats, TermWeighting, TextFeatures
 from training.data import Rows, TrainingDataError
 
 MIN_DOCUMENTS = 2
+_PAIR_WEIGHT = 0.5
 
 
 def frequent_terms(
@@ -21,12 +22,13 @@ def frequent_terms(
     max_terms: int,
     analyzer: Analyzer = VISIBLE,
     *,
+    max_words: int = 1,
     min_documents: int = MIN_DOCUMENTS,
 ) -> dict[str, int]:
     """Return the `max_terms` most frequent terms that occur in `min_documents` texts or more.
 
-    Each has the number of texts in which it occurs. The order is by count, then alphabetical, so it
-    is the same on every machine.
+    A term has at most `max_words` words. Each has the number of texts in which it occurs. The order
+    is by count, then alphabetical, so it is the same on every machine.
 
     Raises:
         TrainingDataError: if there is no such term.
@@ -34,7 +36,7 @@ def frequent_terms(
     counts: Counter[str] = Counter()
     documents: Counter[str] = Counter()
     for text in texts:
-        terms = analyzer.terms(text)
+        terms = word_ngrams(analyzer.terms(text), max_words)
         counts.update(terms)
         documents.update(set(terms))
     candidates = (term for term in counts if documents[term] >= min_documents)
@@ -51,6 +53,7 @@ def fit_text_features(
     weighting: str = "tf-idf",
     analyzer: Analyzer = VISIBLE,
     *,
+    max_words: int = 1,
     min_documents: int = MIN_DOCUMENTS,
 ) -> TextFeatures:
     """Return features over the most frequent terms that occur in `min_documents` texts or more.
@@ -59,15 +62,23 @@ def fit_text_features(
     same length as a document of four hundred. ``count-idf`` has tf instead of ln(1 + tf).
     ``log-tf`` is ln(1 + tf).
 
+    If `max_words` is 2, pairs of neighbouring words are terms too. The idf of a pair is halved: a
+    pair repeats what its words say, and rare pairs would otherwise outweigh them.
+
     Raises:
         TrainingDataError: if there is no such term.
     """
-    documents = frequent_terms(texts, max_terms, analyzer, min_documents=min_documents)
+    documents = frequent_terms(
+        texts, max_terms, analyzer, max_words=max_words, min_documents=min_documents
+    )
     of_counts: TermWeighting = "count" if weighting == "count-idf" else "log"
-    features = TextFeatures([*documents], weighting=of_counts, analyzer=analyzer)
+    features = TextFeatures(
+        [*documents], weighting=of_counts, max_words=max_words, analyzer=analyzer
+    )
     if weighting == "log-tf":
         return features
     idf = inverse_document_frequency(np.array([*documents.values()]), len(texts))
+    idf[[" " in term for term in documents]] *= _PAIR_WEIGHT
     return replace(features, idf=idf, l2_normalize=True)
 
 

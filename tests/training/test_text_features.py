@@ -73,6 +73,20 @@ def test_terms_are_counted_in_as_many_texts_as_have_them(analyzer: str, texts: l
     assert np.bincount(counts.indices).tolist() == [*documents.values()]
 
 
+def test_pairs_of_words_are_terms_with_half_their_idf() -> None:
+    texts = random_texts(100)
+    features = fit_text_features(texts, 10_000, max_words=2)
+    reference = TfidfVectorizer(ngram_range=(1, 2), min_df=2, norm=None, sublinear_tf=False)
+    reference.fit(texts)
+    assert sorted(features.vocabulary) == reference.get_feature_names_out().tolist()
+    expected = {
+        term: idf / 2 if " " in term else idf
+        for term, idf in zip(reference.get_feature_names_out(), reference.idf_, strict=True)
+    }
+    found = dict(zip(features.vocabulary, features.idf, strict=True))  # type: ignore[arg-type]
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
 def test_kept_terms_stay_in_order_with_their_idf() -> None:
     features = fit_text_features(["aa bb cc", "bb cc", "cc aa", "bb"], 10)
     kept = keep_terms(features, np.array([2, 0]))

@@ -64,6 +64,11 @@ class ClassCodeRecipe:
         2000, "least number of batches; with few documents, more passes are made to reach it (ict)"
     )
     max_terms: int = setting(100_000, "terms in the vocabulary")
+    max_words: int = setting(
+        1,
+        "words in a term: 1, or 2 for pairs of neighbouring words, too, with half the weight of a"
+        " word",
+    )
     analyzer: str = analyzer_setting()
     validation_share: float = setting(0.1, "share of the labelled documents held out")
 
@@ -72,6 +77,7 @@ class ClassCodeRecipe:
             self,
             {
                 "least_batches": (self.least_batches >= 0, "0 or more"),
+                "max_words": (self.max_words in (1, 2), "1 or 2"),
                 "seed": (0 <= self.seed < 2**32, "from 0 to 2³² − 1"),
                 "content_share": (0 <= self.content_share <= 0.75, "from 0 to 0.75"),
                 "certainty_share": (0 <= self.certainty_share <= 0.25, "from 0 to 0.25"),

@@ -59,6 +59,7 @@ def train_class_codes(
         parts.training,
         recipe.max_terms,
         analyzer=recipe.analyzer,
+        max_words=recipe.max_words,
         # A word that only one text has is the best word to find it by.
         min_documents=1 if recipe.content == ICT else MIN_DOCUMENTS,
     )

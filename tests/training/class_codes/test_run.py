@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from corpus.document import Document
 from encoder.artifact import load_encoder
 from encoder.codes import unpack_codes
 from evaluation.retrieval import evaluate_encoder
@@ -47,6 +48,33 @@ def test_a_part_of_the_documents_has_each_certainty_bit(tmp_path: Path) -> None:
     np.testing.assert_allclose(bits.mean(axis=0), [0.2, 0.4, 0.6, 0.8], atol=0.02)
     # A thermometer: a document that has one bit has all after it.
     assert (np.diff(bits.astype(int), axis=1) >= 0).all()
+
+
+def test_pairs_of_words_tell_classes_apart_that_have_the_same_words(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    others = [f"word{number}" for number in range(20)]
+    documents = [
+        Document(
+            id=str(number),
+            text=" ".join(
+                [*rng.choice(others, 3), *("north wind", "wind north")[number % 2].split()]
+            ),
+            labels=(("weather", "place")[number % 2],),
+        )
+        for number in range(200)
+    ]
+    data, queries = gather(documents[:160]), gather(documents[160:])
+    precision = {}
+    for max_words in (1, 2):
+        recipe = ClassCodeRecipe(
+            max_words=max_words, query_classifier="both", content_share=0.125, validation_share=0
+        )
+        train_class_codes(data, recipe, tmp_path / str(max_words))
+        encoder = load_encoder(tmp_path / str(max_words))
+        found = evaluate_encoder(encoder, data.labelled(), queries.labelled(), ["P@50"])
+        precision[max_words] = found.expected["P@50"]
+    assert precision[1] < 0.7
+    assert precision[2] > 0.95
 
 
 def test_content_learned_by_ict_finds_texts_by_their_words(tmp_path: Path) -> None:
@@ -128,6 +156,7 @@ def test_content_that_the_documents_cannot_fill_is_refused(tmp_path: Path) -> No
         ({"content_share": 0.9}, "content_share is 0.9; it must be from 0 to 0.75"),
         ({"certainty_share": -1}, "certainty_share is -1; it must be from 0 to 0.25"),
         ({"query_classifier": "knn"}, "query_classifier is 'knn'"),
+        ({"max_words": 3}, "max_words is 3; it must be 1 or 2"),
         ({"least_batches": -1}, "least_batches is -1; it must be 0 or more"),
         ({"content": "lsa"}, "content is 'lsa'; it must be one of itq, ict"),
     ],
