@@ -31,8 +31,8 @@ LOW_WORD_DROPOUT = 0.1
 class ClassifierReference:
     """An encoder and the classifier that was saved beside it.
 
-    There is no classifier if documents have several labels, or an earlier version trained the
-    encoder.
+    There is no classifier if the encoder was trained on matrices, or on vectors of several labels,
+    or by an earlier version.
     """
 
     encoder: Encoder
@@ -216,7 +216,7 @@ def _remedies(encoder: Encoder) -> str:
     word_dropout = recipe.get("word_dropout") if isinstance(recipe, Mapping) else None
     if isinstance(word_dropout, float) and word_dropout > LOW_WORD_DROPOUT:
         remedies = f"--word-dropout {LOW_WORD_DROPOUT}, {remedies}"
-    return f"hummingbit train class-codes (if each document has one label), {remedies}"
+    return f"hummingbit train class-codes, {remedies}"
 
 
 def _inputs(documents: Sequence[Document | StoredDocument]) -> Inputs:

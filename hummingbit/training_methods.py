@@ -24,14 +24,14 @@ METHOD_NAMES = (*METHODS, CLASS_CODES, *LINEAR_METHODS)
 def default_method(data: TrainingData, n_bits: int) -> str:
     """Return the default method for codes of `n_bits`.
 
-    If there are labels of two classes or more, it is class-codes for texts of one label each, and
-    ssb-vae for vectors, for documents of several labels, and where codes have too few bits for the
-    classes or are too many for the documents. Without labels, it is ict for texts and sne for
-    vectors, or lsh if there are fewer vectors, or they have fewer numbers, than a code has bits.
+    If there are labels of two classes or more, it is class-codes for texts, and ssb-vae for vectors
+    and where codes have too few bits for the classes or are too many for the documents. Without
+    labels, it is ict for texts and sne for vectors, or lsh if there are fewer vectors, or they have
+    fewer numbers, than a code has bits.
     """
     if len(data.classes) > 1:
         fits = n_bits < len(data) and ClassCodeRecipe(n_bits=n_bits).can_hold(len(data.classes))
-        return CLASS_CODES if data.is_text and not data.is_multi_label and fits else "ssb-vae"
+        return CLASS_CODES if data.is_text and fits else "ssb-vae"
     if not isinstance(data.inputs, np.ndarray):
         return "ict"
     return "sne" if min(data.inputs.shape) >= n_bits else "lsh"

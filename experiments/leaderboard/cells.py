@@ -57,12 +57,6 @@ def saved_record(
     return record if version.items() <= record.items() else None
 
 
-def has_several_labels(cell: Cell, data_root: Path | None) -> bool:
-    """Return whether documents of the cell's data set have several labels."""
-    documents, _ = read_split(cell.dataset, data_root)
-    return documents.is_multi_label
-
-
 def compute(
     cell: Cell, work_dir: Path, data_root: Path | None, vectors: Path | None = None
 ) -> Record:

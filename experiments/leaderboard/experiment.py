@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from experiments.leaderboard.cells import Cell, compute, has_several_labels, saved_record
+from experiments.leaderboard.cells import Cell, compute, saved_record
 from experiments.leaderboard.methods import METHODS
 from experiments.parts import add_bits, add_run_options
 from experiments.result_tables import Record, mean_and_deviation, print_table, save_records
@@ -94,8 +94,6 @@ def run(args: argparse.Namespace) -> int:
     for cell in _cells(args):
         vectors_file = vectors.get(cell.dataset) if METHODS[cell.method].takes_vectors else None
         if vectors_file is None and METHODS[cell.method].takes_vectors:
-            continue
-        if METHODS[cell.method].one_label and has_several_labels(cell, args.data_root):
             continue
         record = saved_record(cell, args.work_dir, args.data_root, vectors_file)
         in_time = args.minutes is None or time.monotonic() - began < 60 * args.minutes

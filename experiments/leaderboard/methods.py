@@ -14,8 +14,8 @@ from experiments.leaderboard.contract import Learn
 class Entry:
     """A method: its module and the name of its function there.
 
-    `reads_labels` is true if it learns from labels, `takes_vectors` if it learns from sentence
-    vectors instead of texts, and `one_label` if every text must have one label.
+    `reads_labels` is true if it learns from labels, and `takes_vectors` if it learns from sentence
+    vectors instead of texts.
     """
 
     summary: str
@@ -23,7 +23,6 @@ class Entry:
     function: str = "learn"
     reads_labels: bool = False
     takes_vectors: bool = False
-    one_label: bool = False
 
     def load(self) -> Learn:
         """Import the method."""
@@ -60,11 +59,7 @@ METHODS: Mapping[str, Entry] = {
     ),
     "ssb-vae": Entry("`train ssb-vae`, ours", f"{_PACKAGE}.trained", "ssb_vae", reads_labels=True),
     "class-codes": Entry(
-        "`train class-codes`, ours",
-        f"{_PACKAGE}.trained",
-        "class_codes",
-        reads_labels=True,
-        one_label=True,
+        "`train class-codes`, ours", f"{_PACKAGE}.trained", "class_codes", reads_labels=True
     ),
 }
 """First the methods without labels, then those that learn from a share of them."""

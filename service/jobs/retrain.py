@@ -19,6 +19,7 @@ import numpy as np
 
 from encoder.artifact import load_encoder
 from encoder.encoder import Encoder
+from encoder.features import TextFeatures
 from encoder.spd_features import SpdFeatures
 from evaluation.labelling.suggesting import known_labels
 from evaluation.labelling.trial import Trial, compare_encoders, hold_out_labels
@@ -150,7 +151,7 @@ def write_training(folder: DataFolder, collection: Collection, progress: Progres
     }
     replace_file(progress.folder / SPLIT_FILE, json.dumps(split, ensure_ascii=False))
     several = any(len(labels) > 1 for labels in labels_by_id.values())
-    arguments = _arguments(encoder, spec, one_label_each=not several)
+    arguments = _arguments(encoder, spec, several_labels=several)
     (progress.folder / LOCK_FILE).touch()
     replace_file(progress.folder / TRAINING_FILE, json.dumps(arguments))
 
@@ -162,15 +163,16 @@ def _record(document: StoredDocument, labels: tuple[str, ...]) -> dict[str, Any]
     return {**content, "labels": list(labels)} if labels else content
 
 
-def _arguments(encoder: Encoder, spec: dict[str, Any], *, one_label_each: bool) -> list[str]:
+def _arguments(encoder: Encoder, spec: dict[str, Any], *, several_labels: bool) -> list[str]:
     """Return the arguments of ``hummingbit train``, with settings of the encoder in use.
 
-    Class codes are trained again where each document has one label; other encoders, which may have
-    been trained without labels, become those of ssb-vae.
+    Class codes are trained again if they fit the documents: texts, or vectors of one label each.
+    Other encoders, which may have been trained without labels, become those of ssb-vae.
     """
     recipe = encoder.metadata.get("recipe", {})
     trained_by = recipe.get("method") if isinstance(recipe, dict) else None
-    method = CLASS_CODES if trained_by == CLASS_CODES and one_label_each else SSB_VAE
+    fits = isinstance(encoder.features, TextFeatures) or not several_labels
+    method = CLASS_CODES if trained_by == CLASS_CODES and fits else SSB_VAE
     names = INHERITED_SETTINGS[method]
     inherited = {name: recipe[name] for name in names if trained_by == method and name in recipe}
     if spec["epochs"] is not None and method == SSB_VAE:

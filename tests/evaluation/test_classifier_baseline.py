@@ -104,7 +104,7 @@ def test_less_word_dropout_is_advice_only_where_words_are_left_out(encoder: Enco
 def test_class_codes_are_advice_for_texts_whose_codes_are_others(tmp_path: Path) -> None:
     recipe = ClassCodeRecipe(n_bits=16, query_classifier="both", content_share=0.125)
     by_class = train_class_codes(gather(topic_documents(60)), recipe, tmp_path / "e").encoder
-    advice = "try hummingbit train class-codes (if each document has one label)"
+    advice = "try hummingbit train class-codes"
     for encoder, is_advised in (
         (text_encoder(), True),
         (by_class, False),
@@ -118,11 +118,27 @@ def test_codes_are_not_behind_by_less_than_is_shown() -> None:
     assert classifier_warnings({"P@100": 0.8511}, {"P@100": 0.8513}, text_encoder()) == []
 
 
+@pytest.mark.parametrize("make", [topic_documents, topic_vectors])
 @pytest.mark.parametrize("labels", [1, 2])
-def test_documents_of_several_labels_have_no_fair_classifier(tmp_path: Path, labels: int) -> None:
-    documents = topic_documents(60)
+def test_only_vectors_of_several_labels_have_no_fair_classifier(
+    make: Any, labels: int, tmp_path: Path
+) -> None:
+    documents = make(60)
     if labels == 2:
-        documents = [*documents[1:], *topic_documents(1, prefix="both")]
-        object.__setattr__(documents[-1], "labels", ("food", "sea"))
+        documents[-1] = replace(documents[-1], labels=("food", "sea"))
     trained = train_linear(gather(documents), LinearRecipe("pca-sign", n_bits=8), tmp_path / "e")
-    assert (trained.classifier is None) == (labels == 2)
+    assert (trained.classifier is None) == (labels == 2 and make is topic_vectors)
+
+
+def test_texts_of_several_labels_are_classified_by_each_of_them() -> None:
+    """The classifier learns the second label of a text as well as the first."""
+    documents = [
+        replace(one, labels=("all", *one.labels) if number % 2 else (*one.labels,))
+        for number, one in enumerate(topic_documents(200))
+    ]
+    data = gather(documents)
+    features = fit_text_features([str(text) for text in data.inputs], 1000)
+    classifier = fit_classifier(features, data.inputs, data.tags, None, seed=0)
+    assert classifier is not None
+    predicted = classifier.predict(features.transform([str(text) for text in data.inputs]))
+    assert data.tags[np.arange(200), predicted].mean() > 0.9

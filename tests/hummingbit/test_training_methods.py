@@ -37,7 +37,7 @@ def vectors(rows: int, width: int, *, labelled: bool) -> TrainingData:
         (texts([("a",), ("b",), ()] * 20), 32, "class-codes"),
         (texts([("a",)] * 60), 32, "ict"),
         (texts([()] * 60), 32, "ict"),
-        (texts([("a", "b"), ("b",)] * 30), 32, "ssb-vae"),
+        (texts([("a", "b"), ("b",)] * 30), 32, "class-codes"),
         # Six bits of eight are for the class: 64 codewords.
         (texts([(str(row % 64),) for row in range(130)]), 8, "class-codes"),
         (texts([(str(row % 65),) for row in range(130)]), 8, "ssb-vae"),

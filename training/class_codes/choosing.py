@@ -143,6 +143,7 @@ class _Trial:
         self._content = content
         self._recipe = recipe
         labelled = np.flatnonzero(tags.any(axis=1))
+        self._tags = tags
         self._classes = soft_labels.argmax(axis=1)
         self.metric = f"P@{list_length(self._classes[labelled])}"
         rng = np.random.default_rng(recipe.seed)
@@ -192,7 +193,7 @@ class _Trial:
         return float(np.mean(values))
 
     def _labels(self, rows: Rows) -> list[tuple[str, ...]]:
-        return [(str(number),) for number in self._classes[rows]]
+        return [tuple(map(str, np.flatnonzero(tags))) for tags in self._tags[rows]]
 
 
 def _pack(class_logits: Floats, content_logits: Floats) -> Codes:

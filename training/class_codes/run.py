@@ -44,14 +44,20 @@ def train_class_codes(
     `progress` is called with a line for each trial.
 
     Raises:
-        TrainingDataError: if documents have several labels or are matrices, or there are too few
-            documents or labelled documents.
+        TrainingDataError: if documents are matrices or vectors of several labels, or there are too
+            few documents or labelled documents.
         ArtifactError: if `out` exists and `overwrite` is false.
     """
     check_destination(out, overwrite=overwrite)
-    if data.is_multi_label or data.are_matrices:
-        found = "documents have several labels" if data.is_multi_label else "documents are matrices"
-        raise TrainingDataError(f"label: {found}; class-codes takes texts or vectors of one label")
+    if data.are_matrices:
+        raise TrainingDataError(
+            "vector: documents are matrices; class-codes takes texts or vectors"
+        )
+    if data.is_multi_label and not data.is_text:
+        problem = (
+            "vectors have several labels; class-codes takes vectors of one label each, or texts"
+        )
+        raise TrainingDataError(f"label: {problem}")
     parts = split(data, recipe)
     check_labels(data, parts, recipe.validation_share)
     features = choose_features(

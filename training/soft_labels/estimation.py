@@ -18,14 +18,15 @@ def estimate_soft_labels(rows: Any, tags_NC: Tags, seed: int) -> Floats:
     """Return the distribution over classes of each document, ``float32[N, C]``.
 
     `rows` are features ``[N, F]``, a scipy matrix for texts or an array for vectors. `tags_NC` has
-    the training labels, at most one for each document, of two classes or more. A labelled document
-    has probability 1 for its class. Classifiers that are fitted to the labelled documents predict
-    the classes of the others. For texts they are those of
-    :mod:`training.soft_labels.text_classifiers`. For vectors it is logistic regression, whose
-    probabilities :mod:`training.soft_labels.label_spreading` spreads to the nearest neighbours.
+    the training labels, of two classes or more. A document of m labels has probability 1/m for each
+    of them. Classifiers that are fitted to the labelled documents predict the classes of the
+    others. For texts they are those of :mod:`training.soft_labels.text_classifiers`. For vectors,
+    which have at most one label each, it is logistic regression, whose probabilities
+    :mod:`training.soft_labels.label_spreading` spreads to the nearest neighbours.
     """
     labelled = np.flatnonzero(tags_NC.any(axis=1))
     known_NC = tags_NC.astype(np.float32)
+    known_NC /= np.maximum(known_NC.sum(axis=1, keepdims=True), 1)
     if len(labelled) == len(tags_NC):
         return known_NC
     predict = _predict_vectors if isinstance(rows, np.ndarray) else predict_texts

@@ -9,7 +9,7 @@ import numpy as np
 
 from encoder.classifier import Classifier
 from encoder.encoder import Features, Inputs
-from encoder.features import Floats
+from encoder.features import Floats, TextFeatures
 from encoder.spd_features import SpdFeatures
 from evaluation.baselines import fit_logistic, unit_scale
 from training.data import Tags
@@ -37,11 +37,12 @@ def fit_classifier(
     with a tenth of Snippets' labels predicts better than logistic regression of any strength.
     Support vector machines take the place of ridge regression if that makes .02 more of a fifth of
     the labelled texts right, held out; with many classes it often does. Vectors are classified by
-    logistic regression. Returns None for matrices, for documents of several classes, and for labels
+    logistic regression. Returns None for matrices, for vectors of several classes, and for labels
     of fewer than two classes.
     """
-    is_multi_label = bool((tags.sum(axis=1) > 1).any())
-    if is_multi_label or isinstance(features, SpdFeatures) or int(tags.any(axis=0).sum()) < 2:
+    if isinstance(features, SpdFeatures) or int(tags.any(axis=0).sum()) < 2:
+        return None
+    if not isinstance(features, TextFeatures) and bool((tags.sum(axis=1) > 1).any()):
         return None
     rows: Any = features.transform(inputs)  # type: ignore[arg-type]
     targets = estimate_soft_labels(rows, tags, seed) if soft_labels is None else soft_labels
@@ -57,11 +58,10 @@ def _machines_are_better(rows: Any, tags: Tags, seed: int) -> bool:
     held_out, known = (labelled[places] for places in hold_out_fifth(len(labelled), seed))
     if int(tags[known].any(axis=0).sum()) < 2:
         return False
-    classes = tags[held_out].argmax(axis=1)
 
     def accuracy(fit: Callable[[Any, Floats, int], Classifier]) -> float:
         classifier = fit(rows[known], tags[known].astype(np.float32), seed)
-        return float((classifier.predict(rows[held_out]) == classes).mean())
+        return float(tags[held_out, classifier.predict(rows[held_out])].mean())
 
     return accuracy(_fit_machines) > accuracy(_fit_ridge) + _LEAST_GAIN
 

@@ -52,8 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
             add_setting(parser, one, default_text=by_method)
     parser.set_defaults(run=partial(run_by_labels, parser))
     title = (
-        "methods, each with its own settings (default: class-codes for texts of one label each,"
-        " ssb-vae for other documents with labels, ict for texts without, sne for vectors without)"
+        "methods, each with its own settings (default: class-codes for texts with labels,"
+        " ssb-vae for vectors with labels, ict for texts without, sne for vectors without)"
     )
     methods = parser.add_subparsers(title=title, dest="method", metavar="METHOD")
     for name, method in METHODS.items():

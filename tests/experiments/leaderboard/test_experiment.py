@@ -8,7 +8,7 @@ import pytest
 
 from evaluation.retrieval import evaluate_codes
 from experiments.leaderboard import cells, text_training
-from experiments.leaderboard.cells import Cell, compute, draw, has_several_labels, saved_record
+from experiments.leaderboard.cells import Cell, compute, draw, saved_record
 from experiments.leaderboard.contract import Encode, Encodings, Task, encodings_of
 from experiments.leaderboard.measuring import measure, rows_of, unseen_classes
 from experiments.leaderboard.methods import METHODS
@@ -169,25 +169,6 @@ def test_several_data_sets_have_a_table_of_each_method_in_all_of_them(
             [method, *(figures[unseen, method, name] for name in names)]
             for method in ("lsh", "itq")
         ]
-
-
-def test_a_method_for_one_label_leaves_out_documents_of_several(
-    data_root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for split in ("train", "test"):
-        records = [
-            {"id": f"{split}-{i}", "text": one.text or "", "label": [one.labels[0], "news"]}
-            for i, one in enumerate(topic_documents(30, seed=3))
-        ]
-        write_xz(data_root / "reuters_modapte90" / f"{split}.jsonl.xz", records)
-    assert has_several_labels(cell(dataset="reuters"), data_root)
-    assert not has_several_labels(cell(), data_root)
-    command = ["leaderboard", "--datasets", "reuters", "--methods", "lsh", "class-codes"]
-    command += ["--bits", "16", "--seeds", "1", "--no-unseen", "--json"]
-    places = ["--data-root", str(data_root), "--work-dir", str(data_root / "w")]
-    assert main([*command, *places]) == 0
-    records = json.loads(capsys.readouterr().out)["records"]
-    assert [one["method"] for one in records] == ["lsh"]
 
 
 def test_a_draw_is_the_same_each_time_and_keeps_the_order() -> None:

@@ -124,9 +124,35 @@ def test_settings_that_are_given_are_not_searched_for(tmp_path: Path) -> None:
     assert (chosen["query_classifier"], chosen["content_share"]) == ("svm", 0.375)
 
 
-def test_documents_of_several_labels_are_refused(tmp_path: Path) -> None:
-    documents = [replace(one, labels=("a", *one.labels)) for one in topic_documents(100)]
-    with pytest.raises(TrainingDataError, match="label: documents have several labels"):
+def test_texts_of_several_labels_are_found_by_each_of_them(tmp_path: Path) -> None:
+    """Half of the texts are two of one topic each, joined, with the labels of both."""
+    data, queries = (gather(_documents_of_two_topics(seed)) for seed in (0, 1))
+    assert data.is_multi_label
+    recipe = ClassCodeRecipe(n_bits=32, supervision=0.3, validation_share=0)
+    encoder = train_class_codes(data, recipe, tmp_path / "e").encoder
+    found = evaluate_encoder(encoder, data.labelled(), queries.labelled(), ["P@50"])
+    by_chance = _share_of_relevant(data.labelled().labels, queries.labelled().labels)
+    assert by_chance < 0.65
+    assert found.expected["P@50"] > 0.85
+
+
+def _documents_of_two_topics(seed: int) -> list[Document]:
+    one, other = topic_documents(300, seed=2 * seed), topic_documents(300, seed=2 * seed + 1)
+    return [
+        replace(first, text=f"{first.text} {second.text}", labels=first.labels + second.labels)
+        if number % 2 and first.labels != second.labels
+        else first
+        for number, (first, second) in enumerate(zip(one, reversed(other), strict=True))
+    ]
+
+
+def _share_of_relevant(documents: Any, queries: Any) -> float:
+    return float(np.mean([[bool({*one} & {*other}) for one in documents] for other in queries]))
+
+
+def test_vectors_of_several_labels_are_refused(tmp_path: Path) -> None:
+    documents = [replace(one, labels=("a", *one.labels)) for one in topic_vectors(100)]
+    with pytest.raises(TrainingDataError, match="label: vectors have several labels"):
         train_class_codes(gather(documents), ClassCodeRecipe(), tmp_path / "e")
     assert not (tmp_path / "e").exists()
 
