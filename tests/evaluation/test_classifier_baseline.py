@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from corpus.document import Document
@@ -24,6 +26,8 @@ from training.class_codes.run import train_class_codes
 from training.data import gather
 from training.linear_codes import train_linear
 from training.recipe import LinearRecipe
+from training.soft_labels.fair_classifier import fit_classifier
+from training.text_features import fit_text_features
 
 
 def test_the_classifier_beside_an_encoder_finds_the_class(tmp_path: Path) -> None:
