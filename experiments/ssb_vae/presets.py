@@ -18,7 +18,7 @@ from foundation.files import replace_file
 SHIPPED = Path(str(files("experiments.ssb_vae"))) / "presets.toml"
 
 _HEADER = """\
-# Tuned settings by data set and method; all others are the defaults of training.recipe.Recipe.
+# Tuned settings by data set and method; all others are the defaults of the method.
 # "-vectors" in a name means that the inputs are vectors. The settings were chosen on documents held
 # out of the training documents, or on a validation split (20news), and never on test documents.
 # Written by: hummingbit reproduce ssb-vae --tune

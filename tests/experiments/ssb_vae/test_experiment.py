@@ -12,8 +12,8 @@ from encoder.vector_features import VectorFeatures
 from experiments.ssb_vae.experiment import DATASETS
 from experiments.ssb_vae.presets import SHIPPED, read_presets, write_preset
 from hummingbit.cli import main
+from hummingbit.training_methods import METHOD_NAMES, recipe_type
 from tests.support.corpora import TOPICS, topic_documents, write_snippets
-from training.recipe import METHODS, Recipe
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_every_shipped_preset_is_a_recipe_of_a_method_on_a_data_set() -> None:
     for kind, methods in read_presets(SHIPPED).items():
         assert kind in kinds
         for method, settings in methods.items():
-            assert Recipe(method=method, **settings).method in METHODS
+            assert recipe_type(method)(method=method, **settings).method in METHOD_NAMES
 
 
 def test_vectors_take_the_place_of_the_texts(
