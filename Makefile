@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 # An installation compiles C, so a change of its sources needs a new one.
-INSTALLED := pyproject.toml constraints.txt $(wildcard index/engines/native/*.[ch] encoder/native/*.c)
+INSTALLED := pyproject.toml constraints.txt $(wildcard index/engines/native/*.[ch] encoder/native/*.c training/native/*.c)
 
 .DEFAULT_GOAL := help
 
