@@ -45,7 +45,9 @@ def test_health_and_encoders(client: httpx.Client) -> None:
     assert (words["kind"], words["n_bits"], words["dimension"]) == ("text", 32, None)
     assert words["trained_on"] == "nothing"
     assert len(words["fingerprint"]) == 64
-    assert client.get("/").json()["openapi"] == "/openapi.json"
+    start = client.get("/").json()
+    for name in ("openapi", "docs", "console", "collections"):
+        assert client.get(start[name]).status_code == 200, name
 
 
 def test_every_answer_carries_a_request_id(client: httpx.Client) -> None:

@@ -22,9 +22,13 @@ router = APIRouter(route_class=JSONRoute)
 
 @router.get("/", response_model=Root, openapi_extra=READ, summary="Where to begin")
 async def get_root() -> Root:
-    """Return the addresses of the API description and of the collections."""
+    """Return the addresses of the API description, the console and the collections."""
     return Root(
-        service="hummingbit", openapi="/openapi.json", docs="/docs", collections="/v1/collections"
+        service="hummingbit",
+        openapi="/openapi.json",
+        docs="/docs",
+        console="/console/",
+        collections="/v1/collections",
     )
 
 

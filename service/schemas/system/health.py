@@ -11,6 +11,7 @@ class Root(ResponseModel):
     service: str
     openapi: str
     docs: str
+    console: str
     collections: str
 
 
