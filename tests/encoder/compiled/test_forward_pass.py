@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,6 +16,7 @@ from encoder.analyzers import PIECE_LENGTH
 from encoder.compiled import forward_pass
 from encoder.encoder import Integers, Layer, forward_row
 from encoder.features import Floats, TextFeatures
+from tests.support.commands import run
 from tests.support.encoders import random_layers, random_texts, text_encoder
 
 ROOT = Path(__file__).parents[3]
@@ -127,14 +126,6 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
 
 @needs_compiled
 def test_a_variable_switches_it_off() -> None:
-    command = [
-        sys.executable,
-        "-c",
-        "from encoder.compiled import forward_pass as one; print(one.native is None)",
-    ]
+    show = "from encoder.compiled import forward_pass as one; print(one.native is None)"
     for setting, is_off in (("off", "True\n"), ("", "False\n")):
-        environment = os.environ | {"HUMMINGBIT_KERNEL": setting}
-        shown = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
-        )
-        assert shown.stdout == is_off
+        assert run(sys.executable, "-c", show, cwd=ROOT, HUMMINGBIT_KERNEL=setting) == is_off

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.commands import run
 from training.compiled import adam_rows
 from training.sparse_adam import Factors, update_copies
 
@@ -109,14 +108,6 @@ def test_arguments_that_do_not_fit_change_nothing() -> None:
 
 @needs_compiled
 def test_a_variable_switches_it_off() -> None:
-    command = [
-        sys.executable,
-        "-c",
-        "from training.compiled import adam_rows as one; print(one.native is None)",
-    ]
+    show = "from training.compiled import adam_rows as one; print(one.native is None)"
     for setting, is_off in (("off", "True\n"), ("", "False\n")):
-        environment = os.environ | {"HUMMINGBIT_KERNEL": setting}
-        shown = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
-        )
-        assert shown.stdout == is_off
+        assert run(sys.executable, "-c", show, cwd=ROOT, HUMMINGBIT_KERNEL=setting) == is_off
