@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes, unpack_codes
-from encoder.encoder import Encoder
+from encoder.encoder import Encoder, Inputs
 from encoder.features import Floats
 from index.engines.segments import Generation
 from index.lexical.analyzer_names import ANALYZERS
@@ -110,9 +110,7 @@ def encode_by_lsa_itq(
     return CodedCorpus(codes, ((query_vectors - means) @ rotation).astype(np.float32))
 
 
-def encode_corpus(
-    encoder: Encoder, queries: Sequence[str], documents: Sequence[str]
-) -> CodedCorpus:
+def encode_corpus(encoder: Encoder, queries: Inputs, documents: Inputs) -> CodedCorpus:
     """Return the codes and weights that an encoder computes."""
     return CodedCorpus(encoder.encode(documents), encoder.query_weights(queries))
 

@@ -7,6 +7,8 @@ Their lexical part is also ranked alone, as "words of hybrids". With several cor
 hybrid has the weight from :data:`WEIGHTS` with the highest mean nDCG@10 on the other corpora.
 "candidates by bm25" are the best documents by Hamming distance, in the order of BM25 with stems.
 With ``--passages``, every passage of a document has a code, and the best one ranks the document.
+With ``--teacher-vectors``, the vectors of a language model are ranked by cosine, by codes of them,
+and by the codes of students, which need no vector of a query.
 P-values are those of the paired permutation test against BM25 with stems, with Holm's correction
 over the methods of a corpus.
 """
@@ -15,37 +17,34 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from statistics import mean
 
 import numpy as np
 
 from corpus.datasets import JUDGED
 from encoder.analyzers import VISIBLE
-from encoder.encoder import Encoder
 from evaluation.result import Evaluation
 from evaluation.scores import evaluate_by_score
 from evaluation.significance.resampling import holm, permutation_test
-from experiments.cells import trained_encoder
+from experiments.judged_queries.coded_corpora import coded_corpora, read_vectors
 from experiments.judged_queries.compared_rankings import (
     STEMS,
     WORDS,
-    CodedCorpus,
-    CodedPassages,
     Scores,
     bm25_scores,
     build_index,
-    encode_by_lsa_itq,
-    encode_corpus,
-    encode_passages,
     rescore,
     tfidf_scores,
 )
 from experiments.judged_queries.judged_corpora import PAIRS, Corpus, read_corpus
 from experiments.parts import add_bits, add_run_options
 from experiments.result_tables import Record, print_table, save_records
+from foundation.errors import HummingbitError
 from index.rankings.hybrid import DEFAULT_WEIGHT
+from training.distillation.distillation_recipe import OBJECTIVES
 from training.linear_codes import LINEAR_METHODS
-from training.recipe import METHODS, LinearRecipe, Recipe
+from training.recipe import METHODS
 
 SUMMARY = "judged queries: codes, BM25, TF-IDF and hybrids on real searches"
 CORPORA = tuple(name for name in JUDGED if name != "docstrings")
@@ -53,6 +52,10 @@ METRICS = ("nDCG@10", "Recall@100", "Success@10", "MRR")
 BASELINE = "bm25, stems"
 WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6)
 TRIED_WEIGHT = ", hybrid with weight "
+
+
+class JudgedQueriesError(HummingbitError, ValueError):
+    """Options of the experiment contradict each other."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -120,6 +123,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="encode passages of so many words, too; the best one ranks its document",
     )
     parser.add_argument(
+        "--teacher-vectors",
+        type=Path,
+        metavar="DIR",
+        help="a folder with vectors by id (ids, vectors) of every document and every query,"
+        " CORPUS-documents.npz and CORPUS-queries.npz; adds their cosine and codes of them",
+    )
+    parser.add_argument(
+        "--students",
+        nargs="+",
+        default=[],
+        choices=OBJECTIVES,
+        metavar="OBJECTIVE",
+        help=f"with --teacher-vectors, students to distill, of {', '.join(OBJECTIVES)} (default:"
+        " none)",
+    )
+    parser.add_argument(
         "--metrics",
         nargs="+",
         default=list(METRICS[:2]),
@@ -132,7 +151,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Evaluate every ranking on every corpus and print a table for each metric."""
+    """Evaluate every ranking on every corpus and print a table for each metric.
+
+    Raises:
+        JudgedQueriesError: if students are asked for without a teacher.
+    """
+    if args.students and not args.teacher_vectors:
+        raise JudgedQueriesError("students need a teacher; add --teacher-vectors DIR")
     evaluations: dict[str, dict[str, Evaluation]] = {}
     for name in args.corpora:
         corpus = read_corpus(name, args.split, args.data_root)
@@ -157,7 +182,10 @@ def rank(corpus: Corpus, args: argparse.Namespace) -> Iterator[tuple[str, Scores
     yield BASELINE, by_words
     yield "words of hybrids", bm25_scores(queries, stems, hybrid=True)
     yield "tf-idf, stems", tfidf_scores(queries, documents, STEMS)
-    for name, coded, passages in _coded_corpora(corpus, args):
+    taught = read_vectors(corpus, args.teacher_vectors) if args.teacher_vectors else None
+    if taught is not None:
+        yield "vectors, cosine", taught.cosines()
+    for name, coded, passages in coded_corpora(corpus, taught, args):
         yield f"{name}, hamming", coded.hamming()
         if args.candidates:
             scores = rescore(coded.hamming(), by_words, args.candidates)
@@ -170,24 +198,6 @@ def rank(corpus: Corpus, args: argparse.Namespace) -> Iterator[tuple[str, Scores
         if len(args.corpora) > 1:
             for weight in WEIGHTS:
                 yield f"{name}{TRIED_WEIGHT}{weight:g}", coded.hybrid(queries, stems, weight)
-
-
-def _coded_corpora(
-    corpus: Corpus, args: argparse.Namespace
-) -> Iterator[tuple[str, CodedCorpus, CodedPassages | None]]:
-    """Yield the name of each kind of codes, those of documents, and perhaps those of passages."""
-    queries, documents = corpus.queries, corpus.documents
-    for n_bits in args.bits:
-        yield f"itq of lsa {n_bits}", encode_by_lsa_itq(queries, documents, n_bits, seed=0), None
-    for method in args.methods:
-        for n_bits in args.bits:
-            for seed in range(args.seeds):
-                name = f"{method} {n_bits}" + (f", seed {seed}" if args.seeds > 1 else "")
-                encoder = _encoder(corpus, method, n_bits, seed, args)
-                passages = None
-                if args.passages:
-                    passages = encode_passages(encoder, queries, documents, args.passages)
-                yield name, encode_corpus(encoder, queries, documents), passages
 
 
 def _names_with_tried_weights(evaluations: Mapping[str, Mapping[str, Evaluation]]) -> list[str]:
@@ -219,26 +229,6 @@ def _choose_weight(evaluations: dict[str, dict[str, Evaluation]], codes: str) ->
         best = max(means, key=means.__getitem__)
         systems[f"{codes}, hybrid, weight of the others"] = tried[best][name]
         print(f"{codes}: the weight for {name} is {best:g}")
-
-
-def _encoder(
-    corpus: Corpus, method: str, n_bits: int, seed: int, args: argparse.Namespace
-) -> Encoder:
-    common = {
-        "n_bits": n_bits,
-        "seed": seed,
-        "validation_share": 0.0,
-        "analyzer": args.analyzer,
-    }
-    recipe: Recipe | LinearRecipe
-    parts = [corpus.name, method, str(n_bits), *args.analyzer.split("+")[1:]]
-    if method in LINEAR_METHODS:
-        recipe = LinearRecipe(method, **common)
-    else:
-        recipe = Recipe(method=method, supervision=args.supervision, **common)
-        parts.append(f"{args.supervision:g}")
-    name = "-".join([*parts, str(seed)])
-    return trained_encoder(corpus.data, recipe, args.work_dir / name)
 
 
 def _print_metric(evaluations: Mapping[str, Mapping[str, Evaluation]], metric: str) -> None:

@@ -32,13 +32,18 @@ class Corpus:
 
     name: str
     data: TrainingData
-    queries: list[str]
+    query_list: list[Document]
     relevance: Relevance
 
     @property
     def documents(self) -> list[str]:
         """The texts."""
         return list(self.data.inputs)
+
+    @property
+    def queries(self) -> list[str]:
+        """The texts of the queries."""
+        return [query.text or "" for query in self.query_list]
 
 
 def read_corpus(name: str, split: str, data_root: Path | None) -> Corpus:
@@ -52,7 +57,7 @@ def read_corpus(name: str, split: str, data_root: Path | None) -> Corpus:
     relevance, _ = relevance_by_qrels(
         qrels, [query.id for query in queries], [document.id for document in documents]
     )
-    return Corpus(name, gather(documents), [query.text or "" for query in queries], relevance)
+    return Corpus(name, gather(documents), queries, relevance)
 
 
 def _read_judged(

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from corpus.rows import ReadError
+from experiments.judged_queries.coded_corpora import read_vectors
 from experiments.judged_queries.judged_corpora import read_corpus
 from hummingbit.cli import main
 from tests.support.corpora import TOPICS, write_xz
+from training.distillation.teachers import TeacherError
 
 
 @pytest.fixture
@@ -66,6 +68,44 @@ def test_candidates_and_passages_are_ranked_where_they_are_asked_for(
     # All documents are candidates, so the order is that of BM25.
     assert figures["itq 8, 60 candidates by bm25"]["MRR"] == figures["bm25, stems"]["MRR"]
     assert {"itq 8, hamming, passages", "itq 8, asymmetric, passages"} <= figures.keys()
+
+
+def write_vectors(folder: Path, data_root: Path) -> None:
+    """Write vectors in which each query is at a right angle to all documents but one."""
+    corpus = read_corpus("cisi", "queries", data_root)
+    vectors = np.eye(60, dtype=np.float32)
+    np.savez(folder / "cisi-documents.npz", ids=corpus.data.ids[::-1], vectors=vectors[::-1])
+    ids = [query.id for query in corpus.query_list]
+    np.savez(folder / "cisi-queries.npz", ids=ids, vectors=3 * vectors[: len(ids)])
+
+
+def test_vectors_of_a_teacher_add_their_cosines_their_codes_and_students(
+    data_root: Path, tmp_path: Path
+) -> None:
+    write_vectors(tmp_path, data_root)
+    out = tmp_path / "found.json"
+    command = ["reproduce", "judged-queries", "--corpora", "cisi", "--bits", 8, "--json", out]
+    command += ["--teacher-vectors", tmp_path, "--students", "mkt"]
+    command += ["--data-root", data_root, "--work-dir", tmp_path / "work"]
+    assert main([str(one) for one in command]) == 0
+    figures = {one["ranking"]: one for one in json.loads(out.read_text())}
+    # Query i and document i have the same direction, and document i answers query i.
+    assert figures["vectors, cosine"]["MRR"] == 1.0
+    coded = [f"{name} of vectors 8" for name in ("itq", "pca-sign", "sne")]
+    names = [f"{of}, {by}" for of in coded for by in ("hamming", "asymmetric", "hybrid")]
+    assert {*names, "student, mkt 8, hamming", "student, mkt 8, asymmetric"} <= figures.keys()
+
+
+def test_a_query_without_a_vector_is_named(data_root: Path, tmp_path: Path) -> None:
+    write_vectors(tmp_path, data_root)
+    np.savez(tmp_path / "cisi-queries.npz", ids=["q0", "q1"], vectors=np.eye(2))
+    with pytest.raises(TeacherError, match="no vector for 7 of the 9 documents: 'q2'"):
+        read_vectors(read_corpus("cisi", "queries", data_root), tmp_path)
+
+
+def test_students_need_a_teacher(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "judged-queries", "--students", "mkt"]) != 0
+    assert "students need a teacher; add --teacher-vectors DIR" in capsys.readouterr().err
 
 
 def test_titles_are_queries_for_the_documents_that_have_them(tmp_path: Path) -> None:
