@@ -16,7 +16,7 @@ from corpus.layout import Layout
 from corpus.rows import ReadError, Row
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\r?\n((?:.*\n)*?)---[ \t]*(?:\r?\n|\Z)")
-_FIELD = re.compile(r"^([\w-]+):[ \t]*(.*?)[ \t\r]*$((?:\n[ \t]*- .*)*)", re.MULTILINE)
+_FIELD = re.compile(r"^([\w-]+):(.*)$((?:\n[ \t]*- .*)*)", re.MULTILINE)
 _ITEM = re.compile(r"\n[ \t]*- *(.*)")
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,14})")
 TEXT_SUFFIXES = (".txt", ".md")
@@ -88,7 +88,8 @@ def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     if front is None:
         return {}, text
     fields: dict[str, Any] = {}
-    for name, value, items in _FIELD.findall(front[1]):
+    for name, rest, items in _FIELD.findall(front[1]):
+        value = rest.strip(" \t\r")
         if name not in FIELDS and (value or items):
             listed = _ITEM.findall(items) if items else value[1:-1].split(",")
             is_list = not value or (value[0] == "[" and value[-1] == "]")

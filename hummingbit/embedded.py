@@ -17,7 +17,7 @@ from evaluation.reports.report import Report
 from foundation.errors import InputError, counted
 from hummingbit import inputs
 from hummingbit.encoder_loading import install_encoder
-from hummingbit.hits import Hits
+from hummingbit.hits import Hits, hits_of
 from hummingbit.sharing import NUMBERING, FolderKey, acquire, release, release_soon, shared_folder
 from index.backend import MAX_K, CollectionBackend
 from index.data_folder import DataFolder
@@ -233,19 +233,19 @@ class Collection:
         rescore: str | Mapping[str, Any] | None = None,
     ) -> list[Hits]:
         """Return the hits of several texts or vectors, of one generation; see :meth:`search`."""
-        limit = inputs.whole_number("limit", limit)
-        offset = inputs.whole_number("offset", offset)
+        limit, offset = inputs.whole_number("limit", limit), inputs.whole_number("offset", offset)
         radius = None if radius is None else inputs.whole_number("radius", radius)
         if not 1 <= limit <= MAX_K:
             raise InputError("limit", f"is {limit}; it must be from 1 to {MAX_K:,}")
         values = inputs.check_several("queries", queries)
         parsed = [one if isinstance(one, Query) else inputs.query_of(one) for one in values]
+        condition = inputs.filter_of(filter)
         result = self.backend.search(
             parsed,
             limit,
             radius,
             ranking=ranking,
-            filter=inputs.filter_of(filter),
+            filter=condition,
             offset=offset,
             with_payload=True,
             with_text=True,
@@ -253,7 +253,7 @@ class Collection:
             hybrid=None if codes_weight is None else Hybrid(codes=codes_weight),
             rescore=Rescore.of(rescore),
         )
-        return [Hits(result, place) for place in range(len(parsed))]
+        return hits_of(result, self.backend, None if offset else condition)
 
     def evaluate(
         self,

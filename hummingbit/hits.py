@@ -10,7 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit.inputs import data_frame
+from index.backend import CollectionBackend
+from index.filters import Filter
 from index.records import Hit, SearchResult
+from index.search.empty_results import reasons_for_none
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +25,7 @@ REPR_TEXT = 60
 class Hits(Sequence[Hit]):
     """The hits of one query, best first."""
 
-    def __init__(self, result: SearchResult, place: int) -> None:
+    def __init__(self, result: SearchResult, place: int, warnings: Sequence[str] = ()) -> None:
         self._hits = result.hits[place]
         self.generation = result.generation
         """The generation of the collection that was searched: the number of writes before it."""
@@ -33,6 +36,8 @@ class Hits(Sequence[Hit]):
         """The number of words of the query that the encoder knows; None if it is not a text."""
         self.corrected: list[tuple[str, str]] = [] if terms is None else [*terms.corrected]
         """Unknown words of the query, each with what the encoder reads in its place."""
+        self.warnings = [*warnings]
+        """Why a search with a filter found nothing."""
 
     @overload
     def __getitem__(self, place: int) -> Hit: ...
@@ -49,7 +54,7 @@ class Hits(Sequence[Hit]):
     def __repr__(self) -> str:
         """Return a line for each hit, for interactive use."""
         lines = [f"{hit.score:9.3f}  {hit.id}  {_beginning(hit)}".rstrip() for hit in self._hits]
-        return "\n".join(lines) or "no hits"
+        return "\n".join(lines or ["no hits", *self.warnings])
 
     @property
     def ids(self) -> list[str]:
@@ -79,6 +84,14 @@ class Hits(Sequence[Hit]):
             for hit in self._hits
         ]
         return data_frame(rows, ["id", "distance", "score", "text"])
+
+
+def hits_of(
+    result: SearchResult, collection: CollectionBackend, filter_: Filter | None
+) -> list[Hits]:
+    """Return the hits of each query; if none has a hit, with the reasons that `filter_` gives."""
+    warnings = [] if any(result.hits) else reasons_for_none(collection, filter_)
+    return [Hits(result, place, warnings) for place in range(len(result.hits))]
 
 
 def _beginning(hit: Hit) -> str:

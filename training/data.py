@@ -98,7 +98,7 @@ def gather(documents: Iterable[Document]) -> TrainingData:
     """
     documents = list(documents)
     if not documents:
-        raise TrainingDataError("the corpus holds no documents")
+        raise TrainingDataError("there are no documents")
     for document in documents:
         if document.code is not None:
             found = f"document {document.id!r} is a code"

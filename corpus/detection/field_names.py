@@ -37,6 +37,7 @@ ID_NAMES = (
     *("id", "key", "uuid", "guid", "identifier", "nr", "no", "num", "number", "ref", "index"),
     *("nummer", "kennung", "schlussel", "numero", "identifiant", "cle", "identificador", "clave"),
     *("codigo", "编号", "序号", "主键", "番号", "번호", "номер", "unnamed: 0"),
+    *("#", "nro", "n°", "idx", "row", "lfd", "rownum"),
     *("isbn", "issn", "doi", "sku", "ean", "asin"),
 )
 _LANGUAGE = re.compile(r"[a-z]{2}")

@@ -105,6 +105,8 @@ class Deleted(TypedDict):
 
     deleted: int
     generation: int
+    warnings: NotRequired[list[str]]
+    """Why no document passes the filter."""
 
 
 class LineError(TypedDict):
@@ -174,6 +176,8 @@ class SearchResponse(TypedDict):
     next_cursor: NotRequired[str | None]
     query_code: NotRequired[str]
     query_terms: NotRequired[list[dict[str, Any]]]
+    warnings: NotRequired[list[str]]
+    """Why a search with a filter found nothing."""
 
 
 class EncoderSummary(TypedDict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +80,29 @@ def print_or_write_json(args: argparse.Namespace, result: Mapping[str, Any]) -> 
 
 
 def print_result(
-    args: argparse.Namespace, result: Mapping[str, Any], lines: str | Iterable[str]
+    args: argparse.Namespace,
+    result: Mapping[str, Any],
+    lines: str | Iterable[str],
+    warnings: Sequence[str] = (),
 ) -> None:
-    """Print `result` as JSON with ``--json``, and otherwise `lines`, for people to read."""
+    """Print `result` as JSON with ``--json``, and otherwise `lines`, for people to read.
+
+    The `warnings` are a field of the JSON, or else lines on standard error.
+    """
     if args.json:
-        print_json(result)
+        print_json(with_warnings(result, warnings))
         return
     for line in [lines] if isinstance(lines, str) else lines:
         print(line)
+    print_warnings(warnings)
+
+
+def with_warnings(result: Mapping[str, Any], warnings: Sequence[str]) -> Mapping[str, Any]:
+    """Return `result` with the field `warnings`, unless there are none."""
+    return {**result, "warnings": [*warnings]} if warnings else result
+
+
+def print_warnings(warnings: Iterable[str]) -> None:
+    """Print a warning a line on standard error."""
+    for warning in warnings:
+        print(warning, file=sys.stderr)

@@ -16,6 +16,7 @@ from typing import Any
 from corpus.document import Document
 from corpus.readers import BadLine, Layout, read_documents
 from encoder.artifact import check_destination
+from encoder.codes import CodeError, check_n_bits
 from foundation.errors import HummingbitError
 from index.folder.names import NAME, RULE
 
@@ -214,6 +215,8 @@ def add_setting(parser: Any, setting: Field[Any], *, default_text: str = "") -> 
         )
     else:
         metavar = "N" if isinstance(setting.default, int) else "X"
+        if flag == "--bits":
+            options["action"] = BitsOption
         parser.add_argument(flag, type=type(setting.default), metavar=metavar, **options)
     if setting.name == "soft_labels":
         add_former_flag(parser, "--guesses", flag, setting.name, choices=choices)
@@ -223,6 +226,23 @@ def _current_value(flag: str, former: Mapping[str, str], value: str) -> str:
     if value in former:
         print(f"{flag} {value} is now {flag} {former[value]}; use that value", file=sys.stderr)
     return former.get(value, value)
+
+
+class BitsOption(argparse.Action):
+    """Sets a number of bits; raises OptionError, which names the option, if no code can have it."""
+
+    def __call__(
+        self,
+        _parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Set the number of bits."""
+        try:
+            setattr(namespace, self.dest, check_n_bits(values))
+        except CodeError as error:
+            raise OptionError(f"{option_string} {error.reason}") from None
 
 
 class FormerFlag(argparse.Action):

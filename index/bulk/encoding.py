@@ -12,13 +12,19 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
 
 from encoder.codes import Codes
 from encoder.encoder import Encoder, Inputs
 
 # Otherwise every process would use all cores for its matrix products.
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+# While a process starts, its parent writes the encoder to it, and it imports this program. Signals
+# that end the parent wait meanwhile, so that neither fails halfway with a traceback.
+ENDING = (signal.SIGINT, signal.SIGTERM)
+CAN_BLOCK = hasattr(signal, "pthread_sigmask")  # Windows lacks it
 
 # Starting a process takes as long as encoding some ten thousand short texts.
 BEFORE_PROCESSES = 20_000
@@ -35,7 +41,9 @@ class EncodingPool:
         self._submitted = 0
         if jobs > 1 and encoder is not None:
             context = multiprocessing.get_context("spawn")
-            self._processes = ProcessPoolExecutor(jobs, context, _prepare, (encoder,))
+            # The processes end when this end of the pipe is closed, be it by a kill of this one.
+            alive, self._open = context.Pipe(duplex=False)
+            self._processes = ProcessPoolExecutor(jobs, context, _prepare, (encoder, alive))
 
     def submit(self, inputs: Inputs) -> Future[Codes]:
         """Start encoding; the result is ``uint8[N, C]``."""
@@ -45,13 +53,17 @@ class EncodingPool:
             if self._encoder is not None:
                 done.set_result(self._encoder.encode(inputs))
             return done
-        with _one_thread():
+        with _starting_processes():
             return self._processes.submit(_encode, inputs)
 
     def close(self) -> None:
         """End the processes and cancel their work."""
-        if self._processes is not None:
+        if self._processes is None:
+            return
+        try:
             self._processes.shutdown(cancel_futures=True)
+        finally:
+            self._open.close()  # the shutdown may have been interrupted
 
 
 def available_cores() -> int:
@@ -59,20 +71,21 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _prepare(encoder: Encoder) -> None:
+def _prepare(encoder: Encoder, alive: Connection) -> None:
     global _encoder  # noqa: PLW0603 - a process holds one encoder
     _encoder = encoder
     # The parent process handles an interrupt and ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    if CAN_BLOCK:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    threading.Thread(target=_end_with_parent, args=(alive,), daemon=True).start()
 
 
-def _end_with_parent() -> None:
-    """End this process when its parent is killed."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+def _end_with_parent(alive: Connection) -> None:
+    """End this process when its parent has closed the other end of a pipe, or was killed."""
+    with suppress(EOFError, OSError):
+        alive.recv()
+    os._exit(1)
 
 
 def _encode(inputs: Inputs) -> Codes:
@@ -82,13 +95,41 @@ def _encode(inputs: Inputs) -> Codes:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """Limit the matrix products of processes that are started in this block to one core."""
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+def _delayed_signals() -> Iterator[None]:
+    """Handle :data:`ENDING` after the block.
+
+    Another thread of this process may receive them where the main thread blocks them, and Python
+    would run their handlers in the main thread.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+    handlers = {one: signal.signal(one, lambda number, _: arrived.append(number)) for one in ENDING}
     try:
         yield
     finally:
+        for one, handler in handlers.items():
+            signal.signal(one, handler)
+        for number in arrived:
+            signal.raise_signal(number)
+
+
+@contextmanager
+def _starting_processes() -> Iterator[None]:
+    """Limit processes that are started in this block to one core, and delay :data:`ENDING`.
+
+    The processes inherit the blocked signals; :func:`_prepare` unblocks them.
+    """
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING) if CAN_BLOCK else set()
+    try:
+        with _delayed_signals():
+            yield
+    finally:
+        if CAN_BLOCK:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         for name, value in before.items():
             if value is None:
                 del os.environ[name]

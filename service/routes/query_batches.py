@@ -16,6 +16,7 @@ from foundation.slices import checkpoint
 from index.backend import CollectionBackend
 from index.rankings.protocol import HAMMING
 from index.records import Query
+from index.search.empty_results import reasons_for_none
 from service.http.problems import invalid_field
 from service.http.roles import READ
 from service.http.routing import JSONRoute
@@ -146,7 +147,8 @@ def _search(
             rescore=None if body.rescore is None else body.rescore.to_rescore(),
         )
     seconds = time.perf_counter() - start
-    return [
+    warnings = [] if any(result.hits) else reasons_for_none(collection, filter_)
+    answers = [
         search_answer(
             collection,
             result,
@@ -159,3 +161,4 @@ def _search(
         )
         for place, search in enumerate(searches)
     ]
+    return [{**answer, "warnings": warnings} if warnings else answer for answer in answers]

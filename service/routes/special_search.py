@@ -16,6 +16,7 @@ from index.backend import CollectionBackend
 from index.filters import Filter
 from index.rankings.cosine import VECTORS
 from index.records import Hybrid, Query
+from index.search.empty_results import reasons_for_none
 from service.schemas.checks import parse_body_filter, pointing_at
 from service.schemas.results import add_codes, add_differing_bits, answer_to_json, search_answer
 from service.schemas.search import SearchRequest
@@ -105,4 +106,7 @@ def _search_alone(
         if query.text is not None and collection.encoder is not None:
             terms = explain_text(collection.encoder, query.text)
             answer["query_terms"] = [term._asdict() for term in terms]
+    is_first_page = body.cursor is None and not body.offset
+    if is_first_page and not answer["hits"] and (warnings := reasons_for_none(collection, filter_)):
+        answer["warnings"] = warnings
     return answer_to_json(answer, app.state.settings.max_response_bytes)

@@ -211,7 +211,8 @@ class SearchResponse(ResponseModel):
     `recognized_terms` counts its distinct terms that the encoder knows; if it is 0, codes find no
     hits. `corrected` lists the unknown words and what the encoder reads in their place: the known
     word one edit away, or the words of an identifier. `next_cursor` is present on request, and null
-    on the last page.
+    on the last page. If a search with a filter finds nothing, `warnings` may say why: no document
+    has a field of the filter, or the field holds values of another kind.
     """
 
     hits: list[SearchHit]
@@ -230,6 +231,7 @@ class SearchResponse(ResponseModel):
     next_cursor: str | None = None
     query_code: str = ""
     query_terms: list[QueryTerm] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
 
 
 class SearchBatchResponse(ResponseModel):

@@ -94,6 +94,13 @@ def test_a_damaged_state_is_an_error_and_leads_nowhere_else(tmp_path: Path) -> N
         list(read_documents(tmp_path))
 
 
+def test_runs_of_spaces_in_the_fields_of_markdown_are_read_once(tmp_path: Path) -> None:
+    spaces = " " * 300_000  # with a square of steps, this would take an hour
+    (tmp_path / "a.md").write_text(f"---\nkind:{spaces}a{spaces}b{spaces}\r\n---\nBoil.\n")
+    (document,) = read_documents(tmp_path)
+    assert document.payload == {"kind": f"a{spaces}b"}
+
+
 def test_what_markdown_says_at_its_top_is_the_payload(tmp_path: Path) -> None:
     front = """---
 title: "Jam: a guide"

@@ -95,6 +95,16 @@ SHAPES: dict[str, tuple[list[str], list[list[Any]], Layout]] = {
         [numbers(1), TEXTS, TEXTS, LABELS, LABELS],
         Layout("article_id", ("text_en",), "ticket-category"),
     ),
+    "a number before each row": (
+        ["#", "Texto"],
+        [numbers(1), TEXTS],
+        Layout("#", ("Texto",)),
+    ),
+    "a number in Spanish": (
+        ["Nro.", "Asunto", "Mensaje"],
+        [numbers(1), TEXTS, TEXTS],
+        Layout("Nro.", ("Asunto", "Mensaje")),
+    ),
     "the index that pandas writes": (
         ["", "Unnamed: 0", "text"],
         [numbers(0), numbers(0), TEXTS],

@@ -260,7 +260,7 @@ def test_a_bad_line_can_be_skipped(plain: Path, capsys: pytest.CaptureFixture[st
         (["index", "stats", "absent"], "there is no collection 'absent'"),
         (["index", "add", "absent", "x.jsonl"], "there is no collection 'absent'"),
         (["index", "build", "Bad Name", "x.jsonl", "--bits", "8"], "name: is 'Bad Name'"),
-        (["index", "build", "c", "x.jsonl", "--bits", "12"], "n_bits: is 12"),
+        (["index", "build", "c", "x.jsonl", "--bits", "12"], "--bits is 12"),
         (["index", "build", "c", "x.jsonl", "--encoder", "absent"], "there is no encoder 'absent'"),
         (["index", "build", "c", "absent.jsonl", "--bits", "8"], "absent.jsonl: No such file"),
         (["search", "absent", "text"], "there is no collection 'absent'"),
@@ -269,7 +269,7 @@ def test_a_bad_line_can_be_skipped(plain: Path, capsys: pytest.CaptureFixture[st
             ["train", "ssb-vae", "--data", "absent.jsonl", "--out", "e"],
             "absent.jsonl: No such file",
         ),
-        (["train", "ssb-vae", "--data", "-", "--out", "e", "--bits", "12"], "n_bits is 12"),
+        (["train", "ssb-vae", "--data", "-", "--out", "e", "--bits", "12"], "--bits is 12"),
         (
             ["train", "ssb-vae", "--data", "-", "--out", "e", "--supervision", "2"],
             "supervision is 2",

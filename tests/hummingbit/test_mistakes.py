@@ -26,7 +26,7 @@ MISTAKES = {
     "index build d /proc/self/mem --encoder plain": "its name must end with one of .jsonl",
     "index build d loop.jsonl --encoder plain": "Too many levels of symbolic links",
     "index build d c.jsonl --encoder nope": "there is no encoder 'nope'; known encoders: plain",
-    "index build d c.jsonl --bits 7": "n_bits: is 7",
+    "index build d c.jsonl --bits 7": "--bits is 7; it must be a multiple of 8",
     "index build d c.jsonl --bits 64": "the collection has no encoder; give a code",
     "index build ../x c.jsonl --encoder plain": "name: is '../x'",
     "index build d c.jsonl --encoder plain --data-dir file": "file: ",
@@ -58,6 +58,10 @@ MISTAKES = {
     "train lsh --data c.jsonl --out /proc/x/y": "--out /proc/x/y: ",
     "train lsh --data c.jsonl --out encoders/plain": "already exists",
     "train lsh --data empty.csv --out e": "empty.csv: is empty",
+    "train lsh --data empty.json --out e": "empty.json: there are no documents",
+    "train --data empty.jsonl --out e": "empty.jsonl: there are no documents",
+    "train --data c.jsonl --out e --bits 30": "--bits is 30; it must be a multiple of 8",
+    "index build d empty.json --encoder plain": "empty.json: there are no documents to index",
     "demo --data-dir file/x": "--data-dir file/x: ",
     "encoder install nope": "nope/encoder.json: No such file or directory",
     "encoder show zzz": "there is no encoder 'zzz'; known encoders: plain",
@@ -79,7 +83,8 @@ MISTAKES = {
     "search cc x": "there is no collection 'cc'; did you mean 'c'?",
     "search c x --data-dir folder": "the data folder has none: name another with --data-dir",
     "search c x --filter year=1990": """write it as in '{"field": "year", "gte": 1990}'""",
-    "quickstart c.jsonl --bits 30": "n_bits is 30; it must be a multiple of 8",
+    "quickstart c.jsonl --bits 30": "--bits is 30; it must be a multiple of 8",
+    "label retrain c --url http://127.0.0.1:9 --bits 30": "--bits is 30; it must be a multiple",
     "evaluate c --queries c.jsonl --label-field kind": (
         "c.jsonl: no query has a label in 'kind'; name its field with --label-field"
     ),
@@ -118,6 +123,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "bin.jsonl").write_bytes(b"\xff\xff\x00")
     (folder / "object.json").write_text("{}")
     (folder / "empty.csv").touch()
+    (folder / "empty.jsonl").touch()
+    (folder / "empty.json").write_text("[]")
     (folder / "file").write_text("x")
     (folder / "folder").mkdir()
     for suffix in ("parquet", "npz", "jsonl.gz"):

@@ -5,7 +5,11 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -26,7 +30,7 @@ from hummingbit.commands.data_folder_options import (
     read_filter,
 )
 from hummingbit.commands.json_output import add_json
-from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, read
+from hummingbit.commands.options import SOURCE_HELP, BitsOption, OptionError, add_reading, read
 from index.backend import MAX_K, CollectionBackend
 from index.bulk.encoding import available_cores
 from index.bulk.ingest import IngestReport, ingest
@@ -35,6 +39,7 @@ from index.errors import CollectionExists, UnknownDocument
 from index.kept_vectors import FLOAT32, FORMS
 from index.records import Query, StoredDocument
 from index.schema import AUTO
+from index.search.empty_results import reasons_for_none
 
 
 def configure(actions: Actions) -> None:
@@ -45,6 +50,7 @@ def configure(actions: Actions) -> None:
     kind.add_argument(
         "--bits",
         type=int,
+        action=BitsOption,
         metavar="N",
         help="the code length, if the documents bring their own codes",
     )
@@ -114,6 +120,7 @@ def run_build(args: argparse.Namespace) -> int:
         )
         with filling(folder, collection, is_new=True):
             report = _ingest(args, collection)
+            index_remotely.check_filled(args, len(collection))
         try:
             _check_recognized(args, collection)
         except OptionError:
@@ -159,7 +166,9 @@ def run_count(args: argparse.Namespace) -> int:
     with open_folder(args, writable=False) as folder:
         begin_stage("filtering documents")
         collection = folder.collection(args.collection)
-        index_remotely.print_count(args, filter_, collection.count)
+        documents = collection.count(filter_)
+        warnings = [] if documents else reasons_for_none(collection, filter_)
+        index_remotely.print_count(args, documents, warnings)
     return 0
 
 
@@ -177,7 +186,8 @@ def run_delete(args: argparse.Namespace) -> int:
             deleted = collection.delete(args.ids).deleted
         else:
             deleted = collection.delete_where(filter_).deleted
-        index_remotely.print_deleted(args, deleted, len(collection))
+        warnings = [] if deleted else reasons_for_none(collection, filter_)
+        index_remotely.print_deleted(args, deleted, len(collection), warnings)
     return 0
 
 
@@ -190,7 +200,7 @@ def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> IngestRe
     )
     counts = [count_documents(source) for source in args.sources]
     total = None if None in counts else sum(count or 0 for count in counts)
-    with count_in_stage("indexing", total) as advance:
+    with count_in_stage("indexing", total) as advance, _ended_in_order():
         try:
             return ingest(collection, documents, jobs=args.jobs, progress=advance)
         except BaseException:
@@ -202,6 +212,23 @@ def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> IngestRe
                     file=sys.stderr,
                 )
             raise
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let SIGTERM end the block as an interrupt does, so that its processes are ended too."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    handler = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, handler)
 
 
 def _check_recognized(args: argparse.Namespace, collection: CollectionBackend) -> None:

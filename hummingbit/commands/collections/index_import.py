@@ -15,7 +15,7 @@ from hummingbit.commands.collections.index_remotely import fill
 from hummingbit.commands.collections.index_report import print_ingested
 from hummingbit.commands.collections.sending import send
 from hummingbit.commands.data_folder_options import filling, open_folder, service_at
-from hummingbit.commands.options import OptionError, add_layout, layout_of
+from hummingbit.commands.options import BitsOption, OptionError, add_layout, layout_of
 from index.bulk.ingest import ingest
 from index.bulk.other_stores import STORES, PointSelection, code_length, read_points
 from index.errors import UnknownCollection
@@ -42,7 +42,11 @@ def add_stores(parser: argparse.ArgumentParser) -> None:
         " bytes of 0 to 255 (ubinary) or -128 to 127 (binary) that hold packed codes",
     )
     group.add_argument(
-        "--bits", type=int, metavar="N", help="use the first N bits of codes (default: all)"
+        "--bits",
+        type=int,
+        action=BitsOption,
+        metavar="N",
+        help="use the first N bits of codes (default: all)",
     )
     group.add_argument("--vector-field", metavar="NAME", help="the vector, if there are several")
     add_layout(parser)

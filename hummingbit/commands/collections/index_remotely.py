@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from foundation.errors import counted
-from hummingbit.commands.collections.empty_filter import print_reasons
 from hummingbit.commands.collections.sending import BATCH, send_sources
 from hummingbit.commands.data_folder_options import as_json, service_at, wait_for
 from hummingbit.commands.json_output import print_json, print_result
@@ -17,6 +16,7 @@ from hummingbit.commands.options import OptionError
 from index.encoded_inputs import batches
 from index.errors import UnknownDocument
 from index.kept_vectors import FLOAT32
+from index.search.empty_results import SAMPLE, explain_empty
 
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
@@ -39,7 +39,20 @@ def build(args: argparse.Namespace) -> int:
             indexed_fields=args.index_fields,
             keep_vectors=None if args.keep_vectors == FLOAT32 else args.keep_vectors,
         )
-        return fill(client, name, lambda: send_sources(client, args))
+
+        def send() -> int:
+            status = send_sources(client, args)
+            if not status:
+                check_filled(args, client.count(name))
+            return status
+
+        return fill(client, name, send)
+
+
+def check_filled(args: argparse.Namespace, documents: int) -> None:
+    """Raise OptionError if a build has stored no `documents`."""
+    if not documents:
+        raise OptionError(f"{', '.join(args.sources)}: there are no documents to index")
 
 
 def add(args: argparse.Namespace) -> int:
@@ -67,23 +80,21 @@ def get(args: argparse.Namespace) -> int:
 
 def count(args: argparse.Namespace, filter_: Filter | None) -> int:
     """Print the number of documents, or of those that match the filter."""
+    warnings: list[str] = []
     with service_at(args) as client:
-
-        def count_matches(one: Filter | None) -> int:
-            return client.count(args.collection, None if one is None else as_json(one))
-
-        print_count(args, filter_, count_matches)
+        documents = client.count(args.collection, None if filter_ is None else as_json(filter_))
+        if filter_ is not None and not documents:
+            page = client.scroll(args.collection, limit=SAMPLE)
+            payloads = [document["payload"] for document in page["documents"]]
+            warnings = explain_empty(filter_, payloads, are_all=page["next_cursor"] is None)
+    print_count(args, documents, warnings)
     return 0
 
 
-def print_count(
-    args: argparse.Namespace, filter_: Filter | None, count_matches: Callable[[Filter | None], int]
-) -> None:
-    """Print how many documents `count_matches` counts, and why if no document passes the filter."""
-    documents = count_matches(filter_)
-    print_result(args, {"collection": args.collection, "documents": documents}, str(documents))
-    if filter_ is not None and not documents:
-        print_reasons(filter_, count_matches)
+def print_count(args: argparse.Namespace, documents: int, warnings: Sequence[str]) -> None:
+    """Print how many documents were counted, and why if none passes the filter."""
+    result = {"collection": args.collection, "documents": documents}
+    print_result(args, result, str(documents), warnings)
 
 
 def delete(args: argparse.Namespace, filter_: Filter | None) -> int:
@@ -92,17 +103,19 @@ def delete(args: argparse.Namespace, filter_: Filter | None) -> int:
         chosen: dict[str, Any] = (
             {"ids": args.ids} if filter_ is None else {"filter": as_json(filter_)}
         )
-        deleted = client.delete_many(args.collection, **chosen)["deleted"]
+        response = client.delete_many(args.collection, **chosen)
         left = client.count(args.collection)
-    print_deleted(args, deleted, left)
+    print_deleted(args, response["deleted"], left, response.get("warnings", []))
     return 0
 
 
-def print_deleted(args: argparse.Namespace, deleted: int, left: int) -> None:
+def print_deleted(
+    args: argparse.Namespace, deleted: int, left: int, warnings: Sequence[str]
+) -> None:
     """Print how many documents were deleted and how many are left."""
     result = {"collection": args.collection, "deleted": deleted, "documents": left}
     line = f"{args.collection}: {counted(deleted, 'document')} deleted; {left:,} in all"
-    print_result(args, result, line)
+    print_result(args, result, line, warnings)
 
 
 def list_(args: argparse.Namespace) -> dict[str, Any]:
@@ -152,12 +165,15 @@ def rank(args: argparse.Namespace) -> None:
         client.update_collection(args.collection, ranking=args.ranking)
 
 
-def fields(args: argparse.Namespace) -> list[str]:
-    """Index the fields given, or none with ``--none``; return the fields that are indexed."""
+def fields(args: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """Index the fields given, or none with ``--none``; return the indexed ones, and warnings."""
+    result: dict[str, Any] = {}
     with service_at(args) as client:
         if args.fields or args.none:
-            wait_for(client, client.index_fields_job(args.collection, args.fields))
-        return client.collection(args.collection)["indexed_fields"]
+            job = client.index_fields_job(args.collection, args.fields)
+            result = wait_for(client, job)["result"] or {}
+        indexed = client.collection(args.collection)["indexed_fields"]
+    return indexed, result.get("warnings", [])
 
 
 def drop(args: argparse.Namespace) -> None:

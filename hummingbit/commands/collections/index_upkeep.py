@@ -19,6 +19,7 @@ from hummingbit.commands.data_folder_options import (
 from hummingbit.commands.json_output import add_json, print_json, print_result
 from hummingbit.commands.options import OptionError
 from index.rankings.protocol import RANKINGS
+from index.search.empty_results import absent_fields
 
 
 def configure(actions: Actions) -> None:
@@ -154,7 +155,7 @@ def run_fields(args: argparse.Namespace) -> int:
     if args.none and args.fields:
         raise OptionError("--none: cannot be combined with fields")
     if args.url is not None:
-        indexed = index_remotely.fields(args)
+        indexed, warnings = index_remotely.fields(args)
     else:
         changes = bool(args.fields) or args.none
         with open_folder(args, writable=changes) as folder:
@@ -163,8 +164,10 @@ def run_fields(args: argparse.Namespace) -> int:
                 begin_stage(f"indexing fields of {counted(len(collection), 'document')}")
                 collection.set_indexed_fields(args.fields)
             indexed = [*collection.indexed_fields]
+            warnings = absent_fields(collection, args.fields)
     result = {"collection": args.collection, "indexed_fields": indexed}
-    print_result(args, result, f"{args.collection}: indexed fields: {', '.join(indexed) or 'none'}")
+    line = f"{args.collection}: indexed fields: {', '.join(indexed) or 'none'}"
+    print_result(args, result, line, warnings)
     return 0
 
 

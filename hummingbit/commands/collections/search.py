@@ -14,7 +14,6 @@ from typing import Any
 from corpus.document import Vector, parse_vector
 from corpus.json_rows import parse_strictly
 from corpus.lines import LineError
-from hummingbit.commands.collections.empty_filter import print_reasons
 from hummingbit.commands.data_folder_options import (
     add_filter,
     add_folder,
@@ -24,11 +23,17 @@ from hummingbit.commands.data_folder_options import (
     read_filter,
     service_at,
 )
-from hummingbit.commands.json_output import add_json, print_json
+from hummingbit.commands.json_output import (
+    add_json,
+    print_json,
+    print_warnings,
+    with_warnings,
+)
 from hummingbit.commands.options import OptionError
 from index.backend import CollectionBackend
 from index.rankings.protocol import HAMMING, RANKINGS
 from index.records import Hit, Hybrid, Query, Rescore, SearchResult
+from index.search.empty_results import reasons_for_none
 from index.search.search_options import RESCORERS
 from service.schemas.results import add_codes, search_answer
 
@@ -129,14 +134,14 @@ def run(args: argparse.Namespace) -> int:
             hybrid=None if args.codes_weight is None else Hybrid(codes=args.codes_weight),
             rescore=Rescore.of(_rescoring(args)),
         )
+        warnings = [] if result.hits[0] else reasons_for_none(collection, filter_)
         if args.json:
             answer = _as_object(args, collection, result, time.perf_counter() - began)
             if args.with_code:
                 add_codes(answer, result, 0)
-            print_json(answer)
+            print_json(with_warnings(answer, warnings))
             return 0
-        if filter_ is not None and not result.hits[0]:
-            print_reasons(filter_, collection.count)
+    print_warnings(warnings)
     terms = result.queries.terms[0]
     if terms is not None:
         _print_terms(terms.recognized_terms, terms.corrected, hits=len(result.hits[0]))
@@ -209,11 +214,10 @@ def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
             hybrid=None if args.codes_weight is None else {"codes": args.codes_weight},
             rescore=_rescoring(args),
         )
-        if filter_ is not None and not response["hits"] and not args.json:
-            print_reasons(filter_, lambda one: client.count(args.collection, as_json(one)))
     if args.json:
         print_json(response)
         return 0
+    print_warnings(response.get("warnings", []))
     if (recognized := response.get("recognized_terms")) is not None:
         _print_terms(recognized, response["corrected"], hits=len(response["hits"]))
     for hit in response["hits"]:

@@ -14,10 +14,9 @@ from hummingbit.commands.options import (
     add_reading,
     add_setting,
     check_out,
-    read,
 )
 from hummingbit.commands.printing import print_trained
-from training.data import gather
+from hummingbit.commands.training_source import read_training_data
 from training.distillation.distillation_recipe import DistillationRecipe
 
 TEACHER_HELP = (
@@ -51,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     recipe = DistillationRecipe(**{name: getattr(args, name) for name in settings})
     check_out(args)
     begin_stage(f"reading {args.data}")
-    data = gather(read(args, args.data, uses_payload=False))
+    data = read_training_data(args, args.data)
     from training.distillation.distillation import distill  # noqa: PLC0415 - torch takes a second
     from training.distillation.teachers import check_vectors_place, read_teacher, save_vectors  # noqa: PLC0415
 

@@ -20,6 +20,7 @@ from foundation.stages import begin_stage, count_in_stage, end_stage
 from hummingbit.commands.options import (
     FILE_HELP,
     ROOM_FOR_AN_ENCODER,
+    BitsOption,
     OptionError,
     add_layout,
     check_writable,
@@ -64,6 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bits",
         type=int,
+        action=BitsOption,
         default=64,
         metavar="N",
         help="bits in a code, a multiple of 8 (default: %(default)s)",
@@ -83,7 +85,6 @@ def run(args: argparse.Namespace) -> int:
     name = args.name or _name_of(args.source)
     if not NAME.fullmatch(name):
         raise OptionError(f"--name {name!r}: a name must be {RULE}")
-    Recipe(method="ict", n_bits=args.bits)  # refuses a number of bits before any work
     data_dir: Path = args.data_dir or Path(f"{name}-data")
     _check_folder(data_dir, args.source)
     if not args.no_serve:

@@ -19,12 +19,12 @@ from hummingbit.commands.options import (
     add_reading,
     add_setting,
     check_out,
-    read,
 )
 from hummingbit.commands.printing import print_trained
+from hummingbit.commands.training_source import read_training_data
 from hummingbit.training_methods import default_method, print_trial, recipe_type, train_by
 from training.class_codes.class_recipe import ClassCodeRecipe
-from training.data import TrainingData, gather
+from training.data import TrainingData
 from training.metric_recipe import MetricRecipe
 from training.paper_weights import DATASETS as PAPER_DATASETS
 from training.recipe import METHODS, LinearRecipe, Recipe
@@ -186,7 +186,7 @@ def run_linear(args: argparse.Namespace) -> int:
 
 def _documents(args: argparse.Namespace) -> TrainingData:
     begin_stage(f"reading {args.data}")
-    return gather(read(args, args.data, uses_payload=False))
+    return read_training_data(args, args.data)
 
 
 @contextmanager

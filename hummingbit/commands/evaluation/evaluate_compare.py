@@ -21,10 +21,10 @@ from hummingbit.commands.evaluation.measuring import (
     metrics_of,
 )
 from hummingbit.commands.json_output import add_json_or_former_file, print_or_write_json
-from hummingbit.commands.options import SOURCE_HELP, OptionError, naming, read
+from hummingbit.commands.options import SOURCE_HELP, OptionError, naming
 from hummingbit.commands.printing import print_figures
+from hummingbit.commands.training_source import read_training_data
 from index.data_folder import DataFolder
-from training.data import gather
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -101,8 +101,8 @@ def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, 
             "--data: cannot be combined with --qrels, --url, --nearest or --exclude-self"
         )
     begin_stage(f"reading {args.data} and {args.queries}")
-    database = gather(read(args, args.data, uses_payload=False)).labelled()
-    queries = gather(read(args, args.queries, uses_payload=False)).labelled()
+    database = read_training_data(args, args.data).labelled()
+    queries = read_training_data(args, args.queries).labelled()
     with DataFolder(args.data_dir, writable=False) as folder:
         encoders = {name: folder.encoders.load(name) for name in names}
     evaluations = {}

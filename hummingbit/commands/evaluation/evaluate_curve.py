@@ -15,8 +15,9 @@ from evaluation.retrieval import evaluate_encoder
 from foundation.errors import counted
 from foundation.stages import begin_stage
 from hummingbit.commands.json_output import add_json_or_former_file, print_or_write_json
-from hummingbit.commands.options import SOURCE_HELP, add_reading, read, write_text
-from training.data import TrainingData, gather
+from hummingbit.commands.options import SOURCE_HELP, BitsOption, add_reading, write_text
+from hummingbit.commands.training_source import read_training_data
+from training.data import TrainingData
 from training.recipe import Recipe
 
 SETTINGS = ("method", "n_bits", "seed", "epochs", "batch_size", "hidden")
@@ -62,6 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                 flag,
                 dest=one.name,
                 type=type(one.default),
+                action=BitsOption if flag == "--bits" else "store",
                 default=one.default,
                 metavar="METHOD" if one.name == "method" else "N",
                 help=f"{one.metadata['help']} (default: %(default)s)",
@@ -79,9 +81,7 @@ def run(args: argparse.Namespace) -> int:
     settings = {name: getattr(args, name) for name in SETTINGS}
     recipes = [Recipe(supervision=share, **settings) for share in sorted(set(args.supervision))]
     begin_stage(f"reading {args.data} and {args.queries}")
-    data, query_data = (
-        gather(read(args, source, uses_payload=False)) for source in (args.data, args.queries)
-    )
+    data, query_data = (read_training_data(args, source) for source in (args.data, args.queries))
     print(
         f"{counted(len(data), 'document')}, {counted(len(query_data), 'query', 'queries')},"
         f" {recipes[0].n_bits} bits",

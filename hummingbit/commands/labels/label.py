@@ -23,7 +23,7 @@ from hummingbit.commands.data_folder_options import (
 from hummingbit.commands.json_output import add_json, print_json, print_result
 from hummingbit.commands.labels.label_files import run_export, run_import
 from hummingbit.commands.labels.label_source import label_source
-from hummingbit.commands.options import OptionError, add_data_dir
+from hummingbit.commands.options import BitsOption, OptionError, add_data_dir
 
 SHOWN_CHARACTERS = 100
 SECONDS_BETWEEN_LOOKS = 1.0
@@ -48,7 +48,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--min-gain", type=float, metavar="X", help="the gain in mAP@100 that the gate asks for"
     )
     retrain.add_argument("--epochs", type=int, metavar="N", help="passes over the documents")
-    retrain.add_argument("--bits", dest="n_bits", type=int, metavar="N", help="bits in a code")
+    retrain.add_argument(
+        "--bits", dest="n_bits", type=int, action=BitsOption, metavar="N", help="bits in a code"
+    )
     retrain.set_defaults(run=run_retrain)
     confirm = actions.add_parser("confirm", help="go live with the encoder of a retraining")
     confirm.set_defaults(run=run_confirm)

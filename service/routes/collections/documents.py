@@ -12,6 +12,7 @@ from fastapi import APIRouter, Header, Request, Response
 from fastapi import Query as QueryParameter
 from fastapi.concurrency import run_in_threadpool
 
+from index.search.empty_results import reasons_for_none
 from service.http.bodies.body import JSON_LINES, check_media_type, save_body
 from service.http.problems import ProblemError, invalid_field
 from service.http.roles import READ
@@ -125,7 +126,10 @@ def post_scroll(collection: CollectionOf, body: ScrollRequest, limits: Limits) -
 )
 def post_count(collection: CollectionOf, body: CountRequest) -> Response:
     """Count all documents, or those that match a filter."""
-    return render(Count(count=collection.count(parse_body_filter(body.filter))))
+    filter_ = parse_body_filter(body.filter)
+    documents = collection.count(filter_)
+    warnings = [] if documents else reasons_for_none(collection, filter_)
+    return render(Count(count=documents, **_noted(warnings)))
 
 
 @router.post(
@@ -144,7 +148,14 @@ def post_delete(collection: CollectionOf, body: DeleteRequest) -> Response:
         result = collection.delete(body.ids or [])
     else:
         result = collection.delete_where(filter_)
-    return render(Deleted(deleted=result.deleted, generation=result.generation))
+    warnings = [] if result.deleted else reasons_for_none(collection, filter_)
+    deleted = Deleted(deleted=result.deleted, generation=result.generation, **_noted(warnings))
+    return render(deleted)
+
+
+def _noted(warnings: list[str]) -> dict[str, list[str]]:
+    """Return the field `warnings` of a response; without warnings, responses do not have it."""
+    return {"warnings": warnings} if warnings else {}
 
 
 @router.post(

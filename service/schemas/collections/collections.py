@@ -45,9 +45,10 @@ class IndexFields(RequestModel):
 
 
 class IndexedFieldsInfo(ResponseModel):
-    """The payload fields that are indexed."""
+    """The payload fields that are indexed; `warnings` name those that no document has, if any."""
 
     indexed_fields: list[str]
+    warnings: list[str] = Field(default_factory=list)
 
 
 class UpdateCollection(RequestModel):

@@ -93,9 +93,10 @@ class CountRequest(RequestModel):
 
 
 class Count(ResponseModel):
-    """The number of documents."""
+    """The number of documents; if none passes the filter, `warnings` may say why."""
 
     count: int
+    warnings: list[str] = Field(default_factory=list)
 
 
 class DeleteRequest(RequestModel):
@@ -106,10 +107,14 @@ class DeleteRequest(RequestModel):
 
 
 class Deleted(ResponseModel):
-    """The number of documents deleted; the deletion is on disk."""
+    """The number of documents deleted; the deletion is on disk.
+
+    If no document passes the filter, `warnings` may say why.
+    """
 
     deleted: int
     generation: int
+    warnings: list[str] = Field(default_factory=list)
 
 
 class LineError(ResponseModel):

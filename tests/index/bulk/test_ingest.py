@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +21,7 @@ from index.records import Query
 from tests.support.codes import random_hex
 from tests.support.collections import code_collection, code_documents
 from tests.support.encoders import random_texts, text_encoder
+from tests.support.service import ROOT
 
 
 def text_documents(count: int, seed: int = 0) -> list[Document]:
@@ -90,6 +95,49 @@ def test_processes_encode_as_this_one_does(folder: Path, monkeypatch: pytest.Mon
         assert other.get("d10").text == documents[10].text  # type: ignore[union-attr]
         assert other.verify().problems == []
         assert other.search([Query(text="jam")], 1).generation == other.generation
+
+
+SIGNALLED_AS_PROCESSES_START = """
+import os, signal, sys, threading
+from multiprocessing import util
+from hummingbit.cli import main
+from index.bulk import encoding
+
+start = util.spawnv_passfds
+
+def start_and_signal(*arguments):
+    process = start(*arguments)
+    threading.Timer(float(sys.argv[2]), os.killpg, (0, int(sys.argv[1]))).start()
+    return process
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
+encoding.BEFORE_PROCESSES = 50
+util.spawnv_passfds = start_and_signal
+sys.exit(main(sys.argv[3:]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("seconds", [0, 0.2])
+def test_a_signal_while_processes_start_ends_it_without_a_traceback(
+    folder: Path, number: signal.Signals, seconds: float
+) -> None:
+    source = folder / "many.jsonl"
+    lines = (json.dumps({"id": str(at), "text": "jam and bread"}) for at in range(30_000))
+    source.write_text("\n".join(lines))
+    build = f"index build c {source} --encoder words --jobs 2 --data-dir {folder}"
+    signalled = [sys.executable, "-c", SIGNALLED_AS_PROCESSES_START, str(int(number)), str(seconds)]
+    done = subprocess.run(
+        [*signalled, *build.split()],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
+        timeout=300,
+    )
+    assert done.returncode == 128 + number, done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_document_that_cannot_be_encoded_ends_it(folder: Path) -> None:

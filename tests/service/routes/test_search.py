@@ -268,6 +268,12 @@ def test_a_filter_is_pushed_down_and_the_answer_says_what_searched(
     both = {"searches": [{"code": "0000"}, {"code": "0001", "limit": 1}], "filter": few}
     results = send(client, "POST", f"{numbered}/search/batch", both).json()["results"]
     assert [len(one["hits"]) for one in results] == [3, 1]
+    assert "warnings" not in asked(client, numbered, code="0000", filter={**few, "in": [-1]})
+    wrong = {"field": "at", "eq": "3"}
+    reason = "filter: 'at' holds numbers; \"3\" finds strings only"
+    assert asked(client, numbered, code="0000", filter=wrong)["warnings"] == [reason]
+    results = send(client, "POST", f"{numbered}/search/batch", {**both, "filter": wrong}).json()
+    assert [one["warnings"] for one in results["results"]] == [[reason], [reason]]
     problem = check_problem(
         send(client, "POST", f"{numbered}/search", {"code": "0000", "filter": {"at": 1}}),
         422,

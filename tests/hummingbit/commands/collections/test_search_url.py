@@ -80,6 +80,10 @@ def test_why_a_filter_finds_nothing_is_said(
             assert captured.out == printed
             assert captured.err.endswith(reason)
             assert reason or "filter:" not in captured.err
+            assert main([*command, "--filter", condition, "--json", *place]) == 0
+            captured = capsys.readouterr()
+            assert "".join(json.loads(captured.out).get("warnings", [])).endswith(reason.strip())
+            assert "filter:" not in captured.err
 
 
 def test_pages_of_a_service(url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -212,6 +212,10 @@ def test_documents_are_scrolled_counted_and_deleted_by_filter(
     assert send(client, "POST", delete, {"filter": some}).json() == {"deleted": 5, "generation": 2}
     assert send(client, "POST", delete, {"ids": ["d0", "d1", "d1", "x"]}).json()["deleted"] == 1
     assert send(client, "POST", count, {}).json() == {"count": 44}
+    none = {"filter": {"field": "Even", "eq": True}}
+    warnings = ["filter: no document has the field 'Even'"]
+    assert send(client, "POST", count, none).json() == {"count": 0, "warnings": warnings}
+    assert send(client, "POST", delete, none).json()["warnings"] == warnings
     for body, pointer in [
         ({}, ""),
         ({"ids": ["a"], "filter": even}, ""),

@@ -101,7 +101,10 @@ def test_fields_are_indexed(client: httpx.Client) -> None:
     documents = [{"id": f"d{at}", "text": "apple", "payload": {"year": at}} for at in range(2000)]
     client.put("/v1/collections/c/documents", json={"documents": documents}).raise_for_status()
     before = client.post("/v1/collections/c/search", json=asked).json()["hits"]
-    assert client.post(url, json=body).json() == {"indexed_fields": ["label", "year"]}
+    assert client.post(url, json=body).json() == {
+        "indexed_fields": ["label", "year"],
+        "warnings": ["none of the first 1,000 documents has the field 'label'"],
+    }
     assert client.get("/v1/collections/c").json()["indexed_fields"] == ["label", "year"]
     assert client.post("/v1/collections/c/search", json=asked).json()["hits"] == before != []
     assert client.post("/v1/collections/c/verify").json()["problems"] == []

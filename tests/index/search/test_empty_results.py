@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hummingbit.commands.collections.empty_filter import explain_empty
+from corpus.document import Document
+from index.data_folder import DataFolder
 from index.filter_parser import parse_filter
-from index.filters import Filter
+from index.search.empty_results import SAMPLE, absent_fields, explain_empty, reasons_for_none
 
 PAYLOADS: list[dict[str, Any]] = [
     {"price": "6.24", "year": 1999, "sold": True, "maker": {"name": "Ada"}, "mixed": 3},
@@ -17,10 +19,7 @@ PAYLOADS: list[dict[str, Any]] = [
 
 
 def explain(condition: object, payloads: list[dict[str, Any]] = PAYLOADS) -> list[str]:
-    def count(filter_: Filter) -> int:
-        return sum(map(filter_.matches, payloads))
-
-    return list(explain_empty(parse_filter(condition), count))
+    return explain_empty(parse_filter(condition), payloads, are_all=True)
 
 
 @pytest.mark.parametrize(
@@ -72,4 +71,28 @@ SCALARS = st.one_of(st.booleans(), st.integers(-3, 3), st.sampled_from(["", "a",
 def test_the_sentence_is_about_the_kinds_of_the_values(held: list[Any], value: Any) -> None:
     kinds = {type(one) for one in held}
     found = explain({"field": "x", "eq": value}, [{"x": one} for one in held])
-    assert bool(found) == (type(value) not in kinds)
+    assert bool(found) == (bool(held) and type(value) not in kinds)
+
+
+def test_only_the_first_documents_are_looked_at_and_the_sentences_say_so(tmp_path: Path) -> None:
+    documents = [
+        Document(id=f"d{at}", code="00ff", payload={"year": at} if at < SAMPLE else {"late": at})
+        for at in range(SAMPLE + 1)
+    ]
+    late = parse_filter({"field": "late", "eq": 7})
+    year = parse_filter({"field": "year", "eq": "7"})
+    with DataFolder(tmp_path, writable=True) as folder:
+        collection = folder.create_collection("c", n_bits=16)
+        assert reasons_for_none(collection, late) == []
+        assert absent_fields(collection, ["late"]) == []
+        collection.upsert(documents[:SAMPLE])
+        assert reasons_for_none(collection, None) == []
+        assert reasons_for_none(collection, late) == ["filter: no document has the field 'late'"]
+        assert absent_fields(collection, ["late", "year"]) == ["no document has the field 'late'"]
+        collection.upsert(documents[SAMPLE:])
+        absent = "none of the first 1,000 documents has the field 'late'"
+        assert absent_fields(collection, ["late", "year"]) == [absent]
+        assert reasons_for_none(collection, late) == [f"filter: {absent}"]
+        assert reasons_for_none(collection, year) == [
+            "filter: 'year' holds numbers in the first 1,000 documents; \"7\" finds strings only"
+        ]

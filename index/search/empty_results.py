@@ -1,0 +1,105 @@
+"""Why a filter finds nothing: a field that no document has, or values of another kind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from index.backend import CollectionBackend
+from index.filters import (
+    And,
+    AnyOf,
+    Filter,
+    InRange,
+    Or,
+    Scalar,
+    kind_of,
+    read_field,
+    scalars_of,
+)
+
+KINDS: dict[type, str] = {str: "strings", float: "numbers", bool: "booleans"}
+SAMPLE = 1000
+"""So many documents are looked at, in the order of insertion, however large a collection is."""
+
+
+def reasons_for_none(collection: CollectionBackend, filter_: Filter | None) -> list[str]:
+    """Return why no document of a collection passes a filter, as :func:`explain_empty` does."""
+    if filter_ is None:
+        return []
+    page = collection.scroll(SAMPLE)
+    payloads = [document.payload for document in page.documents]
+    return explain_empty(filter_, payloads, are_all=page.next_cursor is None)
+
+
+def absent_fields(collection: CollectionBackend, fields: Iterable[str]) -> list[str]:
+    """Return a sentence for each of the `fields` that no document of a collection has."""
+    page = collection.scroll(SAMPLE)
+    payloads = [document.payload for document in page.documents]
+    absent = [field for field in fields if payloads and _kinds_in(payloads, field) is None]
+    number = "" if page.next_cursor is None else f"{len(payloads):,}"
+    return [_absent(field, number) for field in absent]
+
+
+def explain_empty(
+    filter_: Filter, payloads: Sequence[Mapping[str, Any]], *, are_all: bool
+) -> list[str]:
+    """Return a sentence for each condition of a filter that no document with `payloads` can meet.
+
+    `are_all` tells whether these are all documents; otherwise the sentences say how many they are.
+    Conditions inside ``not`` are left out, and so are those that only ask whether a field exists.
+    """
+    if not payloads:
+        return []
+    conditions = dict.fromkeys(_conditions(filter_))
+    held = {field: _kinds_in(payloads, field) for field in {one.field for one in conditions}}
+    number = "" if are_all else f"{len(payloads):,}"
+    sentences = [_sentence(condition, held[condition.field], number) for condition in conditions]
+    return [sentence for sentence in sentences if sentence]
+
+
+def _sentence(condition: AnyOf | InRange, held: set[type] | None, number: str) -> str:
+    """Return why a condition cannot be met if its field holds values of the kinds `held`.
+
+    `held` is None if no document has the field. `number` is how many documents were looked at, or
+    nothing if these are all. The sentence is empty if the condition can be met.
+    """
+    field = condition.field
+    if held is None:
+        return f"filter: {_absent(field, number)}"
+    values = _values(condition)
+    kinds = {kind_of(value) for value in values}
+    if not kinds.isdisjoint(held):
+        return ""
+    holds = _names(held) or "objects"
+    where = f" in the first {number} documents" if number else ""
+    value = json.dumps(values[0], ensure_ascii=False)
+    return f"filter: {field!r} holds {holds}{where}; {value} finds {_names(kinds)} only"
+
+
+def _absent(field: str, number: str) -> str:
+    none = f"none of the first {number} documents" if number else "no document"
+    return f"{none} has the field {field!r}"
+
+
+def _names(kinds: Iterable[type]) -> str:
+    return " and ".join(name for kind, name in KINDS.items() if kind in kinds)
+
+
+def _kinds_in(payloads: Sequence[Mapping[str, Any]], field: str) -> set[type] | None:
+    """Return the kinds of the values that a field holds, or None if no payload has it."""
+    values = [value for one in payloads if (value := read_field(one, field)) is not None]
+    return {kind_of(one) for value in values for one in scalars_of(value)} if values else None
+
+
+def _conditions(filter_: Filter) -> Iterator[AnyOf | InRange]:
+    if isinstance(filter_, And | Or):
+        for part in filter_.parts:
+            yield from _conditions(part)
+    elif isinstance(filter_, AnyOf | InRange):
+        yield filter_
+
+
+def _values(condition: AnyOf | InRange) -> tuple[Scalar, ...]:
+    return condition.values if isinstance(condition, AnyOf) else tuple(condition.bounds.values())
