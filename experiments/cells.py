@@ -19,6 +19,7 @@ from experiments.result_tables import Record
 from experiments.saved_encoders import load_or_train
 from experiments.splits import read_split
 from hummingbit.training_methods import AnyRecipe, train_by
+from training.class_codes.word_vectors import read_word_vectors
 from training.data import TrainingData
 
 CLASSIFIER_BASELINE = "classifier baseline"
@@ -35,6 +36,7 @@ class Cell:
     """A method's recipe on a data set; its encoder is saved in `folder`.
 
     With `vectors`, a file of vectors by id, these are the inputs instead of the data set's own.
+    `word_vectors`, a file of vectors of words, are for class codes of texts.
     """
 
     dataset: str
@@ -42,6 +44,7 @@ class Cell:
     folder: Path
     data_root: Path | None
     vectors: Path | None = None
+    word_vectors: Path | None = None
 
 
 def documents_name(dataset: str, vectors: Path | None) -> str:
@@ -60,7 +63,7 @@ class Result:
 def run_cell(cell: Cell) -> Result:
     """Train the encoder or load the saved one, and measure it beside its classifier."""
     data, queries = read_split(cell.dataset, cell.data_root, cell.vectors)
-    encoder = trained_encoder(data, cell.recipe, cell.folder)
+    encoder = trained_encoder(data, cell.recipe, cell.folder, cell.word_vectors)
     labelled_rows = data.rows_of(read_labelled_ids(cell.folder, encoder))
     evaluation = evaluate_encoder(encoder, data.labelled(), queries.labelled())
     evaluations = {cell.recipe.method: evaluation}
@@ -89,14 +92,17 @@ def run_tfidf(dataset: str, data_root: Path | None) -> Record | None:
     return {"dataset": dataset, "method": TFIDF, **_UNTRAINED, **_figures(evaluation)}
 
 
-def trained_encoder(data: TrainingData, recipe: AnyRecipe, folder: Path) -> Encoder:
+def trained_encoder(
+    data: TrainingData, recipe: AnyRecipe, folder: Path, word_vectors: Path | None = None
+) -> Encoder:
     """Return the encoder saved in `folder`; train it if it is missing or out of date.
 
     :func:`load_or_train` says when a saved encoder is reused.
     """
 
     def train_anew() -> Encoder:
-        return train_by(data, recipe, folder, overwrite=True).encoder
+        words = read_word_vectors(word_vectors) if word_vectors else None
+        return train_by(data, recipe, folder, word_vectors=words, overwrite=True).encoder
 
     return load_or_train(folder, data, recipe, train_anew)
 

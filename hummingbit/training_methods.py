@@ -12,6 +12,7 @@ import numpy as np
 
 from training.class_codes.class_recipe import CLASS_CODES, ClassCodeRecipe
 from training.class_codes.run import train_class_codes
+from training.class_codes.word_vectors import WordVectors
 from training.data import TrainingData
 from training.linear_codes import LINEAR_METHODS, train_linear
 from training.pipeline import Trained
@@ -49,12 +50,13 @@ def train_by(
     recipe: AnyRecipe,
     out: Path,
     *,
+    word_vectors: WordVectors | None = None,
     overwrite: bool = False,
     progress: bool = True,
 ) -> Trained:
     """Train on `data` by the method of the `recipe` and write the encoder to `out`.
 
-    With `progress`, trials and epochs are shown.
+    Only class codes use `word_vectors`. With `progress`, trials and epochs are shown.
 
     Raises:
         ModuleNotFoundError: if the method learns a network and torch is not installed.
@@ -64,7 +66,9 @@ def train_by(
         return train_linear(data, recipe, out, overwrite=overwrite)
     if isinstance(recipe, ClassCodeRecipe):
         show = print_trial if progress else _ignore
-        return train_class_codes(data, recipe, out, overwrite=overwrite, progress=show)
+        return train_class_codes(
+            data, recipe, out, word_vectors=word_vectors, overwrite=overwrite, progress=show
+        )
     from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
 
     return train(data, recipe, out, overwrite=overwrite, progress=progress)

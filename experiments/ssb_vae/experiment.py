@@ -90,6 +90,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="vectors by id (.npz, .parquet) to use instead of the documents' own content",
     )
+    parser.add_argument(
+        "--word-vectors",
+        type=Path,
+        metavar="FILE",
+        help="vectors of words for class-codes (.npz, .parquet, .txt, .vec)",
+    )
     add_run_options(parser, "results/ssb-vae")
     tuning = parser.add_argument_group("tuning")
     exclusive = tuning.add_mutually_exclusive_group()
@@ -162,9 +168,18 @@ def _cells(args: argparse.Namespace) -> Iterator[Cell]:
                     variant = f"{method}-paper" if args.paper else method
                     if method == "class-codes" and args.analyzer != VISIBLE.name:
                         variant = f"{method}-{args.analyzer}"
+                    if method == "class-codes" and args.word_vectors:
+                        variant += f"-{args.word_vectors.stem}"
                     name = f"{documents}-{variant}-{n_bits}-{supervision:g}-{seed}"
                     folder = args.work_dir / name
-                    yield Cell(args.dataset, recipe, folder, args.data_root, args.vectors)
+                    yield Cell(
+                        args.dataset,
+                        recipe,
+                        folder,
+                        args.data_root,
+                        args.vectors,
+                        args.word_vectors if method == "class-codes" else None,
+                    )
 
 
 def _recipe(

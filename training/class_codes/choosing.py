@@ -17,9 +17,11 @@ from training.class_codes.class_recipe import (
     CHOSEN,
     CONTENT_SHARES,
     QUERY_CLASSIFIERS,
+    WORD_VECTOR_CLASSIFIERS,
     ClassCodeRecipe,
 )
 from training.class_codes.code_parts import ContentLayers, class_code
+from training.class_codes.word_vectors import WordTable, learned_columns
 from training.data import Rows, Tags
 from training.soft_labels.estimation import estimate_soft_labels
 from training.trials.held_out_clusters import (
@@ -63,9 +65,12 @@ def choose(
     recipe: ClassCodeRecipe,
     content: ContentLayers,
     *,
+    words: WordTable | None = None,
     progress: Progress,
 ) -> Choice:
     """Return the query's classifier and the content share that work best on held-out clusters.
+
+    With a table of word vectors, `words`, classifiers that use it are tried, too.
 
     All documents are divided by :func:`training.trials.held_out_clusters.cluster_folds`: into five
     clusters of each class, then into ten; or into ten, then 25, if the median class has fewer than
@@ -93,10 +98,11 @@ def choose(
     names: tuple[str, ...] = (recipe.query_classifier,)
     if recipe.query_classifier == CHOSEN:
         names = QUERY_CLASSIFIERS if is_text else QUERY_CLASSIFIERS[:1]
+        names += WORD_VECTOR_CLASSIFIERS if words else ()
     if len(names) * len(shares) == 1:
         return Choice(names[0], shares[0])
     middle = shares[len(shares) // 2]
-    trial = _Trial(rows, tags, soft_labels, recipe, content)
+    trial = _Trial(rows, tags, soft_labels, recipe, content, words=words)
     if not trial.has_queries:
         return Choice(names[0], middle)
     trials = []
@@ -138,6 +144,8 @@ class _Trial:
         soft_labels: Floats,
         recipe: ClassCodeRecipe,
         content: ContentLayers,
+        *,
+        words: WordTable | None,
     ) -> None:
         self._rows = rows
         self._content = content
@@ -154,8 +162,9 @@ class _Trial:
         for kept, held_out in self._divide(divisions[:1] if len(tags) > _MANY else divisions):
             searched, queries = np.intersect1d(kept, labelled), np.intersect1d(held_out, sample)
             if len(np.unique(self._classes[searched])) > 1 and len(queries):
-                targets = estimate_soft_labels(rows[kept], tags[kept], recipe.seed)
-                maps = ClassMaps(rows[kept], targets, recipe.seed)
+                learned = learned_columns(rows[kept], words)
+                targets = estimate_soft_labels(learned, tags[kept], recipe.seed)
+                maps = ClassMaps(rows[kept], targets, recipe.seed, words)
                 self._folds.append(_Fold(maps, searched, queries))
 
     def _divide(self, divisions: Sequence[int]) -> Iterator[tuple[Rows, Rows]]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from encoder.class_code import ClassMap
 from encoder.features import Floats
+from training.class_codes.word_vectors import WordTable, learned_columns
 from training.soft_labels.fair_classifier import fit_vectors
 from training.soft_labels.machines import fit_machines
 from training.soft_labels.naive_bayes import complement_weights, multinomial_weights
@@ -27,19 +28,27 @@ _PARTS: Mapping[str, Sequence[str]] = {
     "bayes": ("complement", "multinomial"),
     "ridge": ("ridge",),
     "svm": ("machines", "multinomial"),
+    "words": ("ridge", "multinomial", "word_vectors"),
+    "mostly-words": ("ridge", "multinomial", "word_vectors", "word_vectors"),
 }
 
 
 class ClassMaps:
     """The maps from rows of features to classes, each fitted when it is first used.
 
-    `rows` are features ``(N, F)`` and `targets` distributions over the classes, ``(N, C)``.
+    `rows` are features ``(N, F)`` and `targets` distributions over the classes, ``(N, C)``. With a
+    table of word vectors, `words`, the further terms that it adds have no weight in the other
+    classifiers.
     """
 
-    def __init__(self, rows: Any, targets: Floats, seed: int) -> None:
+    def __init__(
+        self, rows: Any, targets: Floats, seed: int, words: WordTable | None = None
+    ) -> None:
         self._rows = rows
         self._targets = targets
         self._seed = seed
+        self._words = words
+        self._learned = learned_columns(rows, words)
         self._maps: dict[str, ClassMap] = {}
         self.is_text = not isinstance(rows, np.ndarray)
 
@@ -57,19 +66,30 @@ class ClassMaps:
 
     @cached_property
     def _ridge(self) -> tuple[Any, Any]:
-        return fit_ridge(self._rows, self._targets)
+        return self._padded(*fit_ridge(self._learned, self._targets))
 
     @cached_property
     def _multinomial(self) -> tuple[Any, Any]:
-        return _centred(multinomial_weights(self._rows, self._targets))
+        return self._padded(*_centred(multinomial_weights(self._learned, self._targets)))
 
     @cached_property
     def _complement(self) -> tuple[Any, Any]:
-        return _centred(complement_weights(self._rows, self._targets))
+        return self._padded(*_centred(complement_weights(self._learned, self._targets)))
 
     @cached_property
     def _machines(self) -> tuple[Any, Any]:
-        return fit_machines(self._rows, self._targets, self._seed)
+        return self._padded(*fit_machines(self._learned, self._targets, self._seed))
+
+    @cached_property
+    def _word_vectors(self) -> tuple[Any, Any]:
+        if self._words is None:
+            raise ValueError("there are no word vectors")
+        return self._words.fit(self._rows, self._targets)
+
+    def _padded(self, weight: Any, bias: Any) -> tuple[Any, Any]:
+        """Return the map with weights of 0 for the terms that only have a vector."""
+        further = self._rows.shape[1] - len(weight)
+        return (np.pad(weight, ((0, further), (0, 0))) if further else weight), bias
 
     def _combine(self, maps: Sequence[tuple[Any, Any]]) -> ClassMap:
         """Sum maps, scaled to equal deviations over the classes, and scale the sum."""

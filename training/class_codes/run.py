@@ -19,12 +19,19 @@ from typing import Any
 import numpy as np
 
 from encoder.artifact import check_destination
-from encoder.encoder import Encoder
+from encoder.encoder import Encoder, Features
+from encoder.features import TextFeatures
 from foundation.stages import begin_stage
 from training.class_codes.choosing import Progress, choose
 from training.class_codes.class_maps import ClassMaps
-from training.class_codes.class_recipe import ICT, ClassCodeRecipe
+from training.class_codes.class_recipe import ICT, WORD_VECTOR_CLASSIFIERS, ClassCodeRecipe
 from training.class_codes.code_parts import ContentLayers, class_code
+from training.class_codes.word_vectors import (
+    WordTable,
+    WordVectors,
+    add_words,
+    learned_columns,
+)
 from training.data import TrainingData, TrainingDataError
 from training.pipeline import Trained, check_labels, choose_features, split, write_encoder
 from training.soft_labels.estimation import estimate_soft_labels
@@ -36,16 +43,20 @@ def train_class_codes(
     recipe: ClassCodeRecipe,
     out: Path,
     *,
+    word_vectors: WordVectors | None = None,
     overwrite: bool = False,
     progress: Progress = lambda _: None,
 ) -> Trained:
     """Train on `data` with `recipe` and write the encoder to `out`.
 
-    `progress` is called with a line for each trial.
+    With `word_vectors`, queries may be classified by them, too. `progress` is called with a line
+    for each trial.
 
     Raises:
-        TrainingDataError: if documents are matrices or vectors of several labels, or there are too
-            few documents or labelled documents.
+        TrainingDataError: if documents are matrices or vectors of several labels, there are too few
+            documents or labelled documents, or the query classifier of the recipe needs word
+            vectors and there are none, or documents are not texts.
+        WordVectorsError: if no term of the documents has a vector.
         ArtifactError: if `out` exists and `overwrite` is false.
     """
     check_destination(out, overwrite=overwrite)
@@ -58,6 +69,9 @@ def train_class_codes(
             "vectors have several labels; class-codes takes vectors of one label each, or texts"
         )
         raise TrainingDataError(f"label: {problem}")
+    if word_vectors is None and recipe.query_classifier in WORD_VECTOR_CLASSIFIERS:
+        problem = f"query_classifier: {recipe.query_classifier} needs word vectors"
+        raise TrainingDataError(f"{problem}; give a file of them")
     parts = split(data, recipe)
     check_labels(data, parts, recipe.validation_share)
     features = choose_features(
@@ -70,14 +84,17 @@ def train_class_codes(
         min_documents=1 if recipe.content == ICT else MIN_DOCUMENTS,
     )
     inputs = data.take(parts.training)
+    words = None
+    if word_vectors is not None:
+        features, words = _with_words(features, word_vectors, len(inputs), recipe.max_terms)
     rows: Any = features.transform(inputs)  # type: ignore[arg-type]
     tags = parts.visible_tags[parts.training]
     content = ContentLayers(features, inputs, rows, recipe)
     begin_stage("estimating soft labels")
-    soft_labels = estimate_soft_labels(rows, tags, recipe.seed)
-    choice = choose(rows, tags, soft_labels, recipe, content, progress=progress)
+    soft_labels = estimate_soft_labels(learned_columns(rows, words), tags, recipe.seed)
+    choice = choose(rows, tags, soft_labels, recipe, content, words=words, progress=progress)
     begin_stage("fitting the class codes")
-    maps = ClassMaps(rows, soft_labels, recipe.seed)
+    maps = ClassMaps(rows, soft_labels, recipe.seed, words)
     *widths, n_content = recipe.widths(choice.content_share)
     encoder = Encoder(
         features,
@@ -92,7 +109,21 @@ def train_class_codes(
         data,
         parts,
         settings=asdict(recipe),
-        about={"chosen": asdict(choice)},
+        about={
+            "chosen": asdict(choice),
+            **({"word_vectors": word_vectors.about()} if word_vectors else {}),
+        },
         soft_labels=soft_labels,
         overwrite=overwrite,
     )
+
+
+def _with_words(
+    features: Features, word_vectors: WordVectors, n_texts: int, max_terms: int
+) -> tuple[Features, WordTable]:
+    """Return features that have the words as further terms, and the vectors of all terms."""
+    if not isinstance(features, TextFeatures):
+        raise TrainingDataError("vector: word vectors are for texts, and documents are vectors")
+    begin_stage("looking up word vectors")
+    extended = add_words(features, word_vectors, n_texts, max_terms)
+    return extended, WordTable.of_terms(extended, word_vectors, features.dimension)

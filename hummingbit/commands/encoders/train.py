@@ -24,6 +24,7 @@ from hummingbit.commands.printing import print_trained
 from hummingbit.commands.training_source import read_training_data
 from hummingbit.training_methods import default_method, print_trial, recipe_type, train_by
 from training.class_codes.class_recipe import ClassCodeRecipe
+from training.class_codes.word_vectors import read_word_vectors
 from training.data import TrainingData
 from training.metric_recipe import MetricRecipe
 from training.paper_weights import DATASETS as PAPER_DATASETS
@@ -34,6 +35,11 @@ BY_METHOD = ("epochs", "least_batches", "hidden", "max_terms")
 COMMON = ("n_bits", "supervision", "seed", "analyzer", *BY_METHOD)
 # The settings that trials choose where they are not given.
 CHOSEN = ("word_dropout",)
+WORD_VECTORS_HELP = (
+    "vectors of words, which help to classify texts whose words no labelled text has: .npz with ids"
+    " (the words) and vectors, .parquet with id and vector, or lines of a word and its numbers"
+    " (.txt, .vec), as those of GloVe"
+)
 LINEAR = {
     "sne": "ITQ, changed to keep the nearest neighbours of each document",
     "itq": "PCA, rotated to lose least when rounded to bits (iterative quantization)",
@@ -97,6 +103,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_settings(metric.add_argument_group("recipe"), MetricRecipe)
     metric.set_defaults(run=run_metric)
     class_codes = _add_method(methods, "class-codes", "codes of class, certainty and content")
+    class_codes.add_argument("--word-vectors", type=Path, metavar="FILE", help=WORD_VECTORS_HELP)
     _add_settings(class_codes, ClassCodeRecipe)
     class_codes.set_defaults(run=run_class_codes)
     linear_settings = {one.name for one in fields(LinearRecipe)}
@@ -203,7 +210,10 @@ def run_class_codes(args: argparse.Namespace) -> int:
     names = [one.name for one in fields(ClassCodeRecipe) if one.name != "method"]
     recipe = ClassCodeRecipe(**{name: getattr(args, name) for name in names})
     check_out(args)
-    print_trained(args.out, train_by(_documents(args), recipe, args.out, overwrite=args.overwrite))
+    data = _documents(args)
+    word_vectors = args.word_vectors and read_word_vectors(args.word_vectors)
+    trained = train_by(data, recipe, args.out, word_vectors=word_vectors, overwrite=args.overwrite)
+    print_trained(args.out, trained)
     return 0
 
 
