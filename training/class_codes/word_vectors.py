@@ -99,7 +99,7 @@ def _read_columns(path: Path) -> Iterator[tuple[str, Any]]:
 def _read_lines(path: Path) -> Iterator[tuple[str, Any]]:
     with gzip.open(path, "rt") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
-            word, *numbers = line.rstrip().split(" ")
+            word, *numbers = line.rstrip(" \r\n").split(" ")
             if number == 1 and len(numbers) == 1:
                 continue
             try:
@@ -123,7 +123,7 @@ def add_words(
             break
         terms.setdefault(term)
     further = len(terms) - len(features.vocabulary)
-    idf = inverse_document_frequency(np.ones(further), n_texts)
+    idf = inverse_document_frequency(np.ones(further, dtype=np.int64), n_texts)
     return replace(
         features,
         vocabulary=[*terms],

@@ -210,8 +210,11 @@ def run_class_codes(args: argparse.Namespace) -> int:
     names = [one.name for one in fields(ClassCodeRecipe) if one.name != "method"]
     recipe = ClassCodeRecipe(**{name: getattr(args, name) for name in names})
     check_out(args)
+    word_vectors = None
+    if args.word_vectors:
+        begin_stage(f"reading {args.word_vectors}")
+        word_vectors = read_word_vectors(args.word_vectors)
     data = _documents(args)
-    word_vectors = args.word_vectors and read_word_vectors(args.word_vectors)
     trained = train_by(data, recipe, args.out, word_vectors=word_vectors, overwrite=args.overwrite)
     print_trained(args.out, trained)
     return 0

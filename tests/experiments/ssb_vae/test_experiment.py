@@ -41,6 +41,19 @@ def test_class_codes_stand_beside_the_class_code_alone(
     )
 
 
+def test_class_codes_read_word_vectors(data_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [word for topic in TOPICS.values() for word in topic]
+    file = data_root / "words.npz"
+    np.savez(file, ids=np.array(words), vectors=np.repeat(np.eye(3, dtype=np.float32), 10, axis=0))
+    command = ["reproduce", "ssb-vae", "--methods", "class-codes", "--supervision", "0.2"]
+    command += ["--bits", "16", "--seeds", "1", "--word-vectors", str(file)]
+    folders = ["--data-root", str(data_root), "--work-dir", str(data_root / "w")]
+    assert main([*command, *folders]) == 0
+    assert "held-out clusters: words, " in capsys.readouterr().err
+    (saved,) = (data_root / "w").iterdir()
+    assert load_encoder(saved).metadata["word_vectors"]["name"] == "words.npz"
+
+
 def test_class_codes_take_their_settings_from_the_presets(data_root: Path) -> None:
     presets = data_root / "presets.toml"
     settings = {"content_share": 0.25, "query_classifier": "bayes", "content": "itq"}

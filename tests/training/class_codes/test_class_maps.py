@@ -13,6 +13,7 @@ from encoder.classifier import Classifier
 from training.class_codes import class_maps
 from training.class_codes.class_maps import ClassMaps
 from training.class_codes.class_recipe import QUERY_CLASSIFIERS
+from training.class_codes.word_vectors import WordTable
 from training.soft_labels.fair_classifier import fit_vectors
 
 
@@ -92,3 +93,41 @@ def test_vectors_are_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = maps.of("both"), maps.of("both")
     assert len(fitted) == 1
     np.testing.assert_array_equal(first.weight, second.weight)
+
+
+def test_word_vectors_are_one_or_two_parts_of_the_sum() -> None:
+    rows, belongs = drawn_rows(3)
+    targets = np.eye(3, dtype=np.float32)[belongs]
+    vectors = np.random.default_rng(1).normal(size=(rows.shape[1] + 5, 8)).astype(np.float32)
+    # Five terms have a vector and occur in no text.
+    wide = sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=(200, len(vectors)))
+    maps = ClassMaps(wide, targets, 0, WordTable(vectors, rows.shape[1]))
+    by_vectors = Ridge(alpha=0.3).fit(wide @ vectors, targets).predict(wide @ vectors)
+    for name, times in (("words", 1), ("mostly-words", 2)):
+        total = times * by_vectors / by_vectors.std(axis=1).mean()
+        total = total + sum(
+            scores_of_one_size(one, rows, belongs) for one in ("ridge", "multinomial")
+        )
+        found = maps.of(name).scores(wide)
+        np.testing.assert_allclose(found, 2 * total / total.std(axis=1).mean(), atol=5e-3)
+
+
+@pytest.mark.parametrize("name", QUERY_CLASSIFIERS)
+def test_words_that_only_have_a_vector_change_no_other_classifier(name: str) -> None:
+    rows, belongs = drawn_rows(3)
+    targets = np.eye(3, dtype=np.float32)[belongs]
+    wide = sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=(200, rows.shape[1] + 5))
+    table = WordTable(np.ones((wide.shape[1], 2), dtype=np.float32), rows.shape[1])
+    found, expected = (
+        ClassMaps(wide, targets, 0, table).of(name),
+        ClassMaps(rows, targets, 0).of(name),
+    )
+    np.testing.assert_array_equal(found.weight[: rows.shape[1]], expected.weight)
+    assert not found.weight[rows.shape[1] :].any()
+
+
+def test_a_classifier_by_word_vectors_needs_them() -> None:
+    rows, belongs = drawn_rows(3)
+    maps = ClassMaps(rows, np.eye(3, dtype=np.float32)[belongs], 0)
+    with pytest.raises(ValueError, match="there are no word vectors"):
+        maps.of("words")

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import gzip
+import math
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy import sparse
+from sklearn.linear_model import Ridge
+
+from corpus.document import Document
+from corpus.readers import ReadError
+from encoder.artifact import load_encoder
+from encoder.features import TextFeatures
+from foundation.errors import HummingbitError
+from hummingbit.cli import main
+from tests.support.corpora import TOPICS, topic_documents, topic_vectors
+from tests.support.evaluations import write_lines
+from training.class_codes.class_recipe import ClassCodeRecipe
+from training.class_codes.run import train_class_codes
+from training.class_codes.word_vectors import (
+    WordTable,
+    WordVectors,
+    WordVectorsError,
+    add_words,
+    read_word_vectors,
+)
+from training.data import TrainingDataError, gather
+
+WORDS = ("sea", "Boat", "new york")
+VECTORS = np.array([[1, 2.5], [3, -4], [0, 1]], dtype=np.float32)
+LINES = "sea 1 2.5\nBoat 3 -4\n"
+
+
+def given(words: tuple[str, ...] = WORDS, vectors: np.ndarray = VECTORS) -> WordVectors:
+    return WordVectors("given.npz", "0" * 64, words, vectors)
+
+
+def save(path: Path, content: str) -> Path:
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(content.encode()))
+    else:
+        path.write_text(content, encoding="utf-8")
+    return path
+
+
+def save_columns(path: Path) -> Path:
+    if path.suffix == ".npz":
+        np.savez(path, ids=np.array(WORDS), vectors=VECTORS)
+    else:
+        pq.write_table(pa.table({"id": list(WORDS), "vector": VECTORS.tolist()}), path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["words.npz", "words.parquet"])
+def test_columns_are_read(name: str, tmp_path: Path) -> None:
+    found = read_word_vectors(save_columns(tmp_path / name))
+    assert tuple(found.words) == WORDS
+    np.testing.assert_array_equal(found.vectors, VECTORS)
+    assert found.about()["name"] == name
+    assert found.about()["words"] == 3
+    assert found.about()["dimension"] == 2
+
+
+@pytest.mark.parametrize("name", ["glove.txt", "wiki.vec", "wiki.vec.gz"])
+@pytest.mark.parametrize("first", ["", "2 2\n"])
+def test_lines_of_words_and_numbers_are_read(name: str, first: str, tmp_path: Path) -> None:
+    found = read_word_vectors(save(tmp_path / name, first + LINES.replace("5\n", "5 \n")))
+    assert tuple(found.words) == WORDS[:2]
+    np.testing.assert_array_equal(found.vectors, VECTORS[:2])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("words.csv", LINES, "word vectors are read from files of .npz, .parquet, .txt, .vec"),
+        ("words.txt", "", "has no word with a vector"),
+        ("words.txt", "sea 1 2\nboat one 2\n", "line 2: 'boat one 2' is not a word"),
+        ("words.txt", "sea 1 2\nboat 1 2 3\n", "vectors have 2 to 3 numbers"),
+        ("words.txt", "sea 1 nan\n", "not finite"),
+        ("words.vec.gz", None, "Not a gzipped file"),
+        ("words.npz", "no archive", "words.npz"),
+    ],
+)
+def test_files_that_cannot_be_used_are_named(
+    name: str, content: str | None, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    if content is None:
+        path.write_text(LINES)
+    else:
+        save(path, content)
+    with pytest.raises((WordVectorsError, ReadError), match=message) as caught:
+        read_word_vectors(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(WordVectorsError, match=r"absent\.txt: No such file"):
+        read_word_vectors(tmp_path / "absent.txt")
+
+
+def test_words_become_further_terms_in_the_order_of_their_file() -> None:
+    features = TextFeatures(["tide", "sea"], idf=np.array([1, 2], dtype=np.float32))
+    words = given((*WORDS, "tide", "anchor", "sail"), np.zeros((6, 2), dtype=np.float32))
+    found = add_words(features, words, n_texts=7, max_terms=4)
+    # "new york" is two terms, and "sail" is one too many.
+    assert [*found.vocabulary] == ["tide", "sea", "boat", "anchor"]
+    assert found.idf is not None
+    np.testing.assert_allclose(found.idf, [1, 2, *[math.log(8 / 2) + 1] * 2], rtol=1e-6)
+
+
+def test_a_table_has_the_vectors_of_the_terms_without_their_mean() -> None:
+    features = TextFeatures(["tide", "boat", "sea"])
+    table = WordTable.of_terms(features, given(("Boat", *WORDS), VECTORS[[1, 0, 2, 2]]), 2)
+    mean = VECTORS[:2].mean(axis=0)
+    np.testing.assert_array_equal(table.vectors_VD, [[0, 0], VECTORS[1] - mean, VECTORS[0] - mean])
+    with pytest.raises(WordVectorsError, match="none of its 3 words is a term of the documents"):
+        WordTable.of_terms(TextFeatures(["matrix"]), given(), 1)
+
+
+def test_the_map_of_words_is_ridge_regression_on_sums_of_their_vectors() -> None:
+    rng = np.random.default_rng(0)
+    rows = sparse.random_array((9000, 30), density=0.2, random_state=rng, dtype=np.float32).tocsr()
+    vectors = rng.normal(size=(30, 6)).astype(np.float32)
+    targets = rng.dirichlet(np.ones(4), size=9000).astype(np.float32)
+    found = WordTable(vectors, 30).fit(rows, targets)
+    sums = rows.toarray().astype(np.float64) @ vectors
+    expected = Ridge(alpha=0.3).fit(sums, targets).predict(sums)
+    np.testing.assert_allclose(found(rows), expected, atol=1e-4)
+
+
+def word_vectors_of_topics() -> WordVectors:
+    """Each topic's words, and others that no document has, near one direction."""
+    rng = np.random.default_rng(0)
+    words = [word for topic in TOPICS.values() for word in topic]
+    words += [f"unseen{topic}{number}" for topic in TOPICS for number in range(10)]
+    directions = np.repeat(np.eye(3), 10, axis=0)
+    vectors = np.vstack([directions, directions]) + rng.normal(scale=0.1, size=(60, 3))
+    return given(tuple(words), vectors.astype(np.float32))
+
+
+def test_queries_of_words_that_no_document_has_find_their_class(tmp_path: Path) -> None:
+    data = gather(topic_documents(400))
+    recipe = ClassCodeRecipe(n_bits=16, query_classifier="words", content_share=0.125)
+    trained = train_class_codes(data, recipe, tmp_path / "e", word_vectors=word_vectors_of_topics())
+    encoder = load_encoder(tmp_path / "e")
+    assert encoder.metadata["word_vectors"] == word_vectors_of_topics().about()
+    assert encoder.class_code is not None
+    for topic in TOPICS:
+        query = " ".join(f"unseen{topic}{number}" for number in range(3))
+        found = encoder.class_code.queries.predict(encoder.features.transform([query]))  # type: ignore[arg-type]
+        assert data.classes[found[0]] == topic
+    assert trained.encoder.fingerprint == encoder.fingerprint
+
+
+def test_trials_choose_word_vectors_where_they_help(tmp_path: Path) -> None:
+    documents = []
+    for number in range(240):
+        topic = ("food", "sea")[number % 2]
+        # A word of each cluster of a class, which no other cluster has, and words of all.
+        words = [f"unseen{topic}{number // 2 % 10}", *TOPICS["algebra"][number % 7 :][:3]]
+        documents.append(Document(id=str(number), text=" ".join(words), labels=(topic,)))
+    recipe = ClassCodeRecipe(n_bits=16, content_share=0.125, validation_share=0)
+    trained = train_class_codes(
+        gather(documents), recipe, tmp_path / "e", word_vectors=word_vectors_of_topics()
+    )
+    assert trained.encoder.metadata["chosen"]["query_classifier"] in {"words", "mostly-words"}
+
+
+def test_word_vectors_are_for_texts(tmp_path: Path) -> None:
+    recipe = ClassCodeRecipe(n_bits=16)
+    with pytest.raises(TrainingDataError, match="word vectors are for texts"):
+        train_class_codes(gather(topic_vectors(100)), recipe, tmp_path / "e", word_vectors=given())
+    with pytest.raises(TrainingDataError, match="query_classifier: words needs word vectors"):
+        train_class_codes(
+            gather(topic_documents(100)),
+            ClassCodeRecipe(n_bits=16, query_classifier="words"),
+            tmp_path / "e",
+        )
+    assert not (tmp_path / "e").exists()
+
+
+def test_the_command_reads_word_vectors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_lines(tmp_path / "corpus.jsonl", topic_documents(200))
+    words = word_vectors_of_topics()
+    np.savez(tmp_path / "words.npz", ids=np.array(words.words), vectors=words.vectors)
+    command = ["train", "class-codes", "--data", str(tmp_path / "corpus.jsonl"), "--bits", "16"]
+    command += ["--out", str(tmp_path / "e"), "--word-vectors"]
+    assert main([*command, str(tmp_path / "words.npz")]) == 0
+    assert load_encoder(tmp_path / "e").metadata["word_vectors"]["name"] == "words.npz"
+    assert "held-out clusters: words, content" in capsys.readouterr().err
+    assert main([*command[:-3], "--out", str(tmp_path / "f"), "--word-vectors", "none.txt"]) == 2
+    assert "none.txt: No such file" in capsys.readouterr().err
+
+
+def test_errors_of_word_vectors_are_the_users() -> None:
+    assert issubclass(WordVectorsError, HummingbitError)
