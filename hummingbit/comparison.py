@@ -29,6 +29,7 @@ CHANCE = "chance"
 """Documents in any order."""
 LEAST_GAIN = 0.02
 """With less above chance, P@10 says nothing about a ranking."""
+FEW_QUERIES = 100
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,12 @@ def known_items(
     }
 
 
-def verdict(figures: Mapping[str, Figures]) -> str:
-    """Return sentences that say which ranking to use, and whether codes pay off on this corpus."""
+def verdict(figures: Mapping[str, Figures], n_queries: int = FEW_QUERIES) -> str:
+    """Return sentences that say which ranking to use, and whether codes pay off on this corpus.
+
+    If there are fewer than :data:`FEW_QUERIES`, the last one says how much may be chance: two
+    standard errors of a share of one half, 2 · √(½ · ½ / n).
+    """
     rankings = {name: one for name, one in figures.items() if one.reciprocal_rank is not None}
     best = max(rankings, key=lambda name: rankings[name].reciprocal_rank or 0.0)
     sentences = [f"To find a document by some of its words, use {best}."]
@@ -131,7 +136,11 @@ def verdict(figures: Mapping[str, Figures]) -> str:
             "The codes alone find fewer documents than a word index does, so keep the texts stored:"
             " hybrid ranks by both."
         )
-    return " ".join([*sentences, *_label_sentences(figures)])
+    sentences += _label_sentences(figures)
+    if n_queries < FEW_QUERIES:
+        chance = f"differences below {n_queries**-0.5:.2f} may be chance"
+        sentences.append(f"With only {n_queries} documents held out, {chance}.")
+    return " ".join(sentences)
 
 
 def _label_sentences(figures: Mapping[str, Figures]) -> list[str]:

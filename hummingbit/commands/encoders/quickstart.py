@@ -17,6 +17,7 @@ from corpus.survey import Survey, survey
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
 from foundation.errors import counted
 from foundation.stages import begin_stage, count_in_stage, end_stage
+from hummingbit.commands.encoders.quickstart_training import choose_recipe, train_recipe
 from hummingbit.commands.options import (
     FILE_HELP,
     ROOM_FOR_AN_ENCODER,
@@ -38,7 +39,6 @@ from hummingbit.comparison import (
     words_of_sentences,
 )
 from hummingbit.quickstart_corpus import Corpus, read_corpus
-from hummingbit.training_methods import AnyRecipe, default_method, train_by
 from index.backend import CollectionBackend
 from index.bulk.encoding import available_cores
 from index.bulk.ingest import ingest
@@ -48,10 +48,8 @@ from index.rankings.protocol import RANKINGS
 from index.records import Query
 from service.server import bind_listener, serve
 from service.settings import Settings
-from training.class_codes.class_recipe import CLASS_CODES, WORDS_AND_CLASSES, ClassCodeRecipe
 from training.data import TrainingData, gather
 from training.pipeline import Trained
-from training.recipe import Recipe
 
 MIN_DOCUMENTS = 50
 
@@ -93,17 +91,17 @@ def run(args: argparse.Namespace) -> int:
     corpus, layout_survey = _read(args)
     _print_corpus(layout_survey, corpus)
     data = gather(corpus.training_documents)
-    recipe = _recipe(corpus, data, args.bits)
+    recipe = choose_recipe(corpus, data, args.bits)
     with _removing_unfinished(data_dir):
         with timed_stage(f"training {recipe.n_bits}-bit codes ({recipe.method})"):
-            trained = train_by(data, recipe, data_dir / "encoders" / name)
+            trained = train_recipe(data, recipe, data_dir / "encoders" / name)
         with timed_stage("indexing"), DataFolder(data_dir, writable=True) as folder:
             _index(folder, name, corpus)
     with DataFolder(data_dir, writable=True) as folder:
         collection = folder.collection(name)
         with timed_stage(f"comparing rankings by {len(corpus.held_out):,} held-out documents"):
             figures = _compare(collection, corpus, data, trained)
-        _print_figures(figures)
+        _print_figures(figures, len(corpus.held_out))
         _print_example(collection, corpus, name, data_dir)
     if args.no_serve:
         return 0
@@ -125,17 +123,6 @@ def _index(folder: DataFolder, name: str, corpus: Corpus) -> None:
     collection = folder.create_collection(name, encoder=name)
     with count_in_stage("encoding and storing", corpus.count) as advance:
         ingest(collection, corpus.stored_documents(), jobs=available_cores(), progress=advance)
-
-
-def _recipe(corpus: Corpus, data: TrainingData, n_bits: int) -> AnyRecipe:
-    """Choose the method. If there are labels, some bits learn them and the others the words."""
-    if not corpus.has_labels:
-        return Recipe(method="ict", n_bits=n_bits)
-    recipe = ClassCodeRecipe(n_bits=n_bits, **WORDS_AND_CLASSES)
-    fits = recipe.can_hold(len(data.classes), recipe.content_share)
-    if fits and default_method(data, n_bits) == CLASS_CODES:
-        return recipe
-    return Recipe(method="ssb-vae", n_bits=n_bits, content_share=0.5)
 
 
 def _name_of(source: Path) -> str:
@@ -264,7 +251,7 @@ def _compare(
     return figures
 
 
-def _print_figures(figures: Mapping[str, Figures]) -> None:
+def _print_figures(figures: Mapping[str, Figures], n_queries: int) -> None:
     print(f"\n{'':<22}{'same label':>12}{'the document itself':>25}")
     print(f"{'':<22}{'P@10':>12}{'in first ten':>15}{'MRR':>10}")
     for name, one in figures.items():
@@ -273,7 +260,7 @@ def _print_figures(figures: Mapping[str, Figures]) -> None:
             f"{'–' if value is None else f'{value:.3f}':>{width}}" for width, value in cells
         )
         print(f"{name:<22}{row}")
-    print("\n" + fill(verdict(figures), 80))
+    print("\n" + fill(verdict(figures, n_queries), 80))
 
 
 def _print_example(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import socket
@@ -58,6 +59,19 @@ def test_a_csv_becomes_a_collection(
     with DataFolder(tmp_path / "my-bank-data", writable=False) as folder:
         assert len(folder.collection("my-bank")) == 150
     assert main(["search", "my-bank", "apple bread", "--data-dir", "my-bank-data"]) == 0
+
+
+def test_texts_of_fewer_terms_than_class_codes_need_are_trained_on_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("apple", "bread", "cheese", "dates", "eggs", "figs")
+    texts = [" ".join(some) for some in itertools.islice(itertools.permutations(words, 3), 80)]
+    rows = [f"{text},{'fruit' if 'apple' in text else 'other'}" for text in texts]
+    (tmp_path / "food.csv").write_text("\n".join(["text,kind", *rows]))
+    assert main(["quickstart", "food.csv", "--no-serve", "--bits", "16"]) == 0
+    printed = capsys.readouterr()
+    assert "with 6 features can fill; training by ssb-vae instead" in printed.err
+    assert "differences below 0.35 may be chance" in printed.out.replace("\n", " ")
 
 
 @pytest.mark.parametrize(
@@ -229,6 +243,10 @@ def test_the_verdict_says_which_ranking_and_whether_a_classifier_does_better() -
     without = verdict({name: Figures(None, one.found, one.reciprocal_rank)
                        for name, one in figures.items() if name != CLASSIFIER})  # fmt: skip
     assert "label" not in without
+    assert said == verdict(figures, 100)
+    few = verdict(figures, 25)
+    chance = "With only 25 documents held out, differences below 0.20 may be chance."
+    assert few == f"{said} {chance}"
 
 
 def test_the_verdict_praises_no_ranking_that_is_no_better_than_chance() -> None:
