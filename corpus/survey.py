@@ -64,7 +64,7 @@ class _Field:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A layout that fits a source, the names of its fields, and all fields that may be labels."""
+    """A layout that fits a source, its fields, and those that may be labels, numbers last."""
 
     layout: Layout
     names: tuple[str, ...]
@@ -129,7 +129,7 @@ def survey(source: Path, settings: Layout) -> Survey:
         has_header=raw.has_header,
         html=settings.html or is_html(_texts(records, texts)),
     )
-    repeated = [field.name for field in rest if field.repeats > 1 and is_named_as_id(field.name)]
+    repeated = (field.name for field in rest if field.repeats > 1 and is_named_as_id(field.name))
     lists = {
         field.name: field.distinct
         for field in rest
@@ -137,8 +137,7 @@ def survey(source: Path, settings: Layout) -> Survey:
     }
     used = {*texts, layout.label_field, layout.id_field, "id", "label", "labels"}
     others = [field for field in _other_texts(records, texts) if field not in used]
-    first_repeated = repeated[0] if repeated else None
-    return Survey(layout, tuple(names), candidates, first_repeated, lists, tuple(others))
+    return Survey(layout, tuple(names), candidates, next(repeated, None), lists, tuple(others))
 
 
 def _sample(source: Path, layout: Layout) -> tuple[list[Mapping[str, Any]], str]:
@@ -262,7 +261,8 @@ def _find_label(
     ]
     usual = _usual(possible, LABEL_NAMES)
     unlike = [one.name for one in possible if one not in usual and _are_measures(one.name, records)]
-    candidates = tuple(field.name for field in possible if field.name not in unlike)
+    named = (field.name for field in possible if field.name not in unlike)
+    candidates = tuple(sorted(named, key=lambda name: _are_quantities(name, records)))
     if usual:
         return usual[0].name, candidates
     if len(candidates) == 1 and not _are_quantities(candidates[0], records):

@@ -173,6 +173,13 @@ def test_of_two_unusual_fields_neither_is_taken_for_the_label(tmp_path: Path) ->
     assert found.label_candidates == ("colour", "mood")
 
 
+def test_fields_of_strings_come_before_numbers_among_what_may_be_the_label(tmp_path: Path) -> None:
+    answers = [at % 5 for at in range(len(TEXTS))]
+    colours = [("red", "blue")[at % 2] for at in range(len(TEXTS))]
+    path = table(tmp_path, ["text", "q1", "q2", "colour"], TEXTS, answers, answers, colours)
+    assert survey(path, Layout()).label_candidates == ("colour", "q1", "q2")
+
+
 def test_a_repeated_id_is_told(tmp_path: Path) -> None:
     path = table(tmp_path, ["ID", "text"], [at // 2 for at in range(len(TEXTS))], TEXTS)
     found = survey(path, Layout())

@@ -52,6 +52,8 @@ from training.data import TrainingData, gather
 from training.pipeline import Trained
 
 MIN_DOCUMENTS = 50
+MAX_CANDIDATES = 5
+"""More fields that may be the label are not listed."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -219,7 +221,9 @@ def _label_line(layout_survey: Survey, corpus: Corpus) -> str:
         too_few = "" if corpus.has_labels else "; too few to learn from"
         return f"{field}: {labels}, the rarest of {counted(rarest, 'document')}{too_few}"
     if candidates:
-        which = f"one of {', '.join(candidates)}" if len(candidates) > 1 else candidates[0]
+        some = candidates[:MAX_CANDIDATES]
+        more = f" and {left:,} others" if (left := len(candidates) - len(some)) else ""
+        which = f"one of {', '.join(some)}{more}" if len(candidates) > 1 else candidates[0]
         return f"none; it may be {which}: name it with --label-field"
     return "none"
 

@@ -194,7 +194,7 @@ def test_lists_whose_values_hardly_repeat_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = [
-        {"text": one.text, "tags": [str(at), f"x{at}"]}
+        {"text": one.text, "tags": [str(at), f"x{at}"], **{f"q{n}": at % 3 for n in range(9)}}
         for at, one in enumerate(topic_documents(60))
     ]
     (tmp_path / "d.json").write_text(json.dumps(records))
@@ -202,7 +202,10 @@ def test_lists_whose_values_hardly_repeat_are_told(
     expected = (
         "  list     tags: 120 different values, which hardly repeat; no label, kept in the payload"
     )
-    assert expected in capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr().out.splitlines()
+    assert expected in printed
+    some = "q0, q1, q2, q3, q4 and 4 others"
+    assert f"  label    none; it may be one of {some}: name it with --label-field" in printed
 
 
 def test_the_words_of_a_query_are_of_one_sentence_in_its_order() -> None:
