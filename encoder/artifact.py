@@ -76,10 +76,13 @@ def check_destination(folder: Path, *, overwrite: bool) -> None:
     Raises:
         ArtifactError: if `folder` exists and `overwrite` is false, or it is not an encoder.
     """
-    if folder.exists() and not (overwrite and (folder / MANIFEST).is_file()):
+    if not folder.exists():
+        return
+    if not (folder / MANIFEST).is_file():
         hint = "it is not an encoder, so it is not overwritten"
-        if not overwrite:
-            hint = "choose another folder, or overwrite it"
+        raise ArtifactError(f"{folder} already exists; {hint}")
+    if not overwrite:
+        hint = "choose another folder, or replace it (--overwrite, in Python overwrite=True)"
         raise ArtifactError(f"{folder} already exists; {hint}")
 
 

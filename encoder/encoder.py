@@ -86,6 +86,12 @@ class Encoder:
     fingerprint: str = ""
     class_code: ClassCode | None = None
 
+    def __repr__(self) -> str:
+        """Return a line without the weights, for interactive use."""
+        method = self.metadata.get("method", "no method")
+        name = self.fingerprint[:12] or "not saved"
+        return f"<Encoder of {self.kind}s, {self.n_bits} bits, {method}, {name}>"
+
     @property
     def n_bits(self) -> int:
         """The number of bits in a code."""

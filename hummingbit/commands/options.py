@@ -83,6 +83,7 @@ def add_layout(parser: argparse.ArgumentParser, *, label_field: bool = True) -> 
     reading.add_argument(
         "--text-field",
         nargs="+",
+        action="extend",
         default=[],
         metavar="NAME",
         help="the field that holds its text (default: text); several are joined, one a line",
@@ -97,6 +98,7 @@ def add_layout(parser: argparse.ArgumentParser, *, label_field: bool = True) -> 
     reading.add_argument(
         "--payload-fields",
         nargs="*",
+        action="extend",
         metavar="NAME",
         help="the fields to keep as its payload (default: all others)",
     )
@@ -125,7 +127,7 @@ def read(
         on_error=args.on_error,
         data_root=args.data_root,
         report=_report_bad_line,
-        notice=_print_notice,
+        notice=partial(print, file=sys.stderr),
         unique_ids=unique_ids,
         layout=layout_of(args),
         uses_payload=uses_payload,
@@ -290,10 +292,6 @@ def write_text(path: Path, text: str) -> None:
     """
     with naming(path):
         path.write_text(text, encoding="utf-8")
-
-
-def _print_notice(message: str) -> None:
-    print(message, file=sys.stderr)
 
 
 def _report_bad_line(bad: BadLine) -> None:

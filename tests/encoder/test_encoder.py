@@ -130,3 +130,9 @@ def test_few_and_many_queries_have_the_codes_that_each_has_alone() -> None:
     for count in (2, 7, 16, 17, 40):
         together = encoder.encode_queries(texts[:count])
         assert np.array_equal(together, np.concatenate(alone[:count]))
+
+
+def test_a_notebook_shows_one_line_of_an_encoder() -> None:
+    trained = replace(text_encoder(), metadata={"method": "ict"}, fingerprint="0123456789abcdef")
+    assert repr(trained) == "<Encoder of texts, 32 bits, ict, 0123456789ab>"
+    assert repr(vector_encoder(16)) == "<Encoder of vectors, 16 bits, no method, not saved>"

@@ -343,7 +343,8 @@ def test_a_misspelt_command_gets_the_nearest(capsys: pytest.CaptureFixture[str])
     [
         ("encoders/Bank", "--out {0}: an encoder's name must be 1 to 64 of a-z, 0-9, ., _ and -"),
         ("file/bank", "--out {0}: {1}/file is a file; name a folder that can be created"),
-        ("there", "{0} already exists; choose another folder, or overwrite it"),
+        ("there", "{0} already exists; it is not an encoder, so it is not overwritten"),
+        ("encoder", "{0} already exists; choose another folder, or replace it (--overwrite, in"),
     ],
 )
 def test_a_place_that_cannot_take_an_encoder_is_refused_before_any_work(
@@ -351,6 +352,7 @@ def test_a_place_that_cannot_take_an_encoder_is_refused_before_any_work(
 ) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "there").mkdir()
+    write_artifact(tmp_path / "encoder", text_encoder(), random_texts(50))
     # The data is not even read: there is no such file.
     missing = tmp_path / "missing.jsonl"
     assert hummingbit("train", "itq", "--data", missing, "--out", tmp_path / out) == 2

@@ -63,6 +63,7 @@ def configure(actions: Actions) -> None:
     build.add_argument(
         "--index-fields",
         nargs="+",
+        action="extend",
         metavar="FIELD",
         help="fields of payloads by which filters find documents without reading payloads",
     )

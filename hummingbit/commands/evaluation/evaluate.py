@@ -67,6 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rankings",
         nargs="+",
+        action="extend",
         choices=JUDGED_RANKINGS,
         metavar="NAME",
         help="compare these rankings of the collection side by side, with significance:"

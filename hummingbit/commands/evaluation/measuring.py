@@ -40,6 +40,7 @@ def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = T
     parser.add_argument(
         "--metrics",
         nargs="+",
+        action="extend",
         metavar="NAME",
         help="such as P@100 mAP@100 nDCG@10 Recall@1000 MRR P@radius2 (default: P@100 mAP@100; for"
         " the judged queries of a named data set Success@10 MRR nDCG@10 Recall@100)",

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import pytest
 
-from hummingbit.commands.options import add_former_flag, add_setting
+from hummingbit.commands.options import add_former_flag, add_reading, add_setting, layout_of
 from training.recipe import Recipe
 
 
@@ -45,3 +45,15 @@ def test_a_former_flag_without_a_value(capsys: pytest.CaptureFixture[str]) -> No
     assert parser.parse_args(["--skip"]).ignore is True
     assert parser.parse_args([]).ignore is False
     assert "--skip is now --ignore" in capsys.readouterr().err
+
+
+def test_an_option_of_several_values_may_be_repeated() -> None:
+    parser = argparse.ArgumentParser()
+    add_reading(parser)
+    args = parser.parse_args(["--text-field", "title", "--text-field", "lead", "body"])
+    assert layout_of(args).text_fields == ("title", "lead", "body")
+    assert layout_of(args).payload_fields is None
+    args = parser.parse_args(["--payload-fields", "a", "--payload-fields", "b"])
+    assert layout_of(args).payload_fields == ("a", "b")
+    assert layout_of(parser.parse_args(["--payload-fields"])).payload_fields == ()
+    assert layout_of(parser.parse_args([])).text_fields == ()
