@@ -204,16 +204,22 @@ def unit_scale(rows: npt.NDArray[np.floating]) -> float:
     return float(np.sqrt(np.mean(np.sum(np.square(rows), axis=1)))) or 1.0
 
 
-def fit_logistic(features: Features, targets: npt.NDArray[Any]) -> Any:
-    """Return a logistic regression fitted to `targets`."""
+def fit_logistic(
+    features: Features,
+    targets: npt.NDArray[Any],
+    *,
+    inverse_regularization: float = INVERSE_REGULARIZATION,
+    weights: npt.NDArray[np.float64] | None = None,
+) -> Any:
+    """Return a logistic regression fitted to `targets`; rows may have `weights`, float64[N]."""
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 - takes a second
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - takes a second
 
-    model = LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=1000)
+    model = LogisticRegression(C=inverse_regularization, max_iter=1000)
     with warnings.catch_warnings():
         # A thousand iterations predict well enough, converged or not.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(features, targets)
+        return model.fit(features, targets, sample_weight=weights)
 
 
 def pack_class_bits(bits: npt.NDArray[np.bool_]) -> Codes:

@@ -49,9 +49,10 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         The number of bits in a code, a multiple of 8.
     method : str, default="auto"
         One of the methods of ``hummingbit train``. If the labels have two classes or more, "auto"
-        chooses class-codes for texts, unless `settings` has one that class-codes does not know, and
-        ssb-vae for other rows. Otherwise it chooses ict for texts and sne for vectors, or lsh
-        if there are fewer dimensions or fewer rows than bits.
+        chooses class-codes, or ssb-vae if `settings` has one that class-codes does not know, or
+        class-codes does not take such rows: vectors of several labels, say, or more bits than rows.
+        Otherwise it chooses ict for texts and sne for vectors, or lsh if there are fewer dimensions
+        or fewer rows than bits.
     epochs : int, default=15
         Passes over the rows; the linear methods ignore it, and class-codes does unless its content
         is learned by ict.

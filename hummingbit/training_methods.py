@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from training.class_codes.class_recipe import CLASS_CODES, ClassCodeRecipe
+from training.class_codes.class_recipe import CLASS_CODES, CONTENT_SHARES, ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.class_codes.word_vectors import WordVectors
 from training.data import TrainingData
@@ -25,17 +25,28 @@ METHOD_NAMES = (*METHODS, CLASS_CODES, *LINEAR_METHODS)
 def default_method(data: TrainingData, n_bits: int) -> str:
     """Return the default method for codes of `n_bits`.
 
-    If there are labels of two classes or more, it is class-codes for texts, and ssb-vae for vectors
-    and where codes have too few bits for the classes or are too many for the documents. Without
-    labels, it is ict for texts and sne for vectors, or lsh if there are fewer vectors, or they have
-    fewer numbers, than a code has bits.
+    If there are labels of two classes or more, it is class-codes, or ssb-vae where class-codes does
+    not take the documents: matrices, vectors of several labels or with too few numbers for the bits
+    of content, more bits than documents, or more classes than codewords. Without labels, it is ict
+    for texts and sne for vectors, or lsh if there are fewer vectors, or they have fewer numbers,
+    than a code has bits.
     """
     if len(data.classes) > 1:
-        fits = n_bits < len(data) and ClassCodeRecipe(n_bits=n_bits).can_hold(len(data.classes))
-        return CLASS_CODES if data.is_text and fits else "ssb-vae"
+        return CLASS_CODES if _class_codes_fit(data, n_bits) else "ssb-vae"
     if not isinstance(data.inputs, np.ndarray):
         return "ict"
     return "sne" if min(data.inputs.shape) >= n_bits else "lsh"
+
+
+def _class_codes_fit(data: TrainingData, n_bits: int) -> bool:
+    recipe = ClassCodeRecipe(n_bits=n_bits)
+    if n_bits >= len(data) or not recipe.can_hold(len(data.classes)):
+        return False
+    if not isinstance(data.inputs, np.ndarray):
+        return True
+    n_content = recipe.widths(CONTENT_SHARES[-1])[2]
+    is_taken = not data.are_matrices and not data.is_multi_label
+    return is_taken and n_content < data.inputs.shape[1]
 
 
 def recipe_type(method: str) -> type[AnyRecipe]:

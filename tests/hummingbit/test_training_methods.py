@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,10 @@ def vectors(rows: int, width: int, *, labelled: bool) -> TrainingData:
     )
 
 
+def of_both_labels(data: TrainingData) -> TrainingData:
+    return replace(data, tags=np.ones_like(data.tags))
+
+
 @pytest.mark.parametrize(
     ("data", "n_bits", "method"),
     [
@@ -43,7 +48,12 @@ def vectors(rows: int, width: int, *, labelled: bool) -> TrainingData:
         (texts([(str(row % 65),) for row in range(130)]), 8, "ssb-vae"),
         # More bits than texts.
         (texts([("a",), ("b",)] * 16), 32, "ssb-vae"),
-        (vectors(40, 20, labelled=True), 16, "ssb-vae"),
+        (vectors(40, 20, labelled=True), 16, "class-codes"),
+        # More bits than vectors; and as many bits of content, two, as the vectors have numbers.
+        (vectors(40, 20, labelled=True), 40, "ssb-vae"),
+        (vectors(40, 2, labelled=True), 16, "ssb-vae"),
+        (replace(vectors(40, 21, labelled=True), are_matrices=True), 16, "ssb-vae"),
+        (of_both_labels(vectors(40, 20, labelled=True)), 16, "ssb-vae"),
         (vectors(40, 20, labelled=False), 16, "sne"),
         (vectors(40, 20, labelled=False), 24, "lsh"),
         (vectors(10, 20, labelled=False), 16, "lsh"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -55,14 +55,14 @@ class ClassMaps:
     def of(self, name: str) -> ClassMap:
         """Return the map of a classifier, one of QUERY_CLASSIFIERS; vectors have a single map."""
         if name not in self._maps:
-            parts = _PARTS[name] if self.is_text else ("vectors",)
-            self._maps[name] = self._combine([getattr(self, f"_{part}") for part in parts])
+            texts = (getattr(self, f"_{part}") for part in _PARTS[name])
+            self._maps[name] = self._combine(texts if self.is_text else self._vectors)
         return self._maps[name]
 
     @cached_property
-    def _vectors(self) -> tuple[Any, Any]:
+    def _vectors(self) -> Sequence[tuple[Any, Any]]:
         classifier = fit_vectors(self._rows, self._targets)
-        return classifier.weights[0], classifier.biases[0]
+        return list(zip(classifier.weights, classifier.biases, strict=True))
 
     @cached_property
     def _ridge(self) -> tuple[Any, Any]:
@@ -91,7 +91,7 @@ class ClassMaps:
         further = self._rows.shape[1] - len(weight)
         return (np.pad(weight, ((0, further), (0, 0))) if further else weight), bias
 
-    def _combine(self, maps: Sequence[tuple[Any, Any]]) -> ClassMap:
+    def _combine(self, maps: Iterable[tuple[Any, Any]]) -> ClassMap:
         """Sum maps, scaled to equal deviations over the classes, and scale the sum."""
         weight, bias = 0.0, 0.0
         for map_weight, map_bias in maps:

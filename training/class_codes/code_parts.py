@@ -30,6 +30,9 @@ _QUERY_TEMPERATURE = 1.5
 _CERTAINTY_POWER = 4.0
 _CERTAINTY_WEIGHT = 0.5
 _WORDS_RMS = 0.8
+# A vector as a query has the codeword of its likeliest class. The mean of two codewords, which a
+# document between two classes has, is far from the documents of either.
+_VECTOR_TEMPERATURE = 0.25
 # Class bits of a query of two terms have half of their weight: what its class says about the
 # document, its content says too, and does so better the fewer the terms are.
 _HALF_TERMS = 2.0
@@ -57,6 +60,8 @@ def class_code(
     if recipe.content == ICT:
         power, weight, half_terms = _CERTAINTY_POWER, _CERTAINTY_WEIGHT, _HALF_TERMS
         queries = queries.soften(_QUERY_TEMPERATURE)
+    elif not maps.is_text:
+        queries = queries.soften(_VECTOR_TEMPERATURE)
     n_certainty = widths[1]
     odds = np.concatenate([log_odds(documents.scores(rows[at])) for at in row_slices(rows)])
     shares = np.arange(n_certainty, 0, -1) / (n_certainty + 1)

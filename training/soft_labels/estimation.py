@@ -5,13 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from encoder.features import Floats
 from evaluation.baselines import fit_logistic, unit_scale
 from training.data import Rows, Tags
-from training.soft_labels.label_spreading import spread_labels
+from training.soft_labels.label_spreading import smoothing_matrix, spread_labels
 from training.soft_labels.naive_bayes import Scores
 from training.soft_labels.text_classifiers import predict_texts
+from training.soft_labels.vector_classifiers import fit_discriminant
+
+# What vectors take from their neighbours: most at first, where few are known.
+_FIRST_SHARE, _SHARE = 0.9, 0.7
+_ROUNDS = 2
+# The mean deviation of a vector's scores over the classes, before the softmax. They are spread
+# afterwards, which makes them softer.
+_SHARPNESS = 4.0
 
 
 def estimate_soft_labels(rows: Any, tags_NC: Tags, seed: int) -> Floats:
@@ -22,7 +31,8 @@ def estimate_soft_labels(rows: Any, tags_NC: Tags, seed: int) -> Floats:
     of them. Classifiers that are fitted to the labelled documents predict the classes of the
     others. For texts they are those of :mod:`training.soft_labels.text_classifiers`. For vectors,
     which have at most one label each, it is logistic regression, whose probabilities
-    :mod:`training.soft_labels.label_spreading` spreads to the nearest neighbours.
+    :mod:`training.soft_labels.label_spreading` spreads to the nearest neighbours. Twice, linear
+    discriminant analysis then learns from these soft labels, and its own are spread.
     """
     labelled = np.flatnonzero(tags_NC.any(axis=1))
     known_NC = tags_NC.astype(np.float32)
@@ -42,6 +52,19 @@ def _predict_vectors(rows: Any, labelled: Rows, classes: Floats, _seed: int) -> 
     scale = unit_scale(rows)
     model = fit_logistic(rows[labelled] / scale, classes.argmax(axis=1))
     probabilities = np.asarray(model.predict_proba(rows / scale), dtype=np.float64)
-    probabilities[labelled] = classes
-    scores = spread_labels(rows, probabilities)
-    return np.asarray(scores / scores.sum(axis=1, keepdims=True))
+    smoothing = smoothing_matrix(rows)
+
+    def spread(probabilities: Scores, share: float) -> Scores:
+        start = probabilities.copy()
+        start[labelled] = classes
+        scores = spread_labels(smoothing, start, share)
+        soft_labels = np.asarray(scores / scores.sum(axis=1, keepdims=True))
+        soft_labels[labelled] = classes
+        return soft_labels
+
+    soft_labels = spread(probabilities, _FIRST_SHARE)
+    for _ in range(_ROUNDS):
+        scores = fit_discriminant(rows, soft_labels)(rows)
+        size = scores.std(axis=1).mean() or 1.0
+        soft_labels = spread(softmax(scores * (_SHARPNESS / size), axis=1), _SHARE)
+    return soft_labels

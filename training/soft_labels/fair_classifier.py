@@ -11,13 +11,13 @@ from encoder.classifier import Classifier
 from encoder.encoder import Features, Inputs
 from encoder.features import Floats, TextFeatures
 from encoder.spd_features import SpdFeatures
-from evaluation.baselines import fit_logistic, unit_scale
 from training.data import Tags
 from training.soft_labels.estimation import estimate_soft_labels
-from training.soft_labels.machines import fit_machines, linear_class_map
+from training.soft_labels.machines import fit_machines
 from training.soft_labels.naive_bayes import multinomial_weights
 from training.soft_labels.ridge import LinearMap, fit_ridge
 from training.soft_labels.text_classifiers import hold_out_fifth
+from training.soft_labels.vector_classifiers import fit_balanced_logistic, fit_discriminant
 
 # The share of held-out texts that support vector machines must have right beyond those of ridge
 # regression to take its place. A random fifth is more like the other texts than queries are, so a
@@ -37,7 +37,7 @@ def fit_classifier(
     with a tenth of Snippets' labels predicts better than logistic regression of any strength.
     Support vector machines take the place of ridge regression if that makes .02 more of a fifth of
     the labelled texts right, held out; with many classes it often does. Vectors are classified by
-    logistic regression. Returns None for matrices, for vectors of several classes, and for labels
+    :func:`fit_vectors`. Returns None for matrices, for vectors of several classes, and for labels
     of fewer than two classes.
     """
     if isinstance(features, SpdFeatures) or int(tags.any(axis=0).sum()) < 2:
@@ -82,11 +82,13 @@ def _beside_naive_bayes(linear: LinearMap, rows: Any, targets: Floats) -> Classi
 
 
 def fit_vectors(rows: Floats, targets: Floats) -> Classifier:
-    """Fit logistic regression to the likeliest class of each row; return it as a single map."""
-    scale = unit_scale(rows)
-    model = fit_logistic(rows / scale, targets.argmax(axis=1))
-    weight, bias = linear_class_map(model, targets.shape[1], absent=-1e3, binary_scale=0.5)
-    return Classifier((_float32(weight / scale),), (_float32(bias),))
+    """Return the sum of linear discriminant analysis and logistic regression, of one size each.
+
+    `rows` are vectors ``(N, D)`` and `targets` distributions over two classes or more, ``(N, C)``.
+    """
+    maps = (fit_discriminant(rows, targets), fit_balanced_logistic(rows, targets))
+    weights, biases = zip(*maps, strict=True)
+    return Classifier(tuple(map(_float32, weights)), tuple(map(_float32, biases)))
 
 
 def _float32(array: Any) -> Floats:

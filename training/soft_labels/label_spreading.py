@@ -18,26 +18,27 @@ _STEPS = 30
 _MANY = 100_000
 
 
-def spread_labels(
-    vectors: Floats,
-    start_NC: Scores,
-    *,
-    neighbours: int = 10,
-    share: float = 0.9,
-) -> Scores:
+def smoothing_matrix(vectors: Floats, neighbours: int = 10) -> Any:
+    """Return S = D^-½ W D^-½ of N `vectors` as a sparse matrix ``(N, N)``.
+
+    W is the graph of the `neighbours` nearest neighbours by cosine, made symmetric; the weight of
+    an edge is the fourth power of the cosine, and D is the diagonal of row sums. With 100,000
+    documents or more, the search is approximate and misses a few neighbours; see :func:`_index`.
+    """
+    return _normalize(_neighbour_graph(vectors, neighbours))
+
+
+def spread_labels(smoothing: Any, start_NC: Scores, share: float) -> Scores:
     """Return Σ_t (1 − α) αᵗ Sᵗ Y, the scores of each document for each class, ``(N, C)``.
 
-    Y is `start_NC`, the known or estimated classes of each document, and α the `share` that a
-    document takes from its neighbours at every step. S is D^-½ W D^-½. W is the graph of the
-    `neighbours` nearest neighbours by cosine, made symmetric; the weight of an edge is the fourth
-    power of the cosine, and D is the diagonal of row sums. The sum is truncated after 30 terms,
-    where it still changes by a few hundredths at most. With 100,000 documents or more, the search
-    is approximate and misses a few neighbours; see :func:`_index`.
+    S is `smoothing`, a :func:`smoothing_matrix`. Y is `start_NC`, the known or estimated classes of
+    each document, and α the `share` that a document takes from its neighbours at every step. The
+    sum is truncated after 30 terms; with α = .9, where it is largest here, the scores still change
+    by a few hundredths at most.
 
     Source: Zhou, Bousquet, Lal, Weston and Schölkopf, "Learning with Local and Global Consistency"
     (2004).
     """
-    smoothing = _normalize(_neighbour_graph(vectors, neighbours))
     scores_NC = start_NC
     for _ in range(_STEPS):
         scores_NC = share * (smoothing @ scores_NC) + (1 - share) * start_NC

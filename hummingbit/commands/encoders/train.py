@@ -58,8 +58,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
             add_setting(parser, one, default_text=by_method)
     parser.set_defaults(run=partial(run_by_labels, parser))
     title = (
-        "methods, each with its own settings (default: class-codes for texts with labels,"
-        " ssb-vae for vectors with labels, ict for texts without, sne for vectors without)"
+        "methods, each with its own settings (default: class-codes for documents with labels,"
+        " ict for texts without, sne for vectors without)"
     )
     methods = parser.add_subparsers(title=title, dest="method", metavar="METHOD")
     for name, method in METHODS.items():
@@ -116,7 +116,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    """Train ssb-vae if the documents have labels of two classes or more, otherwise ict."""
+    """Train by the default method for the documents and their labels."""
     for option in ("data", "out"):
         if getattr(args, option) is None:
             parser.error(f"the following arguments are required: --{option}")

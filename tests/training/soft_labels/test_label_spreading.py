@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.semi_supervised import LabelSpreading
 
-from training.soft_labels.label_spreading import spread_labels
+from training.soft_labels.label_spreading import smoothing_matrix, spread_labels
 
 
 def clusters(count: int = 120, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -31,7 +31,7 @@ def test_it_equals_scikit_learns_on_the_same_graph() -> None:
     known = np.where(np.arange(120) < 12, classes, -1)
     start = np.zeros((120, 3))
     start[np.arange(12), classes[:12]] = 1
-    heard = spread_labels(vectors, start, neighbours=7, share=0.8)
+    heard = spread_labels(smoothing_matrix(vectors, 7), start, 0.8)
     oracle = LabelSpreading(kernel=lambda x, _: graph_of(x, 7), alpha=0.8, max_iter=30, tol=0.0)
     with pytest.warns(UserWarning, match="max_iter=30 was reached"):
         oracle.fit(vectors, known)
@@ -44,14 +44,15 @@ def test_scale_changes_nothing_and_zeros_hear_nobody() -> None:
     vectors, classes = clusters()
     start = np.eye(3)[classes]
     vectors[5] = 0
-    heard = spread_labels(vectors, start, share=0.5)
-    np.testing.assert_allclose(spread_labels(1000 * vectors, start, share=0.5), heard, atol=1e-6)
+    heard = spread_labels(smoothing_matrix(vectors), start, 0.5)
+    larger = spread_labels(smoothing_matrix(1000 * vectors), start, 0.5)
+    np.testing.assert_allclose(larger, heard, atol=1e-6)
     np.testing.assert_allclose(heard[5], start[5] / 2)
 
 
 def test_fewer_documents_than_neighbours() -> None:
     vectors, classes = clusters(4)
-    heard = spread_labels(vectors, np.eye(3)[classes], neighbours=10)
+    heard = spread_labels(smoothing_matrix(vectors, 10), np.eye(3)[classes], 0.9)
     assert heard.shape == (4, 3)
     assert np.isfinite(heard).all()
 
@@ -60,8 +61,8 @@ def test_of_many_documents_the_nearest_cells_are_searched(monkeypatch: pytest.Mo
     vectors, classes = clusters(6000)
     start = np.zeros((6000, 3))
     start[np.arange(60), classes[:60]] = 1
-    exact = spread_labels(vectors, start)
+    exact = spread_labels(smoothing_matrix(vectors), start, 0.9)
     monkeypatch.setattr("training.soft_labels.label_spreading._MANY", 1000)
-    quick = spread_labels(vectors, start)
+    quick = spread_labels(smoothing_matrix(vectors), start, 0.9)
     assert not np.array_equal(quick, exact)
     assert (quick.argmax(axis=1) == exact.argmax(axis=1)).mean() > 0.95
