@@ -150,6 +150,21 @@ def _share_of_relevant(documents: Any, queries: Any) -> float:
     return float(np.mean([[bool({*one} & {*other}) for one in documents] for other in queries]))
 
 
+def test_a_vector_that_queries_has_the_codeword_of_its_likeliest_class(tmp_path: Path) -> None:
+    recipe = ClassCodeRecipe(n_bits=16, content_share=0.25, validation_share=0)
+    data = gather(topic_vectors(200))
+    code = train_class_codes(data, recipe, tmp_path / "e").encoder.class_code
+    assert code is not None
+    rows: Any = data.inputs
+    # Vectors on the way from the mean of a class to that of another are between the two.
+    steps = np.repeat(np.linspace(0, 1, 20, dtype=np.float32), 10)[:, None]
+    between = (1 - steps) * rows + steps * rows[::-1]
+    likeliest = code.codewords[code.queries.predict(between)] > 0
+    has_codeword = (code.query_weights(between)[:, : code.codewords.shape[1]] > 0) == likeliest
+    assert has_codeword.all(axis=1).mean() > 0.97
+    np.testing.assert_array_equal(code.queries.predict(rows), code.documents.predict(rows))
+
+
 def test_vectors_of_several_labels_are_refused(tmp_path: Path) -> None:
     documents = [replace(one, labels=("a", *one.labels)) for one in topic_vectors(100)]
     with pytest.raises(TrainingDataError, match="label: vectors have several labels"):
