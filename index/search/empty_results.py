@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from foundation.slices import checkpoint
 from index.backend import CollectionBackend
 from index.filters import (
     And,
@@ -22,24 +23,40 @@ from index.filters import (
 KINDS: dict[type, str] = {str: "strings", float: "numbers", bool: "booleans"}
 SAMPLE = 1000
 """So many documents are looked at, in the order of insertion, however large a collection is."""
+MAX_CHARACTERS = 4 << 20
+"""Fewer are looked at if their texts are so long together."""
+PAGE = 50
 
 
 def reasons_for_none(collection: CollectionBackend, filter_: Filter | None) -> list[str]:
     """Return why no document of a collection passes a filter, as :func:`explain_empty` does."""
     if filter_ is None:
         return []
-    page = collection.scroll(SAMPLE)
-    payloads = [document.payload for document in page.documents]
-    return explain_empty(filter_, payloads, are_all=page.next_cursor is None)
+    payloads, are_all = _first_payloads(collection)
+    return explain_empty(filter_, payloads, are_all=are_all)
 
 
 def absent_fields(collection: CollectionBackend, fields: Iterable[str]) -> list[str]:
     """Return a sentence for each of the `fields` that no document of a collection has."""
-    page = collection.scroll(SAMPLE)
-    payloads = [document.payload for document in page.documents]
+    payloads, are_all = _first_payloads(collection)
     absent = [field for field in fields if payloads and _kinds_in(payloads, field) is None]
-    number = "" if page.next_cursor is None else f"{len(payloads):,}"
+    number = "" if are_all else f"{len(payloads):,}"
     return [_absent(field, number) for field in absent]
+
+
+def _first_payloads(collection: CollectionBackend) -> tuple[list[Mapping[str, Any]], bool]:
+    """Return the payloads of the first documents, and whether these are all."""
+    payloads: list[Mapping[str, Any]] = []
+    characters, cursor = 0, None
+    while len(payloads) < SAMPLE and characters < MAX_CHARACTERS:
+        checkpoint()
+        page = collection.scroll(PAGE, cursor)
+        payloads += [document.payload for document in page.documents]
+        characters += sum(len(document.text or "") for document in page.documents)
+        cursor = page.next_cursor
+        if cursor is None:
+            return payloads, True
+    return payloads, False
 
 
 def explain_empty(

@@ -8,9 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus.document import Document
+from encoder.artifact import write_artifact
 from index.data_folder import DataFolder
 from index.filter_parser import parse_filter
+from index.search import empty_results
 from index.search.empty_results import SAMPLE, absent_fields, explain_empty, reasons_for_none
+from tests.support.encoders import random_texts, text_encoder
 
 PAYLOADS: list[dict[str, Any]] = [
     {"price": "6.24", "year": 1999, "sold": True, "maker": {"name": "Ada"}, "mixed": 3},
@@ -96,3 +99,14 @@ def test_only_the_first_documents_are_looked_at_and_the_sentences_say_so(tmp_pat
         assert reasons_for_none(collection, year) == [
             "filter: 'year' holds numbers in the first 1,000 documents; \"7\" finds strings only"
         ]
+
+
+def test_of_long_texts_fewer_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(empty_results, "MAX_CHARACTERS", 100)
+    write_artifact(tmp_path / "encoders" / "words", text_encoder(), random_texts(40))
+    documents = [Document(id=str(at), text="jam and bread", payload={}) for at in range(120)]
+    with DataFolder(tmp_path, writable=True) as folder:
+        collection = folder.create_collection("c", encoder="words")
+        collection.upsert(documents)
+        few = "none of the first 50 documents has the field 'late'"
+        assert absent_fields(collection, ["late"]) == [few]
