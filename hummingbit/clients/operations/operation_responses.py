@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 
 class Alias(TypedDict):
@@ -65,6 +65,8 @@ class IndexedFields(TypedDict):
     """The fields of payloads that are indexed."""
 
     indexed_fields: list[str]
+    warnings: NotRequired[list[str]]
+    """Which of them no document has."""
 
 
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
