@@ -28,8 +28,8 @@ _PARTS: Mapping[str, Sequence[str]] = {
     "bayes": ("complement", "multinomial"),
     "ridge": ("ridge",),
     "svm": ("machines", "multinomial"),
-    "words": ("ridge", "multinomial", "word_vectors"),
-    "mostly-words": ("ridge", "multinomial", "word_vectors", "word_vectors"),
+    "words": ("multinomial", "word_vectors"),
+    "bayes-words": ("complement", "multinomial", "word_vectors"),
 }
 
 

@@ -95,7 +95,10 @@ def test_vectors_are_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(first.weight, second.weight)
 
 
-def test_word_vectors_are_one_or_two_parts_of_the_sum() -> None:
+@pytest.mark.parametrize(
+    ("name", "others"), [("words", ["multinomial"]), ("bayes-words", ["complement", "multinomial"])]
+)
+def test_word_vectors_are_a_part_of_the_sum(name: str, others: list[str]) -> None:
     rows, belongs = drawn_rows(3)
     targets = np.eye(3, dtype=np.float32)[belongs]
     vectors = np.random.default_rng(1).normal(size=(rows.shape[1] + 5, 8)).astype(np.float32)
@@ -103,13 +106,10 @@ def test_word_vectors_are_one_or_two_parts_of_the_sum() -> None:
     wide = sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=(200, len(vectors)))
     maps = ClassMaps(wide, targets, 0, WordTable(vectors, rows.shape[1]))
     by_vectors = Ridge(alpha=0.3).fit(wide @ vectors, targets).predict(wide @ vectors)
-    for name, times in (("words", 1), ("mostly-words", 2)):
-        total = times * by_vectors / by_vectors.std(axis=1).mean()
-        total = total + sum(
-            scores_of_one_size(one, rows, belongs) for one in ("ridge", "multinomial")
-        )
-        found = maps.of(name).scores(wide)
-        np.testing.assert_allclose(found, 2 * total / total.std(axis=1).mean(), atol=5e-3)
+    total = by_vectors / by_vectors.std(axis=1).mean()
+    total = total + sum(scores_of_one_size(one, rows, belongs) for one in others)
+    found = maps.of(name).scores(wide)
+    np.testing.assert_allclose(found, 2 * total / total.std(axis=1).mean(), atol=5e-3)
 
 
 @pytest.mark.parametrize("name", QUERY_CLASSIFIERS)

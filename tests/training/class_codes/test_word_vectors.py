@@ -168,7 +168,7 @@ def test_trials_choose_word_vectors_where_they_help(tmp_path: Path) -> None:
     trained = train_class_codes(
         gather(documents), recipe, tmp_path / "e", word_vectors=word_vectors_of_topics()
     )
-    assert trained.encoder.metadata["chosen"]["query_classifier"] in {"words", "mostly-words"}
+    assert trained.encoder.metadata["chosen"]["query_classifier"] in {"words", "bayes-words"}
 
 
 def test_word_vectors_are_for_texts(tmp_path: Path) -> None:
