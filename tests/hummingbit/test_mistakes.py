@@ -88,6 +88,7 @@ MISTAKES = {
     "evaluate c --queries c.jsonl --label-field kind": (
         "c.jsonl: no query has a label in 'kind'; name its field with --label-field"
     ),
+    "evaluate c --queries kinds.jsonl --label-field Kind": "did you mean 'kind'?",
     "quickstart nope.csv": "nope.csv: No such file or directory",
     "quickstart c.jsonl": "codes are learned from 50 or more",
     "quickstart bin.jsonl": "bin.jsonl: has no documents",
@@ -120,6 +121,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mistakes")
     write_artifact(folder / "encoders" / "plain", text_encoder(), random_texts(50))
     (folder / "c.jsonl").write_text('{"id":"a","text":"jam"}\n{"id":"b","text":"bread"}\n')
+    (folder / "kinds.jsonl").write_text('{"id":"a","text":"jam","payload":{"kind":"x"}}\n')
     (folder / "bin.jsonl").write_bytes(b"\xff\xff\x00")
     (folder / "object.json").write_text("{}")
     (folder / "empty.csv").touch()

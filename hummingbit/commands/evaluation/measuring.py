@@ -24,6 +24,7 @@ from foundation.stages import begin_stage
 from hummingbit.commands.data_folder_options import add_folder, open_folder
 from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, naming, read
 from hummingbit.remote import evaluate_rankings_remotely, evaluate_remotely
+from hummingbit.suggestions import did_you_mean
 from index.records import DEFAULT_OVERSAMPLE
 
 
@@ -172,6 +173,8 @@ def _check_nearest(args: argparse.Namespace) -> None:
 def _check_labels(args: argparse.Namespace, queries: Sequence[Document]) -> None:
     if queries and not any(query_labels(queries, args.label_field)):
         remedy = "name its field with --label-field, or judgements with --qrels"
+        fields = dict.fromkeys(name for query in queries for name in query.payload or {})
+        remedy += did_you_mean(args.label_field, fields)
         raise OptionError(f"{args.queries}: no query has a label in {args.label_field!r}; {remedy}")
 
 
