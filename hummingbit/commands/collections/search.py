@@ -141,22 +141,34 @@ def run(args: argparse.Namespace) -> int:
                 add_codes(answer, result, 0)
             print_json(with_warnings(answer, warnings))
             return 0
-    print_warnings(warnings)
     terms = result.queries.terms[0]
-    if terms is not None:
-        _print_terms(terms.recognized_terms, terms.corrected, hits=len(result.hits[0]))
+    corrected = () if terms is None else terms.corrected
+    recognized = None if terms is None else terms.recognized_terms
+    _print_notes(recognized, corrected, warnings, hits=len(result.hits[0]))
     for hit in result.hits[0]:
         _print_hit(hit, result.rescored_by or result.rankings[0])
     return 0
 
 
-def _print_terms(recognized_terms: int, corrected: Iterable[Sequence[str]], *, hits: int) -> None:
-    """Print which words of the query were corrected, and whether the encoder knows none."""
+def _print_notes(
+    recognized_terms: int | None,
+    corrected: Iterable[Sequence[str]],
+    warnings: Sequence[str],
+    *,
+    hits: int,
+) -> None:
+    """Print why there are no hits, which words were corrected, and whether none is known.
+
+    `recognized_terms` counts the words of the query that the encoder knows; None without a text.
+    """
+    print_warnings(warnings)
     for unknown, known in corrected:
         print(f"the encoder does not know {unknown!r}; it reads {known!r}", file=sys.stderr)
-    if not recognized_terms:
+    if recognized_terms == 0:
         outcome = "" if hits else ", so the search finds nothing"
         print(f"the encoder knows no word of the query{outcome}", file=sys.stderr)
+    elif not hits and not warnings:
+        print("the search finds nothing", file=sys.stderr)
 
 
 def _read_vector(args: argparse.Namespace) -> Vector | None:
@@ -217,9 +229,8 @@ def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
     if args.json:
         print_json(response)
         return 0
-    print_warnings(response.get("warnings", []))
-    if (recognized := response.get("recognized_terms")) is not None:
-        _print_terms(recognized, response["corrected"], hits=len(response["hits"]))
+    recognized, corrected = response.get("recognized_terms"), response.get("corrected", [])
+    _print_notes(recognized, corrected, response.get("warnings", []), hits=len(response["hits"]))
     for hit in response["hits"]:
         _print_hit(_as_hit(hit), response.get("rescored_by") or response["ranking"])
     return 0

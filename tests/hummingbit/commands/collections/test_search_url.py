@@ -86,6 +86,16 @@ def test_why_a_filter_finds_nothing_is_said(
             assert "filter:" not in captured.err
 
 
+def test_a_search_without_hits_says_so(
+    data: Path, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for place in (["--data-dir", str(data)], ["--url", url]):
+        assert main(["search", "c", "--id", "d1", "--offset", "60", *place]) == 0
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert captured.err.endswith("the search finds nothing\n")
+
+
 def test_pages_of_a_service(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     ask = ["search", "c", "apple", "--limit", "7", "--json", "--url", url]
     ids: list[str] = []
