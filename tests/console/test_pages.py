@@ -145,6 +145,9 @@ def test_a_filter_is_built_by_clicking(
         years = page.locator(".hit .tag", has_text="year").all_inner_texts()
         assert len(years) == 10
         assert all(int(one.removeprefix("year ")) >= 2015 for one in years)
+        page.get_by_label("Field", exact=True).fill("Year")
+        page.get_by_role("button", name="Search", exact=True).click()
+        expect(page.get_by_text("filter: no document has the field 'Year'")).to_be_visible()
         shown.check()
 
 

@@ -76,6 +76,7 @@ export function QueryDetails({ answer }) {
     <div class="inside stack">
       ${answer.recognized_terms === 0 &&
       html`<${Note} kind="warn">The encoder knows none of these words, so codes find nothing. The ranking bm25 can still find documents that contain them.<//>`}
+      ${answer.warnings?.map((warning) => html`<${Note} kind="warn">${warning}<//>`)}
       ${answer.corrected?.length > 0 &&
       html`<${Note}>Searched for ${answer.corrected.map(([from, to], place) => html`${place > 0 && ", "}<b>${to}</b> instead of <b>${from}</b>`)}.<//>`}
       ${terms.length > 0 &&
