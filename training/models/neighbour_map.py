@@ -1,4 +1,4 @@
-"""A linear map of vectors to bits that keeps the nearest neighbours of each vector."""
+"""A linear map of vectors to bits, by which queries find the vectors that are near them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -19,19 +18,16 @@ from training.objectives.stochastic_neighbours import (
 )
 
 PERPLEXITY = 4.0
-LEAST_STEPS, MOST_STEPS = 300, 1_500
-"""Between them, there are as many steps as vectors."""
-STEP_SIZE = 5e-3
-NOISE = 0.7
-"""The length of the noise of a vector, as a share of its own."""
+STEPS = 1_000
+STEP_SIZE = 1e-2
+LEAST_NOISE, MOST_NOISE = 1.0, 2.0
+"""The length of the noise that makes a query of a vector, as a share of the vector's own."""
 
 _MOST_ROWS = 20_000
-_NEAREST = 100
-# A batch is made of groups of neighbours, which are hard to tell apart, and of other vectors.
-_GROUPS, _OF_A_GROUP, _OTHERS = 48, 10, 256
+# The queries of a step, the documents that they search, and those that may be their neighbours.
+_QUERIES, _DOCUMENTS, _NEAREST = 192, 2_048, 100
 _FIRST_SCALE, _SCALE_STEP = 16.0, 0.02
 _WARM_UP = 30
-_ROWS_AT_ONCE = 512
 
 
 def fit_neighbour_map(
@@ -39,10 +35,10 @@ def fit_neighbour_map(
 ) -> tuple[Floats, Floats]:
     """Return weights ``(D, B)`` and thresholds ``(B,)`` learned from `vectors` ``(N, D)``.
 
-    They start from those given and minimize :func:`stochastic_neighbour_loss` by Adam. A vector is
-    a neighbour of another by its cosine, and its bits are those of the vector with noise, so that
-    queries, which are no vectors of the corpus, find its neighbours as well. At most 20,000 vectors
-    are learned from, drawn at random.
+    They start from those given and minimize :func:`stochastic_neighbour_loss` by Adam. In each
+    step, up to 192 queries search up to 2,048 of the vectors. The queries are vectors with noise,
+    because a query is no vector of the corpus. At most 20,000 vectors are learned from, drawn at
+    random.
     """
     begin_stage("learning to keep the nearest neighbours")
     rng = np.random.default_rng(seed)
@@ -52,67 +48,54 @@ def fit_neighbour_map(
     weight_DB = torch.tensor(weight / size, dtype=torch.float32, requires_grad=True)
     thresholds_B = torch.tensor(thresholds / size, dtype=torch.float32, requires_grad=True)
     rows_ND = torch.from_numpy(np.ascontiguousarray(vectors, dtype=np.float32))
-    _learn(weight_DB, thresholds_B, rows_ND, rng, torch.Generator().manual_seed(seed))
+    _learn(weight_DB, thresholds_B, rows_ND, rng)
     return weight_DB.detach().numpy(), thresholds_B.detach().numpy()
 
 
 def _learn(
-    weight_DB: Tensor,
-    thresholds_B: Tensor,
-    rows_ND: Tensor,
-    rng: np.random.Generator,
-    generator: torch.Generator,
+    weight_DB: Tensor, thresholds_B: Tensor, rows_ND: Tensor, rng: np.random.Generator
 ) -> None:
-    """Change the weights and thresholds so that codes keep the neighbours of the rows."""
+    """Change the weights and thresholds so that queries find their nearest rows."""
     unit_ND = functional.normalize(rows_ND, dim=1)
-    near_NK, temperatures_N1 = _neighbours(unit_ND)
+    lengths_N1 = rows_ND.norm(dim=1, keepdim=True)
     log_scale = torch.tensor(math.log(_FIRST_SCALE), requires_grad=True)
     groups: list[dict[str, Any]] = [
         {"params": [weight_DB, thresholds_B]},
         {"params": [log_scale], "lr": _SCALE_STEP},
     ]
     optimizer = torch.optim.Adam(groups)
-    steps = min(max(len(rows_ND), LEAST_STEPS), MOST_STEPS)
-    for step in range(steps):
-        rise, fall = min(1, (step + 1) / _WARM_UP), 1 - step / steps
+    for step in range(STEPS):
+        rise, fall = min(1, (step + 1) / _WARM_UP), 1 - step / STEPS
         optimizer.param_groups[0]["lr"] = STEP_SIZE * rise * fall
-        batch = torch.from_numpy(_draw(near_NK, rng))
-        logits_NB = _with_noise(rows_ND[batch], generator) @ weight_DB - thresholds_B
-        cosines_NN = unit_ND[batch] @ unit_ND[batch].T
+        searched = torch.from_numpy(_draw(len(unit_ND), _DOCUMENTS, rng))
+        asked = searched[:_QUERIES]
+        queries_QD = _with_noise(unit_ND, asked, rng)
+        cosines_QN = queries_QD @ unit_ND[searched].T
+        nearest_QK = cosines_QN.topk(min(_NEAREST, len(searched)), dim=1).values
         loss = stochastic_neighbour_loss(
-            logits_NB, cosines_NN, temperatures_N1[batch], log_scale.exp()
+            (queries_QD * lengths_N1[asked]) @ weight_DB - thresholds_B,
+            rows_ND[searched] @ weight_DB - thresholds_B,
+            cosines_QN,
+            neighbour_temperatures(nearest_QK, PERPLEXITY),
+            log_scale.exp(),
         )
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
 
-def _neighbours(unit_ND: Tensor) -> tuple[npt.NDArray[np.int64], Tensor]:
-    """Return the nearest rows of each row, ``(N, K)``, and its temperature, ``(N, 1)``."""
-    count = len(unit_ND)
-    nearest, temperatures = [], []
-    for start in range(0, count, _ROWS_AT_ONCE):
-        block = unit_ND[start : start + _ROWS_AT_ONCE]
-        cosines = block @ unit_ND.T
-        rows = torch.arange(len(block))
-        cosines[rows, rows + start] = -torch.inf
-        top = cosines.topk(min(_NEAREST, count - 1), dim=1)
-        nearest.append(top.indices[:, :_OF_A_GROUP])
-        temperatures.append(neighbour_temperatures(top.values, PERPLEXITY))
-    return torch.cat(nearest).numpy(), torch.cat(temperatures)
+def _draw(count: int, most: int, rng: np.random.Generator) -> Any:
+    """Return `most` of the first `count` integers, or all, in a random order."""
+    return rng.choice(count, min(most, count), replace=False)
 
 
-def _draw(near_NK: npt.NDArray[np.int64], rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Draw the rows of a batch: some with their neighbours, and others."""
-    count = len(near_NK)
-    first = rng.choice(count, min(_GROUPS, count), replace=False)
-    others = rng.choice(count, min(_OTHERS, count), replace=False)
-    return np.unique(np.concatenate([first, near_NK[first].ravel(), others]))
+def _with_noise(unit_ND: Tensor, asked: Tensor, rng: np.random.Generator) -> Tensor:
+    """Return queries near the rows `asked`, of length 1.
 
-
-def _with_noise(rows_ND: Tensor, generator: torch.Generator) -> Tensor:
-    """Return rows with Gaussian noise and their former lengths."""
-    lengths_N1 = rows_ND.norm(dim=1, keepdim=True)
-    noise_ND = torch.randn(rows_ND.shape, generator=generator) * (NOISE / rows_ND.shape[1] ** 0.5)
-    directions_ND = functional.normalize(rows_ND + noise_ND * lengths_N1, dim=1)
-    return directions_ND.mul(lengths_N1)
+    The noise is the direction from one random row to another. So it is long where the rows differ
+    much, as queries differ from the documents that they ask for.
+    """
+    ends = torch.from_numpy(rng.integers(len(unit_ND), size=(2, len(asked))))
+    noise_QD = functional.normalize(unit_ND[ends[0]] - unit_ND[ends[1]], dim=1)
+    lengths = rng.uniform(LEAST_NOISE, MOST_NOISE, size=(len(asked), 1)).astype(np.float32)
+    return functional.normalize(unit_ND[asked] + torch.from_numpy(lengths) * noise_QD, dim=1)

@@ -1,7 +1,8 @@
-"""Stochastic neighbour embedding in bits: the neighbours of a vector become those of its code.
+"""Stochastic neighbour embedding in bits: the neighbours of a query become those of its code.
 
 Source: Hinton and Roweis, "Stochastic Neighbor Embedding" (2002), sections 2 and 3. Here vectors
-are near by their cosine, and codes by the bits that agree, instead of by Euclidean distance.
+are near by their cosine, and codes by the bits that agree, instead of by Euclidean distance. And
+the neighbours are those of queries among documents, instead of those of points among one another.
 """
 
 from __future__ import annotations
@@ -39,26 +40,29 @@ def neighbour_temperatures(cosines_NK: Tensor, perplexity: float) -> Tensor:
 
 
 def stochastic_neighbour_loss(
-    logits_NB: Tensor, cosines_NN: Tensor, temperatures_N1: Tensor, scale: Tensor
+    query_logits_QB: Tensor,
+    document_logits_NB: Tensor,
+    cosines_QN: Tensor,
+    temperatures_Q1: Tensor,
+    scale: Tensor,
 ) -> Tensor:
-    """Return the cross-entropy of the neighbours by cosine and those by codes; a scalar.
+    """Return the cross-entropy of the documents near queries by cosine and by codes; a scalar.
 
-    With the bits b_i = sign(l_i) ∈ {−1, 1}ᴮ and the `scale` γ, for all j ≠ i,
+    Query i has the logits q_i and document j the logits d_j, both of B bits. With the bits
+    b(l) = sign(l) ∈ {−1, 1}ᴮ and the `scale` γ,
 
         p_ij = softmax_j(cos_ij / τ_i)
-        q_ij = softmax_j((γ / B) b_i · b_j)               as by Hamming distance
-        r_ij = softmax_j((γ / B) l_i · b_j / rms(l_i))    as in the asymmetric ranking
-        L    = −(1 / 2N) Σ_ij p_ij (ln q_ij + ln r_ij)
+        h_ij = softmax_j((γ / B) b(q_i) · b(d_j))            as by Hamming distance
+        r_ij = softmax_j((γ / B) q_i · b(d_j) / rms(q_i))    as in the asymmetric ranking
+        L    = −(1 / 2Q) Σ_ij p_ij (ln h_ij + ln r_ij)
 
-    The gradient of a sign is straight through, and rms(l_i) is taken as a constant.
+    The gradient of a sign is straight through, and rms(q_i) is taken as a constant.
     """
-    bits_NB = straight_through_signs(logits_NB)
-    size_N1 = logits_NB.detach().square().mean(dim=1, keepdim=True).sqrt()
-    itself_NN = torch.eye(len(logits_NB), dtype=torch.bool, device=logits_NB.device)
-    lowest = torch.finfo(logits_NB.dtype).min
-    p_NN = (cosines_NN / temperatures_N1).masked_fill(itself_NN, lowest).softmax(dim=1)
-    total = logits_NB.new_zeros(())
-    for query_NB in (bits_NB, logits_NB / size_N1):
-        scores_NN = query_NB @ bits_NB.T * (scale / logits_NB.shape[1])
-        total = total + functional.cross_entropy(scores_NN.masked_fill(itself_NN, lowest), p_NN)
+    bits_NB = straight_through_signs(document_logits_NB)
+    size_Q1 = query_logits_QB.detach().square().mean(dim=1, keepdim=True).sqrt()
+    p_QN = (cosines_QN / temperatures_Q1).softmax(dim=1)
+    total = query_logits_QB.new_zeros(())
+    for query_QB in (straight_through_signs(query_logits_QB), query_logits_QB / size_Q1):
+        scores_QN = query_QB @ bits_NB.T * (scale / bits_NB.shape[1])
+        total = total + functional.cross_entropy(scores_QN, p_QN)
     return total / 2

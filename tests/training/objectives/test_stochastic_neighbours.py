@@ -15,43 +15,44 @@ from training.objectives.stochastic_neighbours import (
 
 
 def random_batch(seed: int, rows: int = 7, bits: int = 6) -> tuple[torch.Tensor, ...]:
+    """Return the logits of four queries and of documents, cosines and temperatures."""
     generator = torch.Generator().manual_seed(seed)
-    logits = torch.randn(rows, bits, dtype=torch.float64, generator=generator)
-    vectors = torch.randn(rows, 4, dtype=torch.float64, generator=generator)
-    unit = torch.nn.functional.normalize(vectors, dim=1)
-    temperatures = 0.1 + torch.rand(rows, 1, dtype=torch.float64, generator=generator)
-    return logits, unit @ unit.T, temperatures
+    queries, documents = (
+        torch.randn(count, bits, dtype=torch.float64, generator=generator) for count in (4, rows)
+    )
+    cosines = 2 * torch.rand(4, rows, dtype=torch.float64, generator=generator) - 1
+    temperatures = 0.1 + torch.rand(4, 1, dtype=torch.float64, generator=generator)
+    return queries, documents, cosines, temperatures
 
 
 def reference(
-    logits: np.ndarray, cosines: np.ndarray, temperatures: np.ndarray, scale: float
+    queries: np.ndarray,
+    documents: np.ndarray,
+    cosines: np.ndarray,
+    temperatures: np.ndarray,
+    scale: float,
 ) -> float:
-    n, bits = logits.shape
-    signs = [[1.0 if one > 0 else -1.0 for one in row] for row in logits]
+    bits = documents.shape[1]
+    stored = [[1.0 if one > 0 else -1.0 for one in row] for row in documents]
     total = 0.0
-    for i in range(n):
-        others = [j for j in range(n) if j != i]
-        near = {j: math.exp(cosines[i, j] / temperatures[i, 0]) for j in others}
-        size = math.sqrt(sum(one**2 for one in logits[i]) / bits)
-        for query in (signs[i], [one / size for one in logits[i]]):
-            found = {
-                j: math.exp(scale / bits * sum(x * y for x, y in zip(query, signs[j], strict=True)))
-                for j in others
-            }
+    for i, logits in enumerate(queries):
+        near = [math.exp(one / temperatures[i, 0]) for one in cosines[i]]
+        signs = [1.0 if one > 0 else -1.0 for one in logits]
+        size = math.sqrt(sum(one**2 for one in logits) / bits)
+        for query in (signs, [one / size for one in logits]):
+            agreements = [sum(x * y for x, y in zip(query, row, strict=True)) for row in stored]
+            found = [math.exp(scale / bits * one) for one in agreements]
             total -= sum(
-                near[j] / sum(near.values()) * math.log(found[j] / sum(found.values()))
-                for j in others
+                p / sum(near) * math.log(q / sum(found)) for p, q in zip(near, found, strict=True)
             )
-    return float(total / (2 * n))
+    return float(total / (2 * len(queries)))
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_loss_equals_a_loop_over_pairs(seed: int) -> None:
-    logits, cosines, temperatures = random_batch(seed)
-    expected = reference(logits.numpy(), cosines.numpy(), temperatures.numpy(), 5.0)
-    loss = stochastic_neighbour_loss(
-        logits, cosines, temperatures, torch.tensor(5.0, dtype=torch.float64)
-    )
+    batch = random_batch(seed)
+    expected = reference(*(each.numpy() for each in batch), 5.0)
+    loss = stochastic_neighbour_loss(*batch, torch.tensor(5.0, dtype=torch.float64))
     assert float(loss) == pytest.approx(expected, rel=1e-12)
 
 
@@ -60,22 +61,25 @@ def test_the_loss_is_least_where_codes_agree_as_the_vectors_do() -> None:
     cosines = torch.tensor([[1.0, 1, -1, -1], [1, 1, -1, -1], [-1, -1, 1, 1], [-1, -1, 1, 1]])
     kept = torch.tensor([[1.0, 1], [1, 1], [-1, -1], [-1, -1]])
     mixed = kept[[0, 2, 1, 3]]
-    losses = [
-        stochastic_neighbour_loss(logits, cosines, temperatures, torch.tensor(10.0))
-        for logits in (kept, mixed)
-    ]
-    assert losses[0] < 0.01
-    assert losses[1] > 1
+    kept_loss, mixed_loss = (
+        stochastic_neighbour_loss(kept, documents, cosines, temperatures, torch.tensor(10.0))
+        for documents in (kept, mixed)
+    )
+    # Half of the probability of each query is on each of its two neighbours, so ln 2 is the least.
+    assert kept_loss == pytest.approx(math.log(2), abs=0.01)
+    assert mixed_loss > math.log(2) + 1
 
 
 def test_the_gradient_reaches_every_bit() -> None:
-    logits, cosines, temperatures = random_batch(0)
-    logits.requires_grad_()
+    queries, documents, *others = random_batch(0)
+    for logits in (queries, documents):
+        logits.requires_grad_()
     scale = torch.tensor(5.0, dtype=torch.float64)
-    loss = stochastic_neighbour_loss(logits, cosines, temperatures, scale)
+    loss = stochastic_neighbour_loss(queries, documents, *others, scale)
     loss.backward()  # type: ignore[no-untyped-call]
-    assert logits.grad is not None
-    assert (logits.grad != 0).all()
+    for logits in (queries, documents):
+        assert logits.grad is not None
+        assert (logits.grad != 0).all()
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(1.5, 15))
