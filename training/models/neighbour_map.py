@@ -18,7 +18,8 @@ from training.objectives.stochastic_neighbours import (
 )
 
 PERPLEXITY = 4.0
-STEPS = 1_000
+LEAST_STEPS, MOST_STEPS = 300, 1_000
+"""Between them, there are as many steps as vectors."""
 STEP_SIZE = 1e-2
 LEAST_NOISE, MOST_NOISE = 1.0, 2.0
 """The length of the noise that makes a query of a vector, as a share of the vector's own."""
@@ -64,8 +65,9 @@ def _learn(
         {"params": [log_scale], "lr": _SCALE_STEP},
     ]
     optimizer = torch.optim.Adam(groups)
-    for step in range(STEPS):
-        rise, fall = min(1, (step + 1) / _WARM_UP), 1 - step / STEPS
+    steps = min(max(len(unit_ND), LEAST_STEPS), MOST_STEPS)
+    for step in range(steps):
+        rise, fall = min(1, (step + 1) / _WARM_UP), 1 - step / steps
         optimizer.param_groups[0]["lr"] = STEP_SIZE * rise * fall
         searched = torch.from_numpy(_draw(len(unit_ND), _DOCUMENTS, rng))
         asked = searched[:_QUERIES]
@@ -92,8 +94,8 @@ def _draw(count: int, most: int, rng: np.random.Generator) -> Any:
 def _with_noise(unit_ND: Tensor, asked: Tensor, rng: np.random.Generator) -> Tensor:
     """Return queries near the rows `asked`, of length 1.
 
-    The noise is the direction from one random row to another. So it is long where the rows differ
-    much, as queries differ from the documents that they ask for.
+    The noise has the direction from one random row to another, so it is large along the directions
+    in which the rows differ. Isotropic noise would be mostly along directions that tell nothing.
     """
     ends = torch.from_numpy(rng.integers(len(unit_ND), size=(2, len(asked))))
     noise_QD = functional.normalize(unit_ND[ends[0]] - unit_ND[ends[1]], dim=1)
