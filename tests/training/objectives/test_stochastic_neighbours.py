@@ -14,7 +14,9 @@ from training.objectives.stochastic_neighbours import (
 )
 
 
-def random_batch(seed: int, rows: int = 7, bits: int = 6) -> tuple[torch.Tensor, ...]:
+def random_batch(
+    seed: int, rows: int = 7, bits: int = 6
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the logits of four queries and of documents, cosines and temperatures."""
     generator = torch.Generator().manual_seed(seed)
     queries, documents = (
@@ -51,7 +53,8 @@ def reference(
 @pytest.mark.parametrize("seed", range(5))
 def test_the_loss_equals_a_loop_over_pairs(seed: int) -> None:
     batch = random_batch(seed)
-    expected = reference(*(each.numpy() for each in batch), 5.0)
+    queries, documents, cosines, temperatures = (each.numpy() for each in batch)
+    expected = reference(queries, documents, cosines, temperatures, 5.0)
     loss = stochastic_neighbour_loss(*batch, torch.tensor(5.0, dtype=torch.float64))
     assert float(loss) == pytest.approx(expected, rel=1e-12)
 
@@ -71,11 +74,11 @@ def test_the_loss_is_least_where_codes_agree_as_the_vectors_do() -> None:
 
 
 def test_the_gradient_reaches_every_bit() -> None:
-    queries, documents, *others = random_batch(0)
+    queries, documents, cosines, temperatures = random_batch(0)
     for logits in (queries, documents):
         logits.requires_grad_()
     scale = torch.tensor(5.0, dtype=torch.float64)
-    loss = stochastic_neighbour_loss(queries, documents, *others, scale)
+    loss = stochastic_neighbour_loss(queries, documents, cosines, temperatures, scale)
     loss.backward()  # type: ignore[no-untyped-call]
     for logits in (queries, documents):
         assert logits.grad is not None
