@@ -30,6 +30,7 @@ _PARTS: Mapping[str, Sequence[str]] = {
     "svm": ("machines", "multinomial"),
     "words": ("multinomial", "word_vectors"),
     "bayes-words": ("complement", "multinomial", "word_vectors"),
+    "svm-words": ("machines", "multinomial", "word_vectors"),
 }
 
 

@@ -12,7 +12,7 @@ CLASS_CODES = "class-codes"
 CONTENT_SHARES = (0.5, 0.375, 0.25, 0.125)
 """The shares of content bits that the search tries."""
 QUERY_CLASSIFIERS = ("both", "bayes", "ridge", "svm")
-WORD_VECTOR_CLASSIFIERS = ("words", "bayes-words")
+WORD_VECTOR_CLASSIFIERS = ("words", "bayes-words", "svm-words")
 """Query classifiers that need word vectors."""
 CHOSEN = "chosen"
 ITQ, ICT = "itq", "ict"
@@ -45,8 +45,8 @@ class ClassCodeRecipe:
         CHOSEN,
         "classifier of texts that are queries: two kinds of naive Bayes (bayes), ridge regression"
         " (ridge), ridge regression and naive Bayes (both), support vector machines and naive Bayes"
-        " (svm), naive Bayes and word vectors (words), two kinds of naive Bayes and word vectors"
-        " (bayes-words), or the one chosen by trials",
+        " (svm), word vectors and naive Bayes (words), two kinds of naive Bayes (bayes-words) or svm"
+        " (svm-words), or the one chosen by trials",
         *(CHOSEN, *QUERY_CLASSIFIERS, *WORD_VECTOR_CLASSIFIERS),
     )
     content_share: float = setting(

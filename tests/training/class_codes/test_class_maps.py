@@ -96,7 +96,12 @@ def test_vectors_are_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "others"), [("words", ["multinomial"]), ("bayes-words", ["complement", "multinomial"])]
+    ("name", "others"),
+    [
+        ("words", ["multinomial"]),
+        ("bayes-words", ["complement", "multinomial"]),
+        ("svm-words", ["machines", "multinomial"]),
+    ],
 )
 def test_word_vectors_are_a_part_of_the_sum(name: str, others: list[str]) -> None:
     rows, belongs = drawn_rows(3)

@@ -19,7 +19,7 @@ from foundation.errors import HummingbitError
 from hummingbit.cli import main
 from tests.support.corpora import TOPICS, topic_documents, topic_vectors
 from tests.support.evaluations import write_lines
-from training.class_codes.class_recipe import ClassCodeRecipe
+from training.class_codes.class_recipe import WORD_VECTOR_CLASSIFIERS, ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.class_codes.word_vectors import (
     WordTable,
@@ -168,7 +168,7 @@ def test_trials_choose_word_vectors_where_they_help(tmp_path: Path) -> None:
     trained = train_class_codes(
         gather(documents), recipe, tmp_path / "e", word_vectors=word_vectors_of_topics()
     )
-    assert trained.encoder.metadata["chosen"]["query_classifier"] in {"words", "bayes-words"}
+    assert trained.encoder.metadata["chosen"]["query_classifier"] in set(WORD_VECTOR_CLASSIFIERS)
 
 
 def test_word_vectors_are_for_texts(tmp_path: Path) -> None:
