@@ -93,11 +93,11 @@ def test_only_the_first_documents_are_looked_at_and_the_sentences_say_so(tmp_pat
         assert reasons_for_none(collection, late) == ["filter: no document has the field 'late'"]
         assert absent_fields(collection, ["late", "year"]) == ["no document has the field 'late'"]
         collection.upsert(documents[SAMPLE:])
-        absent = "none of the first 1,000 documents has the field 'late'"
+        absent = "none of the first 100 documents has the field 'late'"
         assert absent_fields(collection, ["late", "year"]) == [absent]
         assert reasons_for_none(collection, late) == [f"filter: {absent}"]
         assert reasons_for_none(collection, year) == [
-            "filter: 'year' holds numbers in the first 1,000 documents; \"7\" finds strings only"
+            "filter: 'year' holds numbers in the first 100 documents; \"7\" finds strings only"
         ]
 
 

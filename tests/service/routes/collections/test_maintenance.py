@@ -103,7 +103,7 @@ def test_fields_are_indexed(client: httpx.Client) -> None:
     before = client.post("/v1/collections/c/search", json=asked).json()["hits"]
     assert client.post(url, json=body).json() == {
         "indexed_fields": ["label", "year"],
-        "warnings": ["none of the first 1,000 documents has the field 'label'"],
+        "warnings": ["none of the first 100 documents has the field 'label'"],
     }
     assert client.get("/v1/collections/c").json()["indexed_fields"] == ["label", "year"]
     assert client.post("/v1/collections/c/search", json=asked).json()["hits"] == before != []
