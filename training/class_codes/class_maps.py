@@ -54,7 +54,7 @@ class ClassMaps:
         self.is_text = not isinstance(rows, np.ndarray)
 
     def of(self, name: str) -> ClassMap:
-        """Return the map of a classifier, one of QUERY_CLASSIFIERS; vectors have a single map."""
+        """Return the map of a query classifier of the recipe; vectors have a single map."""
         if name not in self._maps:
             texts = (getattr(self, f"_{part}") for part in _PARTS[name])
             self._maps[name] = self._combine(texts if self.is_text else self._vectors)
