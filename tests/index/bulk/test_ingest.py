@@ -106,6 +106,7 @@ from index.bulk import encoding
 start = util.spawnv_passfds
 
 def start_and_signal(*arguments):
+    util.spawnv_passfds = start  # a second signal would end the handling of the first
     process = start(*arguments)
     threading.Timer(float(sys.argv[2]), os.killpg, (0, int(sys.argv[1]))).start()
     return process
