@@ -147,7 +147,9 @@ def test_a_filter_is_built_by_clicking(
         assert all(int(one.removeprefix("year ")) >= 2015 for one in years)
         page.get_by_label("Field", exact=True).fill("Year")
         page.get_by_role("button", name="Search", exact=True).click()
-        expect(page.get_by_text("filter: none of the first 100 documents has the field 'Year'")).to_be_visible()
+        expect(
+            page.get_by_text("filter: none of the first 100 documents has the field 'Year'")
+        ).to_be_visible()
         shown.check()
 
 
