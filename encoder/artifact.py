@@ -79,8 +79,9 @@ def check_destination(folder: Path, *, overwrite: bool) -> None:
     if not folder.exists():
         return
     if not (folder / MANIFEST).is_file():
-        hint = "it is not an encoder, so it is not overwritten"
-        raise ArtifactError(f"{folder} already exists; {hint}")
+        raise ArtifactError(
+            f"{folder} already exists; it is not an encoder, so it is not overwritten"
+        )
     if not overwrite:
         hint = "choose another folder, or replace it (--overwrite, in Python overwrite=True)"
         raise ArtifactError(f"{folder} already exists; {hint}")

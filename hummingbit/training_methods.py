@@ -27,9 +27,9 @@ def default_method(data: TrainingData, n_bits: int) -> str:
 
     If there are labels of two classes or more, it is class-codes, or ssb-vae where class-codes does
     not take the documents: matrices, vectors of several labels or with too few numbers for the bits
-    of content, more bits than documents, or more classes than codewords. Without labels, it is ict
-    for texts and sne for vectors, or lsh if there are fewer vectors, or they have fewer numbers,
-    than a code has bits.
+    of content, no more documents than bits, or more classes than codewords. Without labels, it is
+    ict for texts and sne for vectors, or lsh if there are fewer vectors, or they have fewer
+    numbers, than a code has bits.
     """
     if len(data.classes) > 1:
         return CLASS_CODES if _class_codes_fit(data, n_bits) else "ssb-vae"

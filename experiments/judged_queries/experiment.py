@@ -55,7 +55,7 @@ TRIED_WEIGHT = ", hybrid with weight "
 
 
 class JudgedQueriesError(HummingbitError, ValueError):
-    """Options of the experiment contradict each other."""
+    """An option of the experiment needs another one."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

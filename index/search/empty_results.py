@@ -24,10 +24,10 @@ KINDS: dict[type, str] = {str: "strings", float: "numbers", bool: "booleans"}
 SAMPLE = 100
 """So many documents are looked at, in the order of insertion, however large a collection is.
 
-They take about a millisecond, and a search that finds nothing is as frequent as a client likes.
+They take about a millisecond. More would let clients keep a service busy with such searches.
 """
 MAX_CHARACTERS = 4 << 20
-"""Fewer are looked at if their texts are so long together."""
+"""No further page of documents is read once their texts have so many characters."""
 PAGE = 50
 
 

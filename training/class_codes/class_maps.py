@@ -56,8 +56,8 @@ class ClassMaps:
     def of(self, name: str) -> ClassMap:
         """Return the map of a query classifier of the recipe; vectors have a single map."""
         if name not in self._maps:
-            texts = (getattr(self, f"_{part}") for part in _PARTS[name])
-            self._maps[name] = self._combine(texts if self.is_text else self._vectors)
+            of_texts = (getattr(self, f"_{part}") for part in _PARTS[name])
+            self._maps[name] = self._combine(of_texts if self.is_text else self._vectors)
         return self._maps[name]
 
     @cached_property

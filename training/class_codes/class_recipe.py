@@ -45,8 +45,8 @@ class ClassCodeRecipe:
         CHOSEN,
         "classifier of texts that are queries: two kinds of naive Bayes (bayes), ridge regression"
         " (ridge), ridge regression and naive Bayes (both), support vector machines and naive Bayes"
-        " (svm), word vectors and naive Bayes (words), two kinds of naive Bayes (bayes-words) or"
-        " those of svm (svm-words), or the one chosen by trials",
+        " (svm); with word vectors, these and naive Bayes (words), these and bayes (bayes-words) or"
+        " these and svm (svm-words); or the one chosen by trials",
         *(CHOSEN, *QUERY_CLASSIFIERS, *WORD_VECTOR_CLASSIFIERS),
     )
     content_share: float = setting(

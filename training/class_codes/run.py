@@ -53,9 +53,9 @@ def train_class_codes(
     for each trial.
 
     Raises:
-        TrainingDataError: if documents are matrices or vectors of several labels, there are too few
-            documents or labelled documents, or the query classifier of the recipe needs word
-            vectors and there are none, or documents are not texts.
+        TrainingDataError: if documents are matrices or vectors of several labels, if there are too
+            few documents or labelled documents, if the query classifier of the recipe needs word
+            vectors and there are none, or if there are `word_vectors` and documents are not texts.
         WordVectorsError: if no term of the documents has a vector.
         ArtifactError: if `out` exists and `overwrite` is false.
     """

@@ -114,11 +114,11 @@ def add_words(
 ) -> TextFeatures:
     """Return `features` with the words that have a vector as further terms, `max_terms` in all.
 
-    They come after the terms of the `n_texts` texts, in the order of their file, and are weighted
-    as if one text had them. A word is a term if the analyzer makes a single term of it.
+    They come after the terms of the `n_texts` texts, in the order of their file, and have the idf
+    of a term that one text has. A word is a term if the analyzer makes a single term of it.
     """
     terms = dict.fromkeys(features.vocabulary)
-    for term in _terms_of(features, words):
+    for _, term in _places_of(features, words):
         if len(terms) >= max_terms:
             break
         terms.setdefault(term)
@@ -185,13 +185,8 @@ class WordTable:
 
 
 def learned_columns(rows: Any, words: WordTable | None) -> Any:
-    """Return the columns of the corpus's own terms: all `rows` have, or those before the words."""
+    """Return the columns of the corpus's own terms: all of `rows`, or with `words` the first."""
     return rows if words is None else rows[:, : words.n_learned]
-
-
-def _terms_of(features: TextFeatures, words: WordVectors) -> Iterator[str]:
-    for _, term in _places_of(features, words):
-        yield term
 
 
 def _places_of(features: TextFeatures, words: WordVectors) -> Iterator[tuple[int, str]]:

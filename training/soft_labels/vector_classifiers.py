@@ -1,7 +1,8 @@
 """Linear classifiers of vectors, fitted to soft labels.
 
-Both weigh all classes the same, however many documents they have. Queries are seldom distributed as
-the documents are, and soft labels exaggerate differences: a class of few labels gets fewer still.
+Both weigh all classes the same, however many documents they have. Queries are seldom distributed
+over the classes as documents are, and soft labels exaggerate how documents are distributed: a class
+of few labels gets fewer still.
 """
 
 from __future__ import annotations

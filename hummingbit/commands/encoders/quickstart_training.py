@@ -25,7 +25,7 @@ def choose_recipe(corpus: Corpus, data: TrainingData, n_bits: int) -> AnyRecipe:
 
 
 def train_recipe(data: TrainingData, recipe: AnyRecipe, out: Path) -> Trained:
-    """Train by a recipe; if the texts have too few terms for class codes, train by ssb-vae."""
+    """Train by a recipe; if class codes refuse the texts, as for too few terms, by ssb-vae."""
     try:
         return train_by(data, recipe, out)
     except TrainingDataError as error:
