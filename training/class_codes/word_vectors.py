@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -74,7 +75,7 @@ def read_word_vectors(path: Path) -> WordVectors:
         with path.open("rb") as file:
             fingerprint = hashlib.file_digest(file, "sha256").hexdigest()
         pairs = list(_read_lines(path) if plain else _read_columns(path))
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise WordVectorsError(f"{path}: {reason}") from error
     if not pairs:
@@ -97,7 +98,11 @@ def _read_columns(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _read_lines(path: Path) -> Iterator[tuple[str, Any]]:
-    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
+    with (
+        gzip.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".gz"
+        else path.open(encoding="utf-8") as lines
+    ):
         for number, line in enumerate(lines, 1):
             word, *numbers = line.rstrip(" \r\n").split(" ")
             if number == 1 and len(numbers) == 1:

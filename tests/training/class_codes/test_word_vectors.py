@@ -98,6 +98,14 @@ def test_files_that_cannot_be_used_are_named(
     assert str(path) in str(caught.value)
 
 
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "words.vec.gz"
+    # A header of gzip, and no deflated data after it.
+    path.write_bytes(gzip.compress(LINES.encode())[:10] + b"\xff" * 20)
+    with pytest.raises(WordVectorsError, match=r"words\.vec\.gz: "):
+        read_word_vectors(path)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(WordVectorsError, match=r"absent\.txt: No such file"):
         read_word_vectors(tmp_path / "absent.txt")
