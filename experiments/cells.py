@@ -100,11 +100,13 @@ def trained_encoder(
     :func:`load_or_train` says when a saved encoder is reused.
     """
 
+    words = read_word_vectors(word_vectors) if word_vectors else None
+
     def train_anew() -> Encoder:
-        words = read_word_vectors(word_vectors) if word_vectors else None
         return train_by(data, recipe, folder, word_vectors=words, overwrite=True).encoder
 
-    return load_or_train(folder, data, recipe, train_anew)
+    about = {"word_vectors": words.about()} if words else None
+    return load_or_train(folder, data, recipe, train_anew, about)
 
 
 _UNTRAINED = {"n_bits": None, "supervision": None, "seed": None}

@@ -23,19 +23,20 @@ def load_or_train(
     data: TrainingData,
     recipe: DataclassInstance,
     train: Callable[[], Encoder],
-    teacher: Mapping[str, Any] | None = None,
+    about: Mapping[str, Any] | None = None,
 ) -> Encoder:
     """Return the encoder saved in `folder` if it is up to date, else the one `train` saves there.
 
-    It is up to date if the documents, the recipe, the teacher's description and the code
-    (:func:`code_version`) are the same. The version of the code is in a file beside the folder, so
-    that it does not change the encoder's fingerprint.
+    It is up to date if the documents, the recipe and the code (:func:`code_version`) are the same,
+    and its metadata contains `about`, such as the description of a teacher or of word vectors. The
+    version of the code is in a file beside the folder, so that it does not change the encoder's
+    fingerprint.
     """
     version = folder.with_name(folder.name + ".code")
     if folder.exists() and version.exists() and version.read_text() == code_version():
         encoder = load_encoder(folder)
-        same_teacher = teacher is None or encoder.metadata.get("teacher") == teacher
-        if same_teacher and is_trained_on(encoder, data, asdict(recipe)):
+        is_described = (about or {}).items() <= encoder.metadata.items()
+        if is_described and is_trained_on(encoder, data, asdict(recipe)):
             return encoder
     print(f"training {folder}", file=sys.stderr, flush=True)
     version.unlink(missing_ok=True)

@@ -146,4 +146,4 @@ def _student(corpus: Corpus, teacher: Teacher, objective: str, run: _Run) -> Enc
     def train_anew() -> Encoder:
         return distill(corpus.data, teacher, recipe, folder, overwrite=True).encoder
 
-    return load_or_train(folder, corpus.data, recipe, train_anew, teacher.about())
+    return load_or_train(folder, corpus.data, recipe, train_anew, {"teacher": teacher.about()})

@@ -38,7 +38,8 @@ def load_or_distill(corpus: TaughtCorpus, recipe: DistillationRecipe, folder: Pa
     def train_anew() -> Encoder:
         return distill(corpus.database, corpus.teacher, recipe, folder, overwrite=True).encoder
 
-    return load_or_train(folder, corpus.database, recipe, train_anew, corpus.teacher.about())
+    about = {"teacher": corpus.teacher.about()}
+    return load_or_train(folder, corpus.database, recipe, train_anew, about)
 
 
 def measure_student(corpus: TaughtCorpus, encoder: Encoder, folder: Path) -> Record:

@@ -39,8 +39,10 @@ def reasons_for_none(collection: CollectionBackend, filter_: Filter | None) -> l
     return explain_empty(filter_, payloads, are_all=are_all)
 
 
-def absent_fields(collection: CollectionBackend, fields: Iterable[str]) -> list[str]:
+def absent_fields(collection: CollectionBackend, fields: Sequence[str]) -> list[str]:
     """Return a sentence for each of the `fields` that no document of a collection has."""
+    if not fields:
+        return []
     payloads, are_all = _first_payloads(collection)
     absent = [field for field in fields if payloads and _kinds_in(payloads, field) is None]
     number = "" if are_all else f"{len(payloads):,}"
