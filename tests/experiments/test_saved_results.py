@@ -48,6 +48,24 @@ def test_an_encoder_is_kept_until_anything_that_made_it_changes(
     assert encoder_of(first).fingerprint == fingerprint
 
 
+def test_an_encoder_is_kept_only_with_the_same_description(tmp_path: Path) -> None:
+    data, recipe, folder = (
+        gather(topic_documents(60)),
+        LinearRecipe("lsh", n_bits=8),
+        tmp_path / "e",
+    )
+    runs = []
+
+    def train() -> Encoder:
+        runs.append(recipe)
+        return train_linear(data, recipe, folder, overwrite=True).encoder
+
+    described = train().metadata["trained_on"]
+    for trained_on, trained in ((described, 2), (described, 2), ({**described, "labelled": 1}, 3)):
+        load_or_train(folder, data, recipe, train, {"trained_on": trained_on})
+        assert len(runs) == trained
+
+
 def test_an_encoder_without_a_version_is_trained_again(tmp_path: Path) -> None:
     data, recipe, folder = (
         gather(topic_documents(60)),
