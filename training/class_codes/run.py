@@ -125,5 +125,4 @@ def _with_words(
     if not isinstance(features, TextFeatures):
         raise TrainingDataError("vector: word vectors are for texts, and documents are vectors")
     begin_stage("looking up word vectors")
-    extended = add_words(features, word_vectors, n_texts, max_terms)
-    return extended, WordTable.of_terms(extended, word_vectors, features.dimension)
+    return add_words(features, word_vectors, n_texts, max_terms)

@@ -60,7 +60,8 @@ def read_word_vectors(path: Path) -> WordVectors:
 
     `path` is an `.npz` archive of `ids`, the words, and `vectors`, a Parquet file of `id` and
     `vector`, or a file of lines that have a word and its numbers, as those of GloVe and fastText:
-    `.txt` or `.vec`, optionally followed by `.gz`. A first line of two numbers is skipped.
+    `.txt` or `.vec`, optionally followed by `.gz`, with spaces or tabs between them. A first line
+    of two numbers is skipped.
 
     Raises:
         WordVectorsError: if the file cannot be read, has another suffix, no vectors, vectors of
@@ -104,36 +105,17 @@ def _read_lines(path: Path) -> Iterator[tuple[str, Any]]:
         else path.open(encoding="utf-8") as lines
     ):
         for number, line in enumerate(lines, 1):
-            word, *numbers = line.rstrip(" \r\n").split(" ")
+            word, *numbers = line.rstrip(" \t\r\n").replace("\t", " ").split(" ")
             if number == 1 and len(numbers) == 1:
                 continue
             try:
-                yield word, np.array(numbers, dtype=np.float32)
-            except ValueError as error:
+                vector = np.array(numbers, dtype=np.float32)
+            except ValueError:
+                vector = np.empty(0, dtype=np.float32)
+            if not len(vector):
                 found = f"line {number}: {line[:40].rstrip()!r} is not a word and its numbers"
-                raise WordVectorsError(f"{path}: {found}") from error
-
-
-def add_words(
-    features: TextFeatures, words: WordVectors, n_texts: int, max_terms: int
-) -> TextFeatures:
-    """Return `features` with the words that have a vector as further terms, `max_terms` in all.
-
-    They come after the terms of the `n_texts` texts, in the order of their file, and have the idf
-    of a term that one text has. A word is a term if the analyzer makes a single term of it.
-    """
-    terms = dict.fromkeys(features.vocabulary)
-    for _, term in _places_of(features, words):
-        if len(terms) >= max_terms:
-            break
-        terms.setdefault(term)
-    further = len(terms) - len(features.vocabulary)
-    idf = inverse_document_frequency(np.ones(further, dtype=np.int64), n_texts)
-    return replace(
-        features,
-        vocabulary=[*terms],
-        idf=None if features.idf is None else np.concatenate([features.idf, idf]),
-    )
+                raise WordVectorsError(f"{path}: {found}, with spaces or tabs between them")
+            yield word, vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,27 +128,6 @@ class WordTable:
 
     vectors_VD: Floats
     n_learned: int
-
-    @classmethod
-    def of_terms(cls, features: TextFeatures, words: WordVectors, n_learned: int) -> WordTable:
-        """Look up the terms of `features`; of several words of one term, the first counts.
-
-        Raises:
-            WordVectorsError: if no term has a vector.
-        """
-        places: dict[str, int] = {}
-        for place, term in _places_of(features, words):
-            places.setdefault(term, place)
-        known = [term in places for term in features.vocabulary]
-        if not any(known):
-            raise WordVectorsError(
-                f"{words.name}: none of its {counted(len(words.words), 'word')} is a term of the"
-                " documents"
-            )
-        rows = [places[term] for term in features.vocabulary if term in places]
-        vectors = np.zeros((features.dimension, words.vectors.shape[1]), dtype=np.float32)
-        vectors[known] = words.vectors[rows] - words.vectors[rows].mean(axis=0)
-        return cls(vectors, n_learned)
 
     def fit(self, rows: Any, targets: Floats) -> LinearMap:
         """Fit ridge regression of the `targets`, ``(N, C)``, on the sums of word vectors.
@@ -189,14 +150,41 @@ class WordTable:
         return LinearMap(self.vectors_VD @ solution[1:], solution[0])
 
 
-def learned_columns(rows: Any, words: WordTable | None) -> Any:
-    """Return the columns of the corpus's own terms: all of `rows`, or with `words` the first."""
-    return rows if words is None else rows[:, : words.n_learned]
+def add_words(
+    features: TextFeatures, words: WordVectors, n_texts: int, max_terms: int
+) -> tuple[TextFeatures, WordTable]:
+    """Return `features` with the words that have a vector as further terms, and the vectors.
 
+    A word is a term if the analyzer makes a single term of it; of several words of one term, the
+    first counts. The further terms, up to `max_terms` in all, come after those of the `n_texts`
+    texts, in the order of their file. They have the idf of a term that one text has.
 
-def _places_of(features: TextFeatures, words: WordVectors) -> Iterator[tuple[int, str]]:
-    """Yield the place of each word that is a single term, and the term."""
+    Raises:
+        WordVectorsError: if no term of the texts has a vector.
+    """
+    places: dict[str, int] = {}
     for place, word in enumerate(words.words):
         terms = features.analyzer.terms(word)
         if len(terms) == 1:
-            yield place, terms[0]
+            places.setdefault(terms[0], place)
+    learned = dict.fromkeys(features.vocabulary)
+    if places.keys().isdisjoint(learned):
+        found = f"none of its {counted(len(words.words), 'word')} is a term of the documents"
+        raise WordVectorsError(f"{words.name}: {found}")
+    further = [term for term in places if term not in learned][: max_terms - len(learned)]
+    idf = inverse_document_frequency(np.ones(len(further), dtype=np.int64), n_texts)
+    extended = replace(
+        features,
+        vocabulary=[*learned, *further],
+        idf=None if features.idf is None else np.concatenate([features.idf, idf]),
+    )
+    known = [term in places for term in extended.vocabulary]
+    rows = [places[term] for term in extended.vocabulary if term in places]
+    vectors = np.zeros((extended.dimension, words.vectors.shape[1]), dtype=np.float32)
+    vectors[known] = words.vectors[rows] - words.vectors[rows].mean(axis=0)
+    return extended, WordTable(vectors, len(learned))
+
+
+def learned_columns(rows: Any, words: WordTable | None) -> Any:
+    """Return the columns of the corpus's own terms: all of `rows`, or with `words` the first."""
+    return rows if words is None else rows[:, : words.n_learned]

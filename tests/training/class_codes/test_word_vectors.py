@@ -66,9 +66,9 @@ def test_columns_are_read(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["glove.txt", "wiki.vec", "wiki.vec.gz"])
-@pytest.mark.parametrize("first", ["", "2 2\n"])
-def test_lines_of_words_and_numbers_are_read(name: str, first: str, tmp_path: Path) -> None:
-    found = read_word_vectors(save(tmp_path / name, first + LINES.replace("5\n", "5 \n")))
+@pytest.mark.parametrize("lines", [LINES, "2 2\n" + LINES, "2\t2\n" + LINES.replace(" ", "\t")])
+def test_lines_of_words_and_numbers_are_read(name: str, lines: str, tmp_path: Path) -> None:
+    found = read_word_vectors(save(tmp_path / name, lines.replace("5\n", "5 \n")))
     assert tuple(found.words) == WORDS[:2]
     np.testing.assert_array_equal(found.vectors, VECTORS[:2])
 
@@ -79,6 +79,7 @@ def test_lines_of_words_and_numbers_are_read(name: str, first: str, tmp_path: Pa
         ("words.csv", LINES, "word vectors are read from files of .npz, .parquet, .txt, .vec"),
         ("words.txt", "", "has no word with a vector"),
         ("words.txt", "sea 1 2\nboat one 2\n", "line 2: 'boat one 2' is not a word"),
+        ("words.txt", "sea,1,2\n", "line 1: 'sea,1,2' is not a word .* spaces or tabs between"),
         ("words.txt", "sea 1 2\nboat 1 2 3\n", "vectors have 2 to 3 numbers"),
         ("words.txt", "sea 1 nan\n", "not finite"),
         ("words.vec.gz", None, "Not a gzipped file"),
@@ -113,21 +114,26 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_words_become_further_terms_in_the_order_of_their_file() -> None:
     features = TextFeatures(["tide", "sea"], idf=np.array([1, 2], dtype=np.float32))
-    words = given((*WORDS, "tide", "anchor", "sail"), np.zeros((6, 2), dtype=np.float32))
-    found = add_words(features, words, n_texts=7, max_terms=4)
+    words = given((*WORDS, "tide", "anchor", "sail"), np.arange(12, dtype=np.float32).reshape(6, 2))
+    found, table = add_words(features, words, n_texts=7, max_terms=4)
     # "new york" is two terms, and "sail" is one too many.
     assert [*found.vocabulary] == ["tide", "sea", "boat", "anchor"]
     assert found.idf is not None
     np.testing.assert_allclose(found.idf, [1, 2, *[math.log(8 / 2) + 1] * 2], rtol=1e-6)
+    rows = words.vectors[[3, 0, 1, 4]]
+    np.testing.assert_array_equal(table.vectors_VD, rows - rows.mean(axis=0))
+    assert table.n_learned == 2
 
 
-def test_a_table_has_the_vectors_of_the_terms_without_their_mean() -> None:
+def test_a_term_without_a_vector_has_zeros_and_of_several_words_the_first_counts() -> None:
     features = TextFeatures(["tide", "boat", "sea"])
-    table = WordTable.of_terms(features, given(("Boat", *WORDS), VECTORS[[1, 0, 2, 2]]), 2)
+    words = given(("Boat", *WORDS), VECTORS[[1, 0, 2, 2]])
+    found, table = add_words(features, words, n_texts=7, max_terms=9)
+    assert [*found.vocabulary] == ["tide", "boat", "sea"]
     mean = VECTORS[:2].mean(axis=0)
     np.testing.assert_array_equal(table.vectors_VD, [[0, 0], VECTORS[1] - mean, VECTORS[0] - mean])
     with pytest.raises(WordVectorsError, match="none of its 3 words is a term of the documents"):
-        WordTable.of_terms(TextFeatures(["matrix"]), given(), 1)
+        add_words(TextFeatures(["matrix"]), given(), n_texts=1, max_terms=9)
 
 
 def test_the_map_of_words_is_ridge_regression_on_sums_of_their_vectors() -> None:
