@@ -11,11 +11,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import (
-    check_is_fitted,
-    check_random_state,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from encoder.artifact import install_artifact
 from encoder.codes import Codes, unpack_codes
@@ -26,11 +22,13 @@ from hummingbit.inputs import label_sets, texts_of
 from hummingbit.training_methods import (
     METHOD_NAMES,
     AnyRecipe,
+    check_word_vectors,
     default_method,
     recipe_type,
     train_by,
 )
 from training.class_codes.class_recipe import CLASS_CODES, ClassCodeRecipe
+from training.class_codes.word_vectors import WordVectors, read_word_vectors
 from training.data import TrainingData, tags_of
 from training.pipeline import Trained
 
@@ -67,6 +65,8 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Whether :meth:`transform` returns bytes of eight bits each, or one column for each bit.
     random_state : int, RandomState or None, default=0
         The seed of all random numbers.
+    word_vectors : str or path, default=None
+        A file of vectors of words for class-codes, as for ``hummingbit train --word-vectors``.
     settings : mapping, default=None
         Further settings of the method's recipe, such as ``{"word_dropout": 0.1}``.
 
@@ -105,6 +105,7 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         validation_fraction: float = 0.0,
         output: str = "packed",
         random_state: Any = 0,
+        word_vectors: str | Path | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.n_bits = n_bits
@@ -115,6 +116,7 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.validation_fraction = validation_fraction
         self.output = output
         self.random_state = random_state
+        self.word_vectors = word_vectors
         self.settings = settings
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -126,8 +128,8 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         indicator matrix ``(N, C)``.
 
         Raises:
-            ValueError: if `X` or `y` has another form, a parameter is out of its range, or there
-                are too few rows to learn from.
+            ValueError: if `X` or `y` has another form, a parameter is out of its range, there are
+                too few rows to learn from, or there are word vectors that cannot be used.
         """
         self._check_output()
         inputs = self._check_inputs(X, reset=True)
@@ -135,9 +137,11 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         names = tuple(map(str, range(len(labels))))
         data = TrainingData(names, inputs, *tags_of(labels))
         recipe = self._recipe(data)
+        check_word_vectors(recipe.method, given=self.word_vectors is not None)
+        words = None if self.word_vectors is None else read_word_vectors(Path(self.word_vectors))
         with tempfile.TemporaryDirectory(prefix="hummingbit-") as scratch:
             out = Path(scratch) / "encoder"
-            trained = _train(data, recipe, out)
+            trained = _train(data, recipe, out, words)
             self._files = {path.name: path.read_bytes() for path in sorted(out.iterdir())}
         self.encoder_: Encoder = trained.encoder
         self.method_: str = recipe.method
@@ -268,11 +272,8 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if unknown:
             names = ", ".join(sorted(allowed))
             raise ValueError(f"settings: {unknown[0]!r} is not one of {names}")
-        used = {
-            name: value
-            for name, value in parameters.items()
-            if name in recipe_fields and value is not None
-        }
+        known = recipe_fields & parameters.keys()
+        used = {name: parameters[name] for name in known if parameters[name] is not None}
         return kind(method=method, **used, **settings)
 
 
@@ -280,9 +281,9 @@ def _names(kind: type[AnyRecipe]) -> set[str]:
     return {field.name for field in fields(kind)}
 
 
-def _train(data: TrainingData, recipe: AnyRecipe, out: Path) -> Trained:
+def _train(data: TrainingData, recipe: AnyRecipe, out: Path, words: WordVectors | None) -> Trained:
     try:
-        return train_by(data, recipe, out, progress=False)
+        return train_by(data, recipe, out, word_vectors=words, progress=False)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise

@@ -13,7 +13,7 @@ import numpy as np
 from training.class_codes.class_recipe import CLASS_CODES, CONTENT_SHARES, ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.class_codes.word_vectors import WordVectors
-from training.data import TrainingData
+from training.data import TrainingData, TrainingDataError
 from training.linear_codes import LINEAR_METHODS, train_linear
 from training.pipeline import Trained
 from training.recipe import METHODS, LinearRecipe, Recipe
@@ -67,12 +67,14 @@ def train_by(
 ) -> Trained:
     """Train on `data` by the method of the `recipe` and write the encoder to `out`.
 
-    Only class codes use `word_vectors`. With `progress`, trials and epochs are shown.
+    With `progress`, trials and epochs are shown.
 
     Raises:
         ModuleNotFoundError: if the method learns a network and torch is not installed.
+        TrainingDataError: if there are `word_vectors` and the method does not use them.
         TrainingDataError, ArtifactError, CheckpointError: as the run of the method.
     """
+    check_word_vectors(recipe.method, given=word_vectors is not None)
     if isinstance(recipe, LinearRecipe):
         return train_linear(data, recipe, out, overwrite=overwrite)
     if isinstance(recipe, ClassCodeRecipe):
@@ -83,6 +85,17 @@ def train_by(
     from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
 
     return train(data, recipe, out, overwrite=overwrite, progress=progress)
+
+
+def check_word_vectors(method: str, *, given: bool) -> None:
+    """Check that the method uses word vectors if they are `given`.
+
+    Raises:
+        TrainingDataError: if it does not.
+    """
+    if given and method != CLASS_CODES:
+        problem = f"{method} does not use them; {CLASS_CODES} of texts with labels does"
+        raise TrainingDataError(f"word_vectors: {problem}")
 
 
 def print_trial(line: str) -> None:

@@ -1,10 +1,13 @@
-"""Reads the documents of a source as training data."""
+"""Reads what training learns from: the documents of a source, and vectors of words."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+from foundation.stages import begin_stage
 from hummingbit.commands.options import read
+from training.class_codes.word_vectors import WordVectors, read_word_vectors
 from training.data import TrainingData, TrainingDataError, gather
 
 
@@ -19,3 +22,27 @@ def read_training_data(args: argparse.Namespace, source: str) -> TrainingData:
         return gather(read(args, source, uses_payload=False))
     except TrainingDataError as error:
         raise TrainingDataError(f"{source}: {error}") from None
+
+
+def add_word_vectors(parser: argparse.ArgumentParser) -> None:
+    """Add the option for a file of word vectors."""
+    parser.add_argument(
+        "--word-vectors",
+        type=Path,
+        metavar="FILE",
+        help="vectors of words, which help to classify texts whose words no labelled text has:"
+        " .npz with ids (the words) and vectors, .parquet with id and vector, or lines of a word"
+        " and its numbers (.txt, .vec), as those of GloVe",
+    )
+
+
+def word_vectors_of(args: argparse.Namespace) -> WordVectors | None:
+    """Return the word vectors of the option of :func:`add_word_vectors`; None without it.
+
+    Raises:
+        WordVectorsError, ReadError: if the file cannot be used.
+    """
+    if args.word_vectors is None:
+        return None
+    begin_stage(f"reading {args.word_vectors}")
+    return read_word_vectors(args.word_vectors)

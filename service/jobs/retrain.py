@@ -45,6 +45,10 @@ SPLIT_FILE = "split.json"
 TRIAL_FILE = "trial.json"
 SSB_VAE = "ssb-vae"
 CLASS_CODES = "class-codes"
+# Names of query classifiers that need word vectors end so.
+WORDS = "words"
+# What an encoder may have learned from beside the documents, by the key of its description.
+LEARNED_FROM = {"word_vectors": "word vectors", "teacher": "teacher"}
 # What the new encoder inherits from the one in use, if the same method trained that.
 INHERITED_SETTINGS = {
     SSB_VAE: [
@@ -175,6 +179,8 @@ def _arguments(encoder: Encoder, spec: dict[str, Any], *, several_labels: bool) 
     method = CLASS_CODES if trained_by == CLASS_CODES and fits else SSB_VAE
     names = INHERITED_SETTINGS[method]
     inherited = {name: recipe[name] for name in names if trained_by == method and name in recipe}
+    if str(inherited.get("query_classifier")).endswith(WORDS):
+        del inherited["query_classifier"]
     if spec["epochs"] is not None and method == SSB_VAE:
         # By default, small corpora get more epochs than this.
         inherited |= {"epochs": spec["epochs"], "least_batches": 0}
@@ -200,14 +206,16 @@ def _write_trial(collection: Collection, artifact: Path, progress: Progress) -> 
     for document in collection.all_documents():
         if document.id in labels:
             (queries if document.id in held_out else database).append(document)
+    current = check_retrainable(collection)
     trial = compare_encoders(
-        check_retrainable(collection),
+        current,
         load_encoder(artifact),
         _labelled(database, labels),
         _labelled(queries, labels),
         progress.job.spec["min_gain"],
     )
-    replace_file(progress.folder / TRIAL_FILE, json.dumps(_trial_to_json(trial, split["seen"])))
+    result = _trial_to_json(trial, split["seen"], _warnings(current))
+    replace_file(progress.folder / TRIAL_FILE, json.dumps(result))
 
 
 def _labelled(documents: list[StoredDocument], labels: dict[str, list[str]]) -> Labelled:
@@ -217,12 +225,22 @@ def _labelled(documents: list[StoredDocument], labels: dict[str, list[str]]) -> 
     return Labelled(np.stack([one.vector for one in documents if one.vector is not None]), names)
 
 
-def _trial_to_json(trial: Trial, seen: int) -> dict[str, Any]:
+def _warnings(current: Encoder) -> list[str]:
+    """Return a sentence for each thing that the encoder in use learned from and a job has not."""
+    return [
+        f"the encoder in use learned from the {what} {name}, which retraining does not have"
+        for key, what in LEARNED_FROM.items()
+        if (name := (current.metadata.get(key) or {}).get("name"))
+    ]
+
+
+def _trial_to_json(trial: Trial, seen: int, warnings: list[str]) -> dict[str, Any]:
     return {
         **asdict(trial),
         "gain": trial.gain,
         "passed": trial.passed,
         "seen_by_current": seen,
+        "warnings": warnings,
     }
 
 

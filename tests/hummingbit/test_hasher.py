@@ -153,6 +153,8 @@ def test_bits_come_with_names_for_pandas() -> None:
         ({}, TEXTS, LABELS[:-1], "y has 63 rows and X has 64"),
         ({}, TEXTS, [0.5] * 64, r"y\[0\] is 0.5"),
         ({"method": "ssb-vae"}, TEXTS, None, "distinct labels"),
+        ({"word_vectors": "none.txt"}, TEXTS, None, "word_vectors: ict does not use them"),
+        ({"n_bits": 8, "word_vectors": "none.txt"}, TEXTS, LABELS, "none.txt: No such file"),
     ],
 )
 def test_what_cannot_be_is_named(make: dict[str, Any], X: Any, y: Any, message: str) -> None:
@@ -171,6 +173,15 @@ def test_texts_are_not_taken_for_vectors() -> None:
 def test_settings_reach_the_recipe() -> None:
     hasher = SemanticHasher(n_bits=8, epochs=1, settings={"word_dropout": 0.1}).fit(TEXTS, LABELS)
     assert hasher.encoder_.metadata["recipe"]["word_dropout"] == 0.1
+
+
+def test_word_vectors_reach_class_codes(tmp_path: Path) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("".join(f"{word} {len(word)} 1\n" for word in set(" ".join(TEXTS).split())))
+    settings = {"query_classifier": "words", "content_share": 0.25}
+    hasher = SemanticHasher(n_bits=8, word_vectors=words, settings=settings).fit(TEXTS, LABELS)
+    assert hasher.encoder_.metadata["word_vectors"]["name"] == "words.txt"
+    assert clone(hasher).word_vectors == words
 
 
 def test_methods_without_a_network_need_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:

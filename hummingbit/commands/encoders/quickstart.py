@@ -28,6 +28,7 @@ from hummingbit.commands.options import (
     layout_of,
 )
 from hummingbit.commands.printing import timed_stage
+from hummingbit.commands.training_source import add_word_vectors, word_vectors_of
 from hummingbit.comparison import (
     CHANCE,
     CLASSIFIER,
@@ -39,6 +40,7 @@ from hummingbit.comparison import (
     words_of_sentences,
 )
 from hummingbit.quickstart_corpus import Corpus, read_corpus
+from hummingbit.training_methods import check_word_vectors
 from index.backend import CollectionBackend
 from index.bulk.encoding import available_cores
 from index.bulk.ingest import ingest
@@ -73,6 +75,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data-dir", type=Path, metavar="DIR", help="the folder to create (default: NAME-data)"
     )
+    add_word_vectors(parser)
     parser.add_argument("--no-serve", action="store_true", help="stop after the comparison")
     parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="port (default: %(default)s)")
@@ -90,13 +93,15 @@ def run(args: argparse.Namespace) -> int:
     if not args.no_serve:
         with bind_listener(args.host, args.port):
             pass  # it is in use by nobody else
+    word_vectors = word_vectors_of(args)
     corpus, layout_survey = _read(args)
     _print_corpus(layout_survey, corpus)
     data = gather(corpus.training_documents)
     recipe = choose_recipe(corpus, data, args.bits)
+    check_word_vectors(recipe.method, given=word_vectors is not None)
     with _removing_unfinished(data_dir):
         with timed_stage(f"training {recipe.n_bits}-bit codes ({recipe.method})"):
-            trained = train_recipe(data, recipe, data_dir / "encoders" / name)
+            trained = train_recipe(data, recipe, data_dir / "encoders" / name, word_vectors)
         with timed_stage("indexing"), DataFolder(data_dir, writable=True) as folder:
             _index(folder, name, corpus)
     with DataFolder(data_dir, writable=True) as folder:

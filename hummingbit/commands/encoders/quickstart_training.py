@@ -8,6 +8,7 @@ from pathlib import Path
 from hummingbit.quickstart_corpus import Corpus
 from hummingbit.training_methods import AnyRecipe, default_method, train_by
 from training.class_codes.class_recipe import CLASS_CODES, WORDS_AND_CLASSES, ClassCodeRecipe
+from training.class_codes.word_vectors import WordVectors
 from training.data import TrainingData, TrainingDataError
 from training.pipeline import Trained
 from training.recipe import Recipe
@@ -24,12 +25,19 @@ def choose_recipe(corpus: Corpus, data: TrainingData, n_bits: int) -> AnyRecipe:
     return _for_few_terms(n_bits)
 
 
-def train_recipe(data: TrainingData, recipe: AnyRecipe, out: Path) -> Trained:
-    """Train by a recipe; if class codes refuse the texts, as for too few terms, by ssb-vae."""
+def train_recipe(
+    data: TrainingData, recipe: AnyRecipe, out: Path, word_vectors: WordVectors | None = None
+) -> Trained:
+    """Train by a recipe; if class codes refuse the texts, as for too few terms, by ssb-vae.
+
+    Raises:
+        TrainingDataError: if training is refused, and it is not by class codes or there are
+            `word_vectors`, which no other method uses.
+    """
     try:
-        return train_by(data, recipe, out)
+        return train_by(data, recipe, out, word_vectors=word_vectors)
     except TrainingDataError as error:
-        if recipe.method != CLASS_CODES:
+        if recipe.method != CLASS_CODES or word_vectors is not None:
             raise
         print(f"{error}; training by ssb-vae instead", file=sys.stderr)
         return train_by(data, _for_few_terms(recipe.n_bits), out)

@@ -21,10 +21,19 @@ from hummingbit.commands.options import (
     check_out,
 )
 from hummingbit.commands.printing import print_trained
-from hummingbit.commands.training_source import read_training_data
-from hummingbit.training_methods import default_method, print_trial, recipe_type, train_by
+from hummingbit.commands.training_source import (
+    add_word_vectors,
+    read_training_data,
+    word_vectors_of,
+)
+from hummingbit.training_methods import (
+    check_word_vectors,
+    default_method,
+    print_trial,
+    recipe_type,
+    train_by,
+)
 from training.class_codes.class_recipe import ClassCodeRecipe
-from training.class_codes.word_vectors import read_word_vectors
 from training.data import TrainingData
 from training.metric_recipe import MetricRecipe
 from training.paper_weights import DATASETS as PAPER_DATASETS
@@ -35,11 +44,6 @@ BY_METHOD = ("epochs", "least_batches", "hidden", "max_terms")
 COMMON = ("n_bits", "supervision", "seed", "analyzer", *BY_METHOD)
 # The settings that trials choose where they are not given.
 CHOSEN = ("word_dropout",)
-WORD_VECTORS_HELP = (
-    "vectors of words, which help to classify texts whose words no labelled text has: .npz with ids"
-    " (the words) and vectors, .parquet with id and vector, or lines of a word and its numbers"
-    " (.txt, .vec), as those of GloVe"
-)
 LINEAR = {
     "sne": "ITQ, changed to keep the nearest neighbours of each document",
     "itq": "PCA, rotated to lose least when rounded to bits (iterative quantization)",
@@ -52,6 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the methods and their options, and the options of a run without a method."""
     # Not required here, because a method that follows requires them itself.
     _add_files(parser, required=False)
+    add_word_vectors(parser)
     for one in fields(Recipe):
         if one.name in COMMON:
             by_method = "that of the method" if one.name in BY_METHOD else ""
@@ -103,7 +108,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_settings(metric.add_argument_group("recipe"), MetricRecipe)
     metric.set_defaults(run=run_metric)
     class_codes = _add_method(methods, "class-codes", "codes of class, certainty and content")
-    class_codes.add_argument("--word-vectors", type=Path, metavar="FILE", help=WORD_VECTORS_HELP)
+    add_word_vectors(class_codes)
     _add_settings(class_codes, ClassCodeRecipe)
     class_codes.set_defaults(run=run_class_codes)
     linear_settings = {one.name for one in fields(LinearRecipe)}
@@ -121,9 +126,11 @@ def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
         if getattr(args, option) is None:
             parser.error(f"the following arguments are required: --{option}")
     check_out(args)
+    word_vectors = word_vectors_of(args)
     data = _documents(args)
     method = default_method(data, args.n_bits)
     print(f"{counted(len(data.classes), 'label')}: training by {method}", file=sys.stderr)
+    check_word_vectors(method, given=word_vectors is not None)
     kind = recipe_type(method)
     given = {name: getattr(args, name) for name in COMMON if getattr(args, name) is not None}
     for name in sorted(given.keys() - {one.name for one in fields(kind)}):
@@ -132,7 +139,8 @@ def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
     recipe = kind(method=method, **given)
     if isinstance(recipe, Recipe):
         return _train(args, recipe, data, search=True)
-    print_trained(args.out, train_by(data, recipe, args.out, overwrite=args.overwrite))
+    trained = train_by(data, recipe, args.out, word_vectors=word_vectors, overwrite=args.overwrite)
+    print_trained(args.out, trained)
     return 0
 
 
@@ -210,10 +218,7 @@ def run_class_codes(args: argparse.Namespace) -> int:
     names = [one.name for one in fields(ClassCodeRecipe) if one.name != "method"]
     recipe = ClassCodeRecipe(**{name: getattr(args, name) for name in names})
     check_out(args)
-    word_vectors = None
-    if args.word_vectors:
-        begin_stage(f"reading {args.word_vectors}")
-        word_vectors = read_word_vectors(args.word_vectors)
+    word_vectors = word_vectors_of(args)
     data = _documents(args)
     trained = train_by(data, recipe, args.out, word_vectors=word_vectors, overwrite=args.overwrite)
     print_trained(args.out, trained)

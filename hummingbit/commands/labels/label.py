@@ -208,6 +208,8 @@ def run_retrain(args: argparse.Namespace) -> int:
         print(f"{name}\t{trial['current'][name]:.3f} -> {now:.3f}")
     held_out = counted(trial["queries"], "held-out document")
     print(f"{held_out}, p = {trial['p_value']:.2g}")
+    for warning in trial["warnings"]:
+        print(f"note: {warning}")
     if result["state"] == "refused":
         print(f"the gate refuses: mAP@100 gains {trial['gain']:+.3f}, not {trial['min_gain']:+.3f}")
         return 1

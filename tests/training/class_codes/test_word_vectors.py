@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import math
 from pathlib import Path
 
@@ -202,13 +203,18 @@ def test_the_command_reads_word_vectors(tmp_path: Path, capsys: pytest.CaptureFi
     write_lines(tmp_path / "corpus.jsonl", topic_documents(200))
     words = word_vectors_of_topics()
     np.savez(tmp_path / "words.npz", ids=np.array(words.words), vectors=words.vectors)
-    command = ["train", "class-codes", "--data", str(tmp_path / "corpus.jsonl"), "--bits", "16"]
+    command = ["train", "--data", str(tmp_path / "corpus.jsonl"), "--bits", "16"]
     command += ["--out", str(tmp_path / "e"), "--word-vectors"]
     assert main([*command, str(tmp_path / "words.npz")]) == 0
     assert load_encoder(tmp_path / "e").metadata["word_vectors"]["name"] == "words.npz"
     assert "held-out clusters: words, content" in capsys.readouterr().err
     assert main([*command[:-3], "--out", str(tmp_path / "f"), "--word-vectors", "none.txt"]) == 2
     assert "none.txt: No such file" in capsys.readouterr().err
+    texts = [json.dumps({"id": one.id, "text": one.text}) for one in topic_documents(60)]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(texts))
+    command = [*command[:-3], "--out", str(tmp_path / "f"), "--word-vectors"]
+    assert main([*command, str(tmp_path / "words.npz")]) == 2
+    assert "word_vectors: ict does not use them; class-codes" in capsys.readouterr().err
 
 
 def test_errors_of_word_vectors_are_the_users() -> None:

@@ -16,7 +16,8 @@ function Trial({ trial }) {
     { title: "Difference", number: true, show: ([name]) => signed(trial.candidate[name] - trial.current[name]) },
   ];
   return html`<${Table} label="Figures of the trial" columns=${columns} rows=${Object.entries(trial.candidate)} keyOf=${([name]) => name} />
-    <p class="nothing">Tie-averaged over ${plural(trial.queries, "query", "queries")} whose labels were held out; p = ${figure(trial.p_value, 3)}. The gate requires a gain of ${signed(trial.min_gain)} in mAP@100: ${trial.passed ? "passed" : "failed"}.</p>`;
+    <p class="nothing">Tie-averaged over ${plural(trial.queries, "query", "queries")} whose labels were held out; p = ${figure(trial.p_value, 3)}. The gate requires a gain of ${signed(trial.min_gain)} in mAP@100: ${trial.passed ? "passed" : "failed"}.</p>
+    ${(trial.warnings ?? []).map((sentence) => html`<${Note} kind="warn" key=${sentence}>Note that ${sentence}.<//>`)}`;
 }
 
 function Outcome({ job, onDone, reload }) {

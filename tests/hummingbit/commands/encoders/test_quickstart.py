@@ -44,7 +44,13 @@ def test_a_csv_becomes_a_collection(
     tmp_path: Path, labelled: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_csv(tmp_path / "My Bank.csv", labelled=labelled)
-    assert main(["quickstart", "My Bank.csv", "--no-serve", "--bits", "16"]) == 0
+    (tmp_path / "words.txt").write_text("apple 1 0\nbread 1 1\nunseen 0 1\n")
+    command = ["quickstart", "My Bank.csv", "--no-serve", "--bits", "16"]
+    assert main([*command, "--word-vectors", "words.txt"]) == (0 if labelled else 2)
+    if not labelled:
+        assert "word_vectors: ict does not use them" in capsys.readouterr().err
+        assert not (tmp_path / "my-bank-data").exists()
+        assert main(command) == 0
     printed = capsys.readouterr().out
     assert "My Bank.csv: 150 documents, 0 lines skipped" in printed
     assert ("intent: 3 labels" in printed) is labelled

@@ -116,9 +116,13 @@ def recipe_method(client: httpx.Client, several: bool) -> str:
         client.put("/v1/collections/books/labels", json={"labels": [both]}).raise_for_status()
     job = retrain(client, epochs=1, min_gain=-1)
     assert job["state"] == "done", job
+    assert job["result"]["trial"]["warnings"] == [
+        "the encoder in use learned from the word vectors glove.txt, which retraining does not have"
+    ]
     metadata = client.get("/v1/encoders/books-2").json()["metadata"]
     if not several:
         assert metadata["recipe"]["certainty_share"] == 0.25
+        assert metadata["recipe"]["query_classifier"] == "chosen"
         assert metadata["recipe"]["content"] == "ict"
         assert metadata["recipe"]["least_batches"] == 5
     found: str = metadata["recipe"]["method"]
@@ -129,8 +133,9 @@ def recipe_method(client: httpx.Client, several: bool) -> str:
 def test_class_codes_are_trained_again(tmp_path: Path, several: bool) -> None:
     make_data_folder(tmp_path)
     recipe: dict[str, object] = {"method": "class-codes", "certainty_share": 0.25, "seed": 5}
-    recipe |= {"content": "ict", "epochs": 1, "least_batches": 5}
-    encoder = replace(class_encoder(), metadata={"recipe": recipe})
+    recipe |= {"content": "ict", "epochs": 1, "least_batches": 5, "query_classifier": "words"}
+    metadata = {"recipe": recipe, "word_vectors": {"name": "glove.txt"}}
+    encoder = replace(class_encoder(), metadata=metadata)
     shutil.rmtree(tmp_path / "encoders" / "words")
     write_artifact(tmp_path / "encoders" / "words", encoder, random_texts(40))
     with running_service(tmp_path) as client:
