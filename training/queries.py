@@ -184,8 +184,10 @@ class ClozeTask:
             directions=_DIRECTIONS_BESIDE_CLASSES if beside_classes else _DIRECTIONS,
         )
 
-    def start(self, network: AnyEncoderNetwork) -> None:
+    def start(self, network: AnyEncoderNetwork, codes: tuple[Floats, Floats] | None = None) -> None:
         """Initialize a linear network with ITQ codes of latent semantic analysis of the texts.
+
+        With other `codes`, weights ``(V, B)`` and thresholds ``(B,)``, it begins with these.
 
         Codes trained from there combine two kinds of knowledge: which words occur together in the
         corpus, and which words distinguish a text from all others. Without bits for classes, the
@@ -194,7 +196,7 @@ class ClozeTask:
         """
         if not isinstance(network, LinearEncoderNetwork):
             return
-        start = itq_of_terms(self._rows, len(network.logits.bias), self._recipe.seed)
+        start = codes or itq_of_terms(self._rows, len(network.logits.bias), self._recipe.seed)
         if start is None:
             return
         network.start_at(*map(torch.from_numpy, start))

@@ -1,11 +1,11 @@
 """Students of a sentence encoder: binary codes of texts, learned without labels.
 
 The teacher is all-MiniLM-L6-v2, from saved vectors or the model itself, or a wide SSB-VAE if
-neither is available. Students take TF-IDF. The queries are the test split, the database is the
+neither is available. Students take terms. The queries are the test split, the database is the
 training split, and documents with the query's label are relevant. Neither teacher nor students use
 labels. The baselines are the teacher's own vectors, codes of those vectors with the same number of
-bits (which need the teacher for every query), and, without a teacher, TF-IDF cosine and ITQ of
-TF-IDF.
+bits (which need the teacher for every query), and, without a teacher, TF-IDF cosine, ITQ of
+TF-IDF, and methods that learn from the texts alone.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from encoder.codes import Codes, pack_bits
 from evaluation.baselines import tfidf_cosine
 from evaluation.retrieval import evaluate_codes
 from evaluation.scores import evaluate_scores
+from experiments.cells import trained_encoder
 from experiments.perception_coherence.text_corpora import (
     TaughtCorpus,
     add_teacher_options,
@@ -34,15 +35,18 @@ from experiments.perception_coherence.text_students import (
     text_recipe,
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
-from training.distillation.distillation_recipe import OBJECTIVES
+from training.distillation.distillation_recipe import OBJECTIVES, TRANSFER_OBJECTIVES
 from training.distillation.teacher_agreement import measure_agreement
 from training.linear_codes import LINEAR_METHODS
+from training.recipe import Recipe
 from training.text_features import fit_text_features
 
 COHERENCE = "perception-coherence"
 METRICS = ("P@100",)
 TEACHER_CODES = {"pca-sign": "teacher, PCA and sign", "itq": "teacher, ITQ"}
 """Codes of the teacher's vectors: methods of :data:`LINEAR_METHODS` and their titles."""
+METHODS_OF_TEXTS = ("ict", "b-vae")
+"""Methods of `train` that learn from texts without labels."""
 
 
 def configure(group: argparse._ArgumentGroup) -> None:
@@ -57,8 +61,12 @@ def configure(group: argparse._ArgumentGroup) -> None:
         help="bits in a code (default: 32 64 128)",
     )
     group.add_argument(
-        "--objectives", nargs="+", default=list(OBJECTIVES), choices=OBJECTIVES,
+        "--objectives", nargs="+", default=list(TRANSFER_OBJECTIVES), choices=OBJECTIVES,
         help="objectives to compare, at one width",
+    )  # fmt: skip
+    group.add_argument(
+        "--methods", nargs="+", default=[], choices=METHODS_OF_TEXTS,
+        help="methods of `train` without a teacher, to compare at this width (default: none)",
     )  # fmt: skip
 
     group.add_argument(
@@ -86,6 +94,14 @@ def _corpus_records(corpus: TaughtCorpus, args: argparse.Namespace) -> Iterator[
             yield {"method": title, "n_bits": n_bits, "seed": 0, **_figures(corpus, *codes)}
         codes = _linear_codes(*_tfidf(corpus), "itq", n_bits)
         yield {"method": "tf-idf, ITQ", "n_bits": n_bits, "seed": 0, **_figures(corpus, *codes)}
+    for method in args.methods:
+        for seed in range(args.seeds):
+            alone = Recipe(method=method, n_bits=args.compare_at, seed=seed)
+            folder = args.work_dir / "text" / f"{corpus.name}-{method}-{args.compare_at}-{seed}"
+            figures = measure_student(
+                corpus, trained_encoder(corpus.database, alone, folder), folder
+            )
+            yield {"method": method, "n_bits": args.compare_at, "seed": seed, **figures}
     for n_bits, objective in _students(args):
         for seed in range(args.seeds):
             recipe = text_recipe(objective, n_bits=n_bits, seed=seed)
@@ -150,6 +166,7 @@ def _figures(corpus: TaughtCorpus, query_codes: Codes, codes: Codes) -> Record:
         **retrieval_figures(evaluation),
         "coherence": agreement.coherence,
         "neighbours": agreement.neighbours,
+        "nearest": agreement.nearest,
     }
 
 
@@ -162,11 +179,12 @@ def _print(records: list[Record]) -> None:
         "tie-averaged",
         "coherence",
         "neighbours",
+        "nearest",
         "size",
     )
     rows = []
     for (dataset, n_bits, method), runs in group(records, "dataset", "n_bits", "method").items():
-        keys = ("p100", "p100_expected", "coherence", "neighbours")
+        keys = ("p100", "p100_expected", "coherence", "neighbours", "nearest")
         figures = [mean_and_deviation(runs, key) if key in runs[0] else "–" for key in keys]
         size = runs[0].get("artifact_bytes")
         megabytes = f"{size / 1e6:.1f} MB" if size else "–"

@@ -13,7 +13,6 @@ from corpus.document import Document
 from corpus.readers import read_documents
 from encoder.features import Floats
 from experiments.code_version import version_of
-from experiments.parts import add_choices
 from experiments.saved_encoders import load_or_train
 from foundation.arrays import unit_rows
 from training.data import TrainingData, gather
@@ -22,6 +21,7 @@ from training.recipe import Recipe
 from training.semi_supervised import train
 
 CORPORA = ("snippets", "20news")
+MORE_CORPORA = ("ag-news", "dbpedia14", "hwu64")
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 WIDE_BITS = 256
 
@@ -42,7 +42,14 @@ class TaughtCorpus:
 
 def add_teacher_options(group: argparse._ArgumentGroup) -> None:
     """Add the options for the corpora and the teacher."""
-    add_choices(group, "--corpora", CORPORA, "the corpora")
+    group.add_argument(
+        "--corpora",
+        nargs="+",
+        default=list(CORPORA),
+        choices=(*CORPORA, *MORE_CORPORA),
+        metavar="NAME",
+        help=f"of {', '.join((*CORPORA, *MORE_CORPORA))} (default: {' '.join(CORPORA)})",
+    )
     group.add_argument(
         "--teacher-vectors",
         type=Path,

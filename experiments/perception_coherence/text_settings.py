@@ -15,7 +15,7 @@ from experiments.parts import add_choices
 from experiments.perception_coherence.text_corpora import TaughtCorpus, read_taught
 from experiments.perception_coherence.text_students import load_or_distill
 from experiments.result_tables import Record, print_table, save_records
-from training.distillation.distillation_recipe import OBJECTIVES, DistillationRecipe
+from training.distillation.distillation_recipe import TRANSFER_OBJECTIVES, DistillationRecipe
 
 START: dict[str, Any] = {
     "relaxation": "tanh",
@@ -34,7 +34,9 @@ STEPS: tuple[dict[str, Any], ...] = (
 
 def configure(group: argparse._ArgumentGroup) -> None:
     """Add the options of this part."""
-    add_choices(group, "--search", OBJECTIVES, "the objectives whose settings are searched")
+    add_choices(
+        group, "--search", TRANSFER_OBJECTIVES, "the objectives whose settings are searched"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

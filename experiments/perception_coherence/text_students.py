@@ -55,6 +55,7 @@ def measure_student(corpus: TaughtCorpus, encoder: Encoder, folder: Path) -> Rec
         **retrieval_figures(evaluation),
         "coherence": agreement.coherence,
         "neighbours": agreement.neighbours,
+        "nearest": agreement.nearest,
         "held_out": encoder.metadata.get("coherence"),
         "artifact_bytes": sum(file.stat().st_size for file in folder.iterdir()),
     }

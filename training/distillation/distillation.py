@@ -1,10 +1,11 @@
 """Train an encoder from documents and a teacher's vectors, without labels: ``hummingbit distill``.
 
-The student is a small network. The Hamming distances of its relaxed bits are trained to follow the
-teacher's dissimilarities. The objective is from Nguyen et al., "Feature Representation Transferring
-to Lightweight Models via Perception Coherence" (2026). Ours are binary codes as the student's
-representation, with the relaxed Hamming distance as its dissimilarity, and word dropout, which
-shows each document in many variants.
+The student of the objective neighbours is that of :mod:`training.distillation.neighbour_student`.
+That of the other objectives is a small network. The Hamming distances of its relaxed bits are
+trained to follow the teacher's dissimilarities. The objective perception-coherence is from Nguyen
+et al., "Feature Representation Transferring to Lightweight Models via Perception Coherence" (2026).
+Ours are binary codes as the student's representation, with the relaxed Hamming distance as its
+dissimilarity, and word dropout, which shows each document in many variants.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ import torch
 from torch import Tensor, nn
 
 from encoder.artifact import check_destination
-from encoder.encoder import Encoder, Features, Inputs
-from encoder.features import Floats, TextFeatures
+from encoder.encoder import Features, Inputs
+from encoder.features import TextFeatures
 from training.checkpoint import Checkpoint
 from training.data import Rows, TrainingData, TrainingDataError, hold_out, mask_labels
-from training.distillation.distillation_recipe import DistillationRecipe
-from training.distillation.teacher_agreement import measure_agreement
+from training.distillation.distillation_recipe import NEIGHBOURS, DistillationRecipe
+from training.distillation.neighbour_student import NeighbourLoss
+from training.distillation.teacher_agreement import held_out_agreement
 from training.distillation.teachers import Teacher, check_directions
 from training.loop import Schedule, fit
 from training.models.batches import SparseBatch, drop_words
@@ -47,6 +49,9 @@ from training.pipeline import (
 )
 from training.recipe import Recipe
 from training.semi_supervised import UNIT_ROW_SCALE, build_model
+
+# The values that correspond to the behaviour of earlier versions, for settings they did not have.
+_ABSENT = {"least_batches": DistillationRecipe.least_batches}
 
 
 def distill(
@@ -72,17 +77,25 @@ def distill(
     check_destination(out, overwrite=overwrite)
     check_directions(teacher, data)
     parts = split_documents(data, recipe)
-    features = choose_features(data, parts.training, recipe.max_terms, analyzer=recipe.analyzer)
-    loss = DistillationLoss(data, teacher, recipe, features, parts)
-    schedule = Schedule(recipe.epochs, recipe.batch_size, recipe.learning_rate, recipe.seed)
+    loss: NeighbourLoss | DistillationLoss
+    if recipe.objective == NEIGHBOURS:
+        loss = NeighbourLoss(data, teacher.vectors[parts.training], recipe, parts.training)
+    else:
+        features = choose_features(data, parts.training, recipe.max_terms, analyzer=recipe.analyzer)
+        loss = DistillationLoss(data, teacher, recipe, features, parts)
     run = {"recipe": asdict(recipe), "data": data.sha256, "teacher": teacher.about()}
     checkpoint = Checkpoint(
-        out.with_name(out.name + ".checkpoint"), json.dumps(run, sort_keys=True)
+        out.with_name(out.name + ".checkpoint"), json.dumps(run, sort_keys=True), _ABSENT
     )
     history = fit(
-        loss.model, loss, len(parts.training), schedule, checkpoint=checkpoint, progress=progress
+        loss.model,
+        loss,
+        len(parts.training),
+        loss.schedule(),
+        checkpoint=checkpoint,
+        progress=progress,
     )
-    encoder = to_encoder(loss.model.encoder, features, metadata={})
+    encoder = to_encoder(loss.model.encoder, loss.features, metadata={})
     if recipe.threshold == "median":
         encoder = with_median_thresholds(encoder, data.take(parts.training))
     trained = write_encoder(
@@ -124,25 +137,6 @@ def split_documents(data: TrainingData, recipe: DistillationRecipe) -> Split:
     return parts
 
 
-def held_out_agreement(
-    encoder: Encoder, data: TrainingData, vectors: Floats, parts: Split
-) -> dict[str, Any] | None:
-    """Return how far codes and `vectors` agree on the held-out documents; None if there are none.
-
-    The held-out documents are the queries, and they rank the training documents; see
-    :func:`measure_agreement`.
-    """
-    if not len(parts.validation):
-        return None
-    agreement = measure_agreement(
-        encoder.encode(data.take(parts.validation)),
-        encoder.encode(data.take(parts.training)),
-        vectors[parts.validation],
-        vectors[parts.training],
-    )
-    return agreement.to_dict()
-
-
 def _without_unlabelled(parts: Split, data: TrainingData) -> Split:
     """Return `parts` without the held-out documents that have no label."""
     labelled = data.tags[parts.validation].any(axis=1)
@@ -170,7 +164,7 @@ class DistillationLoss:
         parts: Split,
     ) -> None:
         inputs = data.take(parts.training)
-        self._recipe = recipe
+        self._recipe, self.features = recipe, features
         self._x: Any = features.transform(inputs)  # type: ignore[arg-type]  # its own inputs
         self._teacher = torch.from_numpy(teacher.vectors[parts.training])
         self._autoencoder: AutoencoderLoss | None = None
@@ -205,6 +199,11 @@ class DistillationLoss:
         losses["decoder"] = autoencoder.decoder
         losses["class_head"] = autoencoder.class_head
         return autoencoder.encoder
+
+    def schedule(self) -> Schedule:
+        """Return the schedule of the recipe."""
+        recipe = self._recipe
+        return Schedule(recipe.epochs, recipe.batch_size, recipe.learning_rate, recipe.seed)
 
     def __call__(
         self, rows: Rows, generator: torch.Generator, progress: float

@@ -6,8 +6,22 @@ from dataclasses import dataclass
 
 from training.recipe import analyzer_setting, check_settings, setting
 
-OBJECTIVES = ("perception-coherence", "pkt", "rkd", "mkt", "fitnet", "crd", "vid")
+TRANSFER_OBJECTIVES = ("perception-coherence", "pkt", "rkd", "mkt", "fitnet", "crd", "vid")
 """The names that :func:`training.objectives.transfer_objectives.transfer_objective` accepts."""
+
+NEIGHBOURS = "neighbours"
+"""The objective of :mod:`training.distillation.neighbour_student`, for texts without labels."""
+
+OBJECTIVES = (NEIGHBOURS, *TRANSFER_OBJECTIVES)
+
+
+def default_objective(recipe: DistillationRecipe, *, is_text: bool) -> str:
+    """Return the objective where none is named: neighbours if its student can be trained.
+
+    It learns from the words of texts, without labels and without a hint.
+    """
+    is_alone = not recipe.supervision and not recipe.hint_weight
+    return NEIGHBOURS if is_text and is_alone else "perception-coherence"
 
 
 @dataclass(frozen=True)
@@ -15,7 +29,8 @@ class DistillationRecipe:
     """The settings that, with the documents and the teacher, determine the outcome.
 
     The loss is the objective + `hint_weight` · hint. With `supervision` above 0, that is multiplied
-    by `teacher_weight`, and SSB-VAE's loss (:class:`training.recipe.Recipe`) is added.
+    by `teacher_weight`, and SSB-VAE's loss (:class:`training.recipe.Recipe`) is added. The
+    objective neighbours is a loss of its own, without hint and without labels.
 
     Raises:
         RecipeError: if a setting is out of its range. The message names it.
@@ -28,9 +43,14 @@ class DistillationRecipe:
     n_bits: int = setting(64, "bits in a code, a multiple of 8")
     seed: int = setting(0, "random seed")
     epochs: int = setting(30, "passes over the documents")
+    least_batches: int = setting(
+        2000,
+        "least number of batches; with few documents, more passes are made to reach it"
+        " (neighbours)",
+    )
     batch_size: int = setting(128, "documents in a batch, all compared with each other")
     learning_rate: float = setting(3e-3, "step size of Adam")
-    hidden: int = setting(256, "units in each of the two hidden layers")
+    hidden: int = setting(256, "units in each of the two hidden layers (neighbours has none)")
     max_terms: int = setting(10_000, "terms in the vocabulary")
     analyzer: str = analyzer_setting()
     word_dropout: float = setting(0.25, "mean share of a document's words left out of the input")
@@ -56,14 +76,21 @@ class DistillationRecipe:
         check_settings(self, self._ranges())
 
     def _ranges(self) -> dict[str, tuple[bool, str]]:
+        is_alone = self.objective == NEIGHBOURS
+        alone = f"0 with the objective {NEIGHBOURS}; other objectives take it"
         temperatures = ("temperature", "teacher_temperature", "student_temperature")
         weights = ("hint_weight", "teacher_weight")
         return {
-            "supervision": (0 <= self.supervision <= 1, "from 0 to 1"),
+            "supervision": (
+                0 <= self.supervision <= 1 and not (is_alone and self.supervision),
+                alone if is_alone else "from 0 to 1",
+            ),
+            "least_batches": (self.least_batches >= 0, "0 or more"),
             "batch_size": (self.batch_size >= 2, "at least 2: documents are compared"),
             **{
                 name: (0 < getattr(self, name) <= 100, "above 0 and at most 100")
                 for name in temperatures
             },
             **{name: (0 <= getattr(self, name) < 1e9, "0 or more") for name in weights},
+            **({"hint_weight": (not self.hint_weight, alone)} if is_alone else {}),
         }

@@ -11,11 +11,14 @@ import torch
 from torch import Tensor
 
 from encoder.codes import Codes, unpack_codes
+from encoder.encoder import Encoder
 from encoder.features import Floats
+from training.data import TrainingData
 from training.objectives.dissimilarity import cosine_dissimilarity
 from training.objectives.perception_coherence import coherence_levels
+from training.pipeline import Split
 
-NEIGHBOURS = 100
+NEIGHBOURS, NEAREST = 100, 10
 MAX_QUERIES = 1000
 MAX_DOCUMENTS = 10_000
 
@@ -27,11 +30,13 @@ class Agreement:
     `coherence` is the mean coherence level of the queries, with half of the ties counted, since
     Hamming distances have few values
     (:func:`training.objectives.perception_coherence.coherence_levels`). `neighbours` is the share
-    of the teacher's 100 nearest documents among the student's 100, with ties ordered by row.
+    of the teacher's 100 nearest documents among the student's 100, and `nearest` that of its ten
+    nearest among the student's 100, with ties ordered by row.
     """
 
     coherence: float
     neighbours: float
+    nearest: float
     queries: int
     documents: int
 
@@ -40,6 +45,7 @@ class Agreement:
         return {
             "level": self.coherence,
             "neighbours": self.neighbours,
+            "nearest": self.nearest,
             "queries": self.queries,
             "documents": self.documents,
         }
@@ -72,13 +78,33 @@ def measure_agreement(
         torch.from_numpy(query_vectors[queries]), torch.from_numpy(database_vectors[documents])
     )
     levels = coherence_levels(student_QN, teacher_QN, ties="middle")
-    k = min(NEIGHBOURS, len(documents))
+    found_QK, expected_QK = (_nearest(d_QN, NEIGHBOURS) for d_QN in (student_QN, teacher_QN))
     return Agreement(
         float(levels.mean()),
-        _overlap(_nearest(student_QN, k), _nearest(teacher_QN, k)),
+        _overlap(found_QK, expected_QK),
+        _overlap(found_QK, expected_QK[:, :NEAREST]),
         len(queries),
         len(documents),
     )
+
+
+def held_out_agreement(
+    encoder: Encoder, data: TrainingData, vectors: Floats, parts: Split
+) -> dict[str, Any] | None:
+    """Return how far codes and `vectors` agree on the held-out documents; None if there are none.
+
+    The held-out documents are the queries, and they rank the training documents; see
+    :func:`measure_agreement`.
+    """
+    if not len(parts.validation):
+        return None
+    agreement = measure_agreement(
+        encoder.encode(data.take(parts.validation)),
+        encoder.encode(data.take(parts.training)),
+        vectors[parts.validation],
+        vectors[parts.training],
+    )
+    return agreement.to_dict()
 
 
 def _sample(count: int, limit: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
@@ -96,6 +122,7 @@ def _nearest(d_QN: Tensor, k: int) -> Tensor:
     return d_QN.sort(dim=1, stable=True).indices[:, :k]
 
 
-def _overlap(x_QK: Tensor, y_QK: Tensor) -> float:
-    rows = zip(x_QK.numpy(), y_QK.numpy(), strict=True)
-    return float(np.mean([len(np.intersect1d(x, y)) / len(x) for x, y in rows]))
+def _overlap(found_QK: Tensor, expected_QK: Tensor) -> float:
+    """Return the share of the expected documents that were found, a mean over queries."""
+    rows = zip(found_QK.numpy(), expected_QK.numpy(), strict=True)
+    return float(np.mean([len(np.intersect1d(x, y)) / len(y) for x, y in rows]))

@@ -45,6 +45,8 @@ def stochastic_neighbour_loss(
     cosines_QN: Tensor,
     temperatures_Q1: Tensor,
     scale: Tensor,
+    *,
+    left_out: Tensor | None = None,
 ) -> Tensor:
     """Return the cross-entropy of the documents near queries by cosine and by codes; a scalar.
 
@@ -56,13 +58,19 @@ def stochastic_neighbour_loss(
         r_ij = softmax_j((γ / B) q_i · b(d_j) / rms(q_i))    as in the asymmetric ranking
         L    = −(1 / 2Q) Σ_ij p_ij (ln h_ij + ln r_ij)
 
-    The gradient of a sign is straight through, and rms(q_i) is taken as a constant.
+    The gradient of a sign is straight through, and rms(q_i) is taken as a constant. Documents j for
+    which `left_out`, ``bool[Q, N]``, is true are left out of the sums of query i, such as a query
+    itself where it is a document.
     """
     bits_NB = straight_through_signs(document_logits_NB)
     size_Q1 = query_logits_QB.detach().square().mean(dim=1, keepdim=True).sqrt()
-    p_QN = (cosines_QN / temperatures_Q1).softmax(dim=1)
+    if left_out is None:
+        left_out = torch.zeros_like(cosines_QN, dtype=torch.bool)
+    p_QN = (cosines_QN / temperatures_Q1).masked_fill(left_out, -math.inf).softmax(dim=1)
     total = query_logits_QB.new_zeros(())
     for query_QB in (straight_through_signs(query_logits_QB), query_logits_QB / size_Q1):
         scores_QN = query_QB @ bits_NB.T * (scale / bits_NB.shape[1])
+        # A finite number, since 0 · ln 0 would not be 0.
+        scores_QN = scores_QN.masked_fill(left_out, torch.finfo(scores_QN.dtype).min)
         total = total + functional.cross_entropy(scores_QN, p_QN)
     return total / 2

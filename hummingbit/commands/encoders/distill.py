@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from foundation.stages import begin_stage
@@ -17,7 +17,7 @@ from hummingbit.commands.options import (
 )
 from hummingbit.commands.printing import print_trained
 from hummingbit.commands.training_source import read_training_data
-from training.distillation.distillation_recipe import DistillationRecipe
+from training.distillation.distillation_recipe import DistillationRecipe, default_objective
 
 TEACHER_HELP = (
     "an encoder's folder; a file of vectors (.npz with ids and vectors, .parquet with id and"
@@ -40,17 +40,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_reading(parser)
     settings = parser.add_argument_group("recipe")
     for one in fields(DistillationRecipe):
-        add_setting(settings, one)
+        by_data = "neighbours for texts without labels shown, otherwise perception-coherence"
+        add_setting(settings, one, default_text=by_data if one.name == "objective" else "")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Train the student of a teacher, and print how far the two agree and where the encoder is."""
     settings = [one.name for one in fields(DistillationRecipe) if one.name != "method"]
-    recipe = DistillationRecipe(**{name: getattr(args, name) for name in settings})
+    given = {name: getattr(args, name) for name in settings if getattr(args, name) is not None}
+    recipe = DistillationRecipe(**given)
     check_out(args)
     begin_stage(f"reading {args.data}")
     data = read_training_data(args, args.data)
+    if args.objective is None:
+        recipe = replace(recipe, objective=default_objective(recipe, is_text=data.is_text))
     from training.distillation.distillation import distill  # noqa: PLC0415 - torch takes a second
     from training.distillation.teachers import check_vectors_place, read_teacher, save_vectors  # noqa: PLC0415
 
@@ -70,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
     if found := trained.encoder.metadata["coherence"]:
         print(
             f"coherence level {found['level']:.3f} on {found['queries']:,} documents held out; "
-            f"{found['neighbours']:.1%} of the teacher's 100 nearest kept"
+            f"of the teacher's nearest, {found['nearest']:.0%} of ten and"
+            f" {found['neighbours']:.0%} of a hundred are among the 100 nearest codes"
         )
     print_trained(args.out, trained)
     return 0

@@ -16,7 +16,7 @@ from tests.support.corpora import TOPICS, topic_documents, topic_vectors
 from training.checkpoint import CheckpointError
 from training.data import TrainingData, TrainingDataError, gather
 from training.distillation.distillation import DistillationLoss, distill, split_documents
-from training.distillation.distillation_recipe import OBJECTIVES, DistillationRecipe
+from training.distillation.distillation_recipe import TRANSFER_OBJECTIVES, DistillationRecipe
 from training.distillation.teachers import Teacher, TeacherError
 from training.loop import Schedule, fit
 from training.objectives import transfer_objectives
@@ -66,7 +66,7 @@ def test_a_student_that_never_saw_a_label_finds_documents_of_the_same_topic(
 @pytest.mark.parametrize(
     ("objective", "relaxation"),
     [
-        *((objective, "tanh") for objective in OBJECTIVES),
+        *((objective, "tanh") for objective in TRANSFER_OBJECTIVES),
         ("perception-coherence", "bernoulli"),
         ("perception-coherence", "straight-through"),
     ],
@@ -257,7 +257,7 @@ def test_an_encoder_is_not_replaced_unasked(corpus: TrainingData, student: Path)
 @pytest.mark.parametrize(
     ("setting", "value", "message"),
     [
-        ("objective", "kd", "must be one of perception-coherence, pkt"),
+        ("objective", "kd", "must be one of neighbours, perception-coherence, pkt"),
         ("batch_size", 1, "batch_size is 1; it must be at least 2"),
         ("student_temperature", 0.0, "above 0"),
         ("supervision", 1.5, "from 0 to 1"),
@@ -272,4 +272,4 @@ def test_settings_out_of_range_are_named(setting: str, value: Any, message: str)
 
 
 def test_the_recipe_knows_every_objective() -> None:
-    assert OBJECTIVES == transfer_objectives.OBJECTIVES
+    assert TRANSFER_OBJECTIVES == transfer_objectives.OBJECTIVES

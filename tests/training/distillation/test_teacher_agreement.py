@@ -11,9 +11,9 @@ from training.distillation.teacher_agreement import measure_agreement
 
 def by_hand(
     query_bits: np.ndarray, bits: np.ndarray, query_vectors: np.ndarray, vectors: np.ndarray
-) -> tuple[float, float]:
-    """Coherence with mean ranks, and the share of the teacher's 100 nearest, by plain loops."""
-    levels, shares = [], []
+) -> tuple[float, float, float]:
+    """Coherence with mean ranks, and the shares of the teacher's nearest, by plain loops."""
+    levels, shares, ten = [], [], []
     for asked, vector in zip(query_bits, query_vectors, strict=True):
         hamming = (asked != bits).sum(axis=1)
         norms = np.linalg.norm(vectors, axis=1) * np.linalg.norm(vector)
@@ -23,7 +23,9 @@ def by_hand(
         levels.append(1 - np.abs(ranks[0] - ranks[1]).mean())
         nearest = [set(np.argsort(d, kind="stable")[:100]) for d in (hamming, cosine)]
         shares.append(len(nearest[0] & nearest[1]) / min(100, len(bits)))
-    return float(np.mean(levels)), float(np.mean(shares))
+        first = set(np.argsort(cosine, kind="stable")[:10])
+        ten.append(len(nearest[0] & first) / min(10, len(bits)))
+    return float(np.mean(levels)), float(np.mean(shares)), float(np.mean(ten))
 
 
 @pytest.mark.parametrize("documents", [7, 180])
@@ -35,7 +37,8 @@ def test_agreement_matches_ranks_computed_by_hand(documents: int) -> None:
         pack_bits(query_bits > 0), pack_bits(bits > 0), query_vectors, vectors
     )
     expected = by_hand(query_bits, bits, query_vectors, vectors)
-    assert (found.coherence, found.neighbours) == pytest.approx(expected, abs=1e-6)
+    figures = (found.coherence, found.neighbours, found.nearest)
+    assert figures == pytest.approx(expected, abs=1e-6)
     assert (found.queries, found.documents) == (9, documents)
 
 

@@ -33,16 +33,20 @@ def reference(
     cosines: np.ndarray,
     temperatures: np.ndarray,
     scale: float,
+    *,
+    left_out: np.ndarray,
 ) -> float:
     bits = documents.shape[1]
     stored = [[1.0 if one > 0 else -1.0 for one in row] for row in documents]
     total = 0.0
     for i, logits in enumerate(queries):
-        near = [math.exp(one / temperatures[i, 0]) for one in cosines[i]]
+        searched = np.flatnonzero(~left_out[i])
+        near = [math.exp(cosines[i, j] / temperatures[i, 0]) for j in searched]
         signs = [1.0 if one > 0 else -1.0 for one in logits]
         size = math.sqrt(sum(one**2 for one in logits) / bits)
         for query in (signs, [one / size for one in logits]):
-            agreements = [sum(x * y for x, y in zip(query, row, strict=True)) for row in stored]
+            rows = [stored[j] for j in searched]
+            agreements = [sum(x * y for x, y in zip(query, row, strict=True)) for row in rows]
             found = [math.exp(scale / bits * one) for one in agreements]
             total -= sum(
                 p / sum(near) * math.log(q / sum(found)) for p, q in zip(near, found, strict=True)
@@ -53,10 +57,14 @@ def reference(
 @pytest.mark.parametrize("seed", range(5))
 def test_the_loss_equals_a_loop_over_pairs(seed: int) -> None:
     batch = random_batch(seed)
+    scale = torch.tensor(5.0, dtype=torch.float64)
     queries, documents, cosines, temperatures = (each.numpy() for each in batch)
-    expected = reference(queries, documents, cosines, temperatures, 5.0)
-    loss = stochastic_neighbour_loss(*batch, torch.tensor(5.0, dtype=torch.float64))
-    assert float(loss) == pytest.approx(expected, rel=1e-12)
+    own = np.eye(*cosines.shape, dtype=np.bool_)
+    for left_out in (np.zeros_like(own), own):
+        expected = reference(queries, documents, cosines, temperatures, 5.0, left_out=left_out)
+        loss = stochastic_neighbour_loss(*batch, scale, left_out=torch.from_numpy(left_out))
+        assert float(loss) == pytest.approx(expected, rel=1e-12)
+    assert stochastic_neighbour_loss(*batch, scale) > 0
 
 
 def test_the_loss_is_least_where_codes_agree_as_the_vectors_do() -> None:

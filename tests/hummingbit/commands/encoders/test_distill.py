@@ -12,6 +12,7 @@ from hummingbit.cli import main
 from tests.support.corpora import TOPICS, topic_documents
 
 SMALL = ["--epochs", "20", "--hidden", "24", "--batch-size", "32", "--bits", "16"]
+SMALL += ["--least-batches", "0"]
 
 
 def hummingbit(*arguments: object) -> int:
@@ -44,7 +45,10 @@ def test_a_file_of_vectors_becomes_an_encoder_that_a_collection_takes(
     printed = capsys.readouterr().out
     assert "teacher teacher.npz: vectors, 6 numbers a document" in printed
     assert "on 30 documents held out" in printed
-    assert load_encoder(out).fingerprint in printed
+    assert "% of ten and" in printed
+    encoder = load_encoder(out)
+    assert encoder.fingerprint in printed
+    assert encoder.metadata["recipe"]["objective"] == "neighbours"
     folder = ["--data-dir", tmp_path]
     assert hummingbit("index", "build", "topics", corpus, "--encoder", "student", *folder) == 0
     capsys.readouterr()
