@@ -65,7 +65,7 @@ def configure(group: argparse._ArgumentGroup) -> None:
         help="objectives to compare, at one width",
     )  # fmt: skip
     group.add_argument(
-        "--methods", nargs="+", default=[], choices=METHODS_OF_TEXTS,
+        "--without-teacher", nargs="+", default=[], choices=METHODS_OF_TEXTS,
         help="methods of `train` without a teacher, to compare at this width (default: none)",
     )  # fmt: skip
 
@@ -94,7 +94,7 @@ def _corpus_records(corpus: TaughtCorpus, args: argparse.Namespace) -> Iterator[
             yield {"method": title, "n_bits": n_bits, "seed": 0, **_figures(corpus, *codes)}
         codes = _linear_codes(*_tfidf(corpus), "itq", n_bits)
         yield {"method": "tf-idf, ITQ", "n_bits": n_bits, "seed": 0, **_figures(corpus, *codes)}
-    for method in args.methods:
+    for method in args.without_teacher:
         for seed in range(args.seeds):
             alone = Recipe(method=method, n_bits=args.compare_at, seed=seed)
             folder = args.work_dir / "text" / f"{corpus.name}-{method}-{args.compare_at}-{seed}"
