@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,8 +74,8 @@ def test_a_run_repeats_bit_for_bit(corpus: TrainingData, tmp_path: Path) -> None
     assert first.encoder.fingerprint == again.encoder.fingerprint
 
 
-def loss_of(corpus: TrainingData, **settings: object) -> NeighbourLoss:
-    recipe = replace(RECIPE, **settings)  # type: ignore[arg-type]
+def loss_of(corpus: TrainingData, **settings: Any) -> NeighbourLoss:
+    recipe = replace(RECIPE, **settings)
     return NeighbourLoss(corpus, sided_teacher(corpus).vectors, recipe, np.arange(len(corpus)))
 
 
@@ -176,9 +177,10 @@ def test_vectors_are_no_texts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("setting", ["supervision", "hint_weight"])
 def test_it_learns_from_no_label_and_no_hint(setting: str) -> None:
+    given: dict[str, Any] = {setting: 0.1}
     with pytest.raises(RecipeError, match=f"{setting} is 0.1; it must be 0 with the objective"):
-        replace(RECIPE, **{setting: 0.1})
-    other = replace(RECIPE, objective="mkt", **{setting: 0.1})
+        replace(RECIPE, **given)
+    other = replace(RECIPE, objective="mkt", **given)
     assert default_objective(other, is_text=True) == "perception-coherence"
     assert default_objective(RECIPE, is_text=True) == "neighbours"
     assert default_objective(RECIPE, is_text=False) == "perception-coherence"
