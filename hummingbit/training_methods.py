@@ -10,13 +10,20 @@ from pathlib import Path
 
 import numpy as np
 
-from training.class_codes.class_recipe import CLASS_CODES, CONTENT_SHARES, ClassCodeRecipe
+from encoder.analyzers import Analyzer
+from training.class_codes.class_recipe import (
+    CLASS_CODES,
+    CONTENT_SHARES,
+    WORDS_AND_CLASSES,
+    ClassCodeRecipe,
+)
 from training.class_codes.run import train_class_codes
 from training.class_codes.word_vectors import WordVectors
 from training.data import TrainingData, TrainingDataError
 from training.linear_codes import LINEAR_METHODS, train_linear
-from training.pipeline import Trained
+from training.pipeline import Trained, split
 from training.recipe import METHODS, LinearRecipe, Recipe
+from training.text_features import have_more_terms
 
 AnyRecipe = Recipe | ClassCodeRecipe | LinearRecipe
 METHOD_NAMES = (*METHODS, CLASS_CODES, *LINEAR_METHODS)
@@ -25,28 +32,48 @@ METHOD_NAMES = (*METHODS, CLASS_CODES, *LINEAR_METHODS)
 def default_method(data: TrainingData, n_bits: int) -> str:
     """Return the default method for codes of `n_bits`.
 
-    If there are labels of two classes or more, it is class-codes, or ssb-vae where class-codes does
-    not take the documents: matrices, vectors of several labels or with too few numbers for the bits
-    of content, no more documents than bits, or more classes than codewords. Without labels, it is
-    ict for texts and sne for vectors, or lsh if there are fewer vectors, or they have fewer
+    If there are labels of two classes or more, it is class-codes if these
+    :func:`can learn <class_codes_can_learn>` the documents, and ssb-vae otherwise. Without labels,
+    it is ict for texts and sne for vectors, or lsh if there are fewer vectors, or they have fewer
     numbers, than a code has bits.
     """
     if len(data.classes) > 1:
-        return CLASS_CODES if _class_codes_fit(data, n_bits) else "ssb-vae"
+        recipe = ClassCodeRecipe(n_bits=n_bits)
+        return CLASS_CODES if class_codes_can_learn(data, recipe) else "ssb-vae"
     if not isinstance(data.inputs, np.ndarray):
         return "ict"
     return "sne" if min(data.inputs.shape) >= n_bits else "lsh"
 
 
-def _class_codes_fit(data: TrainingData, n_bits: int) -> bool:
-    recipe = ClassCodeRecipe(n_bits=n_bits)
-    if n_bits >= len(data) or not recipe.can_hold(len(data.classes)):
+def class_codes_can_learn(data: TrainingData, recipe: ClassCodeRecipe) -> bool:
+    """Return whether class codes can be trained on `data`.
+
+    They take texts, and vectors of one label each. There must be more documents than bits, more
+    words that occur in two texts (or numbers in a vector) than bits of content, and no more classes
+    than codewords.
+    """
+    content_share = recipe.content_share or CONTENT_SHARES[-1]
+    if recipe.n_bits >= len(data) or not recipe.can_hold(len(data.classes), content_share):
         return False
-    if not isinstance(data.inputs, np.ndarray):
-        return True
-    n_content = recipe.widths(CONTENT_SHARES[-1])[2]
-    is_taken = not data.are_matrices and not data.is_multi_label
-    return is_taken and n_content < data.inputs.shape[1]
+    n_content = recipe.widths(content_share)[2]
+    if isinstance(data.inputs, np.ndarray):
+        is_taken = not data.are_matrices and not data.is_multi_label
+        return is_taken and n_content < data.inputs.shape[1]
+    texts = data.take(split(data, recipe).training)
+    return have_more_terms(texts, n_content, Analyzer.from_name(recipe.analyzer))
+
+
+def recipe_for_search(data: TrainingData, n_bits: int, *, has_labels: bool) -> AnyRecipe:
+    """Return the recipe of codes that find texts by their words and, with labels, by their class.
+
+    It is ssb-vae for labelled texts that class codes cannot learn.
+    """
+    if not has_labels:
+        return Recipe(method="ict", n_bits=n_bits)
+    recipe = ClassCodeRecipe(n_bits=n_bits, **WORDS_AND_CLASSES)
+    if class_codes_can_learn(data, recipe):
+        return recipe
+    return Recipe(method="ssb-vae", n_bits=n_bits, content_share=0.5)
 
 
 def recipe_type(method: str) -> type[AnyRecipe]:

@@ -47,6 +47,22 @@ def frequent_terms(
     return {term: documents[term] for term in vocabulary}
 
 
+def have_more_terms(texts: Iterable[str], number: int, analyzer: Analyzer = VISIBLE) -> bool:
+    """Return whether more than `number` words occur in two texts or more.
+
+    No further text is read once so many are found, which takes a few texts of most corpora.
+    """
+    seen: set[str] = set()
+    repeated: set[str] = set()
+    for text in texts:
+        terms = set(analyzer.terms(text))
+        repeated |= terms & seen
+        seen |= terms
+        if len(repeated) > number:
+            return True
+    return False
+
+
 def fit_text_features(
     texts: Sequence[str],
     max_terms: int,

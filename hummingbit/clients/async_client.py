@@ -157,6 +157,14 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         response = await self._call(document_calls.count(name, filter))
         return response["count"]
 
+    async def explained_count(
+        self,
+        name: str,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+    ) -> responses.Count:
+        """See :meth:`hummingbit.Client.explained_count`."""
+        return await self._call(document_calls.count(name, filter))
+
     async def get(self, name: str, document_id: str) -> responses.StoredDocument:
         """See :meth:`hummingbit.Client.get`."""
         return await self._call(calls.get(name, document_id))

@@ -184,6 +184,14 @@ class Client(Operations, LabelOperations):
         response = self._call(document_calls.count(name, filter))
         return response["count"]
 
+    def explained_count(
+        self,
+        name: str,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+    ) -> responses.Count:
+        """Count as :meth:`count` does; if nothing matches the filter, `warnings` may say why."""
+        return self._call(document_calls.count(name, filter))
+
     def get(self, name: str, document_id: str) -> responses.StoredDocument:
         """Get a document as it is stored."""
         return self._call(calls.get(name, document_id))

@@ -33,7 +33,7 @@ def get_many(name: str, ids: Sequence[str]) -> Call[responses.FoundDocuments]:
     return Call("POST", f"{collection_path(name)}/documents:get", {"ids": _as_list(ids)})
 
 
-def count(name: str, filter_: Mapping[str, Any] | None) -> Call[dict[str, int]]:
+def count(name: str, filter_: Mapping[str, Any] | None) -> Call[responses.Count]:
     """Count documents."""
     return Call("POST", f"{collection_path(name)}/documents:count", without_none(filter=filter_))
 

@@ -100,6 +100,14 @@ class FoundDocuments(TypedDict):
     missing: list[str]
 
 
+class Count(TypedDict):
+    """How many documents there are, or match a filter."""
+
+    count: int
+    warnings: NotRequired[list[str]]
+    """Why no document passes the filter."""
+
+
 class Deleted(TypedDict):
     """How many documents were deleted; the deletion is on disk."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hummingbit.commands.options import write_text
+from index.search.empty_results import with_warnings
 
 
 def add_json(parser: argparse.ArgumentParser, output: str = "the result as JSON") -> None:
@@ -95,11 +96,6 @@ def print_result(
     for line in [lines] if isinstance(lines, str) else lines:
         print(line)
     print_warnings(warnings)
-
-
-def with_warnings(result: Mapping[str, Any], warnings: Sequence[str]) -> Mapping[str, Any]:
-    """Return `result` with the field `warnings`, unless there are none."""
-    return {**result, "warnings": [*warnings]} if warnings else result
 
 
 def print_warnings(warnings: Iterable[str]) -> None:

@@ -49,6 +49,11 @@ def absent_fields(collection: CollectionBackend, fields: Sequence[str]) -> list[
     return [_absent(field, number) for field in absent]
 
 
+def with_warnings(answer: Mapping[str, Any], warnings: Sequence[str]) -> dict[str, Any]:
+    """Return an answer with the field `warnings`, which it lacks if there are none."""
+    return {**answer, "warnings": [*warnings]} if warnings else {**answer}
+
+
 def _first_payloads(collection: CollectionBackend) -> tuple[list[Mapping[str, Any]], bool]:
     """Return the payloads of the first documents, and whether these are all."""
     payloads: list[Mapping[str, Any]] = []

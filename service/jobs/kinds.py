@@ -18,7 +18,7 @@ from index.errors import (
     StoreClosed,
     UnknownSnapshot,
 )
-from index.search.empty_results import absent_fields
+from index.search.empty_results import absent_fields, with_warnings
 from index.snapshots.snapshot_files import Snapshot
 from service.http.error_table import status_and_code
 from service.http.problems import ProblemError, without_path
@@ -133,8 +133,7 @@ def index_fields(
     """Index the fields, and return what IndexedFieldsInfo in :mod:`service.schemas` describes."""
     collection.set_indexed_fields(fields, progress)
     result: dict[str, Any] = {"indexed_fields": [*collection.indexed_fields]}
-    warnings = absent_fields(collection, fields)
-    return {**result, "warnings": warnings} if warnings else result
+    return with_warnings(result, absent_fields(collection, fields))
 
 
 def _index_fields(folder: DataFolder, progress: Progress) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from foundation.slices import checkpoint
 from index.backend import CollectionBackend
 from index.rankings.protocol import HAMMING
 from index.records import Query
-from index.search.empty_results import reasons_for_none
+from index.search.empty_results import reasons_for_none, with_warnings
 from service.http.problems import invalid_field
 from service.http.roles import READ
 from service.http.routing import JSONRoute
@@ -161,4 +161,4 @@ def _search(
         )
         for place, search in enumerate(searches)
     ]
-    return [{**answer, "warnings": warnings} if warnings else answer for answer in answers]
+    return [with_warnings(answer, warnings) for answer in answers]

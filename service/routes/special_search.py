@@ -16,7 +16,7 @@ from index.backend import CollectionBackend
 from index.filters import Filter
 from index.rankings.cosine import VECTORS
 from index.records import Hybrid, Query
-from index.search.empty_results import reasons_for_none
+from index.search.empty_results import reasons_for_none, with_warnings
 from service.schemas.checks import parse_body_filter, pointing_at
 from service.schemas.results import add_codes, add_differing_bits, answer_to_json, search_answer
 from service.schemas.search import SearchRequest
@@ -107,6 +107,6 @@ def _search_alone(
             terms = explain_text(collection.encoder, query.text)
             answer["query_terms"] = [term._asdict() for term in terms]
     is_first_page = body.cursor is None and not body.offset
-    if is_first_page and not answer["hits"] and (warnings := reasons_for_none(collection, filter_)):
-        answer["warnings"] = warnings
+    if is_first_page and not answer["hits"]:
+        answer = with_warnings(answer, reasons_for_none(collection, filter_))
     return answer_to_json(answer, app.state.settings.max_response_bytes)

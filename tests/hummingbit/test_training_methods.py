@@ -15,9 +15,10 @@ from training.data import TrainingData, gather
 from training.recipe import LinearRecipe, Recipe
 
 
-def texts(labels: list[tuple[str, ...]]) -> TrainingData:
+def texts(labels: list[tuple[str, ...]], n_words: int = 20) -> TrainingData:
     return gather(
-        Document(id=str(row), text=f"text {row}", labels=names) for row, names in enumerate(labels)
+        Document(id=str(row), text=f"text word{row % n_words}", labels=names)
+        for row, names in enumerate(labels)
     )
 
 
@@ -46,6 +47,9 @@ def of_both_labels(data: TrainingData) -> TrainingData:
         # Six bits of eight are for the class: 64 codewords.
         (texts([(str(row % 64),) for row in range(130)]), 8, "class-codes"),
         (texts([(str(row % 65),) for row in range(130)]), 8, "ssb-vae"),
+        # As many words, four, as bits of content.
+        (texts([("a",), ("b",)] * 30, n_words=3), 32, "ssb-vae"),
+        (texts([("a",), ("b",)] * 30, n_words=4), 32, "class-codes"),
         # More bits than texts.
         (texts([("a",), ("b",)] * 16), 32, "ssb-vae"),
         (vectors(40, 20, labelled=True), 16, "class-codes"),

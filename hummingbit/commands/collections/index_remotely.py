@@ -16,7 +16,6 @@ from hummingbit.commands.options import OptionError
 from index.encoded_inputs import batches
 from index.errors import UnknownDocument
 from index.kept_vectors import FLOAT32
-from index.search.empty_results import SAMPLE, explain_empty
 
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
@@ -80,14 +79,10 @@ def get(args: argparse.Namespace) -> int:
 
 def count(args: argparse.Namespace, filter_: Filter | None) -> int:
     """Print the number of documents, or of those that match the filter."""
-    warnings: list[str] = []
+    condition = None if filter_ is None else as_json(filter_)
     with service_at(args) as client:
-        documents = client.count(args.collection, None if filter_ is None else as_json(filter_))
-        if filter_ is not None and not documents:
-            page = client.scroll(args.collection, limit=SAMPLE)
-            payloads = [document["payload"] for document in page["documents"]]
-            warnings = explain_empty(filter_, payloads, are_all=page["next_cursor"] is None)
-    print_count(args, documents, warnings)
+        response = client.explained_count(args.collection, condition)
+    print_count(args, response["count"], response.get("warnings", []))
     return 0
 
 

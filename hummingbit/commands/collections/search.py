@@ -23,17 +23,12 @@ from hummingbit.commands.data_folder_options import (
     read_filter,
     service_at,
 )
-from hummingbit.commands.json_output import (
-    add_json,
-    print_json,
-    print_warnings,
-    with_warnings,
-)
+from hummingbit.commands.json_output import add_json, print_json, print_warnings
 from hummingbit.commands.options import OptionError
 from index.backend import CollectionBackend
 from index.rankings.protocol import HAMMING, RANKINGS
 from index.records import Hit, Hybrid, Query, Rescore, SearchResult
-from index.search.empty_results import reasons_for_none
+from index.search.empty_results import reasons_for_none, with_warnings
 from index.search.search_options import RESCORERS
 from service.schemas.results import add_codes, search_answer
 

@@ -17,7 +17,6 @@ from corpus.survey import Survey, survey
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
 from foundation.errors import counted
 from foundation.stages import begin_stage, count_in_stage, end_stage
-from hummingbit.commands.encoders.quickstart_training import choose_recipe, train_recipe
 from hummingbit.commands.options import (
     FILE_HELP,
     ROOM_FOR_AN_ENCODER,
@@ -40,7 +39,7 @@ from hummingbit.comparison import (
     words_of_sentences,
 )
 from hummingbit.quickstart_corpus import Corpus, read_corpus
-from hummingbit.training_methods import check_word_vectors
+from hummingbit.training_methods import check_word_vectors, recipe_for_search, train_by
 from index.backend import CollectionBackend
 from index.bulk.encoding import available_cores
 from index.bulk.ingest import ingest
@@ -97,11 +96,12 @@ def run(args: argparse.Namespace) -> int:
     corpus, layout_survey = _read(args)
     _print_corpus(layout_survey, corpus)
     data = gather(corpus.training_documents)
-    recipe = choose_recipe(corpus, data, args.bits)
+    recipe = recipe_for_search(data, args.bits, has_labels=corpus.has_labels)
     check_word_vectors(recipe.method, given=word_vectors is not None)
     with _removing_unfinished(data_dir):
         with timed_stage(f"training {recipe.n_bits}-bit codes ({recipe.method})"):
-            trained = train_recipe(data, recipe, data_dir / "encoders" / name, word_vectors)
+            out = data_dir / "encoders" / name
+            trained = train_by(data, recipe, out, word_vectors=word_vectors)
         with timed_stage("indexing"), DataFolder(data_dir, writable=True) as folder:
             _index(folder, name, corpus)
     with DataFolder(data_dir, writable=True) as folder:

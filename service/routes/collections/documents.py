@@ -12,7 +12,7 @@ from fastapi import APIRouter, Header, Request, Response
 from fastapi import Query as QueryParameter
 from fastapi.concurrency import run_in_threadpool
 
-from index.search.empty_results import reasons_for_none
+from index.search.empty_results import reasons_for_none, with_warnings
 from service.http.bodies.body import JSON_LINES, check_media_type, save_body
 from service.http.problems import ProblemError, invalid_field
 from service.http.roles import READ
@@ -129,7 +129,7 @@ def post_count(collection: CollectionOf, body: CountRequest) -> Response:
     filter_ = parse_body_filter(body.filter)
     documents = collection.count(filter_)
     warnings = [] if documents else reasons_for_none(collection, filter_)
-    return render(Count(count=documents, **_noted(warnings)))
+    return render(Count(**with_warnings({"count": documents}, warnings)))
 
 
 @router.post(
@@ -149,13 +149,8 @@ def post_delete(collection: CollectionOf, body: DeleteRequest) -> Response:
     else:
         result = collection.delete_where(filter_)
     warnings = [] if result.deleted else reasons_for_none(collection, filter_)
-    deleted = Deleted(deleted=result.deleted, generation=result.generation, **_noted(warnings))
-    return render(deleted)
-
-
-def _noted(warnings: list[str]) -> dict[str, list[str]]:
-    """Return the field `warnings` of a response; without warnings, responses do not have it."""
-    return {"warnings": warnings} if warnings else {}
+    answer = {"deleted": result.deleted, "generation": result.generation}
+    return render(Deleted(**with_warnings(answer, warnings)))
 
 
 @router.post(

@@ -76,7 +76,7 @@ def test_texts_of_fewer_terms_than_class_codes_need_are_trained_on_otherwise(
     (tmp_path / "food.csv").write_text("\n".join(["text,kind", *rows]))
     assert main(["quickstart", "food.csv", "--no-serve", "--bits", "16"]) == 0
     printed = capsys.readouterr()
-    assert "with 6 features can fill; training by ssb-vae instead" in printed.err
+    assert "codes (ssb-vae)" in printed.out + printed.err
     assert "differences below 0.35 may be chance" in printed.out.replace("\n", " ")
 
 
