@@ -12,15 +12,67 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from itertools import count
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn, cast
 
-from corpus.lines import BYTE_ORDER_MARK, LineError, Lines, as_text, check_utf8, read_all
+from corpus.detection.encodings import open_text
+from corpus.document import CONTENT_FIELDS
+from corpus.layout import Layout
+from corpus.lines import (
+    BYTE_ORDER_MARK,
+    STREAM_ERRORS,
+    LineError,
+    Lines,
+    as_text,
+    check_utf8,
+    read_all,
+)
 from corpus.rows import ReadError, Row
 from foundation.quick_json import Unsure, parse_lines_quickly, parse_quickly
 
+# JSON begins with a character of ASCII, so a NUL beside it means UTF-16 or UTF-32 (RFC 4627, 3).
+_WIDE = re.compile(rb"\xff\xfe|\xfe\xff|\0|[^\0]\0")
+_ARRAY = re.compile(rb"\s*\[")
+# The members before a list may be anything but lists and nested objects. The pattern can match them
+# in one way only: with two ways for each, matching would take exponential time in their number.
+_OBJECT_WITH_A_LIST = re.compile(
+    rb'\s*\{\s*(?:"[^"]*"\s*:\s*(?:"[^"]*"\s*|\{[^{}]*\}\s*|[^"{[,\s][^"{[,]*),\s*)*+'
+    rb'"[^"]*"\s*:\s*\[\s*\{'
+)
 # How an object begins that is written over several lines.
-SPREAD_OBJECT = re.compile(rb"\s*\{\s*\n")
+_SPREAD_OBJECT = re.compile(rb"\s*\{\s*\n")
+_BUFFER = 4096
 _NOT_DOCUMENTS = "must hold an array of documents, or a document on each line"
+
+
+def read_json(
+    stream: BinaryIO,
+    source: str,
+    layout: Layout,
+    notice: Callable[[str], None],
+    *,
+    is_lines: bool,
+) -> Iterator[Row]:
+    """Yield the rows of JSON lines or, unless `is_lines`, also those of one array or object.
+
+    Raises:
+        ReadError: if the stream is truncated, or cannot be read as what it begins like.
+    """
+    if layout.encoding is not None or _begins(stream, _WIDE):
+        stream = open_text(stream, source, layout.encoding, notice)[0]
+    if not is_lines and _begins(stream, _ARRAY):
+        return read_json_array(stream, source)
+    if not is_lines and (_begins(stream, _OBJECT_WITH_A_LIST) or _begins(stream, _SPREAD_OBJECT)):
+        own_fields = {*CONTENT_FIELDS, *layout.text_fields}
+        return read_json_object(stream, source, own_fields, notice)
+    return read_json_lines(stream, source)
+
+
+def _begins(stream: BinaryIO, pattern: re.Pattern[bytes]) -> bool:
+    try:
+        start = cast("io.BufferedReader", stream).peek(_BUFFER)[:_BUFFER]
+    except STREAM_ERRORS:
+        return False  # reading raises it again, and names the line
+    return pattern.match(start.removeprefix(BYTE_ORDER_MARK)) is not None
 
 
 def read_json_lines(stream: BinaryIO, source: str) -> Iterator[Row]:
@@ -88,7 +140,7 @@ def read_json_object(
     try:
         value = parse_whole(raw)
     except LineError:
-        if not SPREAD_OBJECT.match(raw):
+        if not _SPREAD_OBJECT.match(raw):
             yield from read_json_lines(io.BytesIO(raw), source)
             return
         value = None

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Literal, cast
+from typing import BinaryIO, Literal
 
 from corpus.columns import read_arrow, read_npz, read_parquet
 from corpus.datasets import DATASETS, load_dataset
 from corpus.detection.compressions import COMPRESSIONS
+from corpus.detection.dialects import has_tabs_in_each_line
 from corpus.detection.encodings import HINTS, open_text
 from corpus.document import CONTENT_FIELDS, Document, DocumentError, parse_document
 from corpus.document_blocks import parse_usual_documents
 from corpus.folders import read_folder
-from corpus.json_rows import SPREAD_OBJECT, read_json_array, read_json_lines, read_json_object
+from corpus.json_rows import read_json, read_json_lines
 from corpus.layout import Layout, Numbering, value_at
-from corpus.lines import (
-    BYTE_ORDER_MARK,
-    STREAM_ERRORS,
-    open_source,
-    read_markdown,
-    read_text_lines,
-)
+from corpus.lines import open_source, read_markdown, read_text_lines
 from corpus.rows import BadLine, ReadError, Row, in_blocks
 from corpus.tables import read_table
 
@@ -33,20 +26,10 @@ __all__ = ["BadLine", "Layout", "ReadError", "read_documents"]
 
 STANDARD_INPUT = "-"
 TABLE_SUFFIXES = {".csv": None, ".tsv": "\t"}
-# JSON begins with a character of ASCII, so a NUL beside it means UTF-16 or UTF-32 (RFC 4627, 3).
-WIDE = re.compile(rb"\xff\xfe|\xfe\xff|\0|[^\0]\0")
-ARRAY = re.compile(rb"\s*\[")
-# The members before a list may be anything but lists and nested objects. The pattern can match them
-# in one way only: with two ways for each, matching would take exponential time in their number.
-OBJECT_WITH_A_LIST = re.compile(
-    rb'\s*\{\s*(?:"[^"]*"\s*:\s*(?:"[^"]*"\s*|\{[^{}]*\}\s*|[^"{[,\s][^"{[,]*),\s*)*+'
-    rb'"[^"]*"\s*:\s*\[\s*\{'
-)
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 LINE_SUFFIXES = (*JSON_SUFFIXES, *TABLE_SUFFIXES, ".txt", ".md")
 COLUMN_SUFFIXES = (".parquet", ".arrow", ".feather", ".npz")
 SUFFIXES = LINE_SUFFIXES + COLUMN_SUFFIXES
-BUFFER = 4096
 DEFAULT_LAYOUT = Layout()
 
 
@@ -201,28 +184,14 @@ def _read_rows(
 def _read_lines(
     stream: BinaryIO, source: str, suffix: str, layout: Layout, notice: Callable[[str], None]
 ) -> Iterator[Row]:
-    if suffix == ".txt":
-        return read_text_lines(open_text(stream, source, layout.encoding, notice)[0], source)
+    if suffix not in (".txt", ".md"):
+        return read_json(stream, source, layout, notice, is_lines=suffix != ".json")
+    text, sample = open_text(stream, source, layout.encoding, notice)
     if suffix == ".md":
-        return read_markdown(open_text(stream, source, layout.encoding, notice)[0], source)
-    if layout.encoding is not None or _begins(stream, WIDE):
-        stream = open_text(stream, source, layout.encoding, notice)[0]
-    if suffix == ".json" and _begins(stream, ARRAY):
-        return read_json_array(stream, source)
-    if suffix == ".json" and (
-        _begins(stream, OBJECT_WITH_A_LIST) or _begins(stream, SPREAD_OBJECT)
-    ):
-        own_fields = {*CONTENT_FIELDS, *layout.text_fields}
-        return read_json_object(stream, source, own_fields, notice)
-    return read_json_lines(stream, source)
-
-
-def _begins(stream: BinaryIO, pattern: re.Pattern[bytes]) -> bool:
-    try:
-        start = cast("BufferedReader", stream).peek(BUFFER)[:BUFFER]
-    except STREAM_ERRORS:
-        return False  # reading raises it again, and names the line
-    return pattern.match(start.removeprefix(BYTE_ORDER_MARK)) is not None
+        return read_markdown(text, source)
+    if has_tabs_in_each_line(sample):
+        notice("each line has tabs and is one document; to read it as a table, name it .tsv")
+    return read_text_lines(text, source)
 
 
 class _Documents:

@@ -48,6 +48,12 @@ def find_preamble(sample: bytes, *, with_comments: bool) -> Preamble:
     return Preamble(_after_titles(lines, first), None)
 
 
+def has_tabs_in_each_line(sample: bytes) -> bool:
+    """Return whether there are two lines or more, each with as many tabs, and at least one."""
+    lines = [line for line in _whole_lines(sample).split("\n") if line.strip()]
+    return len(lines) > 1 and len({line.count("\t") for line in lines}) == 1 and "\t" in lines[0]
+
+
 def _after_titles(lines: list[str], first: int) -> int:
     """Return the place of the header below the titles that begin at `first`, or `first`."""
     place, delimiter = first, ""

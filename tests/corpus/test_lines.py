@@ -143,3 +143,24 @@ def test_json_may_be_in_an_encoding_that_is_named(tmp_path: Path) -> None:
     path.write_bytes('{"id": "a", "text": "标题"}\n'.encode("gb18030"))
     (document,) = read_documents(path, layout=Layout(encoding="gb18030"))
     assert document.text == "标题"
+
+
+@pytest.mark.parametrize(
+    ("content", "is_table"),
+    [
+        ("good\tpay day\n\nbad\tlost card\n", True),
+        ("good\tpay day\nbad, lost card\n", False),
+        ("one\tline\n", False),
+        ("no tab\nat all\n", False),
+    ],
+)
+def test_a_text_file_with_tabs_in_each_line_may_be_a_table(
+    tmp_path: Path, content: str, is_table: bool
+) -> None:
+    path = tmp_path / "d.txt"
+    path.write_text(content)
+    notices: list[str] = []
+    texts = [one.text for one in read_documents(path, notice=notices.append)]
+    assert texts == [line for line in content.splitlines() if line]
+    hint = f"{path}: each line has tabs and is one document; to read it as a table, name it .tsv"
+    assert (hint in notices) is is_table
