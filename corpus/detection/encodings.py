@@ -15,10 +15,16 @@ SAMPLE_BYTES = 256 * 1024
 MIN_NON_ASCII_BYTES = 20
 
 # Western text is often taken for one of these. Of them, cp1252 is by far the most common unless the
-# text is Central European or Turkish.
+# text is Central European, Baltic or Turkish.
 WESTERN = {"cp1250", "cp1252", "cp1254", "cp1257", "latin_1", "iso8859_15"}
 WESTERN |= {"iso8859_10", "iso8859_14", "iso8859_16", "mac_latin2"}
-CENTRAL_EUROPEAN = {"Polish", "Czech", "Slovak", "Hungarian", "Romanian", "Croatian", "Slovene"}
+# It is also taken for a code page of DOS. There, most bytes from 0xC0 on draw boxes; in cp1252 they
+# are letters.
+WESTERN_DOS = {"cp437", "cp775", "cp850", "cp852", "cp857", "cp858", "cp860", "cp861"}
+WESTERN_DOS |= {"cp863", "cp865"}
+FIRST_LETTER_OF_CP1252 = 0xC0
+OTHER_ALPHABETS = {"Polish", "Czech", "Slovak", "Hungarian", "Romanian", "Croatian", "Slovene"}
+OTHER_ALPHABETS |= {"Turkish", "Lithuanian", "Latvian"}
 
 # Bytes that are not UTF-8 pass as they are; the reader of lines finds them.
 UTF8 = ("utf-8", "surrogateescape")
@@ -119,10 +125,14 @@ def _find_older_encoding(sample: bytes) -> str:
     from charset_normalizer import from_bytes  # noqa: PLC0415
 
     match = from_bytes(sample).best()
-    is_short = len(sample) - len(sample.decode("ascii", "ignore")) < MIN_NON_ASCII_BYTES
-    if match is None or is_short:
+    not_ascii = [byte for byte in sample if byte > 0x7F]
+    if match is None or len(not_ascii) < MIN_NON_ASCII_BYTES:
         return "cp1252"
-    if match.encoding in WESTERN and match.language not in CENTRAL_EUROPEAN | {"Turkish"}:
+    letters = sum(byte >= FIRST_LETTER_OF_CP1252 for byte in not_ascii)
+    is_western = match.encoding in WESTERN or (
+        match.encoding in WESTERN_DOS and letters > len(not_ascii) / 2
+    )
+    if is_western and match.language not in OTHER_ALPHABETS:
         return "cp1252"
     return match.encoding
 

@@ -148,21 +148,13 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         """See :meth:`hummingbit.Client.scroll`."""
         return await self._call(document_calls.scroll(name, limit, cursor, filter))
 
-    async def count(
-        self,
-        name: str,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
-    ) -> int:
-        """See :meth:`hummingbit.Client.count`."""
+    async def count(self, name: str, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
+        """Count all documents, or those that match a filter."""
         response = await self._call(document_calls.count(name, filter))
         return response["count"]
 
-    async def explained_count(
-        self,
-        name: str,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
-    ) -> responses.Count:
-        """See :meth:`hummingbit.Client.explained_count`."""
+    async def explained_count(self, name: str, filter: Mapping[str, Any] | None) -> responses.Count:  # noqa: A002
+        """Count as :meth:`count` does; if nothing matches the filter, `warnings` may say why."""
         return await self._call(document_calls.count(name, filter))
 
     async def get(self, name: str, document_id: str) -> responses.StoredDocument:

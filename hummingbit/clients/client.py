@@ -175,20 +175,12 @@ class Client(Operations, LabelOperations):
         """Get a page of documents in the order of insertion; `next_cursor` gets the next page."""
         return self._call(document_calls.scroll(name, limit, cursor, filter))
 
-    def count(
-        self,
-        name: str,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
-    ) -> int:
+    def count(self, name: str, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
         """Count all documents, or those that match a filter."""
         response = self._call(document_calls.count(name, filter))
         return response["count"]
 
-    def explained_count(
-        self,
-        name: str,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
-    ) -> responses.Count:
+    def explained_count(self, name: str, filter: Mapping[str, Any] | None) -> responses.Count:  # noqa: A002
         """Count as :meth:`count` does; if nothing matches the filter, `warnings` may say why."""
         return self._call(document_calls.count(name, filter))
 

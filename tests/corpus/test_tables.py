@@ -20,6 +20,12 @@ from corpus.readers import BadLine, ReadError, read_documents
 
 CHINESE = "".join(f"{i},中国经济新闻第{i}条今天开始\n" for i in range(30))
 FRENCH = "".join(f"{i},L'élève français va à l'école {i} fois\n" for i in range(30))
+GERMAN_NAMES = "".join(
+    f"{i},please call Mr Müller at number {i} for order {i}\n" for i in range(300)
+)
+LITHUANIAN = "".join(
+    f"{i},Žmonės tikisi kad kainos mažės o atlyginimai didės {i}\n" for i in range(30)
+)
 RUSSIAN = "".join(f"{i},Новости экономики и спорта номер {i}\n" for i in range(30))
 POLISH = "".join(f"{i},Zażółć gęślą jaźń i wróć źdźbło {i}\n" for i in range(30))
 
@@ -30,6 +36,9 @@ POLISH = "".join(f"{i},Zażółć gęślą jaźń i wróć źdźbło {i}\n" for 
         (CHINESE, "gb18030"),
         (FRENCH, "cp1252"),
         ("1,one café\n", "cp1252"),
+        (FRENCH, "cp850"),
+        (GERMAN_NAMES, "cp1252"),
+        (LITHUANIAN, "cp1257"),
         (RUSSIAN, "cp1251"),
         (FRENCH, "utf-16"),
         (CHINESE, "utf-8"),
