@@ -24,7 +24,10 @@ GERMAN_NAMES = "".join(
     f"{i},please call Mr Müller at number {i} for order {i}\n" for i in range(300)
 )
 LITHUANIAN = "".join(
-    f"{i},Žmonės tikisi kad kainos mažės o atlyginimai didės {i}\n" for i in range(30)
+    f"{i},Lietuvos ekonomika praėjusiais metais augo sparčiai pranešė ministerija\n"
+    f"{i}0,Žmonės tikisi kad kainos mažės o atlyginimai didės\n"
+    f"{i}1,Vyriausybė žada daugiau lėšų švietimui ir sveikatos apsaugai\n"
+    for i in range(1, 9)
 )
 RUSSIAN = "".join(f"{i},Новости экономики и спорта номер {i}\n" for i in range(30))
 POLISH = "".join(f"{i},Zażółć gęślą jaźń i wróć źdźbło {i}\n" for i in range(30))
@@ -36,7 +39,6 @@ POLISH = "".join(f"{i},Zażółć gęślą jaźń i wróć źdźbło {i}\n" for 
         (CHINESE, "gb18030"),
         (FRENCH, "cp1252"),
         ("1,one café\n", "cp1252"),
-        (FRENCH, "cp850"),
         (GERMAN_NAMES, "cp1252"),
         (LITHUANIAN, "cp1257"),
         (RUSSIAN, "cp1251"),
