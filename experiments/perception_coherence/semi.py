@@ -1,36 +1,29 @@
-"""A teacher when labels are scarce: distillation, SSB-VAE, and both together, at 1 % and 10 %.
+"""Few labels and a teacher: class codes with and without its vectors, and with word vectors.
 
-SSB-VAE has the defaults of `hummingbit train`. Both together are SSB-VAE with the teacher's loss
-term added. Distillation alone has the settings chosen on held-out documents. All use the same
-documents and hold out the same tenth of them.
+All learn from every training document and from the same labels. The class code alone retrieves by
+the class that an encoder's classifiers predict. These have all that its codes have: the soft
+labels, the teacher and the word vectors.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-from encoder.encoder import Encoder
-from experiments.perception_coherence.text import COHERENCE
+from encoder.artifact import read_labelled_ids
+from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
+from evaluation.retrieval import evaluate_encoder
 from experiments.perception_coherence.text_corpora import TaughtCorpus, read_taught
-from experiments.perception_coherence.text_students import (
-    load_or_distill,
-    measure_student,
-    student_folder,
-    text_recipe,
-)
+from experiments.perception_coherence.text_students import agreement_of_queries
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_encoders import load_or_train
-from training.distillation.distillation_recipe import DistillationRecipe
-from training.recipe import Recipe
-from training.semi_supervised import train
+from training.class_codes.class_recipe import ClassCodeRecipe
+from training.class_codes.run import train_class_codes
+from training.class_codes.word_vectors import WordVectors, read_word_vectors
 
-SHARED = ("supervision", "epochs", "batch_size", "learning_rate", "hidden", "word_dropout")
-"""The settings that both together share with SSB-VAE, so that only the teacher is added."""
-
-DISTILLED, LABELLED, BOTH = "distillation", "ssb-vae", "distillation + ssb-vae"
+METRICS = ("P@10", "P@100")
+PLAIN, TAUGHT, WITH_WORDS = "class-codes", "class-codes, teacher", "class-codes, teacher, words"
 
 
 def configure(group: argparse._ArgumentGroup) -> None:
@@ -44,75 +37,86 @@ def configure(group: argparse._ArgumentGroup) -> None:
         help="shares of the labels to train with (default: 0.01 0.1)",
     )
     group.add_argument(
-        "--teacher-weight",
-        type=float,
-        metavar="X",
-        help="weight of the teacher's term beside SSB-VAE's loss",
+        "--word-vectors",
+        type=Path,
+        metavar="FILE",
+        help="also train with these vectors of words (.npz, .parquet, .txt, .vec)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Train and measure every encoder, then print the table."""
+    words = read_word_vectors(args.word_vectors) if args.word_vectors else None
     records: list[Record] = []
     for name in args.corpora:
-        for record in _corpus_records(read_taught(name, args), args):
+        for record in _corpus_records(read_taught(name, args), words, args):
             records.append({"part": "semi", "dataset": name, "n_bits": args.compare_at, **record})
             save_records(args, records)
     _print(records)
     return 0
 
 
-def _corpus_records(corpus: TaughtCorpus, args: argparse.Namespace) -> Iterator[Record]:
-    for seed in range(args.seeds):
-        alone = text_recipe(COHERENCE, n_bits=args.compare_at, seed=seed)
-        yield _measure(corpus, DISTILLED, alone, args.work_dir)
-        for supervision in args.supervision:
-            labelled = Recipe(n_bits=args.compare_at, supervision=supervision, seed=seed)
-            yield _measure(corpus, LABELLED, labelled, args.work_dir)
-            both = replace(alone, **{name: getattr(labelled, name) for name in SHARED})
-            if args.teacher_weight is not None:
-                both = replace(both, teacher_weight=args.teacher_weight)
-            yield _measure(corpus, BOTH, both, args.work_dir)
+def _corpus_records(
+    corpus: TaughtCorpus, words: WordVectors | None, args: argparse.Namespace
+) -> Iterator[Record]:
+    methods = [PLAIN, TAUGHT, *([WITH_WORDS] if words else [])]
+    for supervision in args.supervision:
+        for seed in range(args.seeds):
+            recipe = ClassCodeRecipe(
+                n_bits=args.compare_at, supervision=supervision, seed=seed, validation_share=0.0
+            )
+            for method in methods:
+                given = words if method == WITH_WORDS else None
+                yield _record(corpus, method, recipe, given, args.work_dir)
 
 
-def _measure(
-    corpus: TaughtCorpus, method: str, recipe: DistillationRecipe | Recipe, work_dir: Path
+def _record(
+    corpus: TaughtCorpus,
+    method: str,
+    recipe: ClassCodeRecipe,
+    words: WordVectors | None,
+    work_dir: Path,
 ) -> Record:
-    cell = f"{method.replace(' ', '')}-{recipe.n_bits}-{recipe.supervision:g}-{recipe.seed}"
+    cell = f"{method.replace(', ', '-')}-{recipe.n_bits}-{recipe.supervision:g}-{recipe.seed}"
     folder = work_dir / "semi" / f"{corpus.name}-{cell}"
-    weight = None
-    if isinstance(recipe, Recipe):
-        encoder = _autoencoder(corpus, recipe, folder)
-    else:
-        if not recipe.supervision:
-            folder = student_folder(corpus, recipe, work_dir)
-        encoder = load_or_distill(corpus, recipe, folder)
-        weight = recipe.teacher_weight if recipe.supervision else None
+    teacher = None if method == PLAIN else corpus.teacher
+    data = corpus.database
+    about = {} if teacher is None else {"teacher": teacher.about()}
+    encoder = load_or_train(
+        folder,
+        data,
+        recipe,
+        lambda: (
+            train_class_codes(
+                data, recipe, folder, word_vectors=words, teacher=teacher, overwrite=True
+            ).encoder
+        ),
+        about | ({"word_vectors": words.about()} if words else {}),
+    )
+    database, queries = data.labelled(), corpus.queries.labelled()
+    shown = data.labelled(data.rows_of(read_labelled_ids(folder, encoder)))
+    codes = evaluate_encoder(encoder, database, queries, METRICS)
+    classes = classifier_baseline(
+        ClassifierReference(encoder, None), shown, database, queries, METRICS
+    )
     return {
         "method": method,
         "supervision": recipe.supervision,
         "seed": recipe.seed,
-        "teacher_weight": weight,
-        "validation_p100": encoder.metadata["validation"]["expected"]["P@100"],
-        **measure_student(corpus, encoder, folder),
+        **{f"served {name}": codes.metrics[name] for name in METRICS},
+        **{name: codes.expected[name] for name in METRICS},
+        **{f"class alone {name}": classes.expected[name] for name in METRICS},
+        "nearest": agreement_of_queries(corpus, encoder).nearest,
+        "chosen": encoder.metadata["chosen"]["query_classifier"],
+        "content_share": encoder.metadata["chosen"]["content_share"],
     }
 
 
-def _autoencoder(corpus: TaughtCorpus, recipe: Recipe, folder: Path) -> Encoder:
-    """Return the SSB-VAE saved in `folder`; train it if it is missing or out of date."""
-
-    def train_anew() -> Encoder:
-        return train(corpus.database, recipe, folder, overwrite=True).encoder
-
-    return load_or_train(folder, corpus.database, recipe, train_anew)
-
-
 def _print(records: list[Record]) -> None:
-    header = ("data set", "labels shown", "method", "p@100", "tie-averaged", "coherence")
+    names = [*METRICS, *(f"class alone {name}" for name in METRICS), "nearest"]
     rows = []
     for cell, runs in group(records, "dataset", "supervision", "method").items():
         dataset, supervision, method = cell
-        keys = ("p100", "p100_expected", "coherence")
-        figures = [mean_and_deviation(runs, key) for key in keys]
+        figures = [mean_and_deviation(runs, name) for name in names]
         rows.append([dataset, f"{supervision:.0%}", method, *figures])
-    print_table(header, rows)
+    print_table(("data set", "labels shown", "method", *names), rows)

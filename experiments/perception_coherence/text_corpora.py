@@ -21,7 +21,7 @@ from training.recipe import Recipe
 from training.semi_supervised import train
 
 CORPORA = ("snippets", "20news")
-MORE_CORPORA = ("ag-news", "dbpedia14", "hwu64")
+MORE_CORPORA = ("ag-news", "dbpedia14", "googlenews", "hwu64")
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 WIDE_BITS = 256
 

@@ -15,7 +15,7 @@ from experiments.result_tables import Record
 from experiments.saved_encoders import load_or_train
 from training.distillation.distillation import distill
 from training.distillation.distillation_recipe import DistillationRecipe
-from training.distillation.teacher_agreement import measure_agreement
+from training.distillation.teacher_agreement import Agreement, measure_agreement
 
 PRESETS = "presets.toml"
 
@@ -45,12 +45,7 @@ def load_or_distill(corpus: TaughtCorpus, recipe: DistillationRecipe, folder: Pa
 def measure_student(corpus: TaughtCorpus, encoder: Encoder, folder: Path) -> Record:
     """Return p@100 and coherence of the test split's codes, and the size of the artifact."""
     evaluation = evaluate_encoder(encoder, corpus.database.labelled(), corpus.queries.labelled())
-    agreement = measure_agreement(
-        encoder.encode(corpus.queries.inputs),
-        encoder.encode(corpus.database.inputs),
-        corpus.query_vectors,
-        corpus.teacher.vectors,
-    )
+    agreement = agreement_of_queries(corpus, encoder)
     return {
         **retrieval_figures(evaluation),
         "coherence": agreement.coherence,
@@ -59,6 +54,16 @@ def measure_student(corpus: TaughtCorpus, encoder: Encoder, folder: Path) -> Rec
         "held_out": encoder.metadata.get("coherence"),
         "artifact_bytes": sum(file.stat().st_size for file in folder.iterdir()),
     }
+
+
+def agreement_of_queries(corpus: TaughtCorpus, encoder: Encoder) -> Agreement:
+    """Return how far the codes of the test split and its teacher's vectors agree."""
+    return measure_agreement(
+        encoder.encode_uncorrected_queries(corpus.queries.inputs),
+        encoder.encode(corpus.database.inputs),
+        corpus.query_vectors,
+        corpus.teacher.vectors,
+    )
 
 
 def retrieval_figures(evaluation: Evaluation) -> Record:

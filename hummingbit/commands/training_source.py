@@ -24,7 +24,7 @@ def read_training_data(args: argparse.Namespace, source: str) -> TrainingData:
         raise TrainingDataError(f"{source}: {error}") from None
 
 
-def add_word_vectors(parser: argparse.ArgumentParser) -> None:
+def add_word_vectors(parser: argparse._ActionsContainer) -> None:
     """Add the option for a file of word vectors."""
     parser.add_argument(
         "--word-vectors",

@@ -66,11 +66,13 @@ def choose(
     content: ContentLayers,
     *,
     words: WordTable | None = None,
+    learned: Any = None,
     progress: Progress,
 ) -> Choice:
     """Return the query's classifier and the content share that work best on held-out clusters.
 
-    With a table of word vectors, `words`, classifiers that use it are tried, too.
+    With a table of word vectors, `words`, classifiers that use it are tried, too. `learned` are the
+    rows from which soft labels are estimated, by default the columns of the corpus's own terms.
 
     All documents are divided by :func:`training.trials.held_out_clusters.cluster_folds`: into five
     clusters of each class, then into ten; or into ten, then 25, if the median class has fewer than
@@ -102,7 +104,9 @@ def choose(
     if len(names) * len(shares) == 1:
         return Choice(names[0], shares[0])
     middle = shares[len(shares) // 2]
-    trial = _Trial(rows, tags, soft_labels, recipe, content, words=words)
+    if learned is None:
+        learned = learned_columns(rows, words)
+    trial = _Trial(rows, tags, soft_labels, recipe, content, words=words, learned=learned)
     if not trial.has_queries:
         return Choice(names[0], middle)
     trials = []
@@ -146,6 +150,7 @@ class _Trial:
         content: ContentLayers,
         *,
         words: WordTable | None,
+        learned: Any,
     ) -> None:
         self._rows = rows
         self._content = content
@@ -162,8 +167,7 @@ class _Trial:
         for kept, held_out in self._divide(divisions[:1] if len(tags) > _MANY else divisions):
             searched, queries = np.intersect1d(kept, labelled), np.intersect1d(held_out, sample)
             if len(np.unique(self._classes[searched])) > 1 and len(queries):
-                learned = learned_columns(rows[kept], words)
-                targets = estimate_soft_labels(learned, tags[kept], recipe.seed)
+                targets = estimate_soft_labels(learned[kept], tags[kept], recipe.seed)
                 maps = ClassMaps(rows[kept], targets, recipe.seed, words)
                 self._folds.append(_Fold(maps, searched, queries))
 

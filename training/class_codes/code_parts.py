@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from foundation.errors import counted
 from training.class_codes.class_maps import ClassMaps, row_slices
 from training.class_codes.class_recipe import ICT, ClassCodeRecipe
 from training.class_codes.codewords import far_codewords
+from training.class_codes.teaching import fit_teacher
+from training.class_codes.word_vectors import WordTable, learned_columns
 from training.data import TrainingDataError
 from training.linear_codes import fit_itq, itq_of_terms
 from training.recipe import Recipe
@@ -81,19 +84,29 @@ class ContentLayers:
 
     `rows` are the `features` of the `inputs`, ``(N, F)``. The logits of all rows have a root mean
     square of 1, or of 0.8 if they are learned by ict, which gives content bits about the weight of
-    class bits in a query.
+    class bits in a query. With `taught`, a teacher's vectors ``(N, E)`` of texts, ITQ rotates the
+    vectors that the terms predict, if they have more numbers than the content has bits. `words` are
+    word vectors of further terms, which predict nothing.
 
     Raises:
         TrainingDataError: if the content is to be learned by ict, and the inputs are not texts.
     """
 
     def __init__(
-        self, features: Features, inputs: Inputs, rows: Any, recipe: ClassCodeRecipe
+        self,
+        features: Features,
+        inputs: Inputs,
+        rows: Any,
+        recipe: ClassCodeRecipe,
+        *,
+        words: WordTable | None = None,
+        taught: Floats | None = None,
     ) -> None:
         if recipe.content == ICT and not isinstance(features, TextFeatures):
             raise TrainingDataError("content: ict learns from the words of texts; use itq")
         self._features, self._inputs, self._rows = features, inputs, rows
         self._recipe = recipe
+        self._words, self._taught = words, taught
         self._layers: dict[int, Layer] = {}
 
     def of(self, n_bits: int) -> Layer:
@@ -128,9 +141,20 @@ class ContentLayers:
             return _scale(rows, *fit_cloze(self._features, texts, rows, n_bits, ict), _WORDS_RMS)
         if isinstance(rows, np.ndarray):
             return _scale(rows, *fit_itq(rows, n_bits, seed))
+        if self._taught is not None and self._taught.shape[1] > n_bits:
+            predicted = np.concatenate([rows[at] @ self._teacher for at in row_slices(rows)])
+            weight, thresholds = fit_itq(predicted, n_bits, seed)
+            return _scale(rows, self._teacher @ weight, thresholds)
         weight_and_thresholds = itq_of_terms(rows, n_bits, seed)
         assert weight_and_thresholds is not None  # noqa: S101 - checked above
         return _layer(*weight_and_thresholds)
+
+    @cached_property
+    def _teacher(self) -> Floats:
+        """The weights of terms that predict the teacher's vectors, ``(V, E)``."""
+        assert self._taught is not None  # noqa: S101 - checked above
+        learned = learned_columns(self._rows, self._words)
+        return fit_teacher(learned, self._taught, self._rows.shape[1])
 
 
 def _scale(rows: Any, weight: Floats, thresholds: Floats, target: float = 1.0) -> Layer:

@@ -7,7 +7,8 @@ rotated to lose least when it is rounded to bits (ITQ), or learned by the invers
 which a few words of a text find it. A query has all certainty bits set, so among the documents of
 its class the most certain come first. Precision at the head of the list is then about the accuracy
 of the classifier on queries. A code of the class alone would mix in all documents whose class was
-predicted wrongly.
+predicted wrongly. With a teacher's vectors of the documents, soft labels and content learn from
+them: ``hummingbit distill --supervision``.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from training.class_codes.choosing import Progress, choose
 from training.class_codes.class_maps import ClassMaps
 from training.class_codes.class_recipe import ICT, WORD_VECTOR_CLASSIFIERS, ClassCodeRecipe
 from training.class_codes.code_parts import ContentLayers, class_code
+from training.class_codes.teaching import rows_of_soft_labels
 from training.class_codes.word_vectors import (
     WordTable,
     WordVectors,
@@ -33,7 +35,15 @@ from training.class_codes.word_vectors import (
     learned_columns,
 )
 from training.data import TrainingData, TrainingDataError
-from training.pipeline import Trained, check_labels, choose_features, split, write_encoder
+from training.distillation.teachers import Teacher, check_directions
+from training.pipeline import (
+    Split,
+    Trained,
+    check_labels,
+    choose_features,
+    split,
+    write_encoder,
+)
 from training.soft_labels.estimation import estimate_soft_labels
 from training.text_features import MIN_DOCUMENTS
 
@@ -44,19 +54,22 @@ def train_class_codes(
     out: Path,
     *,
     word_vectors: WordVectors | None = None,
+    teacher: Teacher | None = None,
     overwrite: bool = False,
     progress: Progress = lambda _: None,
 ) -> Trained:
     """Train on `data` with `recipe` and write the encoder to `out`.
 
-    With `word_vectors`, queries may be classified by them, too. `progress` is called with a line
-    for each trial.
+    With `word_vectors`, queries may be classified by them, too. With a `teacher`, its vectors of
+    `data` give the soft labels (:func:`rows_of_soft_labels`) and, for texts, the content
+    (:class:`ContentLayers`). `progress` is called with a line for each trial.
 
     Raises:
         TrainingDataError: if documents are matrices or vectors of several labels, if there are too
             few documents or labelled documents, if the query classifier of the recipe needs word
             vectors and there are none, or if there are `word_vectors` and documents are not texts.
         WordVectorsError: if no term of the documents has a vector.
+        TeacherError: if a vector of the teacher is zero.
         ArtifactError: if `out` exists and `overwrite` is false.
     """
     check_destination(out, overwrite=overwrite)
@@ -72,6 +85,8 @@ def train_class_codes(
     if word_vectors is None and recipe.query_classifier in WORD_VECTOR_CLASSIFIERS:
         problem = f"query_classifier: {recipe.query_classifier} needs word vectors"
         raise TrainingDataError(f"{problem}; give a file of them")
+    if teacher is not None:
+        check_directions(teacher, data)
     parts = split(data, recipe)
     check_labels(data, parts, recipe.validation_share)
     features = choose_features(
@@ -89,10 +104,16 @@ def train_class_codes(
         features, words = _with_words(features, word_vectors, len(inputs), recipe.max_terms)
     rows: Any = features.transform(inputs)  # type: ignore[arg-type]
     tags = parts.visible_tags[parts.training]
-    content = ContentLayers(features, inputs, rows, recipe)
+    taught = None if teacher is None else teacher.vectors[parts.training]
+    content = ContentLayers(features, inputs, rows, recipe, words=words, taught=taught)
     begin_stage("estimating soft labels")
-    soft_labels = estimate_soft_labels(learned_columns(rows, words), tags, recipe.seed)
-    choice = choose(rows, tags, soft_labels, recipe, content, words=words, progress=progress)
+    learned = learned_columns(rows, words)
+    if taught is not None:
+        learned = rows_of_soft_labels(learned, taught, tags, recipe.seed)
+    soft_labels = estimate_soft_labels(learned, tags, recipe.seed)
+    choice = choose(
+        rows, tags, soft_labels, recipe, content, words=words, learned=learned, progress=progress
+    )
     begin_stage("fitting the class codes")
     maps = ClassMaps(rows, soft_labels, recipe.seed, words)
     *widths, n_content = recipe.widths(choice.content_share)
@@ -112,10 +133,22 @@ def train_class_codes(
         about={
             "chosen": asdict(choice),
             **({"word_vectors": word_vectors.about()} if word_vectors else {}),
+            **({} if teacher is None else _about_teacher(teacher, encoder, data, parts)),
         },
         soft_labels=soft_labels,
         overwrite=overwrite,
     )
+
+
+def _about_teacher(
+    teacher: Teacher, encoder: Encoder, data: TrainingData, parts: Split
+) -> dict[str, Any]:
+    from training.distillation.teacher_agreement import (  # noqa: PLC0415 - torch takes a second
+        held_out_agreement,
+    )
+
+    agreement = held_out_agreement(encoder, data, teacher.vectors, parts)
+    return {"teacher": teacher.about(), "coherence": agreement}
 
 
 def _with_words(

@@ -22,10 +22,10 @@ import torch
 from torch import Tensor, nn
 
 from encoder.artifact import check_destination
-from encoder.encoder import Features, Inputs
+from encoder.encoder import Features
 from encoder.features import TextFeatures
 from training.checkpoint import Checkpoint
-from training.data import Rows, TrainingData, TrainingDataError, hold_out, mask_labels
+from training.data import Rows, TrainingData, TrainingDataError, hold_out
 from training.distillation.distillation_recipe import NEIGHBOURS, DistillationRecipe
 from training.distillation.neighbour_student import NeighbourLoss
 from training.distillation.teacher_agreement import held_out_agreement
@@ -35,20 +35,17 @@ from training.models.batches import SparseBatch, drop_words
 from training.models.encoder_networks import AnyEncoderNetwork, EncoderNetwork, Shape
 from training.models.export import to_encoder
 from training.models.relaxed_bits import relaxed_bits, relaxed_hamming
-from training.objectives.autoencoder import AutoencoderLoss
 from training.objectives.dissimilarity import cosine_dissimilarity
 from training.objectives.transfer_baselines import HintLoss
 from training.objectives.transfer_objectives import transfer_objective
 from training.pipeline import (
     Split,
     Trained,
-    check_labels,
     choose_features,
     with_median_thresholds,
     write_encoder,
 )
-from training.recipe import Recipe
-from training.semi_supervised import UNIT_ROW_SCALE, build_model
+from training.semi_supervised import UNIT_ROW_SCALE
 
 # The values that correspond to the behaviour of earlier versions, for settings they did not have.
 _ABSENT = {"least_batches": DistillationRecipe.least_batches}
@@ -116,9 +113,9 @@ def distill(
 
 
 def split_documents(data: TrainingData, recipe: DistillationRecipe) -> Split:
-    """Hold out a share of all documents, and keep the labels of a share of the other labelled ones.
+    """Hold out a share of all documents, and show no labels.
 
-    If every document is labelled, the split is that of :func:`training.pipeline.split`.
+    If every document is labelled, it holds out what :func:`training.pipeline.split` does.
 
     Raises:
         TrainingDataError: if fewer than two documents are left to train on.
@@ -129,12 +126,7 @@ def split_documents(data: TrainingData, recipe: DistillationRecipe) -> Split:
     if len(training) < 2:
         found = f"{len(training)} of {len(data)} documents are left to train on"
         raise TrainingDataError(f"{found}; a student compares documents and needs at least 2")
-    tags = data.tags.copy()
-    tags[validation] = False
-    parts = Split(training, validation, mask_labels(tags, recipe.supervision, rng))
-    if recipe.supervision:
-        check_labels(data, parts, recipe.validation_share)
-    return parts
+    return Split(training, validation, np.zeros_like(data.tags))
 
 
 def _without_unlabelled(parts: Split, data: TrainingData) -> Split:
@@ -163,42 +155,12 @@ class DistillationLoss:
         features: Features,
         parts: Split,
     ) -> None:
-        inputs = data.take(parts.training)
         self._recipe, self.features = recipe, features
-        self._x: Any = features.transform(inputs)  # type: ignore[arg-type]  # its own inputs
+        # The features are of these inputs.
+        self._x: Any = features.transform(data.take(parts.training))  # type: ignore[arg-type]
         self._teacher = torch.from_numpy(teacher.vectors[parts.training])
-        self._autoencoder: AutoencoderLoss | None = None
         losses = _build_losses(recipe, self._teacher.shape[1], len(parts.training))
-        if recipe.supervision:
-            encoder: AnyEncoderNetwork = self._add_autoencoder(
-                data, features, inputs, parts, losses
-            )
-        else:
-            encoder = _build_encoder(recipe, features)
-        self.model = Student(encoder, losses)
-
-    def _add_autoencoder(
-        self,
-        data: TrainingData,
-        features: Features,
-        inputs: Inputs,
-        parts: Split,
-        losses: dict[str, nn.Module],
-    ) -> AnyEncoderNetwork:
-        """Set up SSB-VAE's loss, and return its encoder, which learns from both losses."""
-        semi_supervised = autoencoder_recipe(self._recipe)
-        autoencoder = build_model(semi_supervised, features, len(data.classes))
-        self._autoencoder = AutoencoderLoss(
-            autoencoder,
-            semi_supervised,
-            features,
-            inputs,
-            parts.visible_tags[parts.training],
-            multi_label=data.is_multi_label,
-        )
-        losses["decoder"] = autoencoder.decoder
-        losses["class_head"] = autoencoder.class_head
-        return autoencoder.encoder
+        self.model = Student(_build_encoder(recipe, features), losses)
 
     def schedule(self) -> Schedule:
         """Return the schedule of the recipe."""
@@ -206,7 +168,10 @@ class DistillationLoss:
         return Schedule(recipe.epochs, recipe.batch_size, recipe.learning_rate, recipe.seed)
 
     def __call__(
-        self, rows: Rows, generator: torch.Generator, progress: float
+        self,
+        rows: Rows,
+        generator: torch.Generator,
+        progress: float,  # noqa: ARG002
     ) -> dict[str, Tensor]:
         """See :class:`training.loop.BatchLoss`."""
         recipe, losses = self._recipe, self.model.losses
@@ -216,36 +181,12 @@ class DistillationLoss:
         terms = {"transfer_loss": losses["objective"](bits_NB, teacher_NE)}
         if recipe.hint_weight:
             terms["hint_loss"] = recipe.hint_weight * losses["hint"](bits_NB, teacher_NE)
-        if self._autoencoder is None:
-            return terms
-        weighted = {name: recipe.teacher_weight * term for name, term in terms.items()}
-        # The autoencoder draws its own batch with its own word dropout; only weights are shared.
-        return {**weighted, **self._autoencoder(rows, generator, progress)}
+        return terms
 
     def _batch(self, rows: Rows, generator: torch.Generator) -> SparseBatch | Tensor:
         if isinstance(self._x, np.ndarray):
             return torch.from_numpy(self._x[rows])
         return drop_words(SparseBatch.of_rows(self._x, rows), self._recipe.word_dropout, generator)
-
-
-def autoencoder_recipe(recipe: DistillationRecipe) -> Recipe:
-    """Return the settings of SSB-VAE's loss; those that both recipes have come from `recipe`."""
-    return Recipe(
-        method="ssb-vae",
-        n_bits=recipe.n_bits,
-        supervision=recipe.supervision,
-        seed=recipe.seed,
-        hidden=recipe.hidden,
-        max_terms=recipe.max_terms,
-        analyzer=recipe.analyzer,
-        word_dropout=recipe.word_dropout,
-        # The transfer objective sees vectors without noise.
-        vector_noise=0.0,
-        # The teacher replaces soft labels and the class loss on codes.
-        soft_labels="none",
-        code_class_weight=0.0,
-        pairwise_weight=3e-3,
-    )
 
 
 def _build_encoder(recipe: DistillationRecipe, features: Features) -> EncoderNetwork:

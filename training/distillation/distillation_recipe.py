@@ -18,19 +18,17 @@ OBJECTIVES = (NEIGHBOURS, *TRANSFER_OBJECTIVES)
 def default_objective(recipe: DistillationRecipe, *, is_text: bool) -> str:
     """Return the objective where none is named: neighbours if its student can be trained.
 
-    It learns from the words of texts, without labels and without a hint.
+    It learns from the words of texts, without a hint.
     """
-    is_alone = not recipe.supervision and not recipe.hint_weight
-    return NEIGHBOURS if is_text and is_alone else "perception-coherence"
+    return NEIGHBOURS if is_text and not recipe.hint_weight else "perception-coherence"
 
 
 @dataclass(frozen=True)
 class DistillationRecipe:
     """The settings that, with the documents and the teacher, determine the outcome.
 
-    The loss is the objective + `hint_weight` · hint. With `supervision` above 0, that is multiplied
-    by `teacher_weight`, and SSB-VAE's loss (:class:`training.recipe.Recipe`) is added. The
-    objective neighbours is a loss of its own, without hint and without labels.
+    The loss is the objective + `hint_weight` · hint. The objective neighbours is a loss of its own,
+    without hint.
 
     Raises:
         RecipeError: if a setting is out of its range. The message names it.
@@ -65,10 +63,6 @@ class DistillationRecipe:
     teacher_temperature: float = setting(0.1, "τ of the teacher's ranks in perception coherence")
     student_temperature: float = setting(0.3, "τ of the student's ranks in perception coherence")
     hint_weight: float = setting(0.0, "weight of regressing the teacher's vectors from the codes")
-    supervision: float = setting(
-        0.0, "share of the labelled documents whose labels SSB-VAE's loss sees"
-    )
-    teacher_weight: float = setting(3.0, "weight of the teacher beside SSB-VAE's loss")
     threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")
     validation_share: float = setting(0.1, "share of the documents held out")
 
@@ -76,21 +70,19 @@ class DistillationRecipe:
         check_settings(self, self._ranges())
 
     def _ranges(self) -> dict[str, tuple[bool, str]]:
-        is_alone = self.objective == NEIGHBOURS
-        alone = f"0 with the objective {NEIGHBOURS}; other objectives take it"
+        takes_hint = self.objective != NEIGHBOURS
         temperatures = ("temperature", "teacher_temperature", "student_temperature")
-        weights = ("hint_weight", "teacher_weight")
         return {
-            "supervision": (
-                0 <= self.supervision <= 1 and not (is_alone and self.supervision),
-                alone if is_alone else "from 0 to 1",
-            ),
             "least_batches": (self.least_batches >= 0, "0 or more"),
             "batch_size": (self.batch_size >= 2, "at least 2: documents are compared"),
             **{
                 name: (0 < getattr(self, name) <= 100, "above 0 and at most 100")
                 for name in temperatures
             },
-            **{name: (0 <= getattr(self, name) < 1e9, "0 or more") for name in weights},
-            **({"hint_weight": (not self.hint_weight, alone)} if is_alone else {}),
+            "hint_weight": (
+                0 <= self.hint_weight < 1e9 if takes_hint else not self.hint_weight,
+                "0 or more"
+                if takes_hint
+                else f"0 with the objective {NEIGHBOURS}; other objectives take it",
+            ),
         }

@@ -99,7 +99,7 @@ def held_out_agreement(
     if not len(parts.validation):
         return None
     agreement = measure_agreement(
-        encoder.encode(data.take(parts.validation)),
+        encoder.encode_uncorrected_queries(data.take(parts.validation)),
         encoder.encode(data.take(parts.training)),
         vectors[parts.validation],
         vectors[parts.training],

@@ -24,6 +24,7 @@ from encoder.features import Floats
 from foundation.errors import HummingbitError
 from training.data import TrainingData
 
+SENTENCE_TRANSFORMERS = "sentence-transformers"
 VECTOR_FILES = (".npy", ".npz", ".parquet")
 _MAX_NAMED_IDS = 3
 
@@ -208,8 +209,8 @@ def _apply_sentence_transformer(source: str, data: TrainingData) -> Teacher:
     name = Path(source).name if Path(source).is_dir() else source
     return Teacher(
         name,
-        "sentence-transformers",
-        _hash_weights(model),
+        SENTENCE_TRANSFORMERS,
+        hash_weights(model),
         np.asarray(vectors, dtype=np.float32),
     )
 
@@ -238,7 +239,8 @@ def load_sentence_transformer(source: str) -> Any:
         raise TeacherError(f"{source}: cannot be loaded as a model: {error}") from error
 
 
-def _hash_weights(model: Any) -> str:
+def hash_weights(model: Any) -> str:
+    """Return the SHA-256 of a model's weights, by name."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {list(tensor.shape)} {tensor.dtype}\n".encode())

@@ -1,4 +1,4 @@
-"""``hummingbit distill``: train a small encoder to imitate a teacher, without labels."""
+"""``hummingbit distill``: train a small encoder to imitate a teacher, with few labels or none."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 from foundation.stages import begin_stage
 from hummingbit.commands.options import (
@@ -16,14 +17,34 @@ from hummingbit.commands.options import (
     check_out,
 )
 from hummingbit.commands.printing import print_trained
-from hummingbit.commands.training_source import read_training_data
+from hummingbit.commands.training_source import (
+    add_word_vectors,
+    read_training_data,
+    word_vectors_of,
+)
+from hummingbit.training_methods import check_word_vectors, print_trial
+from training.class_codes.class_recipe import ClassCodeRecipe
+from training.class_codes.run import train_class_codes
+from training.class_codes.word_vectors import WordVectors
+from training.data import TrainingData
 from training.distillation.distillation_recipe import DistillationRecipe, default_objective
+from training.distillation.teachers import (
+    SENTENCE_TRANSFORMERS,
+    Teacher,
+    check_vectors_place,
+    read_teacher,
+    save_vectors,
+)
+from training.pipeline import Trained
 
 TEACHER_HELP = (
     "an encoder's folder; a file of vectors (.npz with ids and vectors, .parquet with id and"
     " vector, .npy with a row for each document); or the name or folder of a sentence-transformers"
     " model"
 )
+_OF_STUDENTS = {one.name: one for one in fields(DistillationRecipe)}
+_DEFAULTS = {"objective": "neighbours for texts, perception-coherence for vectors or with a hint"}
+_OF_CLASS_CODES = {one.name: one for one in fields(ClassCodeRecipe)}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,25 +60,42 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_reading(parser)
     settings = parser.add_argument_group("recipe")
-    for one in fields(DistillationRecipe):
-        by_data = "neighbours for texts without labels shown, otherwise perception-coherence"
-        add_setting(settings, one, default_text=by_data if one.name == "objective" else "")
+    for name, one in _OF_STUDENTS.items():
+        # Without the flag the value is None, which tells what was given.
+        default = _DEFAULTS.get(name, f"{one.default}") if name != "n_bits" else ""
+        if default and name in _OF_CLASS_CODES:
+            with_labels_default = _OF_CLASS_CODES[name].default
+            if with_labels_default != one.default:
+                default += f"; with --supervision {with_labels_default}"
+        add_setting(settings, one, default_text=default)
+    with_labels = parser.add_argument_group(
+        "with labels", "codes of class, certainty and content, as train class-codes"
+    )
+    with_labels.add_argument(
+        "--supervision",
+        type=float,
+        default=0.0,
+        metavar="X",
+        help="share of the labelled documents whose labels are shown: 1 for all; 0, the default,"
+        " to learn from the teacher alone",
+    )
+    add_word_vectors(with_labels)
+    for name, one in _OF_CLASS_CODES.items():
+        if name not in _OF_STUDENTS and name != "supervision":
+            add_setting(with_labels, one, default_text=f"{one.default}")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Train the student of a teacher, and print how far the two agree and where the encoder is."""
-    settings = [one.name for one in fields(DistillationRecipe) if one.name != "method"]
-    given = {name: getattr(args, name) for name in settings if getattr(args, name) is not None}
-    recipe = DistillationRecipe(**given)
+    recipe = _recipe(args)
+    check_word_vectors(recipe.method, given=args.word_vectors is not None)
     check_out(args)
+    word_vectors = word_vectors_of(args)
     begin_stage(f"reading {args.data}")
     data = read_training_data(args, args.data)
-    if args.objective is None:
+    if isinstance(recipe, DistillationRecipe) and args.objective is None:
         recipe = replace(recipe, objective=default_objective(recipe, is_text=data.is_text))
-    from training.distillation.distillation import distill  # noqa: PLC0415 - torch takes a second
-    from training.distillation.teachers import check_vectors_place, read_teacher, save_vectors  # noqa: PLC0415
-
     # A teacher may take minutes, so errors that would stop the run afterwards are found first.
     if args.save_vectors:
         check_vectors_place(args.save_vectors)
@@ -65,11 +103,10 @@ def run(args: argparse.Namespace) -> int:
     teacher = read_teacher(args.teacher, data)
     if args.save_vectors:
         save_vectors(args.save_vectors, teacher, data)
-    try:
-        trained = distill(data, teacher, recipe, args.out, overwrite=args.overwrite)
-    except KeyboardInterrupt:
-        print("\nto resume from the last checkpoint, run the command again", file=sys.stderr)
-        raise
+    if isinstance(recipe, ClassCodeRecipe):
+        trained = _train_with_labels(args, recipe, data, teacher, word_vectors)
+    else:
+        trained = _train_without_labels(args, recipe, data, teacher)
     print(f"teacher {teacher.name}: {teacher.kind}, {teacher.vectors.shape[1]} numbers a document")
     if found := trained.encoder.metadata["coherence"]:
         print(
@@ -79,3 +116,56 @@ def run(args: argparse.Namespace) -> int:
         )
     print_trained(args.out, trained)
     return 0
+
+
+def _recipe(args: argparse.Namespace) -> DistillationRecipe | ClassCodeRecipe:
+    """Return the recipe of the method, and say which of the given settings it does not have."""
+    has_labels = args.supervision != 0
+    known = _OF_CLASS_CODES if has_labels else _OF_STUDENTS
+    given: dict[str, Any] = {"supervision": args.supervision} if has_labels else {}
+    for name in (_OF_STUDENTS | _OF_CLASS_CODES).keys() - {"method", "supervision"}:
+        value = getattr(args, name)
+        if value is None:
+            continue
+        if name in known:
+            given[name] = value
+        else:
+            how = "with" if has_labels else "without"
+            print(f"--{name.replace('_', '-')} has no effect {how} --supervision", file=sys.stderr)
+    return ClassCodeRecipe(**given) if has_labels else DistillationRecipe(**given)
+
+
+def _train_with_labels(
+    args: argparse.Namespace,
+    recipe: ClassCodeRecipe,
+    data: TrainingData,
+    teacher: Teacher,
+    word_vectors: WordVectors | None,
+) -> Trained:
+    """Train class codes; a language model encodes words, too, if there is no file of them."""
+    if word_vectors is None and teacher.kind == SENTENCE_TRANSFORMERS:
+        from training.distillation.teacher_words import encode_words  # noqa: PLC0415
+
+        begin_stage(f"asking the teacher {args.teacher} for words")
+        word_vectors = encode_words(args.teacher, data, recipe.analyzer)
+    return train_class_codes(
+        data,
+        recipe,
+        args.out,
+        word_vectors=word_vectors,
+        teacher=teacher,
+        overwrite=args.overwrite,
+        progress=print_trial,
+    )
+
+
+def _train_without_labels(
+    args: argparse.Namespace, recipe: DistillationRecipe, data: TrainingData, teacher: Teacher
+) -> Trained:
+    from training.distillation.distillation import distill  # noqa: PLC0415 - torch takes a second
+
+    try:
+        return distill(data, teacher, recipe, args.out, overwrite=args.overwrite)
+    except KeyboardInterrupt:
+        print("\nto resume from the last checkpoint, run the command again", file=sys.stderr)
+        raise

@@ -167,47 +167,18 @@ def test_median_thresholds_halve_every_bit(corpus: TrainingData, tmp_path: Path)
     assert (np.abs(ones - 0.5) < 0.05).all()
 
 
-def test_with_labels_shown_ssb_vae_s_loss_is_added(corpus: TrainingData, tmp_path: Path) -> None:
-    recipe = replace(RECIPE, supervision=0.2, teacher_weight=1000.0)
-    trained = distill(corpus, topic_teacher(corpus), recipe, tmp_path / "s", progress=False)
-    assert len(trained.labelled_ids) == 72
-    epochs = json.loads((tmp_path / "s" / "metrics.json").read_text())["epochs"]
-    assert set(epochs[0]) == {
-        "transfer_loss",
-        "reconstruction_loss",
-        "kl_loss",
-        "pointwise_loss",
-        "pairwise_loss",
-    }
-    for term in ("transfer_loss", "reconstruction_loss", "pointwise_loss"):
-        assert epochs[-1][term] < epochs[0][term]
-    assert p_at_10(tmp_path / "s", corpus, gather(topic_documents(100, seed=1))) > 0.9
-
-
-def test_both_pipelines_hold_out_and_show_the_same(corpus: TrainingData) -> None:
-    mine = split_documents(corpus, replace(RECIPE, supervision=0.3, seed=5))
-    other = split(corpus, Recipe(supervision=0.3, seed=5))
+def test_all_methods_hold_out_the_same_and_distillation_shows_no_label(
+    corpus: TrainingData,
+) -> None:
+    mine = split_documents(corpus, replace(RECIPE, seed=5))
+    other = split(corpus, Recipe(seed=5))
     np.testing.assert_array_equal(mine.validation, other.validation)
     np.testing.assert_array_equal(mine.training, other.training)
-    np.testing.assert_array_equal(mine.visible_tags, other.visible_tags)
+    assert not len(mine.labelled)
 
 
 def test_documents_without_labels_are_held_out_as_well(corpus: TrainingData) -> None:
     assert len(split_documents(unlabelled(corpus), RECIPE).validation) == 40
-
-
-def test_more_of_the_teacher_outweighs_the_autoencoder(corpus: TrainingData) -> None:
-    """The weight multiplies the teacher's term and nothing else."""
-    terms = {}
-    for weight in (1.0, 10.0):
-        recipe = replace(RECIPE, supervision=0.5, teacher_weight=weight)
-        parts = split_documents(corpus, recipe)
-        features = choose_features(corpus, parts.training, recipe.max_terms)
-        loss = DistillationLoss(corpus, topic_teacher(corpus), recipe, features, parts)
-        terms[weight] = loss(np.arange(32), torch.Generator().manual_seed(0), 0.9)
-    for name, value in terms[1.0].items():
-        factor = 10 if name == "transfer_loss" else 1
-        torch.testing.assert_close(terms[10.0][name], factor * value)
 
 
 def test_everything_the_objective_learns_is_trained_and_dropped(corpus: TrainingData) -> None:
@@ -240,15 +211,6 @@ def test_a_corpus_of_one_document_is_an_error(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_labels_are_asked_for_where_they_are_to_be_shown(
-    corpus: TrainingData, tmp_path: Path
-) -> None:
-    recipe = replace(RECIPE, supervision=0.5)
-    with pytest.raises(TrainingDataError, match="at least two"):
-        distill(unlabelled(corpus), topic_teacher(corpus), recipe, tmp_path / "s", progress=False)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_encoder_is_not_replaced_unasked(corpus: TrainingData, student: Path) -> None:
     with pytest.raises(ArtifactError, match="already exists"):
         distill(corpus, topic_teacher(corpus), RECIPE, student, progress=False)
@@ -260,7 +222,6 @@ def test_an_encoder_is_not_replaced_unasked(corpus: TrainingData, student: Path)
         ("objective", "kd", "must be one of neighbours, perception-coherence, pkt"),
         ("batch_size", 1, "batch_size is 1; it must be at least 2"),
         ("student_temperature", 0.0, "above 0"),
-        ("supervision", 1.5, "from 0 to 1"),
         ("n_bits", 12, "multiple of 8"),
         ("hint_weight", -1.0, "0 or more"),
         ("validation_share", 1.0, "below 1"),

@@ -10,6 +10,7 @@ from corpus.document import Document
 from encoder.artifact import load_encoder
 from hummingbit.cli import main
 from tests.support.corpora import TOPICS, topic_documents
+from tests.support.evaluations import write_lines
 
 SMALL = ["--epochs", "20", "--hidden", "24", "--batch-size", "32", "--bits", "16"]
 SMALL += ["--least-batches", "0"]
@@ -77,6 +78,40 @@ def test_an_encoder_teaches_and_its_vectors_can_be_kept(
     assert hummingbit(*again, "--out", tmp_path / "c", "--objective", "pkt") == 0
     a, c = (load_encoder(tmp_path / name).layers[-1].weight for name in "ac")
     np.testing.assert_array_equal(a, c)
+
+
+def test_labels_and_a_teacher_make_class_codes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = topic_documents(200)
+    corpus = write_lines(tmp_path / "labelled.jsonl", documents)
+    vectors = write_vectors(tmp_path, documents)
+    words = tmp_path / "words.txt"
+    words.write_text("".join(f"{word} {len(word)} 1\n" for word in TOPICS["sea"]))
+    run: list[object] = ["distill", "--teacher", vectors, "--data", corpus, "--bits", "16"]
+    options: list[object] = [
+        "--supervision",
+        "0.1",
+        "--content-share",
+        "0.25",
+        "--query-classifier",
+        "words",
+    ]
+    options += ["--word-vectors", words, "--objective", "pkt"]
+    assert hummingbit(*run, *options, "--out", tmp_path / "e") == 0
+    printed = capsys.readouterr()
+    assert "--objective has no effect with --supervision" in printed.err
+    assert "teacher teacher.npz: vectors, 6 numbers a document" in printed.out
+    assert "on 20 documents held out" in printed.out
+    assert "18 labels shown" in printed.out
+    about = load_encoder(tmp_path / "e").metadata
+    assert (about["method"], about["recipe"]["max_terms"]) == ("class-codes", 100_000)
+    assert about["word_vectors"]["name"] == "words.txt"
+    assert hummingbit(*run, "--word-vectors", words, "--out", tmp_path / "f") == 2
+    assert "word_vectors: distillation does not use them" in capsys.readouterr().err
+    assert hummingbit(*run, "--supervision", "2", "--out", tmp_path / "f") == 2
+    assert "supervision is 2; it must be above 0" in capsys.readouterr().err
+    assert not (tmp_path / "f").exists()
 
 
 def test_what_cannot_be_distilled_is_said_in_a_sentence_and_leaves_nothing(
