@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from pathlib import Path
 
@@ -75,7 +76,13 @@ _FIELD = "a payload field with labels for the documents that nobody has labelled
 def _configure_labels(actions: Actions) -> None:
     suggest = add_action(actions, "suggest", run_suggest, "print the documents to label next")
     suggest.add_argument(
-        "-n", type=int, default=10, metavar="N", help="how many documents (default: %(default)s)"
+        "-n",
+        "--limit",
+        dest="n",
+        type=int,
+        default=10,
+        metavar="N",
+        help="how many documents (default: %(default)s)",
     )
     suggest.add_argument(
         "--method",
@@ -148,6 +155,8 @@ def run_suggest(args: argparse.Namespace) -> int:
         )
         text = " ".join((document["text"] or document["code"]).split())
         print(f"{document['id']}\t{guesses or '-'}\t{text[:SHOWN_CHARACTERS]}")
+    if not suggestions["documents"]:
+        print(f"{args.collection}: there is no document left to label", file=sys.stderr)
     return 0
 
 
@@ -188,8 +197,8 @@ def run_stats(args: argparse.Namespace) -> int:
     gain = stats["expected_gain"]
     if gain is not None:
         count = gain["labels_to_one_percent"]
-        more = "" if count is None else f"; about {counted(count, 'more label')} for one point more"
-        print(f"a classifier of the labels is right on {gain['accuracy']:.1%}{more}")
+        print(f"a classifier of the labels is right on {gain['accuracy']:.1%}", end="")
+        print("" if count is None else f"; {counted(count, 'more label')} would add about a point")
     return 0
 
 

@@ -73,6 +73,12 @@ def test_labels_are_set_counted_and_moved(
     assert "a classifier of the labels is right on" in stats
     exported = [json.loads(line) for line in run("export").splitlines()]
     assert len(exported) == 31
+    lines.write_text("\n".join(json.dumps({"id": f"d{at}", "label": "a"}) for at in range(N)))
+    run("import", str(lines), "--who", "eve")
+    assert main(["label", "suggest", "books", "--limit", "3", *where]) == 0
+    nothing = capsys.readouterr()
+    assert nothing.out == ""
+    assert nothing.err.endswith("books: there is no document left to label\n")
     assert {one["who"] for one in exported} == {"ann"}
     qrels = tmp_path / "qrels.txt"
     run("export", str(qrels), "--format", "qrels")
