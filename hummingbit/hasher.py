@@ -18,7 +18,7 @@ from encoder.codes import Codes, unpack_codes
 from encoder.encoder import Encoder, Inputs
 from encoder.features import Floats
 from evaluation.retrieval import evaluate_codes
-from hummingbit.inputs import label_sets, texts_of
+from hummingbit.estimator_inputs import label_sets, texts_of
 from hummingbit.training_methods import (
     METHOD_NAMES,
     AnyRecipe,

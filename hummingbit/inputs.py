@@ -1,4 +1,4 @@
-"""Parses what users of the library pass in: lists, numpy arrays, DataFrames and targets."""
+"""Parses what users of a collection pass in: lists, mappings, numpy arrays and DataFrames."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import numpy as np
 
 from corpus.document import Document, DocumentError, parse_document, parse_text, parse_vector
 from corpus.layout import Layout
-from evaluation.relevance import LabelSet
 from foundation.errors import InputError, abbreviate, counted
 from index.filter_parser import parse_filter
 from index.filters import Filter
@@ -173,10 +172,10 @@ def _document(
         raw["id"] = str(id_)
     has_id = raw.get("id") is not None
     raw["id"] = raw["id"] if has_id else str(place)
-    label = _as_list(label)
-    if not _is_missing(label) and label not in ("", UNLABELLED):
+    label = as_list(label)
+    if not is_missing(label) and label not in ("", UNLABELLED):
         is_list = isinstance(label, list | tuple | set | frozenset)
-        raw.update({"labels": list(map(str, label))} if is_list else {"label": _name(label)})
+        raw.update({"labels": list(map(str, label))} if is_list else {"label": label_name(label)})
     if payload is not None and not isinstance(payload, Mapping):
         raise DocumentError(f"documents[{place}].payload", f"is {payload!r}; it must be a mapping")
     if payload is not None:
@@ -192,7 +191,7 @@ def _present_fields(row: Mapping[Any, Any]) -> dict[str, Any]:
 
     A vector stays an array.
     """
-    present = {str(name): value for name, value in row.items() if not _is_missing(value)}
+    present = {str(name): value for name, value in row.items() if not is_missing(value)}
     return {
         name: value if name == "vector" else _python_value(value) for name, value in present.items()
     }
@@ -207,16 +206,22 @@ def _python_value(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Return whether a cell is empty: None, NaN, or pandas' NaT or NA."""
     if value is None or (isinstance(value, float | np.floating) and math.isnan(value)):
         return True
     return type(value).__name__ in ("NaTType", "NAType")
 
 
-def _as_list(labels: Any) -> Any:
+def as_list(labels: Any) -> Any:
     """Return an array of labels as a list, and anything else unchanged."""
     return labels.tolist() if isinstance(labels, np.ndarray) else labels
+
+
+def label_name(label: Any) -> str:
+    """Return a label as text. 1.0 becomes "1", because pandas reads 1 and a gap as 1.0 and NaN."""
+    is_whole = isinstance(label, float | np.floating) and float(label).is_integer()
+    return str(int(label)) if is_whole else str(label)
 
 
 def _at(column: Any, place: int) -> Any:
@@ -234,67 +239,3 @@ def layout_of(
     texts = (text_field,) if isinstance(text_field, str) else tuple(text_field or ())
     payload = None if payload_fields is None else tuple(payload_fields)
     return Layout(id_field, texts, label_field, payload)
-
-
-def texts_of(x: Any) -> list[str] | None:
-    """Return a sequence of texts as a checked list, or None if it holds no texts.
-
-    Raises:
-        ValueError: if `x` is empty or a single text, or an item is not a text that can be encoded.
-    """
-    if isinstance(x, str):
-        raise ValueError("X is one text; it must be a sequence of texts")  # noqa: TRY004
-    is_sequence = isinstance(x, Sequence | np.ndarray) or hasattr(x, "to_numpy")
-    if not is_sequence or getattr(x, "ndim", 1) != 1:
-        return None
-    values = list(x)
-    if not values:
-        raise ValueError("X is empty; it must hold texts or vectors")
-    if not any(isinstance(value, str) for value in values):
-        return None
-    try:
-        return [parse_text(value, f"X[{row}]") for row, value in enumerate(values)]
-    except DocumentError as error:
-        raise ValueError(str(error)) from None
-
-
-def label_sets(y: Any, rows: int) -> list[LabelSet]:
-    """Return the labels of each row of a scikit-learn target; ``()`` for an unlabelled row.
-
-    `y` is None, or has a label or a collection of labels for each row, or is an indicator matrix
-    ``(N, C)``.
-
-    Raises:
-        ValueError: if `y` does not have as many rows as `rows`, or a label is not a whole number.
-    """
-    if y is None:
-        return [()] * rows
-    array = np.asarray(y) if hasattr(y, "__array__") else None
-    if array is not None and array.ndim == 2 and array.shape[1] > 1:
-        labels = [tuple(map(str, np.flatnonzero(row))) for row in array]
-    else:
-        values = list(y) if array is None else list(array.ravel())
-        labels = [_label_set(value, row) for row, value in enumerate(values)]
-    if len(labels) != rows:
-        message = (
-            f"y has {counted(len(labels), 'row')} and X has {rows:,}; the numbers must be equal"
-        )
-        raise ValueError(message)
-    return labels
-
-
-def _label_set(value: Any, row: int) -> LabelSet:
-    value = _as_list(value)
-    if isinstance(value, list | tuple | set | frozenset):
-        return tuple(dict.fromkeys(map(str, value)))
-    if _is_missing(value) or value in ("", UNLABELLED):
-        return ()
-    if isinstance(value, float | np.floating) and not float(value).is_integer():
-        raise ValueError(f"y[{row}] is {value}; a label must be a string or an integer")
-    return (_name(value),)
-
-
-def _name(label: Any) -> str:
-    """Return a label as text. 1.0 becomes "1", because pandas reads 1 and a gap as 1.0 and NaN."""
-    is_whole = isinstance(label, float | np.floating) and float(label).is_integer()
-    return str(int(label)) if is_whole else str(label)

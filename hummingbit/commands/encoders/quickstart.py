@@ -17,6 +17,7 @@ from corpus.survey import Survey, survey
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
 from foundation.errors import counted
 from foundation.stages import begin_stage, count_in_stage, end_stage
+from hummingbit.commands.encoders.quickstart_corpus import Corpus, read_corpus
 from hummingbit.commands.options import (
     FILE_HELP,
     ROOM_FOR_AN_ENCODER,
@@ -38,7 +39,6 @@ from hummingbit.comparison import (
     verdict,
     words_of_sentences,
 )
-from hummingbit.quickstart_corpus import Corpus, read_corpus
 from hummingbit.training_methods import check_word_vectors, recipe_for_search, train_by
 from index.backend import CollectionBackend
 from index.bulk.encoding import available_cores

@@ -12,9 +12,9 @@ import pytest
 
 from corpus.document import Document
 from corpus.layout import Layout
-from hummingbit import quickstart_corpus
 from hummingbit.cli import main
-from hummingbit.commands.encoders import quickstart
+from hummingbit.commands.encoders import quickstart, quickstart_corpus
+from hummingbit.commands.encoders.quickstart_corpus import read_corpus
 from hummingbit.comparison import (
     CHANCE,
     CLASSIFIER,
@@ -23,7 +23,6 @@ from hummingbit.comparison import (
     verdict,
     words_of_sentences,
 )
-from hummingbit.quickstart_corpus import read_corpus
 from index.data_folder import DataFolder
 from tests.support.corpora import topic_documents
 
