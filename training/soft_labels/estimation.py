@@ -29,8 +29,8 @@ def estimate_soft_labels(rows: Any, tags_NC: Tags, seed: int) -> Floats:
     `rows` are features ``[N, F]``, a scipy matrix for texts or an array for vectors. `tags_NC` has
     the training labels, of two classes or more. A document of m labels has probability 1/m for each
     of them. Classifiers that are fitted to the labelled documents predict the classes of the
-    others. For texts they are those of :mod:`training.soft_labels.text_classifiers`. For vectors,
-    which have at most one label each, it is logistic regression, whose probabilities
+    others. For texts they are those of :mod:`training.soft_labels.text_classifiers`. For vectors it
+    is logistic regression, which learns the first of several labels; its probabilities
     :mod:`training.soft_labels.label_spreading` spreads to the nearest neighbours. Twice, linear
     discriminant analysis then learns from these soft labels, and its own are spread.
     """
@@ -51,7 +51,9 @@ def estimate_soft_labels(rows: Any, tags_NC: Tags, seed: int) -> Floats:
 def _predict_vectors(rows: Any, labelled: Rows, classes: Floats, _seed: int) -> Scores:
     scale = unit_scale(rows)
     model = fit_logistic(rows[labelled] / scale, classes.argmax(axis=1))
-    probabilities = np.asarray(model.predict_proba(rows / scale), dtype=np.float64)
+    # A class that only accompanies earlier ones is the first of no document.
+    probabilities = np.zeros((len(rows), classes.shape[1]))
+    probabilities[:, model.classes_] = model.predict_proba(rows / scale)
     smoothing = smoothing_matrix(rows)
 
     def spread(probabilities: Scores, share: float) -> Scores:

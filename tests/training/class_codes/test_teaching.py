@@ -123,9 +123,9 @@ def test_the_artifact_names_its_teacher(documents: Any, numbers: int, tmp_path: 
 
 def test_texts_of_several_labels_can_have_a_teacher(tmp_path: Path) -> None:
     data = few_labels()
-    tags = data.tags.copy()
-    tags[::10] = True
-    data = replace(data, tags=tags)
+    # The third class accompanies others and is the first of no document.
+    third = (np.arange(len(data)) % 10 == 0)[:, None]
+    data = replace(data, classes=(*data.classes, "c2"), tags=np.hstack([data.tags, third]))
     recipe = replace(RECIPE, supervision=0.3, validation_share=0.0)
     encoder = train_class_codes(data, recipe, tmp_path / "e", teacher=teacher_of(data)).encoder
     found = evaluate_encoder(encoder, data.labelled(), data.labelled(), ["P@50"])
