@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +20,7 @@ from training.data import Rows
 from training.models.batches import shuffled_batches
 from training.models.layers import SparseLinear
 from training.sparse_adam import SparseAdam
+from training.two_threads import both, each_on_one_core
 
 # An epoch of a small corpus takes less time than writing a checkpoint, which is up to a second. The
 # seconds are of the processor, so that a machine busy with other work does not write one after
@@ -73,23 +73,9 @@ def fit(
         DivergedError: if a loss term is not finite.
         CheckpointError: if the checkpoint is damaged or belongs to another run.
     """
-    with _one_thread():
+    on_cpu = next(model.parameters()).is_cpu
+    with each_on_one_core(second_thread=on_cpu):
         return _fit(model, loss, rows, schedule, checkpoint, progress)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Compute on one thread, so that the order of sums is the same on every machine.
-
-    The matrices of a batch are small. A second thread saves a fifth of the time if a core is idle.
-    Otherwise it costs many times as much, since threads wait for each other in busy loops.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _fit(  # noqa: PLR0917
@@ -146,11 +132,16 @@ def _run_epoch(
         for optimizer in optimizers:
             optimizer.zero_grad()
         total.backward()  # type: ignore[no-untyped-call]
-        for optimizer in optimizers:
-            optimizer.step()
+        _step(optimizers)
         for name, value in terms.items():
             sums[name] = sums.get(name, 0.0) + value.item() * len(batch)
     return {name: value / rows for name, value in sums.items()}
+
+
+def _step(optimizers: list[Optimizer]) -> None:
+    """Update all parameters. Each optimizer has its own, so two can compute at the same time."""
+    first, *others = optimizers
+    both(first.step, lambda: [other.step() for other in others])
 
 
 def _set_learning_rate(optimizers: list[Optimizer], learning_rate: float) -> None:

@@ -5,6 +5,7 @@ Shapes: N rows of a batch, V terms (or D vector entries), B bits.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +13,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from training.models.batches import SparseBatch
+from training.two_threads import both
+
+# Exponentials whose sum is between this and its inverse have no error worth a subtraction.
+_LEAST_SUM = 1e-20
 
 
 class SparseLinear(nn.Module):
@@ -128,26 +133,54 @@ def expected_score(targets: SparseBatch, b_NB: Tensor, weight_VB: Tensor, bias_V
 class _LogPartition(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, b_NB: Tensor, weight_VB: Tensor, bias_V: Tensor) -> Tensor:
-        # The sum is not computed in bfloat16, even if the product is. A product to which the bias
-        # is added takes half of the time of functional.linear, which copies the bias to each row.
-        scores_NV = (b_NB @ weight_VB.T).to(b_NB.dtype).add_(bias_V)
-        largest_N1 = scores_NV.amax(dim=1, keepdim=True)
-        exponentials_NV = scores_NV.sub_(largest_N1).exp_()
-        sums_N1 = exponentials_NV.sum(dim=1, keepdim=True)
-        ctx.save_for_backward(b_NB, weight_VB, exponentials_NV, sums_N1)
+        halves = _halves(weight_VB, bias_V)
+        parts = both(*(partial(_exponentials, b_NB, *half) for half in halves))
+        largest_N1, sums_N1 = b_NB.new_zeros(len(b_NB), 1), parts[0][1] + parts[1][1]
+        if not bool(((sums_N1 > _LEAST_SUM) & (sums_N1 < 1 / _LEAST_SUM)).all()):
+            largest_N1 = torch.addmm(bias_V, b_NB, weight_VB.T).amax(dim=1, keepdim=True)
+            parts = both(*(partial(_exponentials, b_NB, *half, largest_N1) for half in halves))
+            sums_N1 = parts[0][1] + parts[1][1]
+        ctx.save_for_backward(b_NB, weight_VB, parts[0][0], parts[1][0], sums_N1)
         return (largest_N1 + sums_N1.log()).squeeze(1)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient_N: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        b_NB, weight_VB, exponentials_NV, sums_N1 = ctx.saved_tensors
+        b_NB, weight_VB, *exponentials, sums_N1 = ctx.saved_tensors
         share_N1 = gradient_N.unsqueeze(1) / sums_N1
-        return (
-            exponentials_NV @ weight_VB * share_N1,
+        # The bias is the weight of one more bit, which is always 1.
+        shares_NB1 = torch.cat((b_NB * share_N1, share_N1), dim=1)
+        of_weight_VB, of_bias_V = torch.empty_like(weight_VB), weight_VB.new_empty(len(weight_VB))
+
+        def of_half(exponentials_NV: Tensor, start: int) -> Tensor:
+            rows = slice(start, start + exponentials_NV.shape[1])
             # The same sums as those of the transposed product, which takes twice as long.
-            ((b_NB * share_N1).T @ exponentials_NV).T.contiguous(),
-            (exponentials_NV.T @ share_N1).squeeze(1),
-        )
+            sums_B1V = shares_NB1.T @ exponentials_NV
+            of_weight_VB[rows] = sums_B1V[:-1].T
+            of_bias_V[rows] = sums_B1V[-1]
+            return exponentials_NV @ weight_VB[rows]
+
+        starts = (0, exponentials[0].shape[1])
+        of_b = both(*(partial(of_half, *half) for half in zip(exponentials, starts, strict=True)))
+        return (of_b[0] + of_b[1]) * share_N1, of_weight_VB, of_bias_V
+
+
+def _halves(weight_VB: Tensor, bias_V: Tensor) -> list[tuple[Tensor, Tensor]]:
+    middle = len(bias_V) // 2
+    return [(weight_VB[:middle], bias_V[:middle]), (weight_VB[middle:], bias_V[middle:])]
+
+
+def _exponentials(
+    b_NB: Tensor, weight_VB: Tensor, bias_V: Tensor, largest_N1: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return the exponentials of the scores minus `largest_N1`, and their sums, ``(N, 1)``."""
+    # The sum is not computed in bfloat16, even if the product is. A product to which the bias is
+    # added takes half of the time of functional.linear, which copies the bias to each row.
+    scores_NV = (b_NB @ weight_VB.T).to(b_NB.dtype).add_(bias_V)
+    if largest_N1 is not None:
+        scores_NV.sub_(largest_N1)
+    exponentials_NV = scores_NV.exp_()
+    return exponentials_NV, exponentials_NV.sum(dim=1, keepdim=True)
 
 
 class _ExpectedScore(torch.autograd.Function):

@@ -107,12 +107,17 @@ def test_a_linear_network_learns_along_directions_beside_its_own_matrix() -> Non
     assert "along.directions_VK" not in network.state_dict()
 
 
+def draw_bytes(n: int, generator: torch.Generator) -> torch.Tensor:
+    words = torch.empty(-(-n // 8), dtype=torch.int64)
+    return words.random_(-(2**63), None, generator=generator).view(torch.uint8)[:n]
+
+
 def test_hidden_units_drop_out_in_training_alone() -> None:
     torch.manual_seed(0)
     encoder, x = EncoderNetwork(replace(shape(), dropout=0.25)), batch_of(random_counts())
     found, _ = encoder(x, torch.Generator().manual_seed(3))
     draws = torch.Generator().manual_seed(3)
-    first, second = (torch.rand((5, 7), generator=draws) >= 0.25 for _ in range(2))
+    first, second = (draw_bytes(35, draws).view(5, 7) >= 64 for _ in range(2))
     hidden = torch.relu(encoder.first(x)) * first / 0.75
     expected = torch.relu(encoder.second(hidden)) * second / 0.75
     torch.testing.assert_close(found, expected)
