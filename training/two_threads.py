@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 import torch
@@ -16,7 +17,7 @@ import torch
 First = TypeVar("First")
 Second = TypeVar("Second")
 
-_second_thread: ThreadPoolExecutor | None = None
+_second_thread: ContextVar[ThreadPoolExecutor | None] = ContextVar("second_thread", default=None)
 
 
 def both(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
@@ -25,10 +26,11 @@ def both(first: Callable[[], First], second: Callable[[], Second]) -> tuple[Firs
     The second thread computes `second`, if there is one. If it has not begun when `first` is done,
     because the other cores are busy, the calling thread computes `second` too.
     """
-    # Autocast is on in a single thread only.
-    if _second_thread is None or torch.is_autocast_enabled("cpu"):
+    pool = _second_thread.get()
+    # Autocast is on in the calling thread only.
+    if pool is None or torch.is_autocast_enabled("cpu"):
         return first(), second()
-    promised = _second_thread.submit(second)
+    promised = pool.submit(second)
     result = first()
     return result, second() if promised.cancel() else promised.result()
 
@@ -41,18 +43,19 @@ def each_on_one_core(*, second_thread: bool) -> Iterator[None]:
     if a core is busy, since they wait for each other in busy loops. With `second_thread`, and if
     torch may use two cores, :func:`both` uses two.
     """
-    global _second_thread  # noqa: PLW0603 - a thread of the process
     threads = torch.get_num_threads()
-    before = _second_thread
     torch.set_num_threads(1)
     try:
         if not second_thread or threads == 1:
             yield
             return
-        with ThreadPoolExecutor(1, "training", _prepare_thread) as _second_thread:
-            yield
+        with ThreadPoolExecutor(1, "training", _prepare_thread) as pool:
+            before = _second_thread.set(pool)
+            try:
+                yield
+            finally:
+                _second_thread.reset(before)
     finally:
-        _second_thread = before
         torch.set_num_threads(threads)
 
 

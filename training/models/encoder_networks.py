@@ -171,8 +171,8 @@ def _normalized(h_NH: Tensor, norm: nn.BatchNorm1d | None) -> Tensor:
 def _drop_units(h_NH: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
     """Set units to 0 at this rate and scale the others up, which preserves expectations.
 
-    The rate is rounded to a multiple of 1/256, so that eight random bits decide about a unit. A
-    random number for each would take more time than a layer's product.
+    The rate is rounded to a multiple of 1/256, so that eight random bits decide about a unit. To
+    draw a random number for each takes several times as long.
     """
     dropping = min(round(256 * rate), 255)
     if dropping == 0:

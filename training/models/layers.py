@@ -114,7 +114,8 @@ def log_partition(b_NB: Tensor, weight_VB: Tensor, bias_V: Tensor) -> Tensor:
     with each row weighted by its incoming gradient. Only the exponentials are saved for the
     backward pass, and the denominators divide the smaller factors of the products. So there is one
     array of N × V numbers, where automatic differentiation of ``logsumexp`` would need three more.
-    There are no second derivatives.
+    The largest score is subtracted only where exponentials would overflow or vanish, and the two
+    halves of the vocabulary may be computed at the same time. There are no second derivatives.
     """
     log_sums: Tensor = _LogPartition.apply(b_NB, weight_VB, bias_V)  # type: ignore[no-untyped-call]
     return log_sums
@@ -158,7 +159,8 @@ class _LogPartition(torch.autograd.Function):
             sums_B1V = shares_NB1.T @ exponentials_NV
             of_weight_VB[rows] = sums_B1V[:-1].T
             of_bias_V[rows] = sums_B1V[-1]
-            return exponentials_NV @ weight_VB[rows]
+            of_b_NB: Tensor = exponentials_NV @ weight_VB[rows]
+            return of_b_NB
 
         starts = (0, exponentials[0].shape[1])
         of_b = both(*(partial(of_half, *half) for half in zip(exponentials, starts, strict=True)))
