@@ -54,12 +54,13 @@ class DistillationRecipe:
     word_dropout: float = setting(0.25, "mean share of a document's words left out of the input")
     relaxation: str = setting(
         "tanh",
-        "bits during training: tanh of the logits, a random draw, or signs with tanh's gradient",
+        "bits during training: tanh of the logits, a random draw, or signs with tanh's gradient;"
+        " neighbours has signs",
         "tanh",
         "bernoulli",
         "straight-through",
     )
-    temperature: float = setting(1.0, "temperature of the relaxed bits")
+    temperature: float = setting(1.0, "temperature of the relaxed bits (neighbours has none)")
     teacher_temperature: float = setting(0.1, "τ of the teacher's ranks in perception coherence")
     student_temperature: float = setting(0.3, "τ of the student's ranks in perception coherence")
     hint_weight: float = setting(0.0, "weight of regressing the teacher's vectors from the codes")
