@@ -72,13 +72,17 @@ def add_reading(parser: argparse.ArgumentParser, *, label_field: bool = True) ->
     )
 
 
-def add_layout(parser: argparse.ArgumentParser, *, label_field: bool = True) -> Any:
-    """Add the options for the fields of documents, and return their group."""
+def add_layout(
+    parser: argparse.ArgumentParser, *, label_field: bool = True, are_found: bool = False
+) -> Any:
+    """Add the options for the fields of documents, which may be found; return their group."""
+    by_name = ("id; without one, NAME:LINE", "text", "label or labels")
+    id_default, text_default, label_default = ("found",) * 3 if are_found else by_name
     reading = parser.add_argument_group("reading")
     reading.add_argument(
         "--id-field",
         metavar="NAME",
-        help="the field that holds a document's id (default: id; without one, NAME:LINE)",
+        help=f"the field that holds a document's id (default: {id_default})",
     )
     reading.add_argument(
         "--text-field",
@@ -86,14 +90,14 @@ def add_layout(parser: argparse.ArgumentParser, *, label_field: bool = True) -> 
         action="extend",
         default=[],
         metavar="NAME",
-        help="the field that holds its text (default: text); several are joined, one a line",
+        help=f"the field of its text (default: {text_default}); several are joined, one a line",
     )
     if label_field:
         reading.add_argument(
             "--label-field",
             dest="read_label_field",
             metavar="NAME",
-            help="the field that holds its label (default: label or labels)",
+            help=f"the field that holds its label (default: {label_default})",
         )
     reading.add_argument(
         "--payload-fields",
@@ -108,9 +112,7 @@ def add_layout(parser: argparse.ArgumentParser, *, label_field: bool = True) -> 
         help="the first line of a CSV or TSV file is a document: its fields are column1, column2 …",
     )
     reading.add_argument(
-        "--encoding",
-        metavar="NAME",
-        help="encoding of text files (default: detected)",
+        "--encoding", metavar="NAME", help="encoding of text files (default: detected)"
     )
     reading.add_argument(
         "--html", action="store_true", help="the texts are HTML: leave the tags out"

@@ -58,14 +58,14 @@ def configure(actions: Actions) -> None:
         "--search-by",
         choices=SEARCH_ENGINES,
         default=AUTO,
-        help="its search engine; every engine returns the same results (default: %(default)s)",
+        help="the search engine; every engine returns the same results (default: %(default)s)",
     )
     build.add_argument(
         "--index-fields",
         nargs="+",
         action="extend",
         metavar="FIELD",
-        help="fields of payloads by which filters find documents without reading payloads",
+        help="payload fields to index, so that filters on them need not read the payloads",
     )
     build.add_argument(
         "--keep-vectors",

@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--search-by",
         choices=ENGINES,
-        help="its search engine (default: that of COLLECTION)",
+        help="the search engine of the new collection (default: that of COLLECTION)",
     )
     add_folder(parser)
     add_url(parser)

@@ -78,7 +78,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-serve", action="store_true", help="stop after the comparison")
     parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="port (default: %(default)s)")
-    add_layout(parser)
+    add_layout(parser, are_found=True)
     parser.set_defaults(run=run)
 
 

@@ -239,6 +239,8 @@ def _add_settings(group: Any, recipe: Any, chosen: Sequence[str] = ()) -> None:
 
 
 def _add_files(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    parser.add_argument("--data", required=required, metavar="SOURCE", help=SOURCE_HELP)
+    parser.add_argument(
+        "--data", required=required, metavar="SOURCE", help=f"the documents: {SOURCE_HELP}"
+    )
     add_out(parser, required=required)
     add_reading(parser)

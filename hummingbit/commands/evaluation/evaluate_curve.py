@@ -36,8 +36,15 @@ class Point:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--data", required=True, metavar="SOURCE", help=SOURCE_HELP)
-    parser.add_argument("--queries", required=True, metavar="SOURCE", help=SOURCE_HELP)
+    parser.add_argument(
+        "--data", required=True, metavar="SOURCE", help=f"the documents: {SOURCE_HELP}"
+    )
+    parser.add_argument(
+        "--queries",
+        required=True,
+        metavar="SOURCE",
+        help="the queries: a source of the same kinds",
+    )
     parser.add_argument(
         "--supervision",
         nargs="+",

@@ -30,7 +30,12 @@ from index.records import DEFAULT_OVERSAMPLE
 
 def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = True) -> None:
     """Add the options for collections, queries, judgements and metrics."""
-    parser.add_argument("--queries", required=queries_required, metavar="SOURCE", help=SOURCE_HELP)
+    parser.add_argument(
+        "--queries",
+        required=queries_required,
+        metavar="SOURCE",
+        help=f"the queries: {SOURCE_HELP}",
+    )
     parser.add_argument(
         "--qrels",
         metavar="FILE",

@@ -192,7 +192,8 @@ def run_stats(args: argparse.Namespace) -> int:
     for one in stats["agreement"]:
         kappa = "no value" if one["kappa"] is None else f"{one['kappa']:.2f}"
         who = " and ".join(one["who"])
-        shared = f"{one['items']:,} {one['on']}, {one['observed']:.0%} alike"
+        items = counted(one["items"], one["on"].removesuffix("s"))
+        shared = f"{items}, {one['observed']:.0%} alike"
         print(f"agreement of {who}: {shared}, kappa {kappa}")
     gain = stats["expected_gain"]
     if gain is not None:
@@ -217,7 +218,7 @@ def run_retrain(args: argparse.Namespace) -> int:
         print(f"{name}\t{trial['current'][name]:.3f} -> {now:.3f}")
     held_out = counted(trial["queries"], "held-out document")
     print(f"{held_out}, p = {trial['p_value']:.2g}")
-    for warning in trial["warnings"]:
+    for warning in trial.get("warnings", []):  # earlier services give none
         print(f"note: {warning}")
     if result["state"] == "refused":
         print(f"the gate refuses: mAP@100 gains {trial['gain']:+.3f}, not {trial['min_gain']:+.3f}")
