@@ -192,7 +192,7 @@ def test_an_evaluation_as_json(data: Path, capsys: pytest.CaptureFixture[str]) -
     assert set(found["metrics"]) == set(found["expected"]) == {"P@10", "mAP@5"}
     assert found["failures"] == []
     assert found["classifier_baseline"]["metrics"]["P@10"] > 0.8
-    assert found["distinct_codes"] > 3
+    assert found["distinct_codes"] >= 3
 
 
 def test_searching_prints_a_hit_a_line(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
