@@ -55,6 +55,7 @@ HINTS = {
     **dict.fromkeys((".xlsx", ".xls", ".ods", ".numbers"), "save the sheet as CSV"),
     **dict.fromkeys((".docx", ".doc", ".odt", ".pdf", ".html", ".htm"), "save its text as .txt"),
     **dict.fromkeys((".zip", ".7z", ".rar", ".tar", ".zst"), "decompress it first"),
+    **dict.fromkeys((".mbox", ".eml", ".msg"), "save the text of each message as .txt"),
     **dict.fromkeys((".db", ".sqlite", ".sqlite3", ".sql"), "export a table as CSV"),
     **dict.fromkeys((".pkl", ".pickle", ".joblib", ".pt"), "save it as Parquet or JSON lines"),
 }
