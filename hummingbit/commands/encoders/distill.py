@@ -11,6 +11,7 @@ from typing import Any
 from foundation.stages import begin_stage
 from hummingbit.commands.options import (
     SOURCE_HELP,
+    OptionError,
     add_out,
     add_reading,
     add_setting,
@@ -22,7 +23,7 @@ from hummingbit.commands.training_source import (
     read_training_data,
     word_vectors_of,
 )
-from hummingbit.training_methods import check_word_vectors, print_trial
+from hummingbit.training_methods import print_trial
 from training.class_codes.class_recipe import ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.class_codes.word_vectors import WordVectors
@@ -89,7 +90,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train the student of a teacher, and print how far the two agree and where the encoder is."""
     recipe = _recipe(args)
-    check_word_vectors(recipe.method, given=args.word_vectors is not None)
+    if args.word_vectors and not isinstance(recipe, ClassCodeRecipe):
+        raise OptionError("--word-vectors needs --supervision: they help to learn from labels")
     check_out(args)
     word_vectors = word_vectors_of(args)
     begin_stage(f"reading {args.data}")

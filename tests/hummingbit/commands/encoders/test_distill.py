@@ -108,7 +108,7 @@ def test_labels_and_a_teacher_make_class_codes(
     assert (about["method"], about["recipe"]["max_terms"]) == ("class-codes", 100_000)
     assert about["word_vectors"]["name"] == "words.txt"
     assert hummingbit(*run, "--word-vectors", words, "--out", tmp_path / "f") == 2
-    assert "word_vectors: distillation does not use them" in capsys.readouterr().err
+    assert "--word-vectors needs --supervision" in capsys.readouterr().err
     assert hummingbit(*run, "--supervision", "2", "--out", tmp_path / "f") == 2
     assert "supervision is 2; it must be above 0" in capsys.readouterr().err
     assert not (tmp_path / "f").exists()
