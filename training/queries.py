@@ -172,7 +172,7 @@ class ClozeTask:
         # Beside a network for classes, shorter queries of equally likely terms gave better results,
         # and queries from first sentences no better ones.
         is_linear = METHODS[recipe.method].is_linear
-        most, from_first = (16, 0.75) if is_linear else (8, 0.0)
+        most, from_first = (16, 0.75 if beside_classes else 0.5) if is_linear else (8, 0.0)
         self._queries = SentenceQueries(
             features, texts, most=most, by_idf=is_linear, from_first=from_first
         )

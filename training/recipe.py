@@ -182,7 +182,7 @@ class Recipe:
     )
     cloze_scale: float = setting(20.0, "factor of the scores in the inverse cloze loss")
     cloze_shared: float = setting(
-        0.5, "share of its target that goes to all texts by similarity; the right one gets the rest"
+        0.9, "share of its target that goes to all texts by similarity; the right one gets the rest"
     )
     cloze_temperature: float = setting(0.05, "temperature of the similarities in that target")
     content_share: float = setting(
