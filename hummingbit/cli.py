@@ -39,7 +39,7 @@ COMMANDS = {
     ),
     "train": Command("encoders", "train an encoder on documents, with few labels or none"),
     "distill": Command(
-        "encoders", "train a small encoder to imitate a large model, without labels"
+        "encoders", "train a small encoder to imitate a large model, with few labels or none"
     ),
     "index": Command("collections", "build and maintain collections of documents"),
     "label": Command("labels", "label and judge documents, see what to label next, and retrain"),
