@@ -1,15 +1,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
 
 import pytest
 import torch
 
-from training.models.layers import log_partition
+from training.models.layers import HalvedLinear, log_partition
 from training.two_threads import both, each_on_one_core
+
+
+def halved_product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    layer = HalvedLinear(8, len(bias))
+    arguments = {"weight": weight, "bias": bias}
+    product: torch.Tensor = torch.func.functional_call(layer, arguments, (x,))
+    return product
 
 
 @pytest.fixture
@@ -46,8 +53,13 @@ def test_the_calling_thread_computes_what_the_second_has_no_time_for() -> None:
 
 
 @pytest.mark.usefixtures("two_cores")
-@pytest.mark.parametrize("spread", [1.0, 200.0])
-def test_the_number_of_threads_changes_no_bit(spread: float) -> None:
+@pytest.mark.parametrize(
+    ("compute", "spread"),
+    [(log_partition, 1.0), (log_partition, 200.0), (halved_product, 1.0)],
+)
+def test_the_number_of_threads_changes_no_bit(
+    compute: Callable[..., torch.Tensor], spread: float
+) -> None:
     generator = torch.Generator().manual_seed(0)
     inputs = [torch.randn(shape, generator=generator) for shape in ((9, 8), (301, 8), (301,))]
     inputs[2] *= spread
@@ -55,7 +67,7 @@ def test_the_number_of_threads_changes_no_bit(spread: float) -> None:
     for second_thread in (False, True):
         parts = [tensor.clone().requires_grad_() for tensor in inputs]
         with each_on_one_core(second_thread=second_thread):
-            log_partition(*parts).sum().backward()  # type: ignore[no-untyped-call]
+            compute(*parts).square().sum().backward()  # type: ignore[no-untyped-call]
         found.append([part.grad for part in parts])
     assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
 

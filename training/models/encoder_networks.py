@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from training.models.batches import SparseBatch
-from training.models.layers import ScaledLinear, SparseLinear, weighted_sum
+from training.models.layers import HalvedLinear, ScaledLinear, SparseLinear, weighted_sum
 
 # Four times as many units take twice the time and are no better.
 _FACTORED_HIDDEN = 128
@@ -48,7 +48,7 @@ class EncoderNetwork(nn.Module):
         hidden = shape.hidden
         self.first = _first_layer(shape)
         self.first_norm = nn.BatchNorm1d(hidden) if shape.batch_norm else None
-        self.second = nn.Linear(hidden, hidden)
+        self.second = HalvedLinear(hidden, hidden)
         self.second_norm = nn.BatchNorm1d(hidden) if shape.batch_norm else None
         self.logits = nn.Linear(hidden, shape.n_bits)
 

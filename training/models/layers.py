@@ -62,6 +62,40 @@ class ScaledLinear(nn.Linear):
         return self.scale * self.weight.T
 
 
+class HalvedLinear(nn.Linear):
+    """x W + b, of which each of two threads computes a half; see :mod:`training.two_threads`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return ``(N, outputs)``."""
+        if not x.is_cpu or torch.is_autocast_enabled("cpu"):
+            return super().forward(x)
+        outputs: Tensor = _HalvedProduct.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call]
+        return outputs
+
+
+class _HalvedProduct(torch.autograd.Function):
+    """The product of half of the rows by each thread, and the gradient of one factor by each."""
+
+    @staticmethod
+    def forward(ctx: Any, x_NI: Tensor, weight_OI: Tensor, bias_O: Tensor) -> Tensor:
+        ctx.save_for_backward(x_NI, weight_OI)
+        outputs_NO, middle = x_NI.new_empty(len(x_NI), len(bias_O)), len(x_NI) // 2
+
+        def of_half(rows: slice) -> None:
+            torch.addmm(bias_O, x_NI[rows], weight_OI.T, out=outputs_NO[rows])
+
+        with torch.no_grad():
+            both(partial(of_half, slice(middle)), partial(of_half, slice(middle, None)))
+        return outputs_NO
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient_NO: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x_NI, weight_OI = ctx.saved_tensors
+        of_weight_OI, of_x_NI = both(lambda: gradient_NO.T @ x_NI, lambda: gradient_NO @ weight_OI)
+        return of_x_NI, of_weight_OI, gradient_NO.sum(dim=0)
+
+
 def weighted_sum(x: SparseBatch, weight: Tensor, *, sparse: bool) -> Tensor:
     """Return x W, ``(N, outputs)``, with a sparse gradient for W or a dense one.
 

@@ -11,7 +11,7 @@ from torch.autograd import gradcheck
 
 from tests.support.oracles.rounding import assert_within_rounding
 from training.models.batches import SparseBatch
-from training.models.layers import expected_score, log_partition, weighted_sum
+from training.models.layers import HalvedLinear, expected_score, log_partition, weighted_sum
 
 
 def draw(rows: int, bits: int, terms: int, seed: int) -> list[torch.Tensor]:
@@ -114,3 +114,18 @@ def test_the_gradient_of_an_expected_score_is_that_of_finite_differences() -> No
     targets = batch_of([{0: 0.5, 3: 0.25}, {}, {3: -1.0, 1: 2.0, 4: 0.125}])
     inputs = [tensor.requires_grad_() for tensor in draw(3, 4, 5, seed=0)]
     assert gradcheck(lambda *parts: expected_score(targets, *parts), inputs)
+
+
+def test_a_halved_layer_is_a_linear_layer() -> None:
+    torch.manual_seed(0)
+    halved = HalvedLinear(4, 3)
+    plain = torch.nn.Linear(4, 3)
+    plain.load_state_dict(halved.state_dict())
+    found = []
+    for layer in (halved, plain):
+        x = torch.linspace(-2, 3, 20).reshape(5, 4).requires_grad_()
+        outputs = layer(x)
+        outputs.square().sum().backward()
+        found.append((outputs.detach(), x.grad, layer.weight.grad, layer.bias.grad))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
