@@ -24,11 +24,12 @@ def read_training_data(args: argparse.Namespace, source: str) -> TrainingData:
         raise TrainingDataError(f"{source}: {error}") from None
 
 
-def add_word_vectors(parser: argparse._ActionsContainer) -> None:
+def add_word_vectors(parser: argparse._ActionsContainer, *, default: str | None = None) -> None:
     """Add the option for a file of word vectors."""
     parser.add_argument(
         "--word-vectors",
         type=Path,
+        default=default,
         metavar="FILE",
         help="vectors of words, which help to classify texts whose words no labelled text has:"
         " .npz with ids (the words) and vectors, .parquet with id and vector, or lines of a word"

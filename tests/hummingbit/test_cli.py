@@ -156,6 +156,15 @@ def test_training_without_a_method_asks_for_its_files(capsys: pytest.CaptureFixt
     assert "required: --out" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("method", ["ict", "itq"])
+def test_word_vectors_before_a_method_that_has_none_are_refused(
+    method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ["--data", "absent.jsonl", "--out", tmp_path / "e"]
+    assert hummingbit("train", "--word-vectors", "absent.txt", method, *files) == 2
+    assert f"word_vectors: {method} does not use them" in capsys.readouterr().err
+
+
 def test_codes_are_trained_by_similarity(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

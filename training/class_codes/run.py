@@ -14,6 +14,7 @@ them: ``hummingbit distill --supervision``.
 from __future__ import annotations
 
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,8 @@ def train_class_codes(
         raise TrainingDataError(f"{problem}; give a file of them")
     if teacher is not None:
         check_directions(teacher, data)
+        # It needs torch, and a missing library is an error before the work, not after it.
+        import_module("training.distillation.teacher_agreement")
     parts = split(data, recipe)
     check_labels(data, parts, recipe.validation_share)
     features = choose_features(

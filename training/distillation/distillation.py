@@ -47,9 +47,6 @@ from training.pipeline import (
 )
 from training.semi_supervised import UNIT_ROW_SCALE
 
-# The values that correspond to the behaviour of earlier versions, for settings they did not have.
-_ABSENT = {"least_batches": DistillationRecipe.least_batches}
-
 
 def distill(
     data: TrainingData,
@@ -82,7 +79,7 @@ def distill(
         loss = DistillationLoss(data, teacher, recipe, features, parts)
     run = {"recipe": asdict(recipe), "data": data.sha256, "teacher": teacher.about()}
     checkpoint = Checkpoint(
-        out.with_name(out.name + ".checkpoint"), json.dumps(run, sort_keys=True), _ABSENT
+        out.with_name(out.name + ".checkpoint"), json.dumps(run, sort_keys=True)
     )
     history = fit(
         loss.model,

@@ -15,6 +15,20 @@ NEIGHBOURS = "neighbours"
 OBJECTIVES = (NEIGHBOURS, *TRANSFER_OBJECTIVES)
 
 
+_OF_TRANSFER = {
+    "hidden",
+    "relaxation",
+    "temperature",
+    "teacher_temperature",
+    "student_temperature",
+}
+
+
+def settings_without_effect(objective: str) -> set[str]:
+    """Return the settings of :class:`DistillationRecipe` that only other objectives have."""
+    return _OF_TRANSFER if objective == NEIGHBOURS else {"least_batches"}
+
+
 def default_objective(recipe: DistillationRecipe, *, is_text: bool) -> str:
     """Return the objective where none is named: neighbours if its student can be trained.
 

@@ -49,11 +49,15 @@ def estimate_soft_labels(rows: Any, tags_NC: Tags, seed: int) -> Floats:
 
 
 def _predict_vectors(rows: Any, labelled: Rows, classes: Floats, _seed: int) -> Scores:
-    scale = unit_scale(rows)
-    model = fit_logistic(rows[labelled] / scale, classes.argmax(axis=1))
     # A class that only accompanies earlier ones is the first of no document.
+    first = classes.argmax(axis=1)
     probabilities = np.zeros((len(rows), classes.shape[1]))
-    probabilities[:, model.classes_] = model.predict_proba(rows / scale)
+    if (first == first[0]).all():
+        probabilities[:, first[0]] = 1
+    else:
+        scale = unit_scale(rows)
+        model = fit_logistic(rows[labelled] / scale, first)
+        probabilities[:, model.classes_] = model.predict_proba(rows / scale)
     smoothing = smoothing_matrix(rows)
 
     def spread(probabilities: Scores, share: float) -> Scores:

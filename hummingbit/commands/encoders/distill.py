@@ -28,15 +28,20 @@ from training.class_codes.class_recipe import ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.class_codes.word_vectors import WordVectors
 from training.data import TrainingData
-from training.distillation.distillation_recipe import DistillationRecipe, default_objective
+from training.distillation.distillation_recipe import (
+    DistillationRecipe,
+    default_objective,
+    settings_without_effect,
+)
 from training.distillation.teachers import (
     SENTENCE_TRANSFORMERS,
     Teacher,
+    check_directions,
     check_vectors_place,
     read_teacher,
     save_vectors,
 )
-from training.pipeline import Trained
+from training.pipeline import Trained, check_labels, split
 
 TEACHER_HELP = (
     "an encoder's folder; a file of vectors (.npz with ids and vectors, .parquet with id and"
@@ -96,13 +101,16 @@ def run(args: argparse.Namespace) -> int:
     word_vectors = word_vectors_of(args)
     begin_stage(f"reading {args.data}")
     data = read_training_data(args, args.data)
-    if isinstance(recipe, DistillationRecipe) and args.objective is None:
-        recipe = replace(recipe, objective=default_objective(recipe, is_text=data.is_text))
     # A teacher may take minutes, so errors that would stop the run afterwards are found first.
+    if isinstance(recipe, ClassCodeRecipe):
+        check_labels(data, split(data, recipe), recipe.validation_share)
+    else:
+        recipe = _with_objective(args, recipe, data)
     if args.save_vectors:
         check_vectors_place(args.save_vectors)
     begin_stage(f"asking the teacher {args.teacher}")
     teacher = read_teacher(args.teacher, data)
+    check_directions(teacher, data)
     if args.save_vectors:
         save_vectors(args.save_vectors, teacher, data)
     if isinstance(recipe, ClassCodeRecipe):
@@ -125,16 +133,31 @@ def _recipe(args: argparse.Namespace) -> DistillationRecipe | ClassCodeRecipe:
     has_labels = args.supervision != 0
     known = _OF_CLASS_CODES if has_labels else _OF_STUDENTS
     given: dict[str, Any] = {"supervision": args.supervision} if has_labels else {}
-    for name in (_OF_STUDENTS | _OF_CLASS_CODES).keys() - {"method", "supervision"}:
+    for name in sorted((_OF_STUDENTS | _OF_CLASS_CODES).keys() - {"method", "supervision"}):
         value = getattr(args, name)
         if value is None:
             continue
         if name in known:
             given[name] = value
         else:
-            how = "with" if has_labels else "without"
-            print(f"--{name.replace('_', '-')} has no effect {how} --supervision", file=sys.stderr)
+            _say_without_effect(name, f"{'with' if has_labels else 'without'} --supervision")
     return ClassCodeRecipe(**given) if has_labels else DistillationRecipe(**given)
+
+
+def _with_objective(
+    args: argparse.Namespace, recipe: DistillationRecipe, data: TrainingData
+) -> DistillationRecipe:
+    """Return the recipe with an objective, and say which of the given settings that has not."""
+    if args.objective is None:
+        recipe = replace(recipe, objective=default_objective(recipe, is_text=data.is_text))
+    for name in sorted(settings_without_effect(recipe.objective)):
+        if getattr(args, name) is not None:
+            _say_without_effect(name, f"with --objective {recipe.objective}")
+    return recipe
+
+
+def _say_without_effect(name: str, where: str) -> None:
+    print(f"--{name.replace('_', '-')} has no effect {where}", file=sys.stderr)
 
 
 def _train_with_labels(

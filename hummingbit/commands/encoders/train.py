@@ -108,7 +108,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_settings(metric.add_argument_group("recipe"), MetricRecipe)
     metric.set_defaults(run=run_metric)
     class_codes = _add_method(methods, "class-codes", "codes of class, certainty and content")
-    add_word_vectors(class_codes)
+    # The option may also stand before the method.
+    add_word_vectors(class_codes, default=argparse.SUPPRESS)
     _add_settings(class_codes, ClassCodeRecipe)
     class_codes.set_defaults(run=run_class_codes)
     linear_settings = {one.name for one in fields(LinearRecipe)}
@@ -126,11 +127,11 @@ def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
         if getattr(args, option) is None:
             parser.error(f"the following arguments are required: --{option}")
     check_out(args)
-    word_vectors = word_vectors_of(args)
     data = _documents(args)
     method = default_method(data, args.n_bits)
     print(f"{counted(len(data.classes), 'label')}: training by {method}", file=sys.stderr)
-    check_word_vectors(method, given=word_vectors is not None)
+    check_word_vectors(method, given=args.word_vectors is not None)
+    word_vectors = word_vectors_of(args)
     kind = recipe_type(method)
     given = {name: getattr(args, name) for name in COMMON if getattr(args, name) is not None}
     for name in sorted(given.keys() - {one.name for one in fields(kind)}):
@@ -200,6 +201,8 @@ def run_linear(args: argparse.Namespace) -> int:
 
 
 def _documents(args: argparse.Namespace) -> TrainingData:
+    if args.method:
+        check_word_vectors(args.method, given=args.word_vectors is not None)
     begin_stage(f"reading {args.data}")
     return read_training_data(args, args.data)
 

@@ -82,6 +82,16 @@ def test_labels_are_certain() -> None:
     assert np.array_equal(estimate_soft_labels(rows_of(data), data.tags, seed=0), data.tags)
 
 
+def test_vectors_may_share_their_first_label() -> None:
+    rows = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+    tags = np.zeros((60, 2), dtype=np.bool_)
+    tags[:20, 0] = True
+    tags[:10, 1] = True
+    soft_labels = estimate_soft_labels(rows, tags, seed=0)
+    assert np.isfinite(soft_labels).all()
+    assert (soft_labels.sum(axis=1) > 0).all()
+
+
 def test_a_class_without_a_label_is_never_predicted() -> None:
     data = gather(topic_documents(100))
     tags = shown(data, 60)

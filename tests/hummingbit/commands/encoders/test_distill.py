@@ -67,6 +67,7 @@ def test_an_encoder_teaches_and_its_vectors_can_be_kept(
     wide, kept = tmp_path / "wide", tmp_path / "kept.npz"
     first = ["distill", "--teacher", vectors, "--data", corpus, "--out", wide, *SMALL]
     assert hummingbit(*first) == 0
+    assert "--hidden has no effect with --objective neighbours" in capsys.readouterr().err
     second = ["distill", "--teacher", wide, "--data", corpus, "--save-vectors", kept, *SMALL]
     assert hummingbit(*second, "--out", tmp_path / "a", "--bits", "8", "--objective", "pkt") == 0
     teacher = load_encoder(tmp_path / "a").metadata["teacher"]
