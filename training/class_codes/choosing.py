@@ -21,7 +21,7 @@ from training.class_codes.class_recipe import (
     ClassCodeRecipe,
 )
 from training.class_codes.code_parts import ContentLayers, class_code
-from training.class_codes.word_vectors import WordTable, learned_columns
+from training.class_codes.word_vectors import WordTable
 from training.data import Rows, Tags
 from training.soft_labels.estimation import estimate_soft_labels
 from training.trials.held_out_clusters import (
@@ -66,13 +66,13 @@ def choose(
     content: ContentLayers,
     *,
     words: WordTable | None = None,
-    learned: Any = None,
+    learned: Any,
     progress: Progress,
 ) -> Choice:
     """Return the query's classifier and the content share that work best on held-out clusters.
 
     With a table of word vectors, `words`, classifiers that use it are tried, too. `learned` are the
-    rows from which soft labels are estimated, by default the columns of the corpus's own terms.
+    rows from which soft labels are estimated.
 
     All documents are divided by :func:`training.trials.held_out_clusters.cluster_folds`: into five
     clusters of each class, then into ten; or into ten, then 25, if the median class has fewer than
@@ -104,8 +104,6 @@ def choose(
     if len(names) * len(shares) == 1:
         return Choice(names[0], shares[0])
     middle = shares[len(shares) // 2]
-    if learned is None:
-        learned = learned_columns(rows, words)
     trial = _Trial(rows, tags, soft_labels, recipe, content, words=words, learned=learned)
     if not trial.has_queries:
         return Choice(names[0], middle)

@@ -32,6 +32,7 @@ from training.pipeline import choose_features
 from training.queries import ClozeTask
 from training.recipe import Recipe
 from training.semi_supervised import UNIT_ROW_SCALE, touches_few_terms
+from training.soft_labels.ridge import fit_ridge
 
 PERPLEXITY = 4.0
 """About so many documents are near a text by the teacher."""
@@ -202,13 +203,10 @@ def codes_of_terms(
     """
     if min(vectors.shape) <= n_bits or rows.shape[0] <= n_bits:
         return None
-    from sklearn.linear_model import Ridge  # noqa: PLC0415 - takes a second
-
     weight, thresholds = fit_itq(vectors, n_bits, seed)
-    ridge = Ridge(solver="sparse_cg").fit(rows, vectors @ weight - thresholds)
-    predicted = ridge.predict(rows)
-    size = float(np.sqrt(np.square(predicted).mean())) or 1.0
+    ridge = fit_ridge(rows, vectors @ weight - thresholds)
+    size = float(np.sqrt(np.square(ridge(rows)).mean())) or 1.0
     return (
-        np.ascontiguousarray(ridge.coef_.T / size, dtype=np.float32),
-        np.asarray(-ridge.intercept_ / size, dtype=np.float32),
+        np.ascontiguousarray(ridge.weight / size, dtype=np.float32),
+        np.asarray(-ridge.bias / size, dtype=np.float32),
     )

@@ -64,13 +64,15 @@ def stochastic_neighbour_loss(
     """
     bits_NB = straight_through_signs(document_logits_NB)
     size_Q1 = query_logits_QB.detach().square().mean(dim=1, keepdim=True).sqrt()
-    if left_out is None:
-        left_out = torch.zeros_like(cosines_QN, dtype=torch.bool)
-    p_QN = (cosines_QN / temperatures_Q1).masked_fill(left_out, -math.inf).softmax(dim=1)
+    targets_QN = cosines_QN / temperatures_Q1
+    if left_out is not None:
+        targets_QN = targets_QN.masked_fill(left_out, -math.inf)
+    p_QN = targets_QN.softmax(dim=1)
     total = query_logits_QB.new_zeros(())
     for query_QB in (straight_through_signs(query_logits_QB), query_logits_QB / size_Q1):
         scores_QN = query_QB @ bits_NB.T * (scale / bits_NB.shape[1])
-        # A finite number, since 0 · ln 0 would not be 0.
-        scores_QN = scores_QN.masked_fill(left_out, torch.finfo(scores_QN.dtype).min)
+        if left_out is not None:
+            # A finite number, since 0 · ln 0 would not be 0.
+            scores_QN = scores_QN.masked_fill(left_out, torch.finfo(scores_QN.dtype).min)
         total = total + functional.cross_entropy(scores_QN, p_QN)
     return total / 2
