@@ -74,7 +74,8 @@ class WeightedQueries(NamedTuple):
 class Encoder:
     """Features, a network and thresholds: bit b of a code is 1 where logit_b > threshold_b.
 
-    With a `class_code`, its bits come first and the network gives the logits of the others.
+    With a `class_code`, its bits come first and the network gives the logits of the others. The
+    network reads the summaries of documents, too, if the features have a summary weight.
     `metadata` records what the encoder was trained on and how. `fingerprint` identifies the
     artifact that it was loaded from, and is empty for an encoder that was never written.
     """
@@ -136,15 +137,8 @@ class Encoder:
         Raises:
             InputError: if `inputs` is not what the encoder takes.
         """
-        parts = [self.logits_of_rows(self._transform(batch)) for batch in _batches(inputs)]
+        parts = [self._document_logits(batch) for batch in _batches(inputs)]
         return self._concatenate(parts)
-
-    def logits_of_rows(self, rows: Any) -> Floats:
-        """Return the logits of documents whose features are `rows`, float32 ``(N, n_bits)``."""
-        logits = forward(self.layers, rows)
-        if self.class_code is None:
-            return logits
-        return np.hstack([self.class_code.logits(rows), logits])
 
     def encode(self, inputs: Inputs) -> Codes:
         """Return the packed codes of `inputs`, uint8 of shape ``(N, code_size)``.
@@ -257,6 +251,16 @@ class Encoder:
             arguments += [np.ascontiguousarray(array, dtype=np.float32) for array in arrays]
             arguments.append(layer.activation == "relu")
         return tuple(arguments)
+
+    def _document_logits(self, inputs: Inputs) -> Floats:
+        rows = self._transform(inputs)
+        network_rows = rows
+        if isinstance(self.features, TextFeatures):
+            network_rows = self.features.add_summaries(rows, inputs)  # type: ignore[arg-type]
+        logits = forward(self.layers, network_rows)
+        if self.class_code is None:
+            return logits
+        return np.hstack([self.class_code.logits(rows), logits])
 
     def _transform(self, inputs: Inputs) -> Any:
         return self.features.transform(inputs)  # type: ignore[arg-type]  # each checks its own

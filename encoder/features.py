@@ -27,6 +27,7 @@ from encoder.analyzers import (
 )
 from encoder.corrections import Corrections, QueryTerms
 from encoder.spelling import Speller
+from encoder.summaries import summary_of
 from foundation.errors import InputError
 from foundation.slices import checkpoint
 
@@ -64,6 +65,12 @@ class TextFeatures:
     ln(1 + tf) (``log``) or 1 (``binary``), and idf is 1 if `idf` is None. With `l2_normalize` every
     row is then scaled to unit length. Terms outside the vocabulary are ignored; a text without any
     known term is a row of zeros.
+
+    A `summary_weight` is that of the title and the first sentence of a document, where the network
+    of an encoder reads it (:meth:`add_summaries`).
+
+    Raises:
+        ValueError: if there is a `summary_weight` without `l2_normalize`.
     """
 
     vocabulary: Sequence[str]
@@ -72,9 +79,12 @@ class TextFeatures:
     idf: Floats | None = None
     l2_normalize: bool = False
     analyzer: Analyzer = WORDS
+    summary_weight: float = 0.0
     _columns: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if self.summary_weight and not self.l2_normalize:
+            raise ValueError("summary_weight needs l2_normalize")
         columns = {term: column for column, term in enumerate(self.vocabulary)}
         object.__setattr__(self, "_columns", columns)
 
@@ -104,13 +114,27 @@ class TextFeatures:
         return rows
 
     def transform(self, texts: Sequence[str]) -> SparseRows:
-        """Return the features of `texts`, float32 of shape ``(N, V)``.
+        """Return the features of `texts`, float32 of shape ``(N, V)``, without summaries.
 
         Raises:
             InputError: if `texts` is not a sequence of strings.
         """
         self._check(texts)
         return self.weigh(self.count_terms(texts))
+
+    def add_summaries(self, rows: SparseRows, texts: Sequence[str]) -> SparseRows:
+        """Return x + m s, scaled to unit length, for `rows` x, the features of `texts`.
+
+        s are the features of the summaries (:func:`encoder.summaries.summary_of`), and m is the
+        `summary_weight`. If m is 0, `rows` are returned.
+        """
+        if not self.summary_weight:
+            return rows
+        summaries = self.weigh(self.count_terms([_proper_summary(text) for text in texts]))
+        rows = rows + self.summary_weight * summaries
+        # A row without a summary keeps its bits, which a second scaling could change.
+        _scale_to_unit_length(rows, np.diff(summaries.indptr) > 0)
+        return rows
 
     def transform_queries(self, texts: Sequence[str]) -> tuple[SparseRows, list[QueryTerms]]:
         """Return the features of `texts` as queries, ``(N, V)``, and the terms of each.
@@ -274,11 +298,20 @@ class TextFeatures:
         return Speller(self.vocabulary, None if self.idf is None else self.idf.tolist())
 
 
-def _scale_to_unit_length(rows: SparseRows) -> None:
+def _proper_summary(text: str) -> str:
+    """Return the summary of a text, or nothing if it is the whole text, whose row it has."""
+    summary = summary_of(text)
+    return "" if summary == text.strip() else summary
+
+
+def _scale_to_unit_length(rows: SparseRows, selected: npt.NDArray[np.bool_] | None = None) -> None:
+    """Scale rows to length 1, or only those that are `selected`, ``(N,)``; zeros stay."""
     lengths = np.diff(rows.indptr)
     squares = np.bincount(
         np.repeat(np.arange(rows.shape[0]), lengths), rows.data**2, minlength=rows.shape[0]
     )
     norms = np.sqrt(squares).astype(np.float32)
     norms[norms == 0] = 1.0
+    if selected is not None:
+        norms[~selected] = 1.0
     rows.data /= np.repeat(norms, lengths)

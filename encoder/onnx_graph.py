@@ -6,14 +6,15 @@ does. The rest is in the graph: term weights, the network, thresholds and packin
 =========  ==================  ====================================================================
 input      ``columns``         int64 ``[N, M]``: each text's distinct known terms, as lines of the
                                vocabulary from 0; rows are padded with 0
-           ``counts``          float32 ``[N, M]``: how often each occurs; 0 for padding
+           ``counts``          float32 ``[N, M]``: how often each occurs; 0 for padding. With a
+                               summary weight, :func:`counts_of_documents`
            ``vectors``         float32 ``[N, D]``: the only input of an encoder of vectors
 output     ``margins``         float32 ``[N, n_bits]``: logit less threshold
            ``codes``           uint8 ``[N, code_size]``: packed; bit b is 1 where margin b > 0
 =========  ==================  ====================================================================
 
 The file's metadata hold ``fingerprint``, ``n_bits``, ``kind`` and, for texts, ``analyzer``,
-``max_words`` and ``vocabulary``, one term a line.
+``max_words``, ``vocabulary``, one term a line, and ``summary_weight`` unless it is 0.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.encoder import Encoder, Inputs, Layer
-from encoder.features import TextFeatures
+from encoder.features import SparseRows, TextFeatures
 from encoder.vector_features import VectorFeatures
 from foundation.errors import HummingbitError
 
@@ -79,12 +80,28 @@ def onnx_inputs(encoder: Encoder, inputs: Inputs) -> dict[str, npt.NDArray[Any]]
     """
     if not isinstance(encoder.features, TextFeatures):
         return {VECTORS: np.asarray(inputs, dtype=np.float32)}
-    rows = encoder.features.count_terms(inputs)  # type: ignore[arg-type]
+    rows = counts_of_documents(encoder.features, inputs)  # type: ignore[arg-type]
     lengths = np.diff(rows.indptr)
     is_term = np.arange(max(1, lengths.max(initial=0))) < lengths[:, None]
     columns, counts = np.zeros(is_term.shape, np.int64), np.zeros(is_term.shape, np.float32)
     columns[is_term], counts[is_term] = rows.indices, rows.data
     return {COLUMNS: columns, COUNTS: counts}
+
+
+def counts_of_documents(features: TextFeatures, texts: Sequence[str]) -> SparseRows:
+    """Return how often each term occurs in each of `texts`, float32 ``(N, V)``.
+
+    With a summary weight, they are the counts whose weights are in proportion to the features of
+    the documents: g⁻¹(feature / idf), with the g of :class:`~encoder.features.TextFeatures`.
+    """
+    if not features.summary_weight:
+        return features.count_terms(texts)
+    rows = features.add_summaries(features.transform(texts), texts)
+    if features.idf is not None:
+        rows.data /= features.idf[rows.indices]
+    if features.weighting == "log":
+        np.expm1(rows.data, out=rows.data)
+    return rows
 
 
 def run_onnx(model: bytes | Path, encoder: Encoder, inputs: Inputs) -> Sequence[npt.NDArray[Any]]:
@@ -215,6 +232,8 @@ def _metadata(encoder: Encoder) -> dict[str, str]:
             "max_words": str(encoder.features.max_words),
             "vocabulary": "\n".join(encoder.features.vocabulary),
         }
+        if encoder.features.summary_weight:
+            metadata["summary_weight"] = str(encoder.features.summary_weight)
     return metadata
 
 

@@ -119,10 +119,12 @@ def choose_features(
     *,
     max_words: int = 1,
     min_documents: int = MIN_DOCUMENTS,
+    summary_weight: float = 0.0,
 ) -> Features:
     """Return the features of the training documents: terms of texts, or unchanged vectors.
 
-    A term has at most `max_words` words and must occur in at least `min_documents` texts.
+    A term has at most `max_words` words and must occur in at least `min_documents` texts. The
+    `summary_weight` is that of :class:`encoder.features.TextFeatures`.
 
     Raises:
         TrainingDataError: if no term does.
@@ -139,6 +141,7 @@ def choose_features(
         Analyzer.from_name(analyzer),
         max_words=max_words,
         min_documents=min_documents,
+        summary_weight=summary_weight,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from encoder.analyzers import VISIBLE, Analyzer, AnalyzerError
 from encoder.codes import check_n_bits
+from encoder.summaries import MAX_SUMMARY_WEIGHT
 from foundation.errors import HummingbitError
 from training import paper_weights
 
@@ -66,6 +67,15 @@ def analyzer_setting() -> Any:
     )
 
 
+def summary_weight_setting() -> Any:
+    """Return the field of the weight of summaries, for recipes that learn to find texts."""
+    return setting(
+        1.0,
+        "weight of a document's title and first sentence, beside 1 for its text (bits learned by"
+        " ict)",
+    )
+
+
 def check_analyzer(name: str) -> None:
     """Raise RecipeError if no analyzer has this name."""
     try:
@@ -83,6 +93,10 @@ _RANGES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "max_terms": (lambda terms: 1 <= terms <= 10_000_000, "from 1 to 10,000,000"),
     "word_dropout": (lambda share: 0 <= share <= 0.5, "from 0 to 0.5"),
     "validation_share": (lambda share: 0 <= share < 1, "at least 0 and below 1"),
+    "summary_weight": (
+        lambda weight: 0 <= weight <= MAX_SUMMARY_WEIGHT,
+        f"from 0 to {MAX_SUMMARY_WEIGHT:g}",
+    ),
 }
 """The range of each setting that several recipes have: a check, and its description."""
 
@@ -185,6 +199,7 @@ class Recipe:
         0.9, "share of its target that goes to all texts by similarity; the right one gets the rest"
     )
     cloze_temperature: float = setting(0.05, "temperature of the similarities in that target")
+    summary_weight: float = summary_weight_setting()
     content_share: float = setting(
         0.0, "share of the bits that find a text by its words; the others tell classes (ssb-vae)"
     )
@@ -262,7 +277,8 @@ class Recipe:
         return max(self.epochs, -(-self.least_batches // max(1, batches)))
 
     def _ranges(self) -> dict[str, tuple[bool, str]]:
-        weights = [field.name for field in fields(self) if field.name.endswith("_weight")]
+        names = {field.name for field in fields(self)} - {"summary_weight"}
+        weights = sorted(name for name in names if name.endswith("_weight"))
         return {
             "least_batches": (self.least_batches >= 0, "0 or more"),
             "batch_size": (self.batch_size >= 2, "at least 2"),

@@ -54,7 +54,7 @@ from training.recipe import METHODS, Recipe
 from training.soft_labels.guided_features import choose_features_and_soft_labels
 
 # The values that correspond to 0.1.0's behaviour, for settings that it did not have.
-BEFORE_SETTINGS = {**asdict(Recipe()), "analyzer": "words"}
+BEFORE_SETTINGS = {**asdict(Recipe()), "analyzer": "words", "summary_weight": 0.0}
 # Settings that had another name in 0.1.0.
 RENAMED = {"guesses": "soft_labels"}
 

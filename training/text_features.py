@@ -71,12 +71,13 @@ def fit_text_features(
     *,
     max_words: int = 1,
     min_documents: int = MIN_DOCUMENTS,
+    summary_weight: float = 0.0,
 ) -> TextFeatures:
     """Return features over the most frequent terms that occur in `min_documents` texts or more.
 
     ``tf-idf`` is ln(1 + tf) · idf in rows of unit length, so that a query of four words has the
     same length as a document of four hundred. ``count-idf`` has tf instead of ln(1 + tf).
-    ``log-tf`` is ln(1 + tf).
+    ``log-tf`` is ln(1 + tf), and has no `summary_weight`.
 
     If `max_words` is 2, pairs of neighbouring words are terms too. The idf of a pair is halved: a
     pair repeats what its words say, and rare pairs would otherwise outweigh them.
@@ -95,7 +96,7 @@ def fit_text_features(
         return features
     idf = inverse_document_frequency(np.array([*documents.values()]), len(texts))
     idf[[" " in term for term in documents]] *= _PAIR_WEIGHT
-    return replace(features, idf=idf, l2_normalize=True)
+    return replace(features, idf=idf, l2_normalize=True, summary_weight=summary_weight)
 
 
 def keep_terms(features: TextFeatures, columns: Rows) -> TextFeatures:

@@ -116,6 +116,7 @@ def _features_spec(features: Features) -> TextSpec | VectorSpec | SpdSpec:
         l2_normalize=features.l2_normalize,
         analyzer=features.analyzer.name,
         stemmer_version=features.analyzer.stemmer_version,
+        summary_weight=features.summary_weight,
     )
 
 

@@ -51,6 +51,7 @@ def read_features(
         idf=read_tensor(tensors, folder, "idf", (len(vocabulary),)) if spec.idf else None,
         l2_normalize=spec.l2_normalize,
         analyzer=Analyzer.from_name(spec.analyzer),
+        summary_weight=spec.summary_weight,
     )
 
 

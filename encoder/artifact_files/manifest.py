@@ -21,6 +21,7 @@ from encoder.codes import check_n_bits
 from encoder.encoder import Activation
 from encoder.features import TermWeighting
 from encoder.spd_features import triangle_length
+from encoder.summaries import MAX_SUMMARY_WEIGHT
 
 MANIFEST = "encoder.json"
 WEIGHTS = "weights.safetensors"
@@ -37,8 +38,8 @@ class _Strict(BaseModel):
 class TextSpec(_Strict):
     """The settings of :class:`TextFeatures`; the vocabulary and idf are in files of their own.
 
-    `analyzer` and `stemmer_version` are left out where they have their defaults, as in the first
-    artifacts.
+    `analyzer`, `stemmer_version` and `summary_weight` are left out where they have their defaults,
+    as in the first artifacts.
     """
 
     kind: Literal["text"] = "text"
@@ -49,6 +50,13 @@ class TextSpec(_Strict):
     analyzer: str = WORDS.name
     stemmer_version: str | None = Field(default=None, max_length=100)
     """The version of PyStemmer that stemmed the vocabulary."""
+    summary_weight: float = Field(default=0.0, ge=0, le=MAX_SUMMARY_WEIGHT)
+
+    @model_validator(mode="after")
+    def _check_summary_weight(self) -> Self:
+        if self.summary_weight and not self.l2_normalize:
+            raise ValueError("summary_weight needs l2_normalize")
+        return self
 
     @field_validator("analyzer")
     @classmethod
@@ -58,7 +66,7 @@ class TextSpec(_Strict):
     @model_serializer(mode="wrap")
     def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         written: dict[str, Any] = write(self)
-        for name in ("analyzer", "stemmer_version"):
+        for name in ("analyzer", "stemmer_version", "summary_weight"):
             if written[name] == TextSpec.model_fields[name].default:
                 del written[name]
         return written

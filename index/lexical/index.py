@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from encoder.analyzers import Analyzer
+from encoder.summaries import summary_of, title_of
 from index.engines.protocol import Rows
 from index.lexical.bm25_formula import SUMMARY_TERMS, SUMMARY_WEIGHT, TITLE_WEIGHT, UNIT, B
 from index.lexical.field import Field, TermWeight
@@ -29,9 +30,7 @@ from index.lexical.summaries import (
     average_size,
     has_several_sentences,
     score_summaries,
-    summary_of,
     summary_terms,
-    title_of,
 )
 from index.lexical.term_rows import TermRows, Vocabulary
 

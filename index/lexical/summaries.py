@@ -1,4 +1,4 @@
-"""The title and the summary of a text, and what a summary adds to a score in the hybrid ranking.
+"""What the summary of a text adds to its score in the hybrid ranking.
 
 The formula is in :mod:`index.lexical.bm25_formula`.
 """
@@ -6,43 +6,19 @@ The formula is in :mod:`index.lexical.bm25_formula`.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from encoder.summaries import SEARCHED_LENGTH
 from index.lexical.bm25_formula import LEAST_SHARE, SUMMARY_TERMS, part_of_summary
 from index.lexical.field import Field
 from index.lexical.matches import ScoredRows
 
-# Only so many characters of a title and of a sentence are read.
-SEARCHED_LENGTH = 1000
 # Shares are whole multiples of one part of this number, so that their sums are exact.
 SHARE_UNIT = 2**24
 # A term that no text has. It marks the texts that have a title or several sentences.
 MARK = ""
-_SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
-
-
-def title_of(text: str) -> str | None:
-    """Return the first line of a text, or None if it has only one; blank lines do not count."""
-    first, _, rest = text.lstrip().partition("\n")
-    return first if rest and not rest.isspace() else None
-
-
-def summary_of(text: str) -> str:
-    """Return the title of a text, if it has one, and the first sentence that follows.
-
-    A sentence also ends where its line ends. So a text of one sentence is its own summary.
-    """
-    title = title_of(text)
-    after_title = text.lstrip()[len(title or "") :].lstrip()
-    line = after_title[:SEARCHED_LENGTH].partition("\n")[0]
-    end = _SENTENCE_END.search(line)
-    stop = end.end() if end else len(line)
-    if title is not None:
-        return f"{title[:SEARCHED_LENGTH]}\n{line[:stop]}"
-    return line[:stop]
 
 
 def has_several_sentences(text: str, summary: str) -> bool:

@@ -90,6 +90,18 @@ def test_the_manifest_of_an_encoder_of_plain_words_says_no_more_than_the_first(
     assert set(spec) == {"kind", "weighting", "max_words", "idf", "l2_normalize"}
 
 
+def test_the_manifest_has_the_weight_of_summaries(tmp_path: Path) -> None:
+    features = TextFeatures(vocabulary=WORDS, l2_normalize=True, summary_weight=1.5)
+    encoder = replace(text_encoder(), features=features)
+    folder = tmp_path / "e"
+    texts = [f"{text}. {text}" for text in random_texts(50)]
+    loaded = write_artifact(folder, encoder, texts)
+    assert np.array_equal(loaded.logits(texts), encoder.logits(texts))
+    rehash(folder, lambda manifest: manifest["features"].update(l2_normalize=False))
+    with pytest.raises(ArtifactError, match=r"encoder.json: features.*summary_weight needs l2"):
+        load_encoder(folder)
+
+
 def test_an_analyzer_that_there_is_not_is_refused(folder: Path) -> None:
     rehash(folder, lambda manifest: manifest["features"].update(analyzer="unicode+klingon"))
     with pytest.raises(ArtifactError, match=r"encoder.json: features.*no stemmer for 'klingon'"):

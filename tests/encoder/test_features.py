@@ -13,7 +13,8 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from encoder import analyzers
 from encoder import features as features_module
 from encoder.analyzers import PIECE_LENGTH, Analyzer
-from encoder.features import TermWeighting, TextFeatures
+from encoder.features import SparseRows, TermWeighting, TextFeatures
+from encoder.summaries import summary_of
 from encoder.vector_features import VectorFeatures
 from foundation.errors import InputError
 from foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
@@ -230,3 +231,67 @@ def test_runs_of_words_across_the_lists_of_a_long_text_are_counted() -> None:
     counts = features.count_terms([" ".join(words)])
     assert len(" ".join(words)) > PIECE_LENGTH
     assert counts.toarray().tolist() == [[1.0] * 2_999]
+
+
+DOCUMENT = "apple\nbread matrix. vector apple tensor\nmatrix"
+
+
+def unit(row: np.ndarray) -> np.ndarray:
+    """`row` at length 1."""
+    length = np.linalg.norm(row)
+    return row / length if length else row
+
+
+def summarizing_features(weight: float, weighting: TermWeighting = "count") -> TextFeatures:
+    """Features over :data:`WORDS` with idf and a summary weight."""
+    idf = np.linspace(1, 3, len(WORDS)).astype(np.float32)
+    return TextFeatures(
+        vocabulary=WORDS, weighting=weighting, idf=idf, l2_normalize=True, summary_weight=weight
+    )
+
+
+def documents(features: TextFeatures, batch: list[str]) -> SparseRows:
+    """The rows of documents, as the network of an encoder reads them."""
+    return features.add_summaries(features.transform(batch), batch)
+
+
+@pytest.mark.parametrize("weighting", get_args(TermWeighting))
+@given(text=st.lists(st.sampled_from([*WORDS, "\n", ". ", "unknown"]), max_size=12).map(" ".join))
+def test_the_row_of_a_document_is_that_of_its_text_and_its_summary(
+    text: str, weighting: TermWeighting
+) -> None:
+    plain = summarizing_features(0.0, weighting)
+    whole, summary = plain.transform([text, summary_of(text)]).toarray().astype(np.float64)
+    expected = unit(whole + 2.5 * summary)
+    row = documents(summarizing_features(2.5, weighting), [text])
+    assert row.dtype == np.float32
+    np.testing.assert_allclose(row.toarray()[0], expected, atol=1e-6)
+
+
+def test_the_row_of_a_query_has_no_summary() -> None:
+    plain, summarizing = summarizing_features(0.0), summarizing_features(2.5)
+    rows, _ = summarizing.transform_queries([DOCUMENT])
+    assert np.array_equal(rows.toarray(), plain.transform([DOCUMENT]).toarray())
+    row, _ = summarizing.read_query(DOCUMENT)
+    assert np.array_equal(row.values, rows.data)
+
+
+@given(texts.filter(bool))
+def test_the_row_of_a_document_does_not_depend_on_the_others(batch: list[str]) -> None:
+    features = summarizing_features(2.5)
+    together = documents(features, [*batch, DOCUMENT]).toarray()
+    alone = [documents(features, [text]).toarray()[0] for text in [*batch, DOCUMENT]]
+    assert np.array_equal(together, np.stack(alone))
+
+
+def test_a_document_of_one_sentence_has_the_row_of_its_text() -> None:
+    batch = [*random_texts(50), " apple bread.\n", "", "?"]
+    plain, summarizing = summarizing_features(0.0), summarizing_features(2.5)
+    expected, rows = plain.transform(batch), documents(summarizing, batch)
+    assert np.array_equal(rows.indices, expected.indices)
+    assert np.array_equal(rows.data, expected.data)
+
+
+def test_a_summary_weight_needs_rows_of_unit_length() -> None:
+    with pytest.raises(ValueError, match="summary_weight needs l2_normalize"):
+        TextFeatures(vocabulary=WORDS, summary_weight=1.0)

@@ -58,6 +58,13 @@ def test_equal_bits_of_ten_thousand_texts(weighting: str, l2_normalize: bool) ->
     assert_equal_bits(encoder, texts(10_000 if weighting == "log" else 1_000))
 
 
+@pytest.mark.parametrize("weighting", ["count", "log"])
+def test_equal_bits_of_documents_with_summaries(weighting: str) -> None:
+    encoder = large_encoder(weighting=weighting, l2_normalize=True, summary_weight=1.5)
+    first, second = texts(1_000)[:500], texts(1_000)[500:]
+    assert_equal_bits(encoder, [f"{a}.\n{b}" for a, b in zip(first, second, strict=True)])
+
+
 @pytest.mark.parametrize("l2_normalize", [False, True])
 def test_equal_bits_of_ten_thousand_vectors(l2_normalize: bool) -> None:
     rng = np.random.default_rng(3)

@@ -189,7 +189,8 @@ class _Trial:
         for fold in self._folds:
             document_rows, query_rows = self._rows[fold.searched], self._rows[fold.queries]
             code = class_code(fold.maps, document_rows, name, widths[:2], self._recipe)
-            document_codes = _pack(code.logits(document_rows), forward([content], document_rows))
+            content_logits = forward([content], self._content.rows[fold.searched])
+            document_codes = _pack(code.logits(document_rows), content_logits)
             query_codes = _pack(code.query_weights(query_rows), forward([content], query_rows))
             evaluation = evaluate_codes(
                 query_codes,

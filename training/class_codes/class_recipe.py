@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from training.recipe import analyzer_setting, check_settings, setting
+from training.recipe import (
+    analyzer_setting,
+    check_settings,
+    setting,
+    summary_weight_setting,
+)
 
 CLASS_CODES = "class-codes"
 CONTENT_SHARES = (0.5, 0.375, 0.25, 0.125)
@@ -73,6 +78,7 @@ class ClassCodeRecipe:
         " word",
     )
     analyzer: str = analyzer_setting()
+    summary_weight: float = summary_weight_setting()
     validation_share: float = setting(0.1, "share of the labelled documents held out")
 
     def __post_init__(self) -> None:

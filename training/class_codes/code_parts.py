@@ -104,8 +104,11 @@ class ContentLayers:
     ) -> None:
         if recipe.content == ICT and not isinstance(features, TextFeatures):
             raise TrainingDataError("content: ict learns from the words of texts; use itq")
-        self._features, self._inputs, self._rows = features, inputs, rows
-        self._recipe = recipe
+        self._features, self._inputs, self._recipe = features, inputs, recipe
+        self.rows = rows
+        """What the layers read of the documents: their features with summaries, if these count."""
+        if isinstance(features, TextFeatures):
+            self.rows = features.add_summaries(rows, [str(text) for text in inputs])
         self._words, self._taught = words, taught
         self._layers: dict[int, Layer] = {}
 
@@ -120,7 +123,7 @@ class ContentLayers:
         return self._layers[n_bits]
 
     def _fit(self, n_bits: int) -> Layer:
-        rows, seed = self._rows, self._recipe.seed
+        rows, seed = self.rows, self._recipe.seed
         if min(rows.shape) <= n_bits:
             found = f"{counted(rows.shape[0], 'document')} with {counted(rows.shape[1], 'feature')}"
             problem = f"{n_bits} bits for content are more than {found} can fill"
@@ -153,8 +156,8 @@ class ContentLayers:
     def _teacher(self) -> Floats:
         """The weights of terms that predict the teacher's vectors, ``(V, E)``."""
         assert self._taught is not None  # noqa: S101 - checked above
-        learned = learned_columns(self._rows, self._words)
-        return fit_teacher(learned, self._taught, self._rows.shape[1])
+        learned = learned_columns(self.rows, self._words)
+        return fit_teacher(learned, self._taught, self.rows.shape[1])
 
 
 def _scale(rows: Any, weight: Floats, thresholds: Floats, target: float = 1.0) -> Layer:

@@ -100,6 +100,7 @@ def train_class_codes(
         max_words=recipe.max_words,
         # A word that only one text has is the best word to find it by.
         min_documents=1 if recipe.content == ICT else MIN_DOCUMENTS,
+        summary_weight=recipe.summary_weight if recipe.content == ICT else 0.0,
     )
     inputs = data.take(parts.training)
     words = None

@@ -26,7 +26,7 @@ _OF_TRANSFER = {
 
 def settings_without_effect(objective: str) -> set[str]:
     """Return the settings of :class:`DistillationRecipe` that only other objectives have."""
-    return _OF_TRANSFER if objective == NEIGHBOURS else {"least_batches"}
+    return _OF_TRANSFER if objective == NEIGHBOURS else {"least_batches", "summary_weight"}
 
 
 def default_objective(recipe: DistillationRecipe, *, is_text: bool) -> str:
@@ -65,6 +65,9 @@ class DistillationRecipe:
     hidden: int = setting(256, "units in each of the two hidden layers (neighbours has none)")
     max_terms: int = setting(10_000, "terms in the vocabulary")
     analyzer: str = analyzer_setting()
+    summary_weight: float = setting(
+        1.0, "weight of a document's title and first sentence, beside 1 for its text (neighbours)"
+    )
     word_dropout: float = setting(0.25, "mean share of a document's words left out of the input")
     relaxation: str = setting(
         "tanh",

@@ -81,12 +81,18 @@ class NeighbourLoss:
             raise TrainingDataError(f"{found}; use texts, or another objective")
         cloze = cloze_recipe(recipe)
         features = choose_features(
-            data, training, recipe.max_terms, "count-idf", recipe.analyzer, min_documents=1
+            data,
+            training,
+            recipe.max_terms,
+            "count-idf",
+            recipe.analyzer,
+            min_documents=1,
+            summary_weight=recipe.summary_weight,
         )
         assert isinstance(features, TextFeatures)  # noqa: S101 - because the inputs are texts
         texts = [str(text) for text in data.take(training)]
         self.features, self._recipe = features, recipe
-        self._x: Any = features.transform(texts)
+        self._x: Any = features.add_summaries(features.transform(texts), texts)
         self._unit_NE = torch.from_numpy(unit_rows(vectors))
         cosines_NK, self._nearest_NK = nearest_documents(self._unit_NE, recipe.seed)
         self._temperatures_N1 = neighbour_temperatures(cosines_NK, PERPLEXITY)

@@ -139,8 +139,9 @@ class TrainingInputs:
         self.targets: Any
         """The targets of the decoder, before `scale_target`."""
         if isinstance(features, TextFeatures):
-            counts = features.count_terms([str(text) for text in inputs])
-            self.x = features.weigh(counts)
+            texts = [str(text) for text in inputs]
+            counts = features.count_terms(texts)
+            self.x = features.add_summaries(features.weigh(counts), texts)
             self.targets = word_distribution(counts, features.idf if idf_target else None)
         elif isinstance(features, SpdFeatures):
             self.x = self.targets = features.matrices(np.asarray(inputs))

@@ -47,6 +47,7 @@ def choose_features_and_soft_labels(
             weighting,
             recipe.analyzer,
             min_documents=min_documents,
+            summary_weight=recipe.summary_weight if is_linear else 0.0,
         )
 
     has_soft_labels = METHODS[recipe.method].pairs == "all" and recipe.soft_labels == "linear"
