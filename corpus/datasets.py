@@ -73,8 +73,8 @@ def load_dataset(name: str, split: str, data_root: Path | None = None) -> Iterat
     """Yield the documents of one split of a named data set, always in the same order.
 
     - `docstrings`: the docstrings of installed packages (:mod:`corpus.docstrings`), which need no
-      folder. `documents` is all of them; `queries`, `queries-development` and `queries-test` are
-      everyday questions (:func:`corpus.named_sets.text_sets.read_questions`).
+      folder. `documents` is all of them; `queries`, `queries-development`, `queries-test` and
+      `queries-simple` are everyday questions (:func:`corpus.named_sets.text_sets.read_questions`).
     - `snippets`: Google web snippets in 8 classes (Phan et al. 2008), the official split.
     - `20news-bydate`: 20 Newsgroups, split by date, without headers: everything up to the first
       blank line is removed, as by scikit-learn's ``strip_newsgroup_header``.

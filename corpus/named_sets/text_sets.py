@@ -25,6 +25,7 @@ QUESTION_SPLITS: Mapping[str, tuple[str, ...]] = {
     "queries": ("development", "test"),
     "queries-development": ("development",),
     "queries-test": ("test",),
+    "queries-simple": ("simple",),
 }
 """The splits of the questions about the docstring corpus, and the parts that make up each."""
 
@@ -124,12 +125,13 @@ def read_docstring_documents() -> Iterator[Document]:
 def read_questions(split: str) -> tuple[list[Document], Qrels]:
     """Return everyday questions about the docstring corpus, and the judgements of their answers.
 
-    The questions are in ``docstring_questions.jsonl`` beside this module, half of them for
-    development and half for the test. The answers are names of functions and classes that a fair
+    The questions are in ``docstring_questions.jsonl`` beside this module: 120, half of them for
+    development and half for the test, and 40 simple ones, such as "matrix inverse". The answers are names of functions and classes that a fair
     person would accept, all of grade 1. They were chosen by reading the corpus, not by looking at
     what a system finds. Some may name packages that are not installed.
 
-    `split` is `queries` for all questions, `queries-development` or `queries-test`.
+    `split` is `queries` for the 120 questions, `queries-development` or `queries-test` for one half
+    of them, or `queries-simple`.
 
     Raises:
         ReadError: if there is no such split.

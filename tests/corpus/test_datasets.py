@@ -313,11 +313,12 @@ def test_questions_of_an_unknown_split_are_refused() -> None:
 def test_questions_about_docstrings_are_split_in_halves_and_have_answers() -> None:
     ids = {
         split: [one.id for one in load_dataset("docstrings", split)]
-        for split in ("queries", "queries-development", "queries-test")
+        for split in ("queries", "queries-development", "queries-test", "queries-simple")
     }
     development, test = ids["queries-development"], ids["queries-test"]
     assert len(development) == len(test) == 60
     assert sorted(development + test) == ids["queries"] == sorted(set(ids["queries"]))
+    assert len(set(ids["queries-simple"])) == len(ids["queries-simple"]) == 40
     qrels = load_qrels("docstrings", "queries-test")
     assert qrels is not None
     assert list(qrels) == test
@@ -329,6 +330,6 @@ def test_every_question_has_an_answer_where_all_four_packages_are_installed() ->
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
     names = {one.id for one in load_dataset("docstrings", "documents")}
-    qrels = load_qrels("docstrings")
-    assert qrels is not None
+    qrels = {**(load_qrels("docstrings") or {}), **(load_qrels("docstrings", "queries-simple") or {})}
+    assert len(qrels) == 160
     assert not [query for query, answers in qrels.items() if not names & set(answers)]
