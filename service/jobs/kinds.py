@@ -22,7 +22,8 @@ from index.search.empty_results import absent_fields, with_warnings
 from index.snapshots.snapshot_files import Snapshot
 from service.http.error_table import status_and_code
 from service.http.problems import ProblemError, without_path
-from service.jobs.bulk import INPUT, BulkOptions, BulkWriter, Resume, write_file
+from service.jobs.bulk.bulk_progress import Resume
+from service.jobs.bulk.bulk_writer import INPUT, BulkOptions, BulkWriter, write_file
 from service.jobs.duplicates import CLUSTERS_FILE, write_clusters
 from service.jobs.evaluation import REPORT_FILE, REQUEST_FILE, RUN_FILE, evaluate
 from service.jobs.map import MAP_FILE, POINTS_FILE, draw_map

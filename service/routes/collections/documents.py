@@ -18,7 +18,7 @@ from service.http.problems import ProblemError, invalid_field
 from service.http.roles import READ
 from service.http.roles import WRITE as WRITE_ROLE
 from service.http.routing import JSONRoute
-from service.jobs.bulk import BATCH_LINES, INPUT, BulkOptions, BulkWriter
+from service.jobs.bulk.bulk_writer import BATCH_LINES, INPUT, BulkOptions, BulkWriter
 from service.routes.dependencies import (
     LONG_READ,
     WRITE,

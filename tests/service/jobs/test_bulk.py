@@ -11,7 +11,7 @@ import pytest
 from index.data_folder import DataFolder
 from index.folder.alias_file import AddAlias
 from service.http.problems import ProblemError
-from service.jobs.bulk import BulkOptions, BulkWriter
+from service.jobs.bulk.bulk_writer import BulkOptions, BulkWriter
 from service.settings import Settings
 from service.write_gate import WriteGate
 from tests.support.service import check_problem, make_data_folder, wait_for_job

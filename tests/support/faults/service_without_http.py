@@ -13,7 +13,7 @@ from corpus.document import Document
 from encoder.artifact import write_artifact
 from index.data_folder import DataFolder
 from index.folder.alias_file import AddAlias
-from service.jobs.bulk import BATCH_LINES, INPUT
+from service.jobs.bulk.bulk_writer import BATCH_LINES, INPUT
 from service.jobs.evaluation import REQUEST_FILE
 from service.jobs.job_records import FINISHED, NewJob
 from service.jobs.kinds import UPLOAD, explain, kinds_of_jobs

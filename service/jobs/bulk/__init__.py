@@ -1,0 +1,1 @@
+"""Documents written from JSON lines, by a request or by a job."""
