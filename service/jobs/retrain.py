@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from encoder.artifact import load_encoder
+from encoder.artifact_files.origins import WORD_VECTOR_CLASSIFIERS, learned_from
 from encoder.encoder import Encoder
 from encoder.features import TextFeatures
 from encoder.spd_features import SpdFeatures
@@ -45,10 +46,6 @@ SPLIT_FILE = "split.json"
 TRIAL_FILE = "trial.json"
 SSB_VAE = "ssb-vae"
 CLASS_CODES = "class-codes"
-# Names of query classifiers that need word vectors end so.
-WORDS = "words"
-# What an encoder may have learned from beside the documents, by the key of its description.
-LEARNED_FROM = {"word_vectors": "word vectors", "teacher": "teacher"}
 # What the new encoder inherits from the one in use, if the same method trained that.
 INHERITED_SETTINGS = {
     SSB_VAE: [
@@ -179,7 +176,7 @@ def _arguments(encoder: Encoder, spec: dict[str, Any], *, several_labels: bool) 
     method = CLASS_CODES if trained_by == CLASS_CODES and fits else SSB_VAE
     names = INHERITED_SETTINGS[method]
     inherited = {name: recipe[name] for name in names if trained_by == method and name in recipe}
-    if str(inherited.get("query_classifier")).endswith(WORDS):
+    if inherited.get("query_classifier") in WORD_VECTOR_CLASSIFIERS:
         del inherited["query_classifier"]
     if spec["epochs"] is not None and method == SSB_VAE:
         # By default, small corpora get more epochs than this.
@@ -214,7 +211,11 @@ def _write_trial(collection: Collection, artifact: Path, progress: Progress) -> 
         _labelled(queries, labels),
         progress.job.spec["min_gain"],
     )
-    result = _trial_to_json(trial, split["seen"], _warnings(current))
+    warnings = [
+        f"the encoder in use learned from the {one}, which retraining does not have"
+        for one in learned_from(current.metadata)
+    ]
+    result = _trial_to_json(trial, split["seen"], warnings)
     replace_file(progress.folder / TRIAL_FILE, json.dumps(result))
 
 
@@ -223,15 +224,6 @@ def _labelled(documents: list[StoredDocument], labels: dict[str, list[str]]) -> 
     if all(one.text is not None for one in documents):
         return Labelled([str(one.text) for one in documents], names)
     return Labelled(np.stack([one.vector for one in documents if one.vector is not None]), names)
-
-
-def _warnings(current: Encoder) -> list[str]:
-    """Return a sentence for each thing that the encoder in use learned from and a job has not."""
-    return [
-        f"the encoder in use learned from the {what} {name}, which retraining does not have"
-        for key, what in LEARNED_FROM.items()
-        if (name := (current.metadata.get(key) or {}).get("name"))
-    ]
 
 
 def _trial_to_json(trial: Trial, seen: int, warnings: list[str]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from encoder.artifact_files.origins import WORD_VECTOR_CLASSIFIERS
 from encoder.codes import Codes, pack_bits
 from encoder.encoder import forward
 from encoder.features import Floats
@@ -17,7 +18,6 @@ from training.class_codes.class_recipe import (
     CHOSEN,
     CONTENT_SHARES,
     QUERY_CLASSIFIERS,
-    WORD_VECTOR_CLASSIFIERS,
     ClassCodeRecipe,
 )
 from training.class_codes.code_parts import ContentLayers, class_code

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from encoder.artifact_files.origins import WORD_VECTOR_CLASSIFIERS
 from training.recipe import (
     analyzer_setting,
     check_settings,
@@ -17,8 +18,6 @@ CLASS_CODES = "class-codes"
 CONTENT_SHARES = (0.5, 0.375, 0.25, 0.125)
 """The shares of content bits that the search tries."""
 QUERY_CLASSIFIERS = ("both", "bayes", "ridge", "svm")
-WORD_VECTOR_CLASSIFIERS = ("words", "bayes-words", "svm-words")
-"""Query classifiers that need word vectors."""
 CHOSEN = "chosen"
 ITQ, ICT = "itq", "ict"
 WORDS_AND_CLASSES: Mapping[str, Any] = {

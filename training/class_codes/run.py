@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 
 from encoder.artifact import check_destination
+from encoder.artifact_files.origins import TEACHER, WORD_VECTOR_CLASSIFIERS, WORD_VECTORS
 from encoder.encoder import Encoder, Features
 from encoder.features import TextFeatures
 from foundation.stages import begin_stage
 from training.class_codes.choosing import Progress, choose
 from training.class_codes.class_maps import ClassMaps
-from training.class_codes.class_recipe import ICT, WORD_VECTOR_CLASSIFIERS, ClassCodeRecipe
+from training.class_codes.class_recipe import ICT, ClassCodeRecipe
 from training.class_codes.code_parts import ContentLayers, class_code
 from training.class_codes.teaching import rows_of_soft_labels
 from training.class_codes.word_vectors import (
@@ -136,7 +137,7 @@ def train_class_codes(
         settings=asdict(recipe),
         about={
             "chosen": asdict(choice),
-            **({"word_vectors": word_vectors.about()} if word_vectors else {}),
+            **({WORD_VECTORS: word_vectors.about()} if word_vectors else {}),
             **({} if teacher is None else _about_teacher(teacher, encoder, data, parts)),
         },
         soft_labels=soft_labels,
@@ -152,7 +153,7 @@ def _about_teacher(
     )
 
     agreement = held_out_agreement(encoder, data, teacher.vectors, parts)
-    return {"teacher": teacher.about(), "coherence": agreement}
+    return {TEACHER: teacher.about(), "coherence": agreement}
 
 
 def _with_words(

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from encoder.artifact import check_destination
+from encoder.artifact_files.origins import TEACHER
 from encoder.encoder import Features
 from encoder.features import TextFeatures
 from training.checkpoint import Checkpoint
@@ -100,7 +101,7 @@ def distill(
         settings=asdict(recipe),
         history=history,
         about={
-            "teacher": teacher.about(),
+            TEACHER: teacher.about(),
             "coherence": held_out_agreement(encoder, data, teacher.vectors, parts),
         },
         overwrite=overwrite,
