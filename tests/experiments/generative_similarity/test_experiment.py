@@ -29,8 +29,9 @@ def run(*options: object) -> None:
 
 
 def test_clouds_are_embedded_by_every_method(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(gaussian, "TEST_POINTS", 500)
     options = ["--part", "gaussian", "--seeds", 1, "--triplets", 1000, "--passes", 20]
     options += ["--work-dir", tmp_path / "w", "--json", tmp_path / "r.json"]
     run(*options, "--plot", tmp_path / "p.png")

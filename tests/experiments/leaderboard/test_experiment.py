@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from evaluation.retrieval import evaluate_codes
-from experiments.leaderboard import cells, text_training
+from experiments.leaderboard import cells, text_training, trained
 from experiments.leaderboard.cells import Cell, compute, draw, saved_record
 from experiments.leaderboard.contract import Encode, Encodings, Task, encodings_of
 from experiments.leaderboard.measuring import measure, rows_of, unseen_classes
@@ -77,6 +78,7 @@ def test_documents_of_unseen_classes_are_asked_for_and_not_learned_from() -> Non
 @pytest.mark.parametrize("method", [name for name in METHODS if "sentence" not in name])
 def test_every_method_gives_codes_of_any_text(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_training, "MIN_BATCHES", 0)
+    monkeypatch.setattr(trained, "ict", partial(trained.ict, least_batches=20))
     documents, queries = corpus()
     learned = encodings_of(METHODS[method].load()(Task("snippets", documents, 8, 0, 0.5)))
     for encode in (learned.documents, learned.queries):

@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,13 +24,27 @@ from hummingbit.comparison import (
     verdict,
     words_of_sentences,
 )
+from hummingbit.training_methods import AnyRecipe, recipe_for_search
 from index.data_folder import DataFolder
 from tests.support.corpora import topic_documents
+from training.data import TrainingData
+from training.recipe import LinearRecipe
 
 
 @pytest.fixture(autouse=True)
 def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _of_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train with the recipe of the command, but not with 2,000 batches of so few documents."""
+
+    def recipe(data: TrainingData, n_bits: int, *, has_labels: bool) -> AnyRecipe:
+        chosen = recipe_for_search(data, n_bits, has_labels=has_labels)
+        return chosen if isinstance(chosen, LinearRecipe) else replace(chosen, least_batches=20)
+
+    monkeypatch.setattr(quickstart, "recipe_for_search", recipe)
 
 
 def write_csv(path: Path, *, labelled: bool) -> None:
