@@ -22,7 +22,6 @@ from corpus.named_sets.array_sets import (
 from corpus.named_sets.text_sets import (
     QUESTION_SPLITS,
     Qrels,
-    read_docstring_documents,
     read_judged,
     read_labelled,
     read_news,
@@ -158,7 +157,7 @@ def find_file(name: str, file: str, data_root: Path | None) -> Path:
 
 def _docstrings(split: str) -> Iterator[Document]:
     if split == "documents":
-        return read_docstring_documents()
+        return read_docstrings(None)
     if split in TRAIN_TEST:
         return read_docstrings(split)
     return iter(read_questions(split)[0])

@@ -65,10 +65,13 @@ IMPORT_FAILURES = (
 _logger = logging.getLogger(__name__)
 
 
-def read_docstrings(split: str = "train", packages: Sequence[str] = PACKAGES) -> Iterator[Document]:
+def read_docstrings(
+    split: str | None = "train", packages: Sequence[str] = PACKAGES
+) -> Iterator[Document]:
     """Yield the documents of one split, `train` (nine tenths) or `test`, in the order of their ids.
 
-    Labels depend on which packages are installed. The split of a document does not.
+    With None, yield those of both. Labels depend on which packages are installed. The split of a
+    document does not.
 
     Raises:
         ReadError: if none of `packages` is installed.
@@ -76,7 +79,7 @@ def read_docstrings(split: str = "train", packages: Sequence[str] = PACKAGES) ->
     installed = [name for name in packages if importlib.util.find_spec(name) is not None]
     if not installed:
         raise ReadError(f"docstrings: none of the packages {', '.join(packages)} is installed")
-    return (document for document in _documents(installed) if _split_of(document.id) == split)
+    return (one for one in _documents(installed) if split in (None, _split_of(one.id)))
 
 
 def _documents(packages: Sequence[str]) -> Iterator[Document]:

@@ -13,6 +13,7 @@ DROPPED_BLOCKS = frozenset({"code", "code-block", "deprecated", "doctest", "imag
 DROPPED_BLOCKS |= {"index", "literalinclude", "math", "plot", "testcode", "testoutput", "toctree"}
 DROPPED_BLOCKS |= {"versionadded", "versionchanged", "warning"}
 
+_CALL = re.compile(r"(?:\w+\.)*(\w+)\s*\(")
 _UNDERLINE = re.compile(r"[-=~^*]{3,}\s*$")
 _DIRECTIVE = re.compile(r"\.\.\s+([\w-]+)::\s*(.*)")
 _COMMENT = re.compile(r"\.\.\s+(\[|_|\|)|:\w+:\s*$")
@@ -49,7 +50,7 @@ def _drop_signature(lines: list[str], name: str) -> list[str]:
 
     Several signatures may follow one another, as in NumPy's random functions and in PyTorch.
     """
-    while lines and re.match(rf"(\w+\.)*{re.escape(name)}\s*\(", lines[0]):
+    while lines and (called := _CALL.match(lines[0])) and called[1] == name:
         lines = lines[_signature_length(lines) :]
         while lines and not lines[0].strip():
             lines = lines[1:]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from corpus.detection.compressions import open_bytes
-from corpus.docstrings import read_docstrings
 from corpus.document import Document, DocumentError, parse_document
 from corpus.json_rows import read_json_lines
 from corpus.layout import Layout
@@ -114,12 +113,6 @@ def read_pairs(path: Path) -> Iterator[Pair]:
         ReadError: if the file cannot be read, or a line has another form.
     """
     return _read_lines(path, _parse_pair)
-
-
-def read_docstring_documents() -> Iterator[Document]:
-    """Yield all documents of the docstring corpus in the order of their ids."""
-    documents = [document for split in ("train", "test") for document in read_docstrings(split)]
-    return iter(sorted(documents, key=lambda document: document.id))
 
 
 def read_questions(split: str) -> tuple[list[Document], Qrels]:

@@ -22,18 +22,17 @@ PACKAGES = ("numpy", "scipy")
 
 
 @pytest.fixture(scope="module")
-def train() -> list[Document]:
-    return list(read_docstrings("train", PACKAGES))
+def splits() -> dict[str, list[Document]]:
+    return {split: list(read_docstrings(split, PACKAGES)) for split in ("train", "test")}
 
 
 @pytest.fixture(scope="module")
-def both(train: list[Document]) -> dict[str, Document]:
-    test = list(read_docstrings("test", PACKAGES))
-    return {document.id: document for document in train + test}
+def both(splits: dict[str, list[Document]]) -> dict[str, Document]:
+    return {document.id: document for document in splits["train"] + splits["test"]}
 
 
-def test_splits_are_a_partition_in_the_order_of_ids(train: list[Document]) -> None:
-    test = list(read_docstrings("test", PACKAGES))
+def test_splits_are_a_partition_in_the_order_of_ids(splits: dict[str, list[Document]]) -> None:
+    train, test = splits["train"], splits["test"]
     assert [document.id for document in train] == sorted(document.id for document in train)
     assert not {document.id for document in train} & {document.id for document in test}
     assert 0.07 < len(test) / (len(train) + len(test)) < 0.13
@@ -104,9 +103,8 @@ def test_the_corpus_is_the_same_in_another_process_and_reading_it_prints_nothing
     program = f"""
         import hashlib, scipy.io, numpy.polynomial.chebyshev
         from corpus.docstrings import read_docstrings
-        read = [read_docstrings(split, {PACKAGES}) for split in ("train", "test")]
-        documents = [document for split in read for document in split]
-        shown = sorted((d.id, d.text, d.labels, sorted(d.payload.items())) for d in documents)
+        documents = read_docstrings(None, {PACKAGES})
+        shown = [(d.id, d.text, d.labels, sorted(d.payload.items())) for d in documents]
         print(hashlib.sha256(repr(shown).encode()).hexdigest())
     """
     result = subprocess.run(
