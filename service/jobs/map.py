@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -22,10 +19,11 @@ from foundation.errors import InputError
 from foundation.files import replace_file
 from foundation.slices import stepping_aside
 from index.backend import CollectionBackend
-from index.bulk.code_layout import Method, Places, best_method, lay_out
+from index.bulk.code_layout import Method, Places, best_method
 from index.bulk.code_table import CodeTable, DistinctCodes, table_of
 from index.bulk.code_times import DATE, CodeTimes, code_times
 from index.bulk.encoding import available_cores
+from index.bulk.layout_process import send_layout
 from index.data_folder import DataFolder
 from index.payload_labels import labels_of
 from service.jobs.work import Progress
@@ -37,7 +35,6 @@ MAX_LABELS = 200
 OTHER_LABEL = 65_534
 NO_LABEL = 65_535
 UNKNOWN_PURITY = 255
-NICENESS = 10
 SECONDS_BETWEEN_CHECKS = 0.2
 POINTS_OF_STEPS = {"principal components": (0, 2), "finding neighbours": (2, 30)}
 
@@ -116,11 +113,11 @@ def _lay_out_in_process(codes: Any, method: Method, seed: int, progress: Progres
     parent, child = context.Pipe()
     # As an argument, many codes would fill the pipe by which a process starts. The start would then
     # wait for the process, which fails with a traceback if the service is killed meanwhile.
-    worker = context.Process(target=_send_layout, args=(child,), daemon=True)
+    worker = context.Process(target=send_layout, args=(child,), daemon=True)
     worker.start()
     child.close()
     try:
-        parent.send((codes, method, seed))
+        parent.send((codes, method, seed, available_cores()))
         while True:
             if not parent.poll(SECONDS_BETWEEN_CHECKS):
                 progress.advance()
@@ -140,22 +137,6 @@ def _lay_out_in_process(codes: Any, method: Method, seed: int, progress: Progres
         worker.kill()
         worker.join()
         parent.close()
-
-
-def _send_layout(pipe: Connection) -> None:
-    """Receive codes, method and seed; send each step as (name, done, total), then the layout.
-
-    Once the service is gone, even if it was killed, the next step ends the process.
-    """
-    if hasattr(os, "nice"):
-        os.nice(NICENESS)
-    try:
-        codes, method, seed = pipe.recv()
-    except (EOFError, OSError):  # the other end of the pipe is closed, perhaps amid the codes
-        return
-    jobs = available_cores()
-    with suppress(ConnectionError):
-        pipe.send(lay_out(codes, method, seed=seed, jobs=jobs, tell=lambda *step: pipe.send(step)))
 
 
 def _points(colours: MapColours, drawn: Any, places: Places) -> bytes:

@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
-from service.jobs import map as map_job
+from index.bulk.layout_process import send_layout
 from tests.support.encoders import random_texts
 from tests.support.service import check_problem, forget_job_when_read, wait_for_job
 
@@ -44,10 +44,10 @@ def test_the_process_of_a_map_ends_quietly_once_the_service_is_gone(
 ) -> None:
     context = multiprocessing.get_context("spawn")
     parent, child = context.Pipe()
-    process = context.Process(target=map_job._send_layout, args=(child,))
+    process = context.Process(target=send_layout, args=(child,))
     process.start()
     if sent:
-        parent.send((np.arange(8, dtype=np.uint8)[:, np.newaxis], "pca", 0))
+        parent.send((np.arange(8, dtype=np.uint8)[:, np.newaxis], "pca", 0, 1))
     # A kill closes both, whether or not the process has begun.
     child.close()
     parent.close()
