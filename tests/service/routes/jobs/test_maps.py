@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from index.bulk.layout_process import send_layout
+from service.jobs import map as map_job
 from tests.support.encoders import random_texts
 from tests.support.service import check_problem, forget_job_when_read, wait_for_job
 
