@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import softmax
 
 from encoder.features import Floats, SparseRows
 
@@ -148,7 +147,8 @@ class ClassCode:
 
 def probabilities(scores_NC: Floats) -> Floats:
     """Return the softmax of each row, float32[N, C]."""
-    return np.asarray(softmax(scores_NC, axis=1), dtype=np.float32)
+    e_NC = np.exp(scores_NC - scores_NC.max(axis=1, keepdims=True))
+    return np.asarray(e_NC / e_NC.sum(axis=1, keepdims=True), dtype=np.float32)
 
 
 def log_odds(scores_NC: Floats) -> Floats:

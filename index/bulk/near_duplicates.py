@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from encoder.analyzers import VISIBLE
 from encoder.codes import Codes, hamming_distance
@@ -188,6 +187,8 @@ def _shingle_matrix(texts: Sequence[str], length: int) -> Any:
 
 def _connect(labels: Integers, edges: Sequence[tuple[Integers, Integers]]) -> Integers:
     """Return labels that are equal where `labels` are, and along `edges`."""
+    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415 - imports scipy.linalg
+
     if not edges:
         return labels
     first, second = (labels[np.concatenate(ends)] for ends in zip(*edges, strict=True))
