@@ -34,10 +34,10 @@ from training.loop import Schedule, fit
 from training.models.batches import SparseBatch, shuffled_batches
 from training.models.layers import SparseLinear, weighted_sum
 from training.objectives.autoencoder import AutoencoderLoss
+from training.optimizers.sparse_adam import SparseAdam
 from training.recipe import Recipe
 from training.semi_supervised import build_model, hidden_dropout, touches_few_terms
 from training.soft_labels.estimation import estimate_soft_labels
-from training.sparse_adam import SparseAdam
 from training.text_features import fit_text_features
 
 Epoch = Callable[[], object]

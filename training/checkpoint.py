@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from foundation.errors import HummingbitError
 from foundation.files import replace_file
-from training.adam import Optimizer
+from training.optimizers.adam import Optimizer
 
 History = list[dict[str, float]]
 """The mean of every loss term in each epoch."""

@@ -14,12 +14,12 @@ from tqdm import tqdm
 
 from foundation.errors import HummingbitError, counted
 from foundation.stages import begin_stage
-from training.adam import Adam, Optimizer
 from training.checkpoint import Checkpoint, History
 from training.data import Rows
 from training.models.batches import shuffled_batches
 from training.models.layers import SparseLinear
-from training.sparse_adam import SparseAdam
+from training.optimizers.adam import Adam, Optimizer
+from training.optimizers.sparse_adam import SparseAdam
 from training.two_threads import both, each_on_one_core
 
 # An epoch of a small corpus takes less time than writing a checkpoint, which is up to a second. The

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from training.recipe import analyzer_setting, check_settings, setting
+from training.recipe_settings import analyzer_setting, check_settings, setting
 
 OBJECTIVES: Mapping[str, str] = {
     "continuous-histogram": "pairs ordered by similarity, by histograms",

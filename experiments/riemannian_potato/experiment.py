@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.drawings import new_drawing, save_drawing
 from experiments.parts import add_choices, add_plot_option, add_run_options
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
-from training.recipe import RecipeError
+from training.recipe_settings import RecipeError
 
 if TYPE_CHECKING:
     from experiments.riemannian_potato.spd_corpora import SpdCorpus

@@ -21,7 +21,7 @@ from training.metric_learning import run_settings, train_metric
 from training.metric_recipe import MetricRecipe
 from training.objectives import metric_objectives
 from training.pipeline import is_trained_on
-from training.recipe import RecipeError
+from training.recipe_settings import RecipeError
 
 RECIPE = MetricRecipe(n_bits=16, epochs=15, batch_size=32, hidden=24, max_terms=100)
 # Food is near the sea and far from algebra, as far as labels say.

@@ -8,7 +8,8 @@ import pytest
 
 from training.distillation.distillation_recipe import DistillationRecipe
 from training.metric_recipe import MetricRecipe
-from training.recipe import LinearRecipe, Recipe, RecipeError
+from training.recipe import LinearRecipe, Recipe
+from training.recipe_settings import RecipeError
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from encoder.artifact_files.origins import WORD_VECTOR_CLASSIFIERS
-from training.recipe import (
+from training.recipe_settings import (
     analyzer_setting,
     check_settings,
     setting,

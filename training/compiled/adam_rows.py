@@ -1,8 +1,8 @@
 """The optional compiled update of rows by Adam.
 
 It is written in C, in ``native/``, and pip builds it if there is a compiler. Without it, torch
-computes the same bits; see :mod:`training.sparse_adam`. ``HUMMINGBIT_KERNEL=off`` switches it off,
-as it does the forward pass of encoders (:mod:`encoder.compiled.forward_pass`).
+computes the same bits; see :mod:`training.optimizers.sparse_adam`. ``HUMMINGBIT_KERNEL=off``
+switches it off, as it does the forward pass of encoders (:mod:`encoder.compiled.forward_pass`).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from training.recipe import analyzer_setting, check_settings, setting
+from training.recipe_settings import analyzer_setting, check_settings, setting
 
 TRANSFER_OBJECTIVES = ("perception-coherence", "pkt", "rkd", "mkt", "fitnet", "crd", "vid")
 """The names that :func:`training.objectives.transfer_objectives.transfer_objective` accepts."""

@@ -15,7 +15,7 @@ from tests.support.corpora import topic_documents, topic_vectors
 from training.class_codes.class_recipe import CONTENT_SHARES, QUERY_CLASSIFIERS, ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.data import TrainingDataError, gather
-from training.recipe import RecipeError
+from training.recipe_settings import RecipeError
 
 
 @pytest.mark.parametrize("documents", [topic_documents, topic_vectors])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.support.commands import run
 from training.compiled import adam_rows
-from training.sparse_adam import Factors, update_copies
+from training.optimizers.sparse_adam import Factors, update_copies
 
 ROOT = Path(__file__).parents[3]
 needs_compiled = pytest.mark.skipif(adam_rows.built is None, reason="it was not built")

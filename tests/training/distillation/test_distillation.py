@@ -21,7 +21,8 @@ from training.distillation.teachers import Teacher, TeacherError
 from training.loop import Schedule, fit
 from training.objectives import transfer_objectives
 from training.pipeline import choose_features, split
-from training.recipe import Recipe, RecipeError
+from training.recipe import Recipe
+from training.recipe_settings import RecipeError
 
 RECIPE = DistillationRecipe(n_bits=16, epochs=30, batch_size=32, hidden=24, max_terms=100)
 

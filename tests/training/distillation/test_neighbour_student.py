@@ -26,7 +26,7 @@ from training.distillation.neighbour_student import (
 )
 from training.distillation.teachers import Teacher
 from training.linear_codes import fit_itq
-from training.recipe import RecipeError
+from training.recipe_settings import RecipeError
 
 RECIPE = DistillationRecipe(
     objective="neighbours", n_bits=16, epochs=4, least_batches=0, batch_size=32, max_terms=200

@@ -16,7 +16,7 @@ from training.metric_learning import train_metric, tree_similarities
 from training.metric_recipe import MetricRecipe
 from training.objectives.generative_similarity import kernel_pair_loss, kernel_triplet_loss
 from training.objectives.metric_objectives import DISTANCES, GenerativeSimilarity, MetricBatch
-from training.recipe import RecipeError
+from training.recipe_settings import RecipeError
 from training.similarities.label_tree import dotted_tree, read_tree
 
 RECIPE = MetricRecipe(

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from training.adam import BETAS, EPSILON, Adam, State
 from training.compiled import adam_rows
+from training.optimizers.adam import BETAS, EPSILON, Adam, State
 
 # So few rows of 500 numbers stay in a processor's cache from the first step to the last.
 ROWS_AT_ONCE = 128

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from training.adam import Adam
+from training.optimizers.adam import Adam
 
 SHAPES = ((3, 5), (7,), (40, 33))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from training.compiled import adam_rows
 from training.models.batches import SparseBatch
 from training.models.layers import weighted_sum
-from training.sparse_adam import ROWS_AT_ONCE, SparseAdam
+from training.optimizers.sparse_adam import ROWS_AT_ONCE, SparseAdam
 
 TERMS, HIDDEN = 3 * ROWS_AT_ONCE, 5
 

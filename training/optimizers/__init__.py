@@ -1,0 +1,1 @@
+"""Adam over all rows, and over the rows of a batch."""
