@@ -31,19 +31,22 @@ def far_codewords(classes: int, n_bits: int, seed: int) -> Floats:
         problem = f"there are fewer codewords of {n_bits} bits than the {classes} classes"
         raise TrainingDataError(f"n_bits: {problem}; use more bits or a smaller content share")
     rng = np.random.default_rng(seed)
-    words = _draw_distinct(rng, classes, n_bits)
+    words = np.where(_draw_distinct(rng, classes, n_bits), 1, -1)
     distances = (words[:, None] != words[None]).sum(axis=2)
+    weights = np.exp(-_RATE * np.arange(n_bits + 1))
     for _ in range(min(_TRIALS_PER_BIT * classes * n_bits, _MAX_TRIALS)):
         word, bit = int(rng.integers(classes)), int(rng.integers(n_bits))
-        step = np.where(words[:, bit] == words[word, bit], 1, -1)
+        step = words[:, bit] * words[word, bit]
         step[word] = 0
-        before = np.exp(-_RATE * distances[word])
-        after = np.exp(-_RATE * (distances[word] + step))
-        if after.sum() <= before.sum() and (np.delete(distances[word] + step, word) > 0).all():
-            words[word, bit] = not words[word, bit]
+        flipped = distances[word] + step
+        if weights[flipped].sum() > weights[distances[word]].sum():
+            continue
+        flipped[word] = 1  # only the other words must differ from it
+        if flipped.all():
+            words[word, bit] *= -1
             distances[word] += step
             distances[:, word] += step
-    codewords = np.where(words, 1, -1).astype(np.float32)
+    codewords = words.astype(np.float32)
     codewords.flags.writeable = False
     return codewords
 
