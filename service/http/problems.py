@@ -8,8 +8,9 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
-from fastapi import Request, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from index.data_folder import DataFolder
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import orjson
-from fastapi import Response
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from encoder.codes import code_from_hex, code_to_hex, unpack_codes
