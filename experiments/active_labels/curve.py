@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, stdev
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
@@ -177,45 +178,7 @@ def _measure(args: argparse.Namespace, planned: Run) -> Record:
     path = args.work_dir / f"{'-'.join(map(str, parts))}.json"
     if path.exists():
         return read_records(path)[0]
-    data, queries = read_split(planned.dataset, args.data_root)
-    labels = max(budgets(args, planned.dataset))
-    order = saved_label_order(
-        args.work_dir,
-        planned.dataset,
-        planned.method,
-        seed=planned.seed,
-        labels=labels,
-        data_root=args.data_root,
-    )
-    tags = np.zeros_like(data.tags)
-    tags[order[: planned.labels]] = data.tags[order[: planned.labels]]
-    masked = replace(data, tags=tags)
-    if args.learner == CLASSIFIER:
-        evaluation = _evaluate_classifier(planned.dataset, args.data_root, order[: planned.labels])
-    elif args.learner == CLASS_CODES:
-        class_recipe = ClassCodeRecipe(
-            n_bits=32,
-            validation_share=0.0,
-            query_classifier=args.query_classifier,
-            seed=planned.seed,
-        )
-        with TemporaryDirectory() as folder:
-            encoder = train_class_codes(masked, class_recipe, Path(folder, "encoder")).encoder
-        evaluation = evaluate_encoder(encoder, data.labelled(), queries.labelled(), ["P@100"])
-    else:
-        recipe = Recipe(
-            method=SSB_VAE,
-            n_bits=32,
-            supervision=1.0,
-            validation_share=0.0,
-            terms="frequent",
-            least_batches=0,
-            seed=planned.seed,
-            **settings,
-        )
-        with TemporaryDirectory() as folder:
-            encoder = train(masked, recipe, Path(folder, "encoder"), progress=False).encoder
-        evaluation = evaluate_encoder(encoder, data.labelled(), queries.labelled(), ["P@100"])
+    evaluation = _evaluate(args, planned, settings)
     record = {
         "dataset": planned.dataset,
         "method": planned.method,
@@ -230,6 +193,35 @@ def _measure(args: argparse.Namespace, planned: Run) -> Record:
     write_records(path, [record])
     print(json.dumps(record), file=sys.stderr, flush=True)
     return record
+
+
+def _evaluate(args: argparse.Namespace, planned: Run, settings: dict[str, Any]) -> Evaluation:
+    """Train the learner on the labels of a run and evaluate its codes, or those of a classifier."""
+    order = saved_label_order(
+        args.work_dir,
+        planned.dataset,
+        planned.method,
+        seed=planned.seed,
+        labels=max(budgets(args, planned.dataset)),
+        data_root=args.data_root,
+    )
+    shown = order[: planned.labels]
+    if args.learner == CLASSIFIER:
+        return _evaluate_classifier(planned.dataset, args.data_root, shown)
+    data, queries = read_split(planned.dataset, args.data_root)
+    tags = np.zeros_like(data.tags)
+    tags[shown] = data.tags[shown]
+    masked = replace(data, tags=tags)
+    common: dict[str, Any] = {"n_bits": 32, "validation_share": 0.0, "seed": planned.seed}
+    with TemporaryDirectory() as folder:
+        out = Path(folder, "encoder")
+        if args.learner == CLASS_CODES:
+            encoder = train_class_codes(masked, ClassCodeRecipe(**common, **settings), out).encoder
+        else:
+            common |= {"supervision": 1.0, "terms": "frequent", "least_batches": 0}
+            recipe = Recipe(method=SSB_VAE, **common, **settings)
+            encoder = train(masked, recipe, out, progress=False).encoder
+    return evaluate_encoder(encoder, data.labelled(), queries.labelled(), ["P@100"])
 
 
 def _evaluate_classifier(dataset: str, data_root: Path | None, labelled: Rows) -> Evaluation:
