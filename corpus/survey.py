@@ -149,9 +149,17 @@ def _sample(source: Path, layout: Layout) -> tuple[list[Mapping[str, Any]], str]
 
 
 def _lacks_header(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether the names of the columns look like the cells of a document."""
+    """Return whether the names of the columns look like the cells of a document.
+
+    They do if one is a number or as long as a text, or if one has three words and another stands
+    twice or more in its own column.
+    """
     names = list(records[0]) if records else []
-    return any(_NUMBER.fullmatch(name) or len(name) > 60 or name.count(" ") > 5 for name in names)
+    if any(_NUMBER.fullmatch(name) or len(name) > 60 or name.count(" ") > 5 for name in names):
+        return True
+    return any(name.count(" ") > 1 for name in names) and any(
+        sum(record.get(name) == name for record in records) > 1 for name in names
+    )
 
 
 def _describe(name: str, records: Iterable[Mapping[str, Any]]) -> _Field:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 import io
+import re
+from collections import Counter
 from collections.abc import Callable
 from typing import BinaryIO, TypeAlias, cast
 
@@ -13,18 +15,33 @@ from corpus.rows import BadLine, ReadError
 SAMPLE_BYTES = 256 * 1024
 # Fewer bytes that are not ASCII say too little about the language.
 MIN_NON_ASCII_BYTES = 20
+LAST_ASCII = 0x7F
+_INSIDE_WORD = re.compile(rb"(?<=[A-Za-z])([\x80-\xFF])(?=[A-Za-z])")
 
-# Western text is often taken for one of these. Of them, cp1252 is by far the most common unless the
-# text is Central European, Baltic or Turkish.
-WESTERN = {"cp1250", "cp1252", "cp1254", "cp1257", "latin_1", "iso8859_15"}
-WESTERN |= {"iso8859_10", "iso8859_14", "iso8859_16", "mac_latin2"}
-# It is also taken for a code page of DOS. There, most bytes from 0xC0 on draw boxes; in cp1252 they
-# are letters.
-WESTERN_DOS = {"cp437", "cp775", "cp850", "cp852", "cp857", "cp858", "cp860", "cp861"}
-WESTERN_DOS |= {"cp863", "cp865"}
-FIRST_LETTER_OF_CP1252 = 0xC0
-OTHER_ALPHABETS = {"Polish", "Czech", "Slovak", "Hungarian", "Romanian", "Croatian", "Slovene"}
-OTHER_ALPHABETS |= {"Turkish", "Lithuanian", "Latvian"}
+# Encodings of Latin letters are told apart by what stands between two letters of ASCII. These are
+# the letters of languages, and their encodings; of several that fit, the first is taken.
+_WESTERN = "àáâãäåæçèéêëìíîïñòóôõöøùúûüßœ’–—"
+LATIN_LETTERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("", _WESTERN, ("cp1252", "cp850", "mac_roman")),
+    ("Icelandic", "áðéíóúýþæö", ("cp1252",)),
+    ("Polish", "ąćęłńóśźż", ("cp1250", "iso8859_2", "cp852")),
+    ("Czech", "áčďéěíňóřšťúůýž", ("cp1250", "iso8859_2", "cp852")),
+    ("Slovak", "áäčďéíĺľňóôŕšťúýž", ("cp1250", "iso8859_2", "cp852")),
+    ("Hungarian", "áéíóöőúüű", ("cp1250", "iso8859_2", "cp852")),
+    ("Romanian", "ăâîşţ", ("cp1250", "iso8859_2")),
+    ("Croatian", "ćčđšž", ("cp1250", "iso8859_2")),
+    ("Turkish", "âçğıîöşüû", ("cp1254", "cp857")),
+    ("Lithuanian", "ąčęėįšųūž", ("cp1257",)),
+    ("Latvian", "āčēģīķļņšūž", ("cp1257",)),
+)
+# Text in Latin letters is taken for one of these.
+LATIN = {"cp1250", "cp1252", "cp1254", "cp1257", "cp437", "cp775", "cp850", "cp852", "cp857"}
+LATIN |= {"cp858", "cp860", "cp861", "cp863", "cp865", "hp_roman8", "latin_1", "mac_iceland"}
+LATIN |= {"mac_latin2", "mac_roman", "mac_turkish", "iso8859_2", "iso8859_3", "iso8859_4"}
+LATIN |= {"iso8859_9", "iso8859_10", "iso8859_13", "iso8859_14", "iso8859_15", "iso8859_16"}
+# The small letters of KOI8-R are half-width katakana in Japanese encodings.
+JAPANESE = {"cp932", "shift_jis", "shift_jis_2004", "shift_jisx0213"}
+KATAKANA = range(0xFF61, 0xFFA0)
 
 # Bytes that are not UTF-8 pass as they are; the reader of lines finds them.
 UTF8 = ("utf-8", "surrogateescape")
@@ -126,16 +143,33 @@ def _find_older_encoding(sample: bytes) -> str:
     from charset_normalizer import from_bytes  # noqa: PLC0415
 
     match = from_bytes(sample).best()
-    not_ascii = [byte for byte in sample if byte > 0x7F]
-    if match is None or len(not_ascii) < MIN_NON_ASCII_BYTES:
+    if sum(byte > LAST_ASCII for byte in sample) < MIN_NON_ASCII_BYTES:
         return "cp1252"
-    letters = sum(byte >= FIRST_LETTER_OF_CP1252 for byte in not_ascii)
-    is_western = match.encoding in WESTERN or (
-        match.encoding in WESTERN_DOS and letters > len(not_ascii) / 2
-    )
-    if is_western and match.language not in OTHER_ALPHABETS:
-        return "cp1252"
+    if match is None or match.encoding in LATIN:
+        return _find_latin_encoding(sample, "" if match is None else match.language)
+    if match.encoding in JAPANESE:
+        letters = [ord(char) for char in sample.decode(match.encoding, "ignore")]
+        others = sum(letter > LAST_ASCII for letter in letters)
+        if 2 * sum(letter in KATAKANA for letter in letters) > others:
+            return "koi8_r"
     return match.encoding
+
+
+def _find_latin_encoding(sample: bytes, language: str) -> str:
+    """Return the encoding by which most bytes inside words are letters of one language.
+
+    Quotation marks of one encoding are letters of another, but they do not stand inside words. Of
+    encodings that fit equally, those of `language` come first.
+    """
+    inside = Counter(_INSIDE_WORD.findall(sample))
+
+    def fit(one: tuple[str, str, str]) -> tuple[int, bool]:
+        name, letters, encoding = one
+        found = sum(inside[byte] for byte in inside if byte.decode(encoding, "ignore") in letters)
+        return found, found > 0 and name == language
+
+    pairs = [(name, letters, code) for name, letters, codes in LATIN_LETTERS for code in codes]
+    return max(pairs, key=fit)[2]
 
 
 def unify_line_ends(stream: BinaryIO) -> BinaryIO:

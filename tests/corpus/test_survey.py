@@ -133,6 +133,15 @@ def test_what_common_files_suggest(tmp_path: Path, shape: str) -> None:
     assert all(text in (one.text or "") for text, one in zip(TEXTS, documents, strict=True))
 
 
+def test_short_texts_without_a_header_are_no_names(tmp_path: Path) -> None:
+    words = [f"{text.split()[0]} and number {at}" for at, text in enumerate(TEXTS)]
+    path = table(tmp_path, [], LABELS, words)
+    found = survey(path, Layout()).layout
+    assert found == Layout(text_fields=("column2",), label_field="column1", has_header=False)
+    path = table(tmp_path, ["topic", "name of product"], LABELS, words)
+    assert survey(path, Layout()).layout.has_header
+
+
 def test_several_labels_a_document_are_labels(tmp_path: Path) -> None:
     records = [
         {"body": text, "topics": [label, "all"], "n": at}

@@ -30,6 +30,11 @@ LITHUANIAN = "".join(
     for i in range(1, 9)
 )
 RUSSIAN = "".join(f"{i},Новости экономики и спорта номер {i}\n" for i in range(30))
+SEARCHES_IN_RUSSIAN = "".join(f"{i},купить билет на поезд {i}\n" for i in range(30))
+FINNISH = "".join(f"{i},näytä tämän päivän sää Jyväskylässä {i}\n" for i in range(30))
+CZECH = "".join(f"{i},Příliš žluťoučký kůň úpěl ďábelské ódy {i}\n" for i in range(30))
+ENGLISH = "".join(f"{i},“It’s a “test” of quotes”–and—more… {i}\n" for i in range(30))
+PRICES = "".join(f"{i},“now £{i}” – was €{i + 1}…\n" for i in range(30))
 POLISH = "".join(f"{i},Zażółć gęślą jaźń i wróć źdźbło {i}\n" for i in range(30))
 
 
@@ -42,6 +47,16 @@ POLISH = "".join(f"{i},Zażółć gęślą jaźń i wróć źdźbło {i}\n" for 
         (GERMAN_NAMES, "cp1252"),
         (LITHUANIAN, "cp1257"),
         (RUSSIAN, "cp1251"),
+        (RUSSIAN, "koi8_r"),
+        (SEARCHES_IN_RUSSIAN, "koi8_r"),
+        (FINNISH, "cp1252"),
+        (FINNISH, "cp850"),
+        (FRENCH, "cp850"),
+        (POLISH, "cp1250"),
+        (CZECH, "cp1250"),
+        (CZECH, "iso8859_2"),
+        (ENGLISH, "cp1252"),
+        (PRICES, "cp1252"),
         (FRENCH, "utf-16"),
         (CHINESE, "utf-8"),
         (FRENCH, "utf-8-sig"),

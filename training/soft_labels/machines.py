@@ -5,6 +5,7 @@ With many classes of short texts they predict better than ridge regression and n
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,10 @@ def fit_machines(rows: Any, classes: Floats, seed: int) -> LinearMap:
     from sklearn.svm import LinearSVC  # noqa: PLC0415 - takes a second
 
     machines = LinearSVC(dual="auto", random_state=seed)
-    machines.fit(rows, classes.argmax(axis=1), sample_weight=classes.max(axis=1))
+    with warnings.catch_warnings():
+        # With about as many classes as rows, scikit-learn suspects a regression.
+        warnings.filterwarnings("ignore", "The number of unique classes is greater", UserWarning)
+        machines.fit(rows, classes.argmax(axis=1), sample_weight=classes.max(axis=1))
     # A class without a document scores as a class that a document is certainly not of.
     return linear_class_map(machines, classes.shape[1], absent=-1, binary_scale=1)
 

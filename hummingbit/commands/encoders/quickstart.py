@@ -181,6 +181,10 @@ def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
     terms = corpus.lengths()
     skipped = f"{counted(corpus.n_bad_lines, 'line')} skipped"
     print(f"{corpus.source}: {counted(corpus.count, 'document')}, {skipped}")
+    if corpus.n_without_text:
+        one = corpus.n_without_text == 1
+        left_out = "document has no text and is" if one else "documents have no text and are"
+        _print_row("empty", f"{corpus.n_without_text:,} more {left_out} left out")
     _print_row("text", " + ".join(layout_survey.layout.text_fields) or "text")
     _print_row("length", f"{median(terms):,.0f} terms in the median, {max(terms):,} at most")
     _print_row("label", _label_line(layout_survey, corpus))

@@ -47,6 +47,8 @@ class Corpus:
     bad_lines: list[BadLine] = field(default_factory=list)
     """The first few."""
     n_bad_lines: int = 0
+    n_without_text: int = 0
+    """Documents whose text is empty."""
 
     @property
     def training_documents(self) -> list[Document]:
@@ -100,7 +102,10 @@ def read_corpus(source: Path, layout: Layout, notice: Callable[[str], object]) -
     documents = read_documents(
         source, layout=layout, on_error="skip", report=corpus.record_bad_line, notice=notice
     )
-    for document in filter(_has_text, documents):
+    for document in documents:
+        if not _has_text(document):
+            corpus.n_without_text += 1
+            continue
         seen.add(hash(" ".join((document.text or "").lower().split())))
         corpus.labels.update(document.labels)
         if len(places) < MAX_SAMPLE:

@@ -126,10 +126,11 @@ def test_bad_lines_are_skipped_and_the_first_are_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = [json.dumps({"text": one.text}) for one in topic_documents(60)]
-    (tmp_path / "d.jsonl").write_text("\n".join([*lines, *["{"] * 5]))
+    (tmp_path / "d.jsonl").write_text("\n".join([*lines, *["{"] * 5, '{"text": " "}']))
     assert main(["quickstart", "d.jsonl", "--no-serve", "--bits", "8"]) == 0
     printed = capsys.readouterr()
     assert "60 documents, 5 lines skipped" in printed.out
+    assert "empty    1 more document has no text and is left out" in printed.out
     assert printed.err.count("skipped: d.jsonl:") == 3
     assert "skipped: 2 more lines" in printed.err
 
@@ -258,6 +259,8 @@ def test_the_verdict_says_which_ranking_and_whether_a_classifier_does_better() -
     assert "--ranking" not in said
     by_words = verdict(figures | {"hybrid": Figures(0.78, 0.85, 0.7)})
     assert "its words, use bm25. Name it with --ranking bm25" in by_words
+    equal = verdict(figures | {"bm25": Figures(0.7, 0.95, 0.905)})
+    assert "its words, use hybrid. The codes" in equal
     assert (
         "A classifier finds more documents of the same label (0.900) than asymmetric does" in said
     )
