@@ -81,7 +81,8 @@ def print_report(report: Report) -> None:
     for note in report.notes:
         print(note)
     if subject.distinct_codes is not None:
-        print(f"{subject.n_bits} bits, {counted(subject.distinct_codes, 'distinct code')}")
+        codes = counted(subject.distinct_codes, "distinct code")
+        print(f"{subject.n_bits} bits, {codes}; ranking: hamming")
     title = f"{report.confidence:.0%} interval"
     width = max(22, *(len(f"{one.name}, classifier baseline ") for one in report.metrics))
     print(f"{'':<{width}}{'as served':>10}{title:>17}{'tie-averaged':>14}{'worst':>8}{'best':>8}")

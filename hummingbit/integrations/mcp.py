@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
@@ -40,6 +41,7 @@ class FindResult(BaseModel):
     recognized_terms: int | None = Field(
         description="How many words of the query are known; 0 means that the codes found nothing."
     )
+    warnings: list[str] = Field(description="Why the filter matches no document, if it does not.")
 
 
 class StoreResult(BaseModel):
@@ -69,7 +71,7 @@ def make_server(collection: Collection, *, read_only: bool = False) -> MCPServer
     instructions = (
         f"The collection {collection.name!r} holds texts that are searched by meaning and words."
     )
-    server = MCPServer("hummingbit", instructions=instructions)
+    server = MCPServer("hummingbit", instructions=instructions, version=version("hummingbit"))
     read_only_hints = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
     @server.tool(annotations=read_only_hints)
@@ -97,6 +99,7 @@ def make_server(collection: Collection, *, read_only: bool = False) -> MCPServer
             ],
             corrected=hits.corrected,
             recognized_terms=hits.recognized_terms,
+            warnings=list(hits.warnings),
         )
 
     @server.tool(annotations=read_only_hints)

@@ -53,6 +53,9 @@ async def test_an_agent_finds_stores_and_evaluates(data: Path) -> None:
         only = {"field": "year", "eq": 3}
         found = await call(client, "find", query="cat", filter=only)
         assert [hit["id"] for hit in found["hits"]] == ["e"]
+        assert found["warnings"] == []
+        found = await call(client, "find", query="cat", filter={"field": "yaer", "eq": 3})
+        assert found["warnings"] == ["filter: no document has the field 'yaer'"]
         figures = await call(client, "evaluate", queries=[{"text": "cats", "label": "pets"}] * 2)
         assert figures["queries"] == 2
         assert 0 < figures["metrics"]["mAP@100"] <= 1

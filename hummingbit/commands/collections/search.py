@@ -160,7 +160,7 @@ def _print_notes(
     for unknown, known in corrected:
         print(f"the encoder does not know {unknown!r}; it reads {known!r}", file=sys.stderr)
     if recognized_terms == 0:
-        outcome = "" if hits else ", so the search finds nothing"
+        outcome = "" if hits or warnings else ", so the search finds nothing"
         print(f"the encoder knows no word of the query{outcome}", file=sys.stderr)
     elif not hits and not warnings:
         print("the search finds nothing", file=sys.stderr)

@@ -70,8 +70,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="extend",
         choices=JUDGED_RANKINGS,
         metavar="NAME",
-        help="compare these rankings of the collection side by side, with significance:"
-        f" {', '.join(RANKINGS)}; NAME+SCORE rescores their candidates: {', '.join(RESCORERS)}",
+        help="compare these rankings of the collection side by side, with significance"
+        f" (default: hamming alone): {', '.join(RANKINGS)};"
+        f" NAME+SCORE rescores their candidates: {', '.join(RESCORERS)}",
     )
     parser.add_argument(
         "--oversample",
