@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from corpus.document import Document, DocumentError, parse_document, parse_text, parse_vector
+from corpus.document import (
+    CONTENT_FIELDS,
+    Document,
+    DocumentError,
+    parse_document,
+    parse_text,
+    parse_vector,
+)
 from corpus.layout import Layout
 from foundation.errors import InputError, abbreviate, counted
 from index.filter_parser import parse_filter
@@ -43,9 +50,11 @@ def documents_of(
 
     Raises:
         DocumentError: if a document is invalid; it names the position and the field.
-        InputError: if a single value is passed instead of a sequence, or there are not as many ids,
-            labels or payloads as documents.
+        InputError: if a single value is passed instead of a sequence, if there are not as many ids,
+            labels or payloads as documents, or if a DataFrame lacks a column that `layout` names.
     """
+    if hasattr(documents, "columns"):
+        _check_columns([str(name) for name in documents.columns], layout)
     records = list(_records(documents))
     for field, column in (("ids", ids), ("labels", labels), ("payloads", payloads)):
         if column is not None and len(check_several(field, column)) != len(records):
@@ -143,6 +152,23 @@ def check_several(field: str, values: Any) -> Any:
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise InputError(field, f"is one {type(values).__name__}; it must be a sequence of {field}")
     return values
+
+
+def _check_columns(names: Sequence[str], layout: Layout) -> None:
+    """Raise InputError if `layout` names a field that is none of `names`, or none holds content."""
+    columns = ", ".join(map(repr, names))
+    if names and not layout.text_fields and not {*names} & {*CONTENT_FIELDS}:
+        raise InputError("text_field", f"is missing; the DataFrame has {columns}")
+    fields = {
+        "id_field": (layout.id_field,),
+        "text_field": layout.text_fields,
+        "label_field": (layout.label_field,),
+        "payload_fields": layout.payload_fields or (),
+    }
+    for option, given in fields.items():
+        for field in given:
+            if field is not None and not {field, field.partition(".")[0]} & {*names}:
+                raise InputError(option, f"is {field!r}; the DataFrame has {columns}")
 
 
 def _records(documents: Any) -> Iterable[Any]:

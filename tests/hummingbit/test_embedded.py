@@ -80,6 +80,18 @@ def test_frames_go_in_and_come_out(collection: Collection) -> None:
     text = ["title", "body"]
     assert collection.add(given, id_field="key", text_field=text, label_field="topic") == 3
     stored = collection.to_pandas().set_index("id")
+    mistakes: list[dict[str, Any]] = [
+        {"id_field": "keyy"},
+        {"label_field": "topik"},
+        {"text_field": "Body"},
+    ]
+    for wrong in mistakes:
+        with pytest.raises(InputError, match=f"{next(iter(wrong))}: .*the DataFrame has 'key', 't"):
+            collection.add(given, **{"text_field": text, **wrong})
+    with pytest.raises(
+        InputError, match="text_field: is missing; the DataFrame has 'key', 'title'"
+    ):
+        collection.add(given)
     assert stored.loc["7", "text"] == "a cat\nand a dog"
     assert stored.loc["9", "text"] == "stocks"
     assert stored["year"].tolist() == [2001, 2002, 2003]
