@@ -29,18 +29,23 @@ OBJECTS_BETWEEN_COLLECTIONS = 200_000
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """How many documents were read, how many of them were unchanged, and how long it took."""
+    """How many documents were read, how many of them were unchanged, and how long it took.
+
+    `repeated` counts those that a later document of their batch with the same id replaced.
+    """
 
     documents: int
     unchanged: int
     seconds: float
     generation: int
+    repeated: int = 0
 
 
 class _Batch(NamedTuple):
-    """A batch of `n_read` documents, of which `documents` must be written."""
+    """A batch of `n_read` documents with `n_ids` ids, of which `documents` must be written."""
 
     n_read: int
+    n_ids: int
     documents: list[Document]
     contents: Contents
     encoded: Future[Codes]
@@ -66,7 +71,7 @@ def ingest(
         Exception: whatever `documents` and `progress` raise. Earlier batches stay.
     """
     began = time.perf_counter()
-    read = written = 0
+    read = written = repeated = 0
     pool = EncodingPool(collection.encoder, jobs)
     threshold = gc.get_threshold()
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, *threshold[1:])
@@ -78,13 +83,15 @@ def ingest(
                     codes = batch.contents.insert_codes(batch.encoded.result())
                 written += collection.upsert_encoded(batch.documents, codes).upserted
             read += batch.n_read
+            repeated += batch.n_read - batch.n_ids
             if progress is not None:
                 progress(batch.n_read)
     finally:
         gc.set_threshold(*threshold)
         pool.close()
     seconds = time.perf_counter() - began
-    return IngestReport(read, read - written, seconds, collection.generation)
+    unchanged = read - written - repeated
+    return IngestReport(read, unchanged, seconds, collection.generation, repeated)
 
 
 def _encoded_batches(
@@ -99,9 +106,11 @@ def _encoded_batches(
     try:
         for batch in batches(documents, batch_size):
             pending_ids = {one.id for earlier in waiting for one in earlier.documents}
-            changed = _changed_documents(collection, last_of_each_id(batch), pending_ids)
+            latest = last_of_each_id(batch)
+            changed = _changed_documents(collection, latest, pending_ids)
             contents = read_contents(changed, collection.encoder, collection.n_bits)
-            waiting.append(_Batch(len(batch), changed, contents, pool.submit(contents.inputs)))
+            codes = pool.submit(contents.inputs)
+            waiting.append(_Batch(len(batch), len(latest), changed, contents, codes))
             while len(waiting) > ahead:
                 yield waiting.popleft()
     except Exception:

@@ -18,10 +18,13 @@ def print_ingested(
     """
     rate = report.documents / report.seconds if report.seconds else 0.0
     unchanged = f"{report.unchanged:,} of them unchanged, " if report.unchanged else ""
+    later = "replaced by a later document with the same id"
+    repeated = f"{report.repeated:,} of them {later}, " if report.repeated else ""
     result = {
         "collection": name,
         "given": report.documents,
         "unchanged": report.unchanged,
+        "repeated": report.repeated,
         "refused": refused,
         "seconds": report.seconds,
         "documents": total,
@@ -31,5 +34,6 @@ def print_ingested(
         args,
         result,
         f"{name}: {counted(report.documents, 'document')} in {report.seconds:.1f} s"
-        f" ({rate:,.0f} a second), {unchanged}{total:,} in all, generation {report.generation}",
+        f" ({rate:,.0f} a second), {unchanged}{repeated}{total:,} in all,"
+        f" generation {report.generation}",
     )

@@ -48,7 +48,7 @@ def send(
 
     name = args.collection
     began = time.perf_counter()
-    sent, unchanged, failed = 0, 0, 0
+    sent, unchanged, failed, repeated = 0, 0, 0, 0
     with count_in_stage("sending", total) as advance:
         try:
             for part in _parts(records):
@@ -57,6 +57,7 @@ def send(
                 )
                 sent, failed = sent + len(part), failed + outcome["failed"]
                 unchanged += outcome["unchanged"]
+                repeated += len(part) - len({record["id"] for record in part})
                 for error in outcome["errors"]:
                     print(f"refused: {error['id']}: {error['detail']}", file=sys.stderr)
                 advance(len(part))
@@ -69,7 +70,8 @@ def send(
             raise
     seconds = time.perf_counter() - began
     summary = summary_of(client, name)
-    report = IngestReport(sent - failed, unchanged, seconds, summary["generation"])
+    generation = summary["generation"]
+    report = IngestReport(sent - failed, unchanged, seconds, generation, repeated)
     print_ingested(args, summary["name"], summary["documents"], report, failed)
     if failed:
         print(f"{name}: {counted(failed, 'document')} refused", file=sys.stderr)

@@ -76,6 +76,9 @@ def test_only_what_changed_is_encoded_and_written_again(folder: Path) -> None:
         rows = {one.id: one.row for one in collection.all_documents()}
         assert [rows[id_] for id_ in ("d2", "d3", "d5", "d7")] == [3, 41, 42, 43]
         assert collection.get("d5").payload == {"at": "five"}  # type: ignore[union-attr]
+        report = ingest(collection, [*changed[:4], *documents[2:5]])
+        assert (report.documents, report.unchanged, report.repeated) == (7, 4, 2)
+        assert collection.get("d3").text == documents[3].text  # type: ignore[union-attr]
 
 
 def test_processes_encode_as_this_one_does(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
