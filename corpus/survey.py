@@ -9,6 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from corpus.detection.cell_lists import with_lists
+from corpus.detection.dialects import NUMBER, lacks_header
 from corpus.detection.field_names import (
     LABEL_NAMES,
     TEXT_NAMES,
@@ -31,7 +33,6 @@ FEW = 200
 """Records, and characters of each, in which words are counted."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _COLUMN = re.compile(r"column\d+")
-_NUMBER = re.compile(r"[-+]?\d[\d.,:/eE+TZ-]*")
 _MEASURE = re.compile(r"[-+]?[$€£¥]? ?\d[\d.,:/ eE+TZ'-]* ?[%$€£¥]?")
 _INTEGER = re.compile(r"[-+]?\d+")
 MAX_DEPTH = 3
@@ -103,11 +104,13 @@ def survey(source: Path, settings: Layout) -> Survey:
     raw = _Unchecked(encoding=settings.encoding, has_header=settings.has_header)
     records, bad = _sample(source, raw)
     is_table = source.suffix.lower() in (".csv", ".tsv")
-    if settings.has_header and is_table and _lacks_header(records):
+    if settings.has_header and is_table and lacks_header(records):
         raw = replace(raw, has_header=False)
         records, bad = _sample(source, raw)
     if not records:
         raise ReadError(f"{source}: has no documents{bad}")
+    if is_table:
+        records = [with_lists(record) for record in records]
     names = dict.fromkeys(name for record in records for name in record)
     fields = [_describe(name, records) for name in names]
     texts = settings.text_fields or _find_texts(fields)
@@ -148,24 +151,10 @@ def _sample(source: Path, layout: Layout) -> tuple[list[Mapping[str, Any]], str]
     return [row.record for row in rows if isinstance(row.record, Mapping)], "".join(reasons)
 
 
-def _lacks_header(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether the names of the columns look like the cells of a document.
-
-    They do if one is a number or as long as a text, or if one has three words and another stands
-    twice or more in its own column.
-    """
-    names = list(records[0]) if records else []
-    if any(_NUMBER.fullmatch(name) or len(name) > 60 or name.count(" ") > 5 for name in names):
-        return True
-    return any(name.count(" ") > 1 for name in names) and any(
-        sum(record.get(name) == name for record in records) > 1 for name in names
-    )
-
-
 def _describe(name: str, records: Iterable[Mapping[str, Any]]) -> _Field:
     values = [record[name] for record in records if record.get(name) is not None]
     strings = [value for value in values if isinstance(value, str)]
-    texts = [text for text in strings if not _NUMBER.fullmatch(text) and "://" not in text[:12]]
+    texts = [text for text in strings if not NUMBER.fullmatch(text) and "://" not in text[:12]]
     mean = sum(map(len, texts)) / len(texts) if len(texts) * 2 > len(values) else 0.0
     if values and all(map(_is_list_of_names, values)):
         values = [entry for value in values for entry in value]
@@ -281,7 +270,7 @@ def _find_label(
 def _are_quantities(name: str, records: Sequence[Mapping[str, Any]]) -> bool:
     """Tell whether a named column holds numbers, such as years or ratings."""
     values = [one[name] for one in records if one.get(name) is not None]
-    return not _COLUMN.fullmatch(name) and all(_NUMBER.fullmatch(str(one)) for one in values)
+    return not _COLUMN.fullmatch(name) and all(NUMBER.fullmatch(str(one)) for one in values)
 
 
 def _are_measures(name: str, records: Sequence[Mapping[str, Any]]) -> bool:

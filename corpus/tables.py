@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
+from corpus.detection.cell_lists import list_in
 from corpus.detection.dialects import (
     QUOTED,
     find_delimiter,
@@ -84,11 +85,17 @@ class _Columns:
                 continue
             if name == self.vector:
                 record[name] = parse_json(cell, "vector: ")
-            elif name == "labels" or (name == self.label and "|" in cell):
-                record[name] = cell.split("|")
+            elif name in ("label", "labels", self.label):
+                record[name] = self._labels_in(cell, name)
             else:
                 record[name] = _to_number(cell) if name in self.numbers else cell
         return record
+
+    def _labels_in(self, cell: str, name: str) -> str | list[str]:
+        labels = list_in(cell)
+        if labels is None and (name == "labels" or (name == self.label and "|" in cell)):
+            return cell.split("|")
+        return cell if labels is None else labels
 
 
 def read_table(
@@ -110,9 +117,10 @@ def read_table(
     feeds.
 
     Cells are strings, except that ``vector`` is a JSON list and ``labels`` are separated by ``|``,
-    as they are in the label field of `layout`. If `with_numbers`, those of the columns that
-    :func:`_find_number_columns` finds are numbers, and the file is read twice. An empty cell means
-    that the record lacks the field, unless it is a text.
+    as they are in the label field of `layout`. Labels may also be a list (:func:`list_in`). If
+    `with_numbers`, those of the columns that :func:`_find_number_columns` finds are numbers, and
+    the file is read twice. An empty cell means that the record lacks the field, unless it is a
+    text.
 
     Raises:
         ReadError: if the file is empty, its header does not fit `layout`, or the stream is

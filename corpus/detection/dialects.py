@@ -6,12 +6,15 @@ import csv
 import io
 import re
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from corpus.detection.encodings import SAMPLE_BYTES
 
 DELIMITERS = (",", ";", "\t", "|")
 SAMPLE_RECORDS = 50
+NUMBER = re.compile(r"[-+]?\d[\d.,:/eE+TZ-]*")
+"""A number, a date or a time, as cells have them."""
 QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _TITLE = re.compile(r'\s*|(?:"(?:[^"]|"")*"|[^,;\t|"]*)([,;\t|])\1+\s*')
 _NO_NAME = re.compile(r"[-+]?[\d.,:/]+|.{61,}", re.DOTALL)
@@ -119,3 +122,17 @@ def find_delimiter(sample: bytes) -> str:
     agreements = {delimiter: agreement(delimiter) for delimiter in DELIMITERS}
     best = max(agreements, key=agreements.__getitem__)
     return best if agreements[best][0] > 0 else ","
+
+
+def lacks_header(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether the names of the columns look like the cells of a document.
+
+    They do if one is a number or as long as a text, or if one has three words and another stands
+    twice or more in its own column.
+    """
+    names = list(records[0]) if records else []
+    if any(NUMBER.fullmatch(name) or len(name) > 60 or name.count(" ") > 5 for name in names):
+        return True
+    return any(name.count(" ") > 1 for name in names) and any(
+        sum(record.get(name) == name for record in records) > 1 for name in names
+    )

@@ -142,9 +142,9 @@ class Export:
         for row in self._rows:
             record = self._record_of(row)
             if record.get("format") != FORMAT:
-                raise self._error(
-                    row, f"is not the head of an export; its format is not {FORMAT!r}"
-                )
+                reason = f"is not the head of an export; its format is not {FORMAT!r}"
+                hint = "to store documents, use index build or add; for other stores, --from"
+                raise self._error(row, f"{reason}: {hint}")
             if record.get("version") != VERSION:
                 message = (
                     f"is of version {record.get('version')!r}; this hummingbit reads {VERSION}"

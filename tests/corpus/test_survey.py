@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import json
 from pathlib import Path
@@ -152,6 +153,15 @@ def test_several_labels_a_document_are_labels(tmp_path: Path) -> None:
     found = survey(path, Layout())
     assert found.layout == Layout(text_fields=("body",), label_field="topics")
     assert found.names == ("body", "topics", "n")
+
+
+def test_lists_in_the_cells_of_a_table_are_labels(tmp_path: Path) -> None:
+    topics = [str([label, f"it's {at % 3}"] if at % 4 else []) for at, label in enumerate(LABELS)]
+    path = table(tmp_path, ["body", "topics"], TEXTS, topics)
+    found = survey(path, Layout()).layout
+    assert found == Layout(text_fields=("body",), label_field="topics")
+    given = [tuple(ast.literal_eval(one)) for one in topics]
+    assert [one.labels for one in read_documents(path, layout=found)] == given
 
 
 def test_lists_are_labels_if_their_entries_repeat(tmp_path: Path) -> None:

@@ -93,6 +93,33 @@ def test_an_encoding_that_is_given_is_not_guessed(tmp_path: Path) -> None:
     assert notices == []
 
 
+@pytest.mark.parametrize(
+    ("cell", "labels"),
+    [
+        ("['a', \"b c\"]", ("a", "b c")),
+        ('["a","b"]', ("a", "b")),
+        ("[ 'a' , ]", ("a",)),
+        ("[]", ()),
+        ("['a' 'b']", ("['a' 'b']",)),
+        ("['a', b]", ("['a', b]",)),
+        ("[a]", ("[a]",)),
+        ("['a\\n']", ("['a\\n']",)),
+        ("a|['b']", ("a", "['b']")),
+    ],
+)
+def test_a_cell_may_hold_a_list_of_labels(
+    tmp_path: Path, cell: str, labels: tuple[str, ...]
+) -> None:
+    with (tmp_path / "d.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["text", "genre"], ["one", cell]])
+    (document,) = read_documents(tmp_path / "d.csv", layout=Layout(label_field="genre"))
+    assert document.labels == labels
+    with (tmp_path / "d.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["text", "label"], ["one", cell]])
+    (document,) = read_documents(tmp_path / "d.csv")
+    assert document.labels == ((cell,) if "|" in cell else labels)
+
+
 def test_bytes_that_are_not_of_the_encoding_are_an_error(tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
     path.write_bytes(b"id,text\na,\xff\xff\n")
