@@ -13,7 +13,7 @@ INSTALLED := pyproject.toml constraints.txt $(wildcard index/engines/native/*.[c
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -53,7 +53,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ranking",
         choices=RANKINGS,
-        help="ranking of the hits (default: the collection's own; for --code and --id, hamming)",
+        help="ranking of the hits (default: the collection's own; for --code, --id, --radius and"
+        " --rerank, hamming)",
     )
     parser.add_argument(
         "--codes-weight",
