@@ -201,11 +201,12 @@ def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> IngestRe
     )
     counts = [count_documents(source) for source in args.sources]
     total = None if None in counts else sum(count or 0 for count in counts)
+    before = collection.generation
     with count_in_stage("indexing", total) as advance, _ended_in_order():
         try:
             return ingest(collection, documents, jobs=args.jobs, progress=advance)
         except BaseException:
-            if len(collection):
+            if collection.generation != before:
                 stored = counted(len(collection), "document")
                 print(
                     f"{collection.name}: {stored} stored; to continue, run"

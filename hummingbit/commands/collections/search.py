@@ -14,6 +14,7 @@ from typing import Any
 from corpus.document import Vector, parse_vector
 from corpus.json_rows import parse_strictly
 from corpus.lines import LineError
+from hummingbit.commands.controls import without_controls
 from hummingbit.commands.data_folder_options import (
     add_filter,
     add_folder,
@@ -251,7 +252,8 @@ def _print_hit(hit: Hit, ranking: str) -> None:
     print(_line(hit, ranking))
     if hit.text is not None:
         width = shutil.get_terminal_size().columns - len(INDENT)
-        print(f"{INDENT}{textwrap.shorten(hit.text, max(20, width), placeholder=' …')}")
+        text = textwrap.shorten(hit.text, max(20, width), placeholder=" …")
+        print(f"{INDENT}{without_controls(text)}")
 
 
 def _line(hit: Hit, ranking: str) -> str:
@@ -260,7 +262,7 @@ def _line(hit: Hit, ranking: str) -> str:
         score = f"{hit.score:8.3f}"
     payload = None if hit.payload is None else json.dumps(hit.payload, ensure_ascii=False)
     parts = [f"{hit.distance:>4}", score, hit.id, hit.code, payload]
-    return "  ".join(part for part in parts if part is not None)
+    return without_controls("  ".join(part for part in parts if part is not None))
 
 
 def _as_object(

@@ -17,6 +17,7 @@ from corpus.survey import Survey, survey
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
 from foundation.errors import counted
 from foundation.stages import begin_stage, count_in_stage, end_stage
+from hummingbit.commands.controls import without_controls
 from hummingbit.commands.encoders.quickstart_corpus import Corpus, read_corpus
 from hummingbit.commands.options import (
     FILE_HELP,
@@ -282,7 +283,8 @@ def _print_example(
     query = _long_words(corpus.held_out[0].text or "")
     print(f"\n{query!r} finds, of {len(collection):,} documents of {collection.n_bits // 8} bytes:")
     for hit in collection.search([Query(text=query)], 3, with_text=True).hits[0]:
-        print(f"  {hit.id:<20.20} {' '.join((hit.text or '').split()):.56}")
+        id_, text = map(without_controls, (hit.id, " ".join((hit.text or "").split())))
+        print(f"  {id_:<20.20} {text:.56}")
     print(f"\nTo search: hummingbit search {name} 'WORDS' --data-dir {data_dir}\n", flush=True)
 
 

@@ -13,6 +13,7 @@ from evaluation.labelling.sampling import DEFAULT_METHOD
 from evaluation.labelling.suggesting import SUGGESTION_METHODS
 from foundation.errors import counted
 from foundation.stages import begin_stage
+from hummingbit.commands.controls import without_controls
 from hummingbit.commands.data_folder_options import (
     Actions,
     add_action,
@@ -154,7 +155,8 @@ def run_suggest(args: argparse.Namespace) -> int:
             f"{guess['label']} {guess['probability']:.2f}" for guess in document["guesses"]
         )
         text = " ".join((document["text"] or document["code"]).split())
-        print(f"{document['id']}\t{guesses or '-'}\t{text[:SHOWN_CHARACTERS]}")
+        columns = [document["id"], guesses or "-", text[:SHOWN_CHARACTERS]]
+        print("\t".join(map(without_controls, columns)))
     if not suggestions["documents"]:
         print(f"{args.collection}: there is no document left to label", file=sys.stderr)
     return 0
