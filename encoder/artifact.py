@@ -205,8 +205,9 @@ def install_artifact(source: Path, folder: Path) -> Encoder:
     Raises:
         ArtifactError: if `source` is not an intact artifact, or `folder` exists.
     """
-    check_destination(folder, overwrite=False)
     fingerprint = load_encoder(source).fingerprint
+    if folder.exists():
+        raise ArtifactError(f"{folder} already exists; choose another name")
     raw_manifest = _read_file(source / MANIFEST, MAX_MANIFEST_BYTES)
     if hashlib.sha256(raw_manifest).hexdigest() != fingerprint:
         raise ArtifactError(f"{source} changed while it was read")

@@ -44,7 +44,7 @@ def test_an_encoder_is_installed_listed_and_shown(
     assert about["metadata"] == {"trained_on": "nothing"}
     assert about["figures"]["validation"]["metrics"]["P@100"] == 0.5
     assert hummingbit("encoder", "install", trained, "--name", "words", *here) == 2
-    assert "already exists" in capsys.readouterr().err
+    assert "already exists; choose another name" in capsys.readouterr().err
 
 
 def test_bad_names_and_damaged_folders_are_refused(
