@@ -143,6 +143,8 @@ def _configure_files(actions: Actions) -> None:
 
 def run_suggest(args: argparse.Namespace) -> int:
     """Print a document a line: its id, its guessed labels, and the beginning of its text."""
+    if args.n < 1:
+        raise OptionError(f"-n is {args.n}; it must be at least 1")
     with label_source(args) as source:
         suggestions = source.suggest(
             args.n, args.method, label_field=args.label_field, who=args.who
