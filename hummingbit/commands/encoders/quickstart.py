@@ -183,15 +183,16 @@ def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
     skipped = f"{counted(corpus.n_bad_lines, 'line')} skipped"
     print(f"{corpus.source}: {counted(corpus.count, 'document')}, {skipped}")
     if corpus.n_without_text:
-        one = corpus.n_without_text == 1
-        left_out = "document has no text and is" if one else "documents have no text and are"
-        _print_row("empty", f"{corpus.n_without_text:,} more {left_out} left out")
+        _print_row("empty", f"{counted(corpus.n_without_text, 'more document')}, left out")
     _print_row("text", " + ".join(layout_survey.layout.text_fields) or "text")
     _print_row("length", f"{median(terms):,.0f} terms in the median, {max(terms):,} at most")
     _print_row("label", _label_line(layout_survey, corpus))
     for name, count in layout_survey.unused_lists.items():
         values = f"{count:,} different values, which hardly repeat"
         _print_row("list", f"{name}: {values}; no label, kept in the payload")
+    for name, separator in corpus.separated_labels().items():
+        hint = f"to learn from them, write | instead, and name it: --label-field {name}"
+        _print_row("list", f"{name}: {separator!r} separates values; {hint}")
     if layout_survey.other_texts:
         names = " ".join(layout_survey.other_texts)
         joined = " ".join([*(layout_survey.layout.text_fields or ["text"]), names])

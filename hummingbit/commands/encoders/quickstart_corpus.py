@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from corpus.detection.cell_lists import separator_of
+from corpus.detection.field_names import LABEL_NAMES, rank_of
 from corpus.document import Document
 from corpus.layout import Layout
 from corpus.readers import BadLine, read_documents
@@ -74,6 +76,17 @@ class Corpus:
     def is_spaceless(self) -> bool:
         """Return whether most texts of the sample have no spaces between words."""
         return 2 * sum(is_spaceless(one.text or "") for one in self.sample) > len(self.sample)
+
+    def separated_labels(self) -> dict[str, str]:
+        """Return fields named as labels whose strings hold several, and what separates these."""
+        names = {name for one in self.sample for name in one.payload}
+        cells = {
+            name: [cell for one in self.sample if isinstance(cell := one.payload.get(name), str)]
+            for name in sorted(names)
+            if rank_of(name, LABEL_NAMES) is not None
+        }
+        found = {name: separator_of(column) for name, column in cells.items()}
+        return {name: separator for name, separator in found.items() if separator is not None}
 
     def stored_documents(self) -> Iterator[Document]:
         """Read the source again, and yield every document with text that is not held out."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from corpus.detection.cell_lists import separator_of
 from corpus.document import Document
 from corpus.layout import Layout
 from hummingbit.cli import main
@@ -130,7 +131,7 @@ def test_bad_lines_are_skipped_and_the_first_are_shown(
     assert main(["quickstart", "d.jsonl", "--no-serve", "--bits", "8"]) == 0
     printed = capsys.readouterr()
     assert "60 documents, 5 lines skipped" in printed.out
-    assert "empty    1 more document has no text and is left out" in printed.out
+    assert "empty    1 more document, left out" in printed.out
     assert printed.err.count("skipped: d.jsonl:") == 3
     assert "skipped: 2 more lines" in printed.err
 
@@ -227,6 +228,16 @@ def test_lists_whose_values_hardly_repeat_are_told(
     assert expected in printed
     some = "q0, q1, q2, q3, q4 and 4 others"
     assert f"  label    none; it may be one of {some}: name it with --label-field" in printed
+
+
+def test_labels_that_stand_in_one_cell_are_told(tmp_path: Path) -> None:
+    cells = ["a, b", "b, c, d", "a", ""]
+    records = [{"text": f"text {at}", "tags": cells[at % 4], "note": "x, y"} for at in range(80)]
+    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, records)))
+    assert read_corpus(tmp_path / "d.jsonl", Layout(), print).separated_labels() == {"tags": ","}
+    assert separator_of(["a;b, c", "b, c;a", "a;a"]) == ";"
+    assert separator_of(["Paris, France", "Rome, Italy", "Bern, Switzerland"]) is None
+    assert separator_of([]) is None
 
 
 def test_the_words_of_a_query_are_of_one_sentence_in_its_order() -> None:
