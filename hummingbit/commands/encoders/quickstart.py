@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,14 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from textwrap import fill, shorten
-from unicodedata import combining, normalize
 
 from corpus.survey import Survey, survey
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
 from foundation.errors import counted
 from foundation.stages import begin_stage, count_in_stage, end_stage
 from hummingbit.commands.controls import without_controls
-from hummingbit.commands.encoders.quickstart_corpus import Corpus, read_corpus
+from hummingbit.commands.encoders.quickstart_corpus import Corpus, name_of, read_corpus
 from hummingbit.commands.options import (
     FILE_HELP,
     ROOM_FOR_AN_ENCODER,
@@ -85,7 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Survey the source, train, compare, index and serve."""
-    name = args.name or _name_of(args.source)
+    name = args.name or name_of(args.source)
     if not NAME.fullmatch(name):
         raise OptionError(f"--name {name!r}: a name must be {RULE}")
     data_dir: Path = args.data_dir or Path(f"{name}-data")
@@ -131,13 +130,6 @@ def _index(folder: DataFolder, name: str, corpus: Corpus) -> None:
     collection = folder.create_collection(name, encoder=name)
     with count_in_stage("encoding and storing", corpus.count) as advance:
         ingest(collection, corpus.stored_documents(), jobs=available_cores(), progress=advance)
-
-
-def _name_of(source: Path) -> str:
-    """Return a name made from that of a file; letters lose their accents."""
-    stem = normalize("NFKD", source.resolve().name.partition(".")[0]).lower()
-    stem = "".join(character for character in stem if not combining(character))
-    return re.sub(r"[^a-z0-9_-]+", "-", stem).strip("-_") or "documents"
 
 
 def _check_folder(folder: Path, source: Path) -> None:
@@ -191,12 +183,14 @@ def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
         values = f"{count:,} different values, which hardly repeat"
         _print_row("list", f"{name}: {values}; no label, kept in the payload")
     for name, separator in corpus.separated_labels().items():
-        hint = f"to learn from them, write | instead, and name it: --label-field {name}"
+        hint = (
+            f"to learn from them, write | instead, and name it: --label-field {shlex.quote(name)}"
+        )
         _print_row("list", f"{name}: {separator!r} separates values; {hint}")
     if layout_survey.other_texts:
-        names = " ".join(layout_survey.other_texts)
-        joined = " ".join([*(layout_survey.layout.text_fields or ["text"]), names])
-        _print_row("other", f"{names}: not searched; to join it: --text-field {joined}")
+        others = shlex.join(layout_survey.other_texts)
+        texts = shlex.join(layout_survey.layout.text_fields or ["text"])
+        _print_row("other", f"{others}: not searched; to join it: --text-field {texts} {others}")
     _print_row("id", _id_line(layout_survey))
     _print_row("writing", "no spaces between words" if corpus.is_spaceless() else "words")
     if layout_survey.layout.html:
@@ -204,8 +198,8 @@ def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
     have = "document has" if corpus.repeats == 1 else "documents have"
     _print_row("repeats", f"{corpus.repeats:,} {have} the text of another")
     if corpus.is_sampled:
-        size = f"{len(corpus.sample):,} documents are learned from and compared by"
-        _print_row("sample", f"{size}; all are indexed")
+        size = f"{len(corpus.sample):,} documents are learned from and compared by; all are indexed"
+        _print_row("sample", size)
 
 
 def _print_row(title: str, value: str) -> None:
@@ -286,7 +280,8 @@ def _print_example(
     for hit in collection.search([Query(text=query)], 3, with_text=True).hits[0]:
         id_, text = map(without_controls, (hit.id, " ".join((hit.text or "").split())))
         print(f"  {id_:<20.20} {text:.56}")
-    print(f"\nTo search: hummingbit search {name} 'WORDS' --data-dir {data_dir}\n", flush=True)
+    folder = shlex.quote(str(data_dir))
+    print(f"\nTo search: hummingbit search {name} 'WORDS' --data-dir {folder}\n", flush=True)
 
 
 def _long_words(text: str) -> str:

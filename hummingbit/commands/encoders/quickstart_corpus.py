@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from unicodedata import combining, normalize
 
 import numpy as np
 
@@ -131,6 +133,13 @@ def read_corpus(source: Path, layout: Layout, notice: Callable[[str], object]) -
     corpus.sample = _within_characters([document for _, document in places])
     corpus.held_out = _held_out(corpus)
     return corpus
+
+
+def name_of(source: Path) -> str:
+    """Return a name made from that of a file; letters lose their accents."""
+    stem = normalize("NFKD", source.resolve().name.partition(".")[0]).lower()
+    stem = "".join(character for character in stem if not combining(character))
+    return re.sub(r"[^a-z0-9_-]+", "-", stem).strip("-_") or "documents"
 
 
 def _has_text(document: Document) -> bool:

@@ -321,4 +321,4 @@ def test_the_example_searches_by_words_not_by_addresses_or_rules() -> None:
     ],
 )
 def test_the_name_of_a_file_names_what_is_made_of_it(name: str, expected: str) -> None:
-    assert quickstart._name_of(Path(name)) == expected
+    assert quickstart_corpus.name_of(Path(name)) == expected
