@@ -138,7 +138,7 @@ def _apply_action(
         raise InputError("alias", message, position)
     if action.collection not in collections:
         message = f"there is no collection {action.collection[:80]!r}"
-        raise UnknownCollection(message, position=position)
+        raise UnknownCollection(message, action.collection, collections, position=position)
     aliases[action.alias] = action.collection
 
 

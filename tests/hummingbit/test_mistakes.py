@@ -70,7 +70,7 @@ MISTAKES = {
     "encoder push zzz --folder x": "there is no encoder 'zzz'; known encoders: plain",
     "encoder pull folder --name x": "folder/encoder.json: No such file or directory",
     "alias list --data-dir file": "file: Not a directory",
-    "alias set live nope": "there is no collection 'nope'",
+    "alias set live nope": "there is no collection 'nope'; the data folder has c",
     "snapshot restore file x": "the snapshot cannot be read",
     "config show --config nope.toml": "nope.toml: No such file or directory",
     "config check --port 99999999": "flag --port: port is '99999999'",
