@@ -71,11 +71,11 @@ def serve(settings: Settings) -> None:
 
 
 def announce(settings: Settings, listener: socket.socket) -> Callable[[], None]:
-    """Return a function that prints the address of the service on standard output."""
+    """Return a function that prints the addresses of the service and its page."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    port = listener.getsockname()[1]
-    line = f"Serving {settings.data_dir} on http://{host}:{port}"
-    return lambda: print(line, flush=True)
+    address = f"http://{host}:{listener.getsockname()[1]}"
+    lines = f"Serving {settings.data_dir} on {address}\nIn a browser: {address}/console"
+    return lambda: print(lines, flush=True)
 
 
 def run_server(

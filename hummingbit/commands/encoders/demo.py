@@ -185,7 +185,6 @@ def _print_examples(collection: CollectionBackend) -> None:
 
 def _print_curl(host: str, port: int) -> None:
     body = json.dumps({"text": EXAMPLES[0], "limit": 5, "with_payload": True})
-    print(f"\nIn a browser: http://{host}:{port}/console")
     print("\nIn another terminal:\n")
     print(f"  curl -s http://{host}:{port}/v1/collections/{NAME}/search \\")
     print(f"    -H 'content-type: application/json' -d '{body}'\n", flush=True)
