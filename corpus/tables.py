@@ -94,7 +94,7 @@ class _Columns:
     def _labels_in(self, cell: str, name: str) -> str | list[str]:
         labels = list_in(cell)
         if labels is None and (name == "labels" or (name == self.label and "|" in cell)):
-            return cell.split("|")
+            return [label.strip() for label in cell.split("|")]
         return cell if labels is None else labels
 
 

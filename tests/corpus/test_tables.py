@@ -105,6 +105,7 @@ def test_an_encoding_that_is_given_is_not_guessed(tmp_path: Path) -> None:
         ("[a]", ("[a]",)),
         ("['a\\n']", ("['a\\n']",)),
         ("a|['b']", ("a", "['b']")),
+        ("a | b c|d", ("a", "b c", "d")),
     ],
 )
 def test_a_cell_may_hold_a_list_of_labels(
