@@ -109,6 +109,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+def _hint(error: Exception) -> str:
+    """Return what the data folder has in place of a name that it lacks, or nothing."""
+    from index.errors import UnknownEncoder  # noqa: PLC0415 - as in _explain
+
+    if isinstance(error, UnknownEncoder):
+        return _hint_to_install(error.name)
+    return _hint_to_collections(error)
+
+
 def _hint_to_collections(error: Exception) -> str:
     """Return which collections there are, if `error` is that there is none of a name."""
     from index.errors import UnknownCollection  # noqa: PLC0415 - as in _explain
@@ -128,12 +137,12 @@ def _explain(error: Exception) -> str | None:
     # Imported here, because our folders are first on the path only now.
     from foundation.errors import HummingbitError  # noqa: PLC0415
     from hummingbit.clients.transport import ServiceError  # noqa: PLC0415
-    from index.errors import UnknownEncoder  # noqa: PLC0415
 
-    if isinstance(error, UnknownEncoder):
-        return f"{error}{_hint_to_install(error.name)}"
-    if isinstance(error, HummingbitError | ServiceError):
-        return f"{error}{_hint_to_collections(error)}"
+    if isinstance(error, ServiceError):
+        hint = "; start it with hummingbit serve, or name another with --url"
+        return f"{error}{hint if 'Connection refused' in str(error) else ''}"
+    if isinstance(error, HummingbitError):
+        return f"{error}{_hint(error)}"
     if isinstance(error, ModuleNotFoundError) and error.name in {"torch", "geoopt", "pyriemann"}:
         hint = "install it with: pip install 'hummingbit[train]'"
         return f"training needs {error.name}; {hint}"

@@ -51,7 +51,7 @@ MISTAKES = {
     "index import c2 c.jsonl --from txtai --encoder plain": "a folder, a .zip or a .tar file",
     "index import c2 c.jsonl --from milvus --encoder plain": "the suffix must be .json or .parquet",
     "index verify nope": "there is no collection 'nope'",
-    "index list --url http://127.0.0.1:9": "http://127.0.0.1:9: cannot be reached",
+    "index list --url http://127.0.0.1:9": "refused; start it with hummingbit serve, or name",
     "index list --url foo": "url is 'foo'; it must begin with http",
     "search c x --limit 0": "is 0; it must be from 1 to 10000",
     "search c x --filter nope": "--filter: is not valid JSON",
