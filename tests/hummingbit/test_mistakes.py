@@ -27,7 +27,7 @@ MISTAKES = {
     "index build d loop.jsonl --encoder plain": "Too many levels of symbolic links",
     "index build d c.jsonl --encoder nope": "there is no encoder 'nope'; known encoders: plain",
     "index build d c.jsonl --bits 7": "--bits is 7; it must be a multiple of 8",
-    "index build d c.jsonl --bits 64": "the collection has no encoder; give a code",
+    "index build d c.jsonl --bits 64": "; index build --encoder NAME makes a collection that",
     "index build ../x c.jsonl --encoder plain": "name: is '../x'",
     "index build d c.jsonl --encoder plain --data-dir file": "file: ",
     "index build d c.jsonl --encoder plain --data-dir /proc/x": "/proc/x: ",

@@ -16,7 +16,7 @@ import numpy as np
 from corpus.readers import count_documents
 from encoder.codes import code_to_hex
 from encoder.features import TextFeatures
-from foundation.errors import counted
+from foundation.errors import InputError, counted
 from foundation.stages import begin_stage, count_in_stage
 from hummingbit.commands.collections import index_remotely
 from hummingbit.commands.collections.index_report import print_ingested
@@ -205,7 +205,7 @@ def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> IngestRe
     with count_in_stage("indexing", total) as advance, _ended_in_order():
         try:
             return ingest(collection, documents, jobs=args.jobs, progress=advance)
-        except BaseException:
+        except BaseException as error:
             if collection.generation != before:
                 stored = counted(len(collection), "document")
                 print(
@@ -213,6 +213,10 @@ def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> IngestRe
                     " the same command as index add",
                     file=sys.stderr,
                 )
+            encodes = collection.encoder is not None
+            if not encodes and isinstance(error, InputError) and error.field in ("text", "vector"):
+                hint = "index build --encoder NAME makes a collection that encodes"
+                raise OptionError(f"{error}; {hint}") from None
             raise
 
 
