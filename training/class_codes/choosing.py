@@ -112,7 +112,8 @@ def choose(
     def score(name: str, share: float) -> float:
         value = trial.score(name, share)
         trials.append({"query_classifier": name, "content_share": share, trial.metric: value})
-        progress(f"held-out clusters: {name}, content {share:g}: {trial.metric} {value:.4f}")
+        tried = f"query classifier {name}, content share {share:g}"
+        progress(f"held-out clusters: {tried}: {trial.metric} {value:.4f}")
         return value
 
     # The classifier is chosen first, with the middle share; then the share.
@@ -123,7 +124,7 @@ def choose(
     by_share = {share: by_name[best] if share == middle else score(best, share) for share in shares}
     threshold = max(by_share.values()) - _MAX_LOSS
     share = next(share for share in shares if by_share[share] >= threshold)
-    progress(f"chosen: {best}, content {share:g}")
+    progress(f"chosen: query classifier {best}, content share {share:g}")
     return Choice(best, share, tuple(trials))
 
 

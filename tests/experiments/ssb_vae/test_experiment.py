@@ -49,7 +49,7 @@ def test_class_codes_read_word_vectors(data_root: Path, capsys: pytest.CaptureFi
     command += ["--bits", "16", "--seeds", "1", "--word-vectors", str(file)]
     folders = ["--data-root", str(data_root), "--work-dir", str(data_root / "w")]
     assert main([*command, *folders]) == 0
-    assert "held-out clusters: words, " in capsys.readouterr().err
+    assert "held-out clusters: query classifier words, " in capsys.readouterr().err
     (saved,) = (data_root / "w").glob("*-words-*-0")
     assert load_encoder(saved).metadata["word_vectors"]["name"] == "words.npz"
 
