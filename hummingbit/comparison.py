@@ -30,7 +30,7 @@ CHANCE = "chance"
 LEAST_GAIN = 0.02
 """With less above chance, P@10 says nothing about a ranking."""
 LEAST_LEAD = 0.01
-"""A ranking that leads by less is not named in place of the default one."""
+"""A ranking that leads by less, or by what may be chance, is not named in place of the default."""
 FEW_QUERIES = 100
 
 
@@ -125,7 +125,8 @@ def verdict(figures: Mapping[str, Figures], n_queries: int = FEW_QUERIES) -> str
     rankings = {name: one for name, one in figures.items() if one.reciprocal_rank is not None}
     found = {name: one.reciprocal_rank or 0.0 for name, one in rankings.items()}
     best = max(found, key=lambda name: found[name])
-    if found.get("hybrid", 0.0) > found[best] - LEAST_LEAD:
+    chance = n_queries**-0.5 if n_queries < FEW_QUERIES else None
+    if found.get("hybrid", -1.0) > found[best] - (chance or LEAST_LEAD):
         best = "hybrid"
     sentences = [f"To find a document by some of its words, use {best}."]
     if best != "hybrid":
@@ -142,9 +143,9 @@ def verdict(figures: Mapping[str, Figures], n_queries: int = FEW_QUERIES) -> str
             " hybrid ranks by both."
         )
     sentences += _label_sentences(figures)
-    if n_queries < FEW_QUERIES:
-        chance = f"differences below {n_queries**-0.5:.2f} may be chance"
-        sentences.append(f"With only {n_queries} documents held out, {chance}.")
+    if chance is not None:
+        few = f"With only {n_queries} documents held out"
+        sentences.append(f"{few}, differences below {chance:.2f} may be chance.")
     return " ".join(sentences)
 
 

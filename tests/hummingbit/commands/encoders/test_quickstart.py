@@ -284,6 +284,9 @@ def test_the_verdict_says_which_ranking_and_whether_a_classifier_does_better() -
     few = verdict(figures, 25)
     chance = "With only 25 documents held out, differences below 0.20 may be chance."
     assert few == f"{said} {chance}"
+    ahead = figures | {"bm25": Figures(0.7, 0.95, 0.99)}
+    assert "use bm25" in verdict(ahead, 200)
+    assert "use hybrid" in verdict(ahead, 25)
 
 
 def test_the_verdict_praises_no_ranking_that_is_no_better_than_chance() -> None:
