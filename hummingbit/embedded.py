@@ -157,9 +157,8 @@ class Collection:
 
         Raises:
             DocumentError: if a document is invalid; it names the field.
-            InputError: if the encoder does not take such documents, if there are not as many ids,
-                labels or payloads as documents, if a DataFrame lacks a column that is named, or if
-                the number for a document is in use.
+            InputError: if the encoder does not take such documents, a DataFrame lacks a column,
+                there are not as many ids, labels or payloads as documents, or a number is in use.
             StoreError: if the collection cannot be written, or is read-only.
         """
         layout = inputs.layout_of(id_field, text_field, label_field, payload_fields)
