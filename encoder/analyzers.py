@@ -25,8 +25,8 @@ from typing import Literal, get_args
 
 import Stemmer
 
-from encoder.characters import FORMERLY_INVISIBLE, INVISIBLE, character_class
-from encoder.scripts import expressions, nfkc, words_of_any_script
+from encoder.texts.characters import FORMERLY_INVISIBLE, INVISIBLE, character_class
+from encoder.texts.scripts import expressions, nfkc, words_of_any_script
 from foundation.errors import HummingbitError
 from foundation.slices import checkpoint
 

@@ -27,7 +27,8 @@ from encoder.analyzers import (
 )
 from encoder.corrections import Corrections, QueryTerms
 from encoder.spelling import Speller
-from encoder.summaries import summary_of
+from encoder.texts.openings import proper_summary
+from encoder.unit_length import scale_to_unit_length
 from foundation.errors import InputError
 from foundation.slices import checkpoint
 
@@ -110,7 +111,7 @@ class TextFeatures:
         rows = counts.copy()
         self._weigh(rows.data, rows.indices)
         if self.l2_normalize:
-            _scale_to_unit_length(rows)
+            scale_to_unit_length(rows)
         return rows
 
     def transform(self, texts: Sequence[str]) -> SparseRows:
@@ -125,15 +126,15 @@ class TextFeatures:
     def add_summaries(self, rows: SparseRows, texts: Sequence[str]) -> SparseRows:
         """Return x + m s, scaled to unit length, for `rows` x, the features of `texts`.
 
-        s are the features of the summaries (:func:`encoder.summaries.summary_of`), and m is the
-        `summary_weight`. If m is 0, `rows` are returned.
+        s are the features of the summaries (:func:`encoder.texts.openings.summary_of`), and m is
+        the `summary_weight`. If m is 0, `rows` are returned.
         """
         if not self.summary_weight:
             return rows
-        summaries = self.weigh(self.count_terms([_proper_summary(text) for text in texts]))
+        summaries = self.weigh(self.count_terms([proper_summary(text) for text in texts]))
         rows = rows + self.summary_weight * summaries
         # A row without a summary keeps its bits, which a second scaling could change.
-        _scale_to_unit_length(rows, np.diff(summaries.indptr) > 0)
+        scale_to_unit_length(rows, np.diff(summaries.indptr) > 0)
         return rows
 
     def transform_queries(self, texts: Sequence[str]) -> tuple[SparseRows, list[QueryTerms]]:
@@ -195,7 +196,7 @@ class TextFeatures:
             values = np.array([counts[column] for column in ascending], dtype=np.float32)
             self._weigh(values, row)
         if self.l2_normalize and ascending:
-            # Summed in order in float64, as in _scale_to_unit_length; sum() may round otherwise.
+            # Summed in order in float64, as in scale_to_unit_length; sum() may round otherwise.
             squares = functools.reduce(operator.add, (values**2).tolist())
             values /= np.float32(math.sqrt(squares)) or np.float32(1)
         return TextRow(row, values), QueryTerms(len(row), corrected)
@@ -296,22 +297,3 @@ class TextFeatures:
     @functools.cached_property
     def _speller(self) -> Speller:
         return Speller(self.vocabulary, None if self.idf is None else self.idf.tolist())
-
-
-def _proper_summary(text: str) -> str:
-    """Return the summary of a text, or nothing if it is the whole text, whose row it has."""
-    summary = summary_of(text)
-    return "" if summary == text.strip() else summary
-
-
-def _scale_to_unit_length(rows: SparseRows, selected: npt.NDArray[np.bool_] | None = None) -> None:
-    """Scale rows to length 1, or only those that are `selected`, ``(N,)``; zeros stay."""
-    lengths = np.diff(rows.indptr)
-    squares = np.bincount(
-        np.repeat(np.arange(rows.shape[0]), lengths), rows.data**2, minlength=rows.shape[0]
-    )
-    norms = np.sqrt(squares).astype(np.float32)
-    norms[norms == 0] = 1.0
-    if selected is not None:
-        norms[~selected] = 1.0
-    rows.data /= np.repeat(norms, lengths)

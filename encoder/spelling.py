@@ -13,7 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
-from encoder.scripts import is_spaceless
+from encoder.texts.scripts import is_spaceless
 
 MIN_UNKNOWN = 4
 """Shorter words are not corrected: too many known words are one edit away."""

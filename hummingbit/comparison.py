@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corpus.document import Document
-from encoder.scripts import is_spaceless
+from encoder.texts.scripts import is_spaceless
 from evaluation.evaluation_input import RelevanceSettings
 from evaluation.rankings import evaluate_rankings
 from index.backend import CollectionBackend

@@ -8,7 +8,7 @@ from typing import Any
 
 from encoder.analyzers import VISIBLE, Analyzer, AnalyzerError
 from encoder.codes import check_n_bits
-from encoder.summaries import MAX_SUMMARY_WEIGHT
+from encoder.texts.openings import MAX_SUMMARY_WEIGHT
 from foundation.errors import HummingbitError
 
 

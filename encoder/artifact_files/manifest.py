@@ -21,7 +21,7 @@ from encoder.codes import check_n_bits
 from encoder.encoder import Activation
 from encoder.features import TermWeighting
 from encoder.spd_features import triangle_length
-from encoder.summaries import MAX_SUMMARY_WEIGHT
+from encoder.texts.openings import MAX_SUMMARY_WEIGHT
 
 MANIFEST = "encoder.json"
 WEIGHTS = "weights.safetensors"

@@ -11,7 +11,7 @@ import numpy as np
 from corpus.datasets import find_file, load_dataset, load_qrels
 from corpus.document import Document
 from corpus.named_sets.text_sets import Qrels, read_pairs
-from encoder.summaries import title_of
+from encoder.texts.openings import title_of
 from evaluation.qrels import relevance_by_qrels
 from evaluation.relevance import Relevance
 from training.data import TrainingData, gather

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from encoder.analyzers import Analyzer
-from encoder.characters import INVISIBLE, character_class
+from encoder.texts.characters import INVISIBLE, character_class
 
 PASSAGE = 240
 """The most characters of a passage."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from encoder.analyzers import Analyzer
-from encoder.summaries import summary_of, title_of
+from encoder.texts.openings import summary_of, title_of
 from index.engines.protocol import Rows
 from index.lexical.bm25_formula import SUMMARY_TERMS, SUMMARY_WEIGHT, TITLE_WEIGHT, UNIT, B
 from index.lexical.field import Field, TermWeight

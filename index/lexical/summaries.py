@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from encoder.summaries import SEARCHED_LENGTH
+from encoder.texts.openings import SEARCHED_LENGTH
 from index.lexical.bm25_formula import LEAST_SHARE, SUMMARY_TERMS, part_of_summary
 from index.lexical.field import Field
 from index.lexical.matches import ScoredRows

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder import analyzers, scripts
+from encoder import analyzers
 from encoder.analyzers import VISIBLE, WORDS, Analyzer, AnalyzerError
-from encoder.characters import SPACED, SPACELESS
-from encoder.scripts import is_spaceless
+from encoder.texts import scripts
+from encoder.texts.characters import SPACED, SPACELESS
+from encoder.texts.scripts import is_spaceless
 
 
 def test_words_are_lower_case_and_of_two_characters_or_more() -> None:

@@ -14,7 +14,7 @@ from encoder import analyzers
 from encoder import features as features_module
 from encoder.analyzers import PIECE_LENGTH, Analyzer
 from encoder.features import SparseRows, TermWeighting, TextFeatures
-from encoder.summaries import summary_of
+from encoder.texts.openings import summary_of
 from encoder.vector_features import VectorFeatures
 from foundation.errors import InputError
 from foundation.slices import Cancelled, ComputeTurns, Slices, in_slices

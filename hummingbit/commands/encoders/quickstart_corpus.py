@@ -18,7 +18,7 @@ from corpus.document import Document
 from corpus.layout import Layout
 from corpus.readers import BadLine, read_documents
 from encoder.analyzers import VISIBLE
-from encoder.scripts import is_spaceless
+from encoder.texts.scripts import is_spaceless
 
 MAX_SAMPLE = 10_000
 MAX_CHARACTERS = 4_000_000

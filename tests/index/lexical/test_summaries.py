@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from encoder.analyzers import WORDS
-from encoder.summaries import summary_of
+from encoder.texts.openings import summary_of
 from index.lexical.bm25_formula import SUMMARY_TERMS
 from index.lexical.index import LexicalIndex
 from index.lexical.summaries import has_several_sentences

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from encoder.summaries import summary_of, title_of
+from encoder.texts.openings import summary_of, title_of
 
 
 @pytest.mark.parametrize(

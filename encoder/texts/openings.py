@@ -30,3 +30,9 @@ def summary_of(text: str) -> str:
     if title is not None:
         return f"{title[:SEARCHED_LENGTH]}\n{line[:stop]}"
     return line[:stop]
+
+
+def proper_summary(text: str) -> str:
+    """Return the summary of a text, or nothing if it is the whole text, whose row it has."""
+    summary = summary_of(text)
+    return "" if summary == text.strip() else summary

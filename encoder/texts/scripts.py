@@ -8,7 +8,7 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from encoder.characters import SPACED, SPACELESS, character_class
+from encoder.texts.characters import SPACED, SPACELESS, character_class
 
 # Normalization takes quadratic time in the length of a sequence of marks, so a long text is
 # normalized in pieces. A cut is put off for up to MAX_MARKS characters, in order not to part a
