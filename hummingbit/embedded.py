@@ -279,8 +279,7 @@ class Collection:
         parsed = inputs.documents_of(queries, Layout(), ids=ids, labels=labels)
         settings = RelevanceSettings(label_field, qrels=qrels, exclude_self=exclude_self)
         known = read_training_labels(self._folder, self.backend)
-        documents = [document for document, _ in parsed]
-        return run_job(self.backend, documents, metrics, settings, known).report
+        return run_job(self.backend, [one for one, _ in parsed], metrics, settings, known).report
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a row for each document: id, text, code, and a column for each payload field."""
