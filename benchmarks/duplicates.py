@@ -1,14 +1,19 @@
-"""Near-duplicate codes: our self-join beside FAISS' range search, in one run on one thread.
+"""Near-duplicate codes: our self-join beside FAISS and hammingbird, in one run on one thread.
 
 Half of the codes are random; the others each lie within the radius of one of them. FAISS compares
 each query with every code, so it gets a sample of the codes as queries, and its time is scaled up.
+hammingbird is left out unless it is installed (``pip install hammingbird``). It finds all pairs,
+and they must be the same as ours. Times are processor time.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
+from collections.abc import Callable
 from statistics import median
+from typing import Any
 
 import faiss
 import numpy as np
@@ -27,21 +32,52 @@ def main() -> None:
     parser.add_argument("--radius", type=int, default=3, help="(default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
+    # hammingbird's threads are counted when it first computes.
+    os.environ["RAYON_NUM_THREADS"] = "1"
     codes = _codes(int(args.size), args.bits, args.radius)
     print(f"{len(codes):,} codes of {args.bits} bits, radius {args.radius}, one thread")
-    ours, theirs = [], []
     with threadpool_limits(1):
-        for _ in range(args.rounds):
-            began = time.perf_counter()
-            degrees = _degrees(codes, args.radius)
-            ours.append(time.perf_counter() - began)
-            began = time.perf_counter()
-            expected = _faiss_degrees(codes, args.radius)
-            theirs.append((time.perf_counter() - began) * len(codes) / FAISS_QUERIES)
-            np.testing.assert_array_equal(degrees[:FAISS_QUERIES], expected)
-    ratio = median([b / a for a, b in zip(ours, theirs, strict=True)])
-    print(f"{int(degrees.sum()) // 2:,} pairs; FAISS confirms those of {FAISS_QUERIES:,} codes")
-    print(f"ours {median(ours):,.2f} s, FAISS {median(theirs):,.0f} s (scaled up), {ratio:,.0f}×")
+        compare(codes, args.radius, args.rounds)
+
+
+def compare(codes: Codes, radius: int, rounds: int) -> None:
+    peers = hammingbird_searches()
+    times: dict[str, list[float]] = {name: [] for name in ("ours", "FAISS", *peers)}
+    for _ in range(rounds):
+        seconds, pairs = _timed(lambda: _our_pairs(codes, radius))
+        times["ours"].append(seconds)
+        seconds, degrees = _timed(lambda: _faiss_degrees(codes, radius))
+        times["FAISS"].append(seconds * len(codes) / FAISS_QUERIES)
+        ends = np.bincount(pairs[:, :2].ravel(), minlength=len(codes))
+        np.testing.assert_array_equal(ends[:FAISS_QUERIES], degrees)
+        for name, search in peers.items():
+            seconds, found = _timed(lambda search=search: search(codes, radius))  # type: ignore[misc]
+            times[name].append(seconds)
+            np.testing.assert_array_equal(_in_order(np.array(found, dtype=np.int64)), pairs)
+    print(f"{len(pairs):,} pairs; FAISS confirms those of {FAISS_QUERIES:,} codes")
+    for name, of_one in times.items():
+        ratio = median(np.divide(of_one, times["ours"]))
+        scaled = " (scaled up)" if name == "FAISS" else ""
+        print(f"{name}: {median(of_one):,.2f} CPU s{scaled}, {ratio:,.1f} × ours")
+
+
+def hammingbird_searches() -> dict[str, Callable[[Codes, int], Any]]:
+    """Return hammingbird's searches for pairs: by parts of whole bytes, and by parts of bits."""
+    try:
+        import hammingbird  # type: ignore[import-not-found]  # noqa: PLC0415 - not installed everywhere
+    except ImportError:
+        print("hammingbird is left out: it is not installed")
+        return {}
+    return {
+        "hammingbird, bytes": hammingbird.find_pairs_self,
+        "hammingbird, bits": hammingbird.find_pairs_self_bit,
+    }
+
+
+def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    began = time.process_time()
+    result = work()
+    return time.process_time() - began, result
 
 
 def _codes(size: int, n_bits: int, radius: int) -> Codes:
@@ -55,17 +91,18 @@ def _codes(size: int, n_bits: int, radius: int) -> Codes:
     return codes[rng.permutation(size)]
 
 
-def _degrees(codes: Codes, radius: int) -> Integers:
-    """Return the number of pairs that each code is part of, ``int64[N]``."""
-    degrees = np.zeros(len(codes), dtype=np.int64)
-    for pairs in pairs_within(codes, radius):
-        for ends in (pairs.first, pairs.second):
-            degrees += np.bincount(ends, minlength=len(codes))
-    return degrees
+def _our_pairs(codes: Codes, radius: int) -> Integers:
+    """Return rows (first, second, distance) of all pairs, in ascending order."""
+    parts = [np.column_stack(pairs).astype(np.int64) for pairs in pairs_within(codes, radius)]
+    return _in_order(np.concatenate([np.empty((0, 3), dtype=np.int64), *parts]))
+
+
+def _in_order(pairs: Integers) -> Integers:
+    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
 
 def _faiss_degrees(codes: Codes, radius: int) -> Integers:
-    """Return the same for the first :data:`FAISS_QUERIES` codes, computed by FAISS."""
+    """Return how many pairs have each of the first :data:`FAISS_QUERIES` codes, ``int64[Q]``."""
     index = faiss.IndexBinaryFlat(codes.shape[1] * 8)
     index.add(codes)
     # FAISS excludes distances equal to its radius, and finds the query itself.
