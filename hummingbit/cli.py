@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
@@ -70,6 +71,9 @@ COMMANDS = {
     ),
 }
 
+SERVING = frozenset({"demo", "mcp", "quickstart", "serve"})
+"""Commands that answer searches until they are stopped, and so must not pause for long."""
+
 HELP_WIDTH = 80
 MAX_COLLECTIONS = 10
 """More names of collections are not listed in an error."""
@@ -89,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     put_own_folders_first()
     _accept_all_characters()
     try:
-        status = _run(_parse(arguments))
+        status = _run(arguments)
         if sys.stdout is not None:
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -165,10 +169,13 @@ def _hint_to_install(name: str) -> str:
     return f"; `{copies}` copies the encoder in that folder into the data folder"
 
 
-def _run(args: argparse.Namespace) -> int:
-    from foundation.stages import print_stages  # noqa: PLC0415 - as in main
+def _run(arguments: list[str]) -> int:
+    from foundation.garbage import rare_collections  # noqa: PLC0415 - as in _explain
+    from foundation.stages import print_stages  # noqa: PLC0415
 
-    with print_stages():
+    with rare_collections():
+        args = _parse(arguments)
+    with print_stages(), nullcontext() if args.command in SERVING else rare_collections():
         status: int = args.run(args)
     return status
 

@@ -7,7 +7,6 @@ needed, so this also works for standard input, for a corrected file, and in anot
 
 from __future__ import annotations
 
-import gc
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -17,14 +16,12 @@ from typing import NamedTuple
 
 from corpus.document import Document
 from encoder.codes import Codes
+from foundation.garbage import rare_collections
 from index.backend import CollectionBackend
 from index.bulk.encoding import EncodingPool
 from index.encoded_inputs import Contents, batches, last_of_each_id, read_contents
 
 COMMIT_SIZE = 10_000
-# Python looks for reference cycles after every 700 objects. A batch has tens of thousands, none in
-# a cycle, and looking took a tenth of the time.
-OBJECTS_BETWEEN_COLLECTIONS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +48,7 @@ class _Batch(NamedTuple):
     encoded: Future[Codes]
 
 
+@rare_collections()  # looking for cycles took a tenth of the time
 def ingest(
     collection: CollectionBackend,
     documents: Iterable[Document],
@@ -73,8 +71,6 @@ def ingest(
     began = time.perf_counter()
     read = written = repeated = 0
     pool = EncodingPool(collection.encoder, jobs)
-    threshold = gc.get_threshold()
-    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, *threshold[1:])
     try:
         for batch in _encoded_batches(collection, documents, batch_size, pool, ahead=2 * jobs - 2):
             if batch.documents:
@@ -87,7 +83,6 @@ def ingest(
             if progress is not None:
                 progress(batch.n_read)
     finally:
-        gc.set_threshold(*threshold)
         pool.close()
     seconds = time.perf_counter() - began
     unchanged = read - written - repeated
