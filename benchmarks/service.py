@@ -7,7 +7,7 @@ searched through pymilvus with codes made beforehand. txtai is its API over a bi
 with our encoder as its transform. It has its own environment:
 
     python -m venv build/txtai
-    build/txtai/bin/pip install 'txtai[api]' 'torch==2.13.0' scipy
+    build/txtai/bin/pip install 'txtai[api]' 'torch==2.13.0' scipy PyStemmer
 
 With ``--folder``, the corpus and our index are kept for the next run, so the benchmark can be run
 in pieces, with other clients or peers. A peer that is not installed is left out with a message.

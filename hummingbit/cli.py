@@ -7,6 +7,8 @@ interrupted.
 from __future__ import annotations
 
 import argparse
+import atexit
+import gc
 import importlib
 import os
 import sys
@@ -90,6 +92,10 @@ TITLES = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (by default the process's own) and return the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        # Python looks for garbage when it ends, which takes half a second after training. What is
+        # frozen it leaves to the system.
+        atexit.register(gc.freeze)
     put_own_folders_first()
     _accept_all_characters()
     try:

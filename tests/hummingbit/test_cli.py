@@ -331,6 +331,19 @@ def test_help_is_quick_to_load(arguments: list[str]) -> None:
     assert not loaded & {"torch", "sklearn", "fastapi"}
 
 
+def test_a_command_does_not_look_for_garbage_when_it_ends() -> None:
+    # What is registered first runs last.
+    show = "atexit.register(lambda: print(gc.get_freeze_count() > 0))"
+    run = "sys.argv[1:] = ['--version']; from hummingbit.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import atexit, gc, sys; {show}; {run}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "True"
+
+
 def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         hummingbit("dance")
