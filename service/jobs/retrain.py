@@ -64,6 +64,7 @@ INHERITED_SETTINGS = {
         "content",
         "content_share",
         "certainty_share",
+        "label_weight",
         "epochs",
         "least_batches",
     ],

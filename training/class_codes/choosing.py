@@ -167,7 +167,14 @@ class _Trial:
             searched, queries = np.intersect1d(kept, labelled), np.intersect1d(held_out, sample)
             if len(np.unique(self._classes[searched])) > 1 and len(queries):
                 targets = estimate_soft_labels(learned[kept], tags[kept], recipe.seed)
-                maps = ClassMaps(rows[kept], targets, recipe.seed, words)
+                maps = ClassMaps(
+                    rows[kept],
+                    targets,
+                    recipe.seed,
+                    words,
+                    known=tags[kept].any(axis=1),
+                    label_weight=recipe.label_weight,
+                )
                 self._folds.append(_Fold(maps, searched, queries))
 
     def _divide(self, divisions: Sequence[int]) -> Iterator[tuple[Rows, Rows]]:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from encoder.class_code import ClassMap
 from encoder.features import Floats
@@ -39,12 +40,22 @@ class ClassMaps:
 
     `rows` are features ``(N, F)`` and `targets` distributions over the classes, ``(N, C)``. With a
     table of word vectors, `words`, the further terms that it adds have no weight in the other
-    classifiers.
+    classifiers. Texts that are `known`, ``bool[N]``, count `label_weight` times in the maps of
+    documents, if others are not known.
     """
 
     def __init__(
-        self, rows: Any, targets: Floats, seed: int, words: WordTable | None = None
+        self,
+        rows: Any,
+        targets: Floats,
+        seed: int,
+        words: WordTable | None = None,
+        *,
+        known: npt.NDArray[np.bool_] | None = None,
+        label_weight: int = 1,
     ) -> None:
+        self._known = known
+        self._label_weight = label_weight
         self._rows = rows
         self._targets = targets
         self._seed = seed
@@ -59,6 +70,18 @@ class ClassMaps:
             of_texts = (getattr(self, f"_{part}") for part in _PARTS[name])
             self._maps[name] = self._combine(of_texts if self.is_text else self._vectors)
         return self._maps[name]
+
+    def of_documents(self, name: str) -> ClassMap:
+        """Return the map of the classifier `name` that documents use."""
+        return self._of_documents.of(name)
+
+    @cached_property
+    def _of_documents(self) -> ClassMaps:
+        known, weight = self._known, self._label_weight
+        if weight == 1 or known is None or known.all() or not self.is_text:
+            return self
+        repeated = np.repeat(np.arange(len(known)), np.where(known, weight, 1))
+        return ClassMaps(self._rows[repeated], self._targets[repeated], self._seed, self._words)
 
     @cached_property
     def _vectors(self) -> Sequence[tuple[Any, Any]]:

@@ -66,6 +66,12 @@ class ClassCodeRecipe:
     certainty_share: float = setting(
         0.125, "share of the bits for the certainty of a document's class"
     )
+    label_weight: int = setting(
+        1,
+        "times that a text counts whose label is shown, beside texts of soft labels, in the"
+        " classifier of documents; with more, the surest documents of a class are those of shown"
+        " labels",
+    )
     epochs: int = setting(15, "passes over the documents that learn content (ict)")
     least_batches: int = setting(
         2000, "least number of batches; with few documents, more passes are made to reach it (ict)"
@@ -86,6 +92,7 @@ class ClassCodeRecipe:
             {
                 "least_batches": (self.least_batches >= 0, "0 or more"),
                 "max_words": (self.max_words in (1, 2), "1 or 2"),
+                "label_weight": (1 <= self.label_weight <= 100, "from 1 to 100"),
                 "seed": (0 <= self.seed < 2**32, "from 0 to 2³² − 1"),
                 "content_share": (0 <= self.content_share <= 0.75, "from 0 to 0.75"),
                 "certainty_share": (0 <= self.certainty_share <= 0.25, "from 0 to 0.25"),

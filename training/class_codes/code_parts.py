@@ -21,9 +21,6 @@ from training.data import TrainingDataError
 from training.linear_codes import fit_itq, itq_of_terms
 from training.recipe import Recipe
 
-SHARED_CLASSIFIERS = ("both", "svm")
-"""Query classifiers that documents use too. With any other, documents use "both"."""
-
 # Where content finds texts by words, short queries are ranked by content rather than by a class
 # that is uncertain: the temperature of a query's class probabilities, and the exponent of the
 # highest of them in the weight of the certainty bits, which is halved: a text is found by its words
@@ -53,12 +50,13 @@ def class_code(
 ) -> ClassCode:
     """Return the class code of `maps`, with certainty thresholds from the documents `rows`.
 
-    `widths` are the numbers of bits of a codeword and for certainty. Documents are ordered by the
-    log-odds of their class and divided into K + 1 equal parts. Of the K certainty bits, the k-th is
-    1 for the k most certain parts.
+    Documents use support vector machines and naive Bayes if queries do, or else ridge regression
+    and naive Bayes. `widths` are the numbers of bits of a codeword and for certainty. Documents are
+    ordered by the log-odds of their class and divided into K + 1 equal parts. Of the K certainty
+    bits, the k-th is 1 for the k most certain parts.
     """
-    documents = maps.of("svm" if query_classifier == "svm" else "both")
-    queries = documents if query_classifier in SHARED_CLASSIFIERS else maps.of(query_classifier)
+    documents = maps.of_documents("svm" if query_classifier == "svm" else "both")
+    queries = maps.of(query_classifier)
     power, weight, half_terms = 0.0, 1.0, 0.0
     if recipe.content == ICT:
         power, weight, half_terms = _CERTAINTY_POWER, _CERTAINTY_WEIGHT, _HALF_TERMS

@@ -120,7 +120,14 @@ def train_class_codes(
         rows, tags, soft_labels, recipe, content, words=words, learned=learned, progress=progress
     )
     begin_stage("fitting the class codes")
-    maps = ClassMaps(rows, soft_labels, recipe.seed, words)
+    maps = ClassMaps(
+        rows,
+        soft_labels,
+        recipe.seed,
+        words,
+        known=tags.any(axis=1),
+        label_weight=recipe.label_weight,
+    )
     *widths, n_content = recipe.widths(choice.content_share)
     encoder = Encoder(
         features,

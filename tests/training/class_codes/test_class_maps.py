@@ -131,6 +131,34 @@ def test_words_that_only_have_a_vector_change_no_other_classifier(name: str) -> 
     assert not found.weight[rows.shape[1] :].any()
 
 
+def test_known_texts_count_several_times_for_documents_alone() -> None:
+    rows, belongs = drawn_rows(3)
+    rng = np.random.default_rng(1)
+    known = rng.random(200) < 0.2
+    targets = np.eye(3, dtype=np.float32)[belongs]
+    targets[~known] = rng.dirichlet(np.ones(3), size=(~known).sum())
+    maps = ClassMaps(rows, targets, 0, known=known, label_weight=7)
+    weights = np.where(known, 7, 1)
+    ridge = Ridge(solver="sparse_cg").fit(rows, targets, sample_weight=weights).predict(rows)
+    sums = (rows.T @ (weights[:, None] * targets)).T
+    shares = sums / sums.sum(axis=1, keepdims=True)
+    bayes = rows @ np.log(0.3 * shares + 0.7 / rows.shape[1]).T
+    total = np.zeros((200, 3))
+    for scores in (ridge, bayes - bayes.mean(axis=1, keepdims=True)):
+        total += scores / np.average(scores.std(axis=1), weights=weights)
+    total *= 2 / np.average(total.std(axis=1), weights=weights)
+    np.testing.assert_allclose(maps.of_documents("both").scores(rows), total, atol=5e-3)
+    alike = ClassMaps(rows, targets, 0).of("both")
+    np.testing.assert_array_equal(maps.of("both").weight, alike.weight)
+
+
+def test_texts_that_are_all_known_count_once() -> None:
+    rows, belongs = drawn_rows(3)
+    targets = np.eye(3, dtype=np.float32)[belongs]
+    maps = ClassMaps(rows, targets, 0, known=np.ones(200, dtype=np.bool_), label_weight=7)
+    assert maps.of_documents("both") is maps.of("both")
+
+
 def test_a_classifier_by_word_vectors_needs_them() -> None:
     rows, belongs = drawn_rows(3)
     maps = ClassMaps(rows, np.eye(3, dtype=np.float32)[belongs], 0)

@@ -50,6 +50,36 @@ def test_a_part_of_the_documents_has_each_certainty_bit(tmp_path: Path) -> None:
     assert (np.diff(bits.astype(int), axis=1) >= 0).all()
 
 
+def test_the_surest_documents_are_those_whose_label_is_shown(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    words = [f"{topic}{number}" for topic in ("sea", "sky") for number in range(300)]
+    # Both topics have all words, but not as often.
+    likely = rng.dirichlet(np.ones(300), size=2)
+    documents = [
+        Document(
+            id=str(number),
+            text=" ".join(rng.choice(words, 12, p=likely[[topic, 1 - topic]].ravel() / 2)),
+            labels=(("water", "air")[topic],),
+        )
+        for number, topic in enumerate(rng.integers(2, size=300))
+    ]
+    data = gather(documents)
+    shares = []
+    for label_weight in (1, 20):
+        recipe = ClassCodeRecipe(
+            supervision=0.1,
+            query_classifier="both",
+            content_share=0.25,
+            label_weight=label_weight,
+            validation_share=0,
+        )
+        trained = train_class_codes(data, recipe, tmp_path / str(label_weight))
+        bits = unpack_codes(trained.encoder.encode(data.inputs))
+        shares.append(bits[data.rows_of(trained.labelled_ids), 20].mean())
+    assert shares[0] < 0.6
+    assert shares[1] > 0.9
+
+
 def test_pairs_of_words_tell_classes_apart_that_have_the_same_words(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     others = [f"word{number}" for number in range(20)]
@@ -198,6 +228,7 @@ def test_content_that_the_documents_cannot_fill_is_refused(tmp_path: Path) -> No
         ({"certainty_share": -1}, "certainty_share is -1; it must be from 0 to 0.25"),
         ({"query_classifier": "knn"}, "query_classifier is 'knn'"),
         ({"max_words": 3}, "max_words is 3; it must be 1 or 2"),
+        ({"label_weight": 0}, "label_weight is 0; it must be from 1 to 100"),
         ({"least_batches": -1}, "least_batches is -1; it must be 0 or more"),
         ({"content": "lsa"}, "content is 'lsa'; it must be one of itq, ict"),
     ],
