@@ -172,7 +172,7 @@ class _Trial:
                     targets,
                     recipe.seed,
                     words,
-                    known=tags[kept].any(axis=1),
+                    known=np.asarray(tags[kept].any(axis=1)),
                     label_weight=recipe.label_weight,
                 )
                 self._folds.append(_Fold(maps, searched, queries))

@@ -125,7 +125,7 @@ def train_class_codes(
         soft_labels,
         recipe.seed,
         words,
-        known=tags.any(axis=1),
+        known=np.asarray(tags.any(axis=1)),
         label_weight=recipe.label_weight,
     )
     *widths, n_content = recipe.widths(choice.content_share)
