@@ -194,7 +194,8 @@ def test_a_build_that_fails_late_is_gone_on_with(
     data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "index.bulk.ingest.ingest.__kwdefaults__", {"batch_size": 25, "jobs": 1, "progress": None}
+        "index.bulk.ingest.ingest.__wrapped__.__kwdefaults__",
+        {"batch_size": 25, "jobs": 1, "progress": None},
     )
     with gzip.open("bad.jsonl.gz", "wt") as file:
         file.write(Path("corpus.jsonl").read_text() + "not json\n")
