@@ -123,7 +123,7 @@ class Recipe:
         0.9, "share of its target that goes to all texts by similarity; the right one gets the rest"
     )
     cloze_temperature: float = setting(0.05, "temperature of the similarities in that target")
-    summary_weight: float = summary_weight_setting()
+    summary_weight: float = summary_weight_setting("ict")
     content_share: float = setting(
         0.0, "share of the bits that find a text by its words; the others tell classes (ssb-vae)"
     )

@@ -30,12 +30,12 @@ def analyzer_setting() -> Any:
     )
 
 
-def summary_weight_setting() -> Any:
+def summary_weight_setting(learned_by: str) -> Any:
     """Return the field of the weight of summaries, for recipes that learn to find texts."""
     return setting(
         1.0,
         "weight of a document's title and first sentence, beside 1 for its text (bits learned by"
-        " ict)",
+        f" {learned_by})",
     )
 
 

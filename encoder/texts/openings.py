@@ -33,6 +33,6 @@ def summary_of(text: str) -> str:
 
 
 def proper_summary(text: str) -> str:
-    """Return the summary of a text, or nothing if it is the whole text, whose row it has."""
+    """Return the summary of a text, or nothing if the summary is the whole text."""
     summary = summary_of(text)
     return "" if summary == text.strip() else summary

@@ -83,7 +83,7 @@ class ClassCodeRecipe:
         " word",
     )
     analyzer: str = analyzer_setting()
-    summary_weight: float = summary_weight_setting()
+    summary_weight: float = summary_weight_setting(ICT)
     validation_share: float = setting(0.1, "share of the labelled documents held out")
 
     def __post_init__(self) -> None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from training.recipe_settings import analyzer_setting, check_settings, setting
+from training.recipe_settings import (
+    analyzer_setting,
+    check_settings,
+    setting,
+    summary_weight_setting,
+)
 
 TRANSFER_OBJECTIVES = ("perception-coherence", "pkt", "rkd", "mkt", "fitnet", "crd", "vid")
 """The names that :func:`training.objectives.transfer_objectives.transfer_objective` accepts."""
@@ -65,9 +70,7 @@ class DistillationRecipe:
     hidden: int = setting(256, "units in each of the two hidden layers (neighbours has none)")
     max_terms: int = setting(10_000, "terms in the vocabulary")
     analyzer: str = analyzer_setting()
-    summary_weight: float = setting(
-        1.0, "weight of a document's title and first sentence, beside 1 for its text (neighbours)"
-    )
+    summary_weight: float = summary_weight_setting(NEIGHBOURS)
     word_dropout: float = setting(0.25, "mean share of a document's words left out of the input")
     relaxation: str = setting(
         "tanh",
