@@ -13,7 +13,10 @@ alternate between 0 and 1. Documents set their certainty bits one after the othe
 threshold to the highest, so their distances to alternating bits differ by one at most.
 
 What the class of a short query says about the document, its content says too. So the fewer terms a
-query has, the less its class and certainty bits count in the asymmetric ranking.
+query has, the less its class and certainty bits count in the asymmetric ranking. By Hamming
+distance they count in full: the signs of the mean codeword are nearer to some codewords by chance.
+So a query of few terms and of no clear class has other signs, from which the codewords are about as
+far as its class makes them.
 """
 
 from __future__ import annotations
@@ -30,6 +33,10 @@ from encoder.features import Floats, SparseRows
 MAX_CERTAINTY_POWER = 6
 LEAST_CERTAINTY_WEIGHT = 0.01
 MAX_HALF_TERMS = 1000
+MAX_FEW_TERMS = 1000
+
+# A sign is not changed for a gain that may be rounding. The gains are sums over all classes.
+_LEAST_GAIN = 1e-6
 
 # Below this probability of its likeliest class, a query has no clear class.
 _CLEAR = 0.5
@@ -68,12 +75,14 @@ class ClassCode:
     float32[K]. `certainty_power` is the exponent in :meth:`query_weights` and `certainty_weight`
     the factor; with 0 and 1, certainty bits have the weight 1 for every query. The bits of a query
     of `half_terms` terms have half of their weight; with 0, all queries have the full weight.
+    Signs are fitted (:func:`fit_signs`) for queries of fewer than `few_terms` terms that have no
+    clear class; with 0, for none.
 
     Raises:
         ValueError: if the shapes do not fit together, a codeword has another entry,
             `certainty_power` is not from 0 to :data:`MAX_CERTAINTY_POWER`, `certainty_weight` not
-            from :data:`LEAST_CERTAINTY_WEIGHT` to 1, or `half_terms` not from 0 to
-            :data:`MAX_HALF_TERMS`.
+            from :data:`LEAST_CERTAINTY_WEIGHT` to 1, `half_terms` not from 0 to
+            :data:`MAX_HALF_TERMS`, or `few_terms` not from 0 to :data:`MAX_FEW_TERMS`.
     """
 
     documents: ClassMap
@@ -83,6 +92,7 @@ class ClassCode:
     certainty_power: float = 0.0
     certainty_weight: float = 1.0
     half_terms: float = 0.0
+    few_terms: int = 0
 
     def __post_init__(self) -> None:
         classes = self.codewords.shape[:1]
@@ -101,6 +111,9 @@ class ClassCode:
         if not 0 <= self.half_terms <= MAX_HALF_TERMS:
             found = f"half_terms is {self.half_terms:g}"
             raise ValueError(f"{found}; it must be from 0 to {MAX_HALF_TERMS}")
+        if not 0 <= self.few_terms <= MAX_FEW_TERMS:
+            found = f"few_terms is {self.few_terms}"
+            raise ValueError(f"{found}; it must be from 0 to {MAX_FEW_TERMS}")
 
     @property
     def n_features(self) -> int:
@@ -127,22 +140,53 @@ class ClassCode:
         w is `certainty_weight` times q₁ raised to `certainty_power`, and q₁ the highest of q. It is
         above 0, so the certainty bits of a query are 1. They alternate, ``[…, −w, w]``, if
         `certainty_power` is above 0 and q₁ below ½. h is n / (n + `half_terms`) for a query of n
-        terms, the entries of its row that are not 0. Without terms, n counts as 1.
+        terms, the entries of its row that are not 0. Without terms, n counts as 1. If n is below
+        `few_terms` and q₁ below ½, the weights of the class bits keep their size, and
+        :func:`fit_signs` gives their signs.
         """
         q_NC = self.queries.probabilities(rows)
-        q_N1 = q_NC.max(axis=1, keepdims=True)
-        w_N1 = np.float32(self.certainty_weight) * q_N1 ** np.float32(self.certainty_power)
-        n_certainty = len(self.certainty)
-        w_NK = np.repeat(w_N1, n_certainty, axis=1)
-        if self.certainty_power:
-            alternating = np.arange(n_certainty)[::-1] % 2 == 1
-            w_NK[(q_N1 < _CLEAR) & alternating] *= -1
-        return np.hstack([q_NC @ self.codewords, w_NK]) * self._share_of_weight(rows)
+        q_N = q_NC.max(axis=1)
+        n_N = np.maximum(np.asarray((rows != 0).sum(axis=1)).ravel(), 1)
+        h_N1 = np.asarray(n_N / (n_N + self.half_terms), dtype=np.float32)[:, None]
+        class_NW = q_NC @ self.codewords * h_N1
+        few_N = (q_N < _CLEAR) & (n_N < self.few_terms)
+        class_NW[few_N] = np.abs(class_NW[few_N]) * fit_signs(class_NW[few_N], self.codewords)
+        return np.hstack([class_NW, self._certainty_weights(q_N[:, None]) * h_N1])
 
-    def _share_of_weight(self, rows: Any) -> Floats:
-        """Return n / (n + `half_terms`) of each row, float32[N, 1]."""
-        n_N = np.maximum(np.asarray((rows != 0).sum(axis=1)), 1)
-        return np.asarray(n_N / (n_N + self.half_terms), dtype=np.float32).reshape(-1, 1)
+    def _certainty_weights(self, q_N1: Floats) -> Floats:
+        """Return ``[w, …, w]`` or ``[…, −w, w]`` of :meth:`query_weights`, float32[N, K]."""
+        w_N1 = np.float32(self.certainty_weight) * q_N1 ** np.float32(self.certainty_power)
+        w_NK = np.repeat(w_N1, len(self.certainty), axis=1)
+        if self.certainty_power:
+            alternating = np.arange(len(self.certainty))[::-1] % 2 == 1
+            w_NK[(q_N1 < _CLEAR) & alternating] *= -1
+        return w_NK
+
+
+def fit_signs(weights_NW: Floats, codewords: Floats) -> Floats:
+    """Return signs z, float32[N, W], by which codewords are about as near as by the weights w.
+
+    The signs of w itself are nearer to some codewords than others even where w is near 0. So the
+    search starts there and changes the sign that lowers the variance of (z − w) · c over the
+    codewords c most, until none lowers it: by Hamming distance, documents of two classes then
+    differ about as much as in the asymmetric ranking.
+
+    With the covariance G of the codewords, that variance is (z − w)ᵀ G (z − w). A change of the
+    sign z_b lowers it by 4 z_b (G (z − w))_b − 4 G_bb.
+    """
+    covariance = np.cov(codewords.astype(np.float64), rowvar=False, bias=True).reshape(
+        codewords.shape[1], -1
+    )
+    z = np.where(weights_NW > 0, 1.0, -1.0)
+    every_row = np.arange(len(z))
+    while len(z):
+        gains = 4 * (z * ((z - weights_NW) @ covariance) - np.diag(covariance))
+        best = gains.argmax(axis=1)
+        rows = np.flatnonzero(gains[every_row, best] > _LEAST_GAIN)
+        if not len(rows):
+            break
+        z[rows, best[rows]] *= -1
+    return z.astype(np.float32)
 
 
 def probabilities(scores_NC: Floats) -> Floats:

@@ -100,6 +100,7 @@ def _class_code_spec(encoder: Encoder) -> ClassCodeSpec | None:
         certainty_power=code.certainty_power,
         certainty_weight=code.certainty_weight,
         half_terms=code.half_terms,
+        few_terms=code.few_terms,
     )
 
 

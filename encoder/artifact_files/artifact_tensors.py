@@ -86,6 +86,7 @@ def read_class_code(
             spec.certainty_power,
             spec.certainty_weight,
             spec.half_terms,
+            spec.few_terms,
         )
     except ValueError as error:
         raise ArtifactError(f"{folder / WEIGHTS}: {error}") from error

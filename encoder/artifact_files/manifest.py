@@ -16,7 +16,12 @@ from pydantic import (
 )
 
 from encoder.analyzers import WORDS, Analyzer
-from encoder.class_code import LEAST_CERTAINTY_WEIGHT, MAX_CERTAINTY_POWER, MAX_HALF_TERMS
+from encoder.class_code import (
+    LEAST_CERTAINTY_WEIGHT,
+    MAX_CERTAINTY_POWER,
+    MAX_FEW_TERMS,
+    MAX_HALF_TERMS,
+)
 from encoder.codes import check_n_bits
 from encoder.encoder import Activation
 from encoder.features import TermWeighting
@@ -113,6 +118,8 @@ class ClassCodeSpec(_Strict):
     """Left out of the file if 1, as in earlier artifacts."""
     half_terms: float = Field(default=0.0, ge=0, le=MAX_HALF_TERMS)
     """Left out of the file if 0, as in earlier artifacts."""
+    few_terms: int = Field(default=0, ge=0, le=MAX_FEW_TERMS)
+    """Left out of the file if 0, as in earlier artifacts."""
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -123,6 +130,8 @@ class ClassCodeSpec(_Strict):
             del written["certainty_weight"]
         if not self.half_terms:
             del written["half_terms"]
+        if not self.few_terms:
+            del written["few_terms"]
         return written
 
 

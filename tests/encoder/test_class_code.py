@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from encoder.artifact import ArtifactError, load_encoder, write_artifact
-from encoder.class_code import ClassCode, ClassMap
+from encoder.class_code import ClassCode, ClassMap, fit_signs
 from encoder.codes import unpack_codes
 from encoder.encoder import Encoder
 from encoder.explanation import explain_text
@@ -111,6 +113,53 @@ def test_the_class_of_a_query_weighs_less_the_fewer_terms_it_has() -> None:
     assert np.array_equal(encoder.encode(texts), plain.encode(texts))
 
 
+@given(st.integers(0, 10_000), st.integers(2, 9), st.integers(1, 11))
+def test_fitted_signs_make_codewords_as_far_as_the_weights_do_but_for_a_single_change(
+    seed: int, classes: int, n_bits: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    codewords = rng.choice([-1, 1], size=(classes, n_bits)).astype(np.float32)
+    weights = rng.uniform(-1, 1, size=(4, n_bits)).astype(np.float32)
+
+    def variance(signs: list[float], row: int) -> float:
+        differences = [
+            sum((z - float(w)) * float(c) for z, w, c in zip(signs, weights[row], word, strict=True))
+            for word in codewords
+        ]
+        mean = sum(differences) / classes
+        return sum((one - mean) ** 2 for one in differences) / classes
+
+    for row, fitted in enumerate(fit_signs(weights, codewords)):
+        signs = [float(z) for z in fitted]
+        assert set(signs) <= {-1, 1}
+        found = variance(signs, row)
+        assert found <= variance([1.0 if w > 0 else -1.0 for w in weights[row]], row) + 1e-6
+        for bit in range(n_bits):
+            changed = [-z if place == bit else z for place, z in enumerate(signs)]
+            assert found <= variance(changed, row) + 1e-5
+
+
+def test_a_query_of_few_terms_and_no_clear_class_has_fitted_signs() -> None:
+    plain = class_encoder()
+    encoder = replace(plain, class_code=replace(code_of(plain), few_terms=4))
+    texts = [*WORDS, *random_texts(200, seed=8)]
+    assert isinstance(plain.features, TextFeatures)
+    n_terms = np.diff(plain.features.transform(texts).indptr)
+    highest = [max(probabilities(plain, code_of(plain).queries, text)) for text in texts]
+    is_question = (n_terms < 4) & (np.array(highest) < 0.5)
+    before, weights = plain.query_weights(texts), encoder.query_weights(texts)
+    assert 0 < is_question.sum() < len(texts)
+    assert np.array_equal(weights[~is_question], before[~is_question])
+    assert np.array_equal(np.abs(weights), np.abs(before))
+    fitted = fit_signs(before[is_question, :12], code_of(plain).codewords)
+    assert np.array_equal(np.sign(weights[is_question, :12]), fitted)
+    assert (weights != before).any()
+    assert np.array_equal(encoder.encode(texts), plain.encode(texts))
+    assert np.array_equal(
+        unpack_codes(encoder.encode_queries(texts)), (weights > 0).astype(np.uint8)
+    )
+
+
 def test_the_terms_of_a_vector_are_its_entries_that_are_not_0() -> None:
     one_class = ClassMap(np.eye(3, dtype=np.float32), np.zeros(3, dtype=np.float32))
     codewords = np.array([[1, 1], [1, -1], [-1, 1]], dtype=np.float32)
@@ -152,17 +201,20 @@ def test_a_class_code_is_written_and_read(tmp_path: Path) -> None:
 def test_the_weights_of_a_query_are_written_and_read(tmp_path: Path) -> None:
     encoder = class_encoder()
     code = replace(code_of(encoder), certainty_power=2.5, certainty_weight=0.25, half_terms=1.5)
+    code = replace(code, few_terms=6)
     encoder = replace(encoder, class_code=code)
     loaded = write_artifact(tmp_path / "e", encoder, random_texts(50))
     assert code_of(loaded).certainty_power == 2.5
     assert code_of(loaded).certainty_weight == 0.25
     assert code_of(loaded).half_terms == 1.5
+    assert code_of(loaded).few_terms == 6
     texts = random_texts(30, seed=9)
     assert np.array_equal(loaded.query_weights(texts), encoder.query_weights(texts))
     spec = json.loads((tmp_path / "e" / "encoder.json").read_text())["class_code"]
     assert spec["certainty_power"] == 2.5
     assert spec["certainty_weight"] == 0.25
     assert spec["half_terms"] == 1.5
+    assert spec["few_terms"] == 6
 
 
 @pytest.mark.parametrize(
@@ -174,6 +226,8 @@ def test_the_weights_of_a_query_are_written_and_read(tmp_path: Path) -> None:
         ("certainty_weight", 1.5, "from 0.01 to 1"),
         ("half_terms", -1, "from 0 to 1000"),
         ("half_terms", 1001, "from 0 to 1000"),
+        ("few_terms", -1, "from 0 to 1000"),
+        ("few_terms", 1001, "from 0 to 1000"),
     ],
 )
 def test_a_setting_of_query_weights_out_of_its_range_is_refused(

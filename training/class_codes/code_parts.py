@@ -33,9 +33,13 @@ _WORDS_RMS = 0.8
 # A vector as a query has the codeword of its likeliest class. The mean of two codewords, which a
 # document between two classes has, is far from the documents of either.
 _VECTOR_TEMPERATURE = 0.25
-# Class bits of a query of two terms have half of their weight: what its class says about the
-# document, its content says too, and does so better the fewer the terms are.
-_HALF_TERMS = 2.0
+# A query of fewer terms than this, and than a sixth of a document has, is a question: little is known
+# of its class. If documents are as short as queries, queries are rather asked for their class.
+_FEW_TERMS, _FEW_SHARE = 10, 1 / 6
+# What the class of a query says about the document, its content says too, and does so better the
+# fewer its terms are. So class bits have half of their weight for a query of two terms, or of 4 in 10
+# of the terms of a question.
+_HALF_TERMS, _HALF_SHARE = 2.0, 0.4
 # The class bits bring near the documents that resemble each other, so the content is to tell a
 # document from those: less of its target goes to other documents than where it is the whole code.
 _SHARED = 0.5
@@ -57,9 +61,12 @@ def class_code(
     """
     documents = maps.of_documents("svm" if query_classifier == "svm" else "both")
     queries = maps.of(query_classifier)
-    power, weight, half_terms = 0.0, 1.0, 0.0
+    power, weight, half_terms, few_terms = 0.0, 1.0, 0.0, 0
     if recipe.content == ICT:
-        power, weight, half_terms = _CERTAINTY_POWER, _CERTAINTY_WEIGHT, _HALF_TERMS
+        power, weight = _CERTAINTY_POWER, _CERTAINTY_WEIGHT
+        median = float(np.median(np.asarray((rows != 0).sum(axis=1))))
+        few_terms = min(_FEW_TERMS, int(median * _FEW_SHARE))
+        half_terms = max(_HALF_TERMS, _HALF_SHARE * few_terms)
         queries = queries.soften(_QUERY_TEMPERATURE)
     elif not maps.is_text:
         queries = queries.soften(_VECTOR_TEMPERATURE)
@@ -74,6 +81,7 @@ def class_code(
         certainty_power=power,
         certainty_weight=weight,
         half_terms=half_terms,
+        few_terms=few_terms,
     )
 
 

@@ -138,6 +138,34 @@ def test_content_learned_by_ict_finds_texts_by_their_words(tmp_path: Path) -> No
     assert again.fingerprint == encoder.fingerprint
 
 
+@pytest.mark.parametrize(
+    ("words", "few_terms", "half_terms"), [(5, 0, 2), (24, 4, 2), (42, 7, 2.8), (90, 10, 4)]
+)
+def test_a_question_has_fewer_terms_than_a_sixth_of_a_document(
+    tmp_path: Path, words: int, few_terms: int, half_terms: float
+) -> None:
+    rng = np.random.default_rng(0)
+    documents = [
+        Document(
+            id=str(number),
+            text=" ".join(f"{topic}{word}" for word in rng.choice(200, words, replace=False)),
+            labels=(topic,),
+        )
+        for number, topic in enumerate(["north", "south"] * 30)
+    ]
+    recipe = ClassCodeRecipe(
+        query_classifier="both",
+        content="ict",
+        content_share=0.5,
+        epochs=1,
+        least_batches=1,
+        validation_share=0,
+    )
+    code = train_class_codes(gather(documents), recipe, tmp_path / "e").encoder.class_code
+    assert code is not None
+    assert (code.few_terms, code.half_terms) == (few_terms, pytest.approx(half_terms))
+
+
 def _ranks(scores: Any) -> Any:
     """The number of documents that score higher than the one with the query's own number."""
     return (scores > np.diag(scores)[:, None]).sum(axis=1)
