@@ -123,7 +123,9 @@ def test_fitted_signs_make_codewords_as_far_as_the_weights_do_but_for_a_single_c
 
     def variance(signs: list[float], row: int) -> float:
         differences = [
-            sum((z - float(w)) * float(c) for z, w, c in zip(signs, weights[row], word, strict=True))
+            sum(
+                (z - float(w)) * float(c) for z, w, c in zip(signs, weights[row], word, strict=True)
+            )
             for word in codewords
         ]
         mean = sum(differences) / classes
