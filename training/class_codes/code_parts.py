@@ -33,12 +33,12 @@ _WORDS_RMS = 0.8
 # A vector as a query has the codeword of its likeliest class. The mean of two codewords, which a
 # document between two classes has, is far from the documents of either.
 _VECTOR_TEMPERATURE = 0.25
-# A query of fewer terms than this, and than a sixth of a document has, is a question: little is known
-# of its class. If documents are as short as queries, queries are rather asked for their class.
+# A query of fewer terms than this, and than a sixth of a document has, is a question: little is
+# known of its class. If documents are as short as queries, queries are asked for their class.
 _FEW_TERMS, _FEW_SHARE = 10, 1 / 6
 # What the class of a query says about the document, its content says too, and does so better the
-# fewer its terms are. So class bits have half of their weight for a query of two terms, or of 4 in 10
-# of the terms of a question.
+# fewer its terms are. So class bits have half of their weight for a query of two terms, or of 4 in
+# 10 of the terms of a question.
 _HALF_TERMS, _HALF_SHARE = 2.0, 0.4
 # The class bits bring near the documents that resemble each other, so the content is to tell a
 # document from those: less of its target goes to other documents than where it is the whole code.
