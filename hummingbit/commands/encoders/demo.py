@@ -48,7 +48,7 @@ RECIPE = ClassCodeRecipe(
     # The demo has queries of its own.
     validation_share=0.0,
     # With these 41 labels, 16 bits for the class suffice, and 44 remain for words.
-    **(WORDS_AND_CLASSES | {"content_share": 0.6875}),
+    **{**WORDS_AND_CLASSES, "content_share": 0.6875},
 )
 EXAMPLES = (
     "fast Fourier transform of a real signal",
