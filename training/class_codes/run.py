@@ -13,7 +13,7 @@ them: ``hummingbit distill --supervision``.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,8 @@ import numpy as np
 
 from encoder.artifact import check_destination
 from encoder.artifact_files.origins import TEACHER, WORD_VECTOR_CLASSIFIERS, WORD_VECTORS
-from encoder.encoder import Encoder, Features
-from encoder.features import TextFeatures
+from encoder.encoder import Encoder, Features, Inputs
+from encoder.features import Floats, TextFeatures
 from foundation.stages import begin_stage
 from training.class_codes.choosing import Progress, choose
 from training.class_codes.class_maps import ClassMaps
@@ -36,7 +36,7 @@ from training.class_codes.word_vectors import (
     add_words,
     learned_columns,
 )
-from training.data import TrainingData, TrainingDataError
+from training.data import Tags, TrainingData, TrainingDataError
 from training.distillation.teachers import Teacher, check_directions
 from training.pipeline import (
     Split,
@@ -75,62 +75,30 @@ def train_class_codes(
         ArtifactError: if `out` exists and `overwrite` is false.
     """
     check_destination(out, overwrite=overwrite)
-    if data.are_matrices:
-        raise TrainingDataError(
-            "vector: documents are matrices; class-codes takes texts or vectors"
-        )
-    if data.is_multi_label and not data.is_text:
-        problem = (
-            "vectors have several labels; class-codes takes vectors of one label each, or texts"
-        )
-        raise TrainingDataError(f"label: {problem}")
-    if word_vectors is None and recipe.query_classifier in WORD_VECTOR_CLASSIFIERS:
-        problem = f"query_classifier: {recipe.query_classifier} needs word vectors"
-        raise TrainingDataError(f"{problem}; give a file of them")
-    if teacher is not None:
-        check_directions(teacher, data)
-        # It needs torch, and a missing library is an error before the work, not after it.
-        import_module("training.distillation.teacher_agreement")
+    _check(data, recipe, word_vectors, teacher)
     parts = split(data, recipe)
     check_labels(data, parts, recipe.validation_share)
-    features = choose_features(
-        data,
-        parts.training,
-        recipe.max_terms,
-        analyzer=recipe.analyzer,
-        max_words=recipe.max_words,
-        # A word that only one text has is the best word to find it by.
-        min_documents=1 if recipe.content == ICT else MIN_DOCUMENTS,
-        summary_weight=recipe.summary_weight if recipe.content == ICT else 0.0,
+    documents = _read(data, parts, recipe, word_vectors, teacher)
+    rows, tags, words = documents.rows, documents.tags, documents.words
+    content = ContentLayers(
+        documents.features, documents.inputs, rows, recipe, words=words, taught=documents.taught
     )
-    inputs = data.take(parts.training)
-    words = None
-    if word_vectors is not None:
-        features, words = _with_words(features, word_vectors, len(inputs), recipe.max_terms)
-    rows: Any = features.transform(inputs)  # type: ignore[arg-type]
-    tags = parts.visible_tags[parts.training]
-    taught = None if teacher is None else teacher.vectors[parts.training]
-    content = ContentLayers(features, inputs, rows, recipe, words=words, taught=taught)
     begin_stage("estimating soft labels")
     learned = learned_columns(rows, words)
-    if taught is not None:
-        learned = rows_of_soft_labels(learned, taught, tags, recipe.seed)
+    if documents.taught is not None:
+        learned = rows_of_soft_labels(learned, documents.taught, tags, recipe.seed)
     soft_labels = estimate_soft_labels(learned, tags, recipe.seed)
     choice = choose(
         rows, tags, soft_labels, recipe, content, words=words, learned=learned, progress=progress
     )
     begin_stage("fitting the class codes")
+    known = np.asarray(tags.any(axis=1))
     maps = ClassMaps(
-        rows,
-        soft_labels,
-        recipe.seed,
-        words,
-        known=np.asarray(tags.any(axis=1)),
-        label_weight=recipe.label_weight,
+        rows, soft_labels, recipe.seed, words, known=known, label_weight=recipe.label_weight
     )
     *widths, n_content = recipe.widths(choice.content_share)
     encoder = Encoder(
-        features,
+        documents.features,
         [content.of(n_content)],
         np.zeros(recipe.n_bits, dtype=np.float32),
         {},
@@ -149,6 +117,74 @@ def train_class_codes(
         },
         soft_labels=soft_labels,
         overwrite=overwrite,
+    )
+
+
+def _check(
+    data: TrainingData,
+    recipe: ClassCodeRecipe,
+    word_vectors: WordVectors | None,
+    teacher: Teacher | None,
+) -> None:
+    if data.are_matrices:
+        raise TrainingDataError(
+            "vector: documents are matrices; class-codes takes texts or vectors"
+        )
+    if data.is_multi_label and not data.is_text:
+        problem = (
+            "vectors have several labels; class-codes takes vectors of one label each, or texts"
+        )
+        raise TrainingDataError(f"label: {problem}")
+    if word_vectors is None and recipe.query_classifier in WORD_VECTOR_CLASSIFIERS:
+        problem = f"query_classifier: {recipe.query_classifier} needs word vectors"
+        raise TrainingDataError(f"{problem}; give a file of them")
+    if teacher is not None:
+        check_directions(teacher, data)
+        # It needs torch, and a missing library is an error before the work, not after it.
+        import_module("training.distillation.teacher_agreement")
+
+
+@dataclass(frozen=True, eq=False)
+class _Documents:
+    """The training documents: `inputs`, their `features` as `rows`, and their visible labels."""
+
+    inputs: Inputs
+    features: Features
+    rows: Any
+    tags: Tags
+    words: WordTable | None
+    taught: Floats | None
+
+
+def _read(
+    data: TrainingData,
+    parts: Split,
+    recipe: ClassCodeRecipe,
+    word_vectors: WordVectors | None,
+    teacher: Teacher | None,
+) -> _Documents:
+    by_words = recipe.content == ICT
+    features = choose_features(
+        data,
+        parts.training,
+        recipe.max_terms,
+        analyzer=recipe.analyzer,
+        max_words=recipe.max_words,
+        # A word that only one text has is the best word to find it by.
+        min_documents=1 if by_words else MIN_DOCUMENTS,
+        summary_weight=recipe.summary_weight if by_words else 0.0,
+    )
+    inputs = data.take(parts.training)
+    words = None
+    if word_vectors is not None:
+        features, words = _with_words(features, word_vectors, len(inputs), recipe.max_terms)
+    return _Documents(
+        inputs,
+        features,
+        features.transform(inputs),  # type: ignore[arg-type]  # each checks its own
+        parts.visible_tags[parts.training],
+        words,
+        None if teacher is None else teacher.vectors[parts.training],
     )
 
 
