@@ -9,6 +9,7 @@ SEARCHED_LENGTH = 1000
 MAX_SUMMARY_WEIGHT = 100.0
 """The highest weight of the summary in the features of a document."""
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
+_SENTENCE_OR_LINE_END = re.compile(rf"{_SENTENCE_END.pattern}|\n")
 
 
 def title_of(text: str) -> str | None:
@@ -22,17 +23,27 @@ def summary_of(text: str) -> str:
 
     A sentence also ends where its line ends. So a text of one sentence is its own summary.
     """
-    title = title_of(text)
-    after_title = text.lstrip()[len(title or "") :].lstrip()
-    line = after_title[:SEARCHED_LENGTH].partition("\n")[0]
-    end = _SENTENCE_END.search(line)
-    stop = end.end() if end else len(line)
-    if title is not None:
-        return f"{title[:SEARCHED_LENGTH]}\n{line[:stop]}"
-    return line[:stop]
+    title, sentence, _ = _parts(text)
+    return sentence if title is None else f"{title[:SEARCHED_LENGTH]}\n{sentence}"
 
 
 def proper_summary(text: str) -> str:
     """Return the summary of a text, or nothing if the summary is the whole text."""
     summary = summary_of(text)
     return "" if summary == text.strip() else summary
+
+
+def sentences_after_summary(text: str) -> list[str]:
+    """Return the sentences and lines of a text that are not in its summary."""
+    _, _, rest = _parts(text)
+    return [one for one in _SENTENCE_OR_LINE_END.split(rest) if one.strip()]
+
+
+def _parts(text: str) -> tuple[str | None, str, str]:
+    """Return the title, the first sentence after it, and the rest."""
+    title = title_of(text)
+    after_title = text.lstrip()[len(title or "") :].lstrip()
+    line = after_title[:SEARCHED_LENGTH].partition("\n")[0]
+    end = _SENTENCE_END.search(line)
+    stop = end.end() if end else len(line)
+    return title, line[:stop], after_title[stop:]

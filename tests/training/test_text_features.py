@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -14,6 +16,7 @@ from training.text_features import (
     fit_text_features,
     frequent_terms,
     keep_terms,
+    summaries_tell,
 )
 
 
@@ -94,3 +97,72 @@ def test_kept_terms_stay_in_order_with_their_idf() -> None:
     assert np.array_equal(kept.idf, features.idf[[0, 2]])  # type: ignore[arg-type, index]
     assert kept.transform(["bb aa"]).shape == (1, 2)
     assert (kept.weighting, kept.l2_normalize) == (features.weighting, features.l2_normalize)
+
+
+def _posts(count: int, first_line: Callable[[int], str]) -> list[str]:
+    """Posts of five sentences, each about ten words of its own, after a first line."""
+    rng = np.random.default_rng(0)
+    return [
+        "\n".join([first_line(number), *(_sentence(number, rng) + "." for _ in range(5))])
+        for number in range(count)
+    ]
+
+
+def _sentence(number: int, rng: np.random.Generator) -> str:
+    return " ".join(f"own{number % 7}x{word}" for word in rng.choice(10, 5, replace=False))
+
+
+@pytest.mark.parametrize(
+    ("first_line", "weight"),
+    [
+        (lambda number: f"own{number % 7}x1 own{number % 7}x2", 1.0),
+        (lambda number: f"user{number} writes in article{number}: hello", 0.0),
+    ],
+)
+def test_summaries_count_if_their_texts_repeat_their_words(
+    first_line: Callable[[int], str], weight: float
+) -> None:
+    # A title alone would be the summary: the sentence after it is, too.
+    posts = _posts(60, lambda number: f"{first_line(number)}\n{first_line(number)}")
+    features = fit_text_features(posts, 1000, min_documents=1, summary_weight=1.0)
+    assert features.summary_weight == weight
+
+
+def test_summaries_count_in_texts_that_are_few_or_short() -> None:
+    def first_line(number: int) -> str:
+        return f"user{number} writes:\nand says hello{number}"
+
+    few = _posts(19, first_line)
+    short = [post[: post.index(".")] for post in _posts(60, first_line)]
+    for texts in (few, short):
+        features = fit_text_features(texts, 1000, min_documents=1, summary_weight=0.5)
+        assert features.summary_weight == 0.5
+
+
+@given(st.integers(0, 1000))
+def test_summaries_tell_by_the_words_that_are_repeated(seed: int) -> None:
+    """The shares, word by word, from texts whose sentences are lists."""
+    rng = np.random.default_rng(seed)
+    sentences = [
+        [list(rng.choice(WORDS, rng.integers(1, 5))) for _ in range(rng.integers(5, 9))]
+        for _ in range(25)
+    ]
+    texts = ["\n".join(" ".join(words) for words in text) for text in sentences]
+    features = fit_text_features(texts, 1000, min_documents=1)
+    assert features.idf is not None
+    idf = dict(zip(features.vocabulary, map(float, features.idf), strict=True))
+
+    def share(part: list[list[str]], rest: list[list[str]]) -> float:
+        words, others = {w for one in part for w in one}, {w for one in rest for w in one}
+        return sum(idf[w] for w in words & others) / sum(idf[w] for w in words)
+
+    summaries = np.mean([share(text[:2], text[2:]) for text in sentences])
+    middles = [2 + (len(text) - 2) // 2 for text in sentences]
+    others = np.mean(
+        [
+            share([text[m]], [*text[:m], *text[m + 1 :]])
+            for text, m in zip(sentences, middles, strict=True)
+        ]
+    )
+    assume(abs(summaries - 0.75 * others) > 1e-5)
+    assert summaries_tell(texts, features) == (summaries > 0.75 * others)

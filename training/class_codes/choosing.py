@@ -13,6 +13,7 @@ from encoder.codes import Codes, pack_bits
 from encoder.encoder import forward
 from encoder.features import Floats
 from evaluation.retrieval import evaluate_codes
+from foundation.stages import begin_stage
 from training.class_codes.class_maps import ClassMaps
 from training.class_codes.class_recipe import (
     CHOSEN,
@@ -45,8 +46,8 @@ _MAX_QUERIES = 2000
 _DIVISIONS = (FOLDS, 2 * FOLDS)
 _DIVISIONS_OF_FEW_LABELS = (2 * FOLDS, 5 * FOLDS)
 _FEW_LABELS = 30
-# From this number of documents on, the rows of a second division would take too much memory.
-_MANY = 100_000
+# Trials take about five times as long as the rest of a run, and more documents tell little more.
+_MAX_DOCUMENTS = 100_000
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,14 @@ def choose(
 
     All documents are divided by :func:`training.trials.held_out_clusters.cluster_folds`: into five
     clusters of each class, then into ten; or into ten, then 25, if the median class has fewer than
-    30 labelled documents; more than 100,000 documents are divided once. By their `soft_labels`,
-    documents without a label are of their likeliest class. The labelled documents of a fold are
-    queries, and those of the other folds are searched. As in the run, classifiers learn from labels
-    and from the soft labels of the other documents, but the fold is left out: a run knows neither
-    its queries nor unlabelled documents near them. Terms and content come from all documents. All
-    classes of all folds have equal weight, since queries need not be distributed as the labels are.
-    k is 100, or half the median class size if that is less.
+    30 labelled documents. Of more than 100,000 documents, only so many take part
+    (:func:`draw_documents`). By their `soft_labels`, documents without a label are of their
+    likeliest class. The labelled documents of a fold are queries, and those of the other folds are
+    searched. As in the run, classifiers learn from labels and from the soft labels of the other
+    documents, but the fold is left out: a run knows neither its queries nor unlabelled documents
+    near them. Terms and content come from all documents. All classes of all folds have equal
+    weight, since queries need not be distributed as the labels are. k is 100, or half the median
+    class size if that is less.
 
     The classifier with the highest tie-averaged P@k is chosen, or the first if that is at most
     0.001 worse. Of the shares of content that documents and features can fill, and that leave a
@@ -104,6 +106,7 @@ def choose(
     if len(names) * len(shares) == 1:
         return Choice(names[0], shares[0])
     middle = shares[len(shares) // 2]
+    begin_stage("choosing by trials on held-out clusters")
     trial = _Trial(rows, tags, soft_labels, recipe, content, words=words, learned=learned)
     if not trial.has_queries:
         return Choice(names[0], middle)
@@ -151,6 +154,12 @@ class _Trial:
         words: WordTable | None,
         learned: Any,
     ) -> None:
+        rng = np.random.default_rng(recipe.seed)
+        self._content_rows = content.rows
+        if len(tags) > _MAX_DOCUMENTS:
+            drawn = draw_documents(tags, _MAX_DOCUMENTS, rng)
+            rows, learned, self._content_rows = rows[drawn], learned[drawn], content.rows[drawn]
+            tags, soft_labels = tags[drawn], soft_labels[drawn]
         self._rows = rows
         self._content = content
         self._recipe = recipe
@@ -158,12 +167,11 @@ class _Trial:
         self._tags = tags
         self._classes = soft_labels.argmax(axis=1)
         self.metric = f"P@{list_length(self._classes[labelled])}"
-        rng = np.random.default_rng(recipe.seed)
         sample = labelled[rng.permutation(len(labelled))[:_MAX_QUERIES]]
         self._folds = []
         has_few_labels = median_class_size(self._classes[labelled]) < _FEW_LABELS
         divisions = _DIVISIONS_OF_FEW_LABELS if has_few_labels else _DIVISIONS
-        for kept, held_out in self._divide(divisions[:1] if len(tags) > _MANY else divisions):
+        for kept, held_out in self._divide(divisions):
             searched, queries = np.intersect1d(kept, labelled), np.intersect1d(held_out, sample)
             if len(np.unique(self._classes[searched])) > 1 and len(queries):
                 targets = estimate_soft_labels(learned[kept], tags[kept], recipe.seed)
@@ -197,7 +205,7 @@ class _Trial:
         for fold in self._folds:
             document_rows, query_rows = self._rows[fold.searched], self._rows[fold.queries]
             code = class_code(fold.maps, document_rows, name, widths[:2], self._recipe)
-            content_logits = forward([content], self._content.rows[fold.searched])
+            content_logits = forward([content], self._content_rows[fold.searched])
             document_codes = _pack(code.logits(document_rows), content_logits)
             query_codes = _pack(code.query_weights(query_rows), forward([content], query_rows))
             evaluation = evaluate_codes(
@@ -214,6 +222,17 @@ class _Trial:
 
     def _labels(self, rows: Rows) -> list[tuple[str, ...]]:
         return [tuple(map(str, np.flatnonzero(tags))) for tags in self._tags[rows]]
+
+
+def draw_documents(tags: Tags, number: int, rng: np.random.Generator) -> Rows:
+    """Return `number` random rows of `tags`, ``(N, C)``, in order.
+
+    Half of them are labelled: fewer if there are fewer, and more if too few others are left.
+    """
+    is_labelled = np.asarray(tags.any(axis=1))
+    labelled, others = (rng.permutation(np.flatnonzero(one)) for one in (is_labelled, ~is_labelled))
+    n_labelled = min(len(labelled), max(number // 2, number - len(others)))
+    return np.sort(np.concatenate([labelled[:n_labelled], others[: number - n_labelled]]))
 
 
 def _pack(class_logits: Floats, content_logits: Floats) -> Codes:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from encoder.texts.openings import summary_of, title_of
+from encoder.texts.openings import sentences_after_summary, summary_of, title_of
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,20 @@ def test_the_title_is_the_first_of_several_lines(text: str, title: str | None) -
 )
 def test_the_summary_is_the_title_and_the_sentence_after_it(text: str, summary: str) -> None:
     assert summary_of(text) == summary
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("", []),
+        ("One sentence.", []),
+        ("First. Second! Third", [" Second", " Third"]),
+        ("title\nFirst. Second.\n\nThird", [" Second", "Third"]),
+        ("这是第一句。这是第二句。", ["这是第二句"]),
+        ("Version 1.5 is out. 2.0 is not", [" 2.0 is not"]),
+    ],
+)
+def test_the_sentences_after_the_summary_also_end_with_their_lines(
+    text: str, sentences: list[str]
+) -> None:
+    assert sentences_after_summary(text) == sentences

@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from corpus.document import Document
 from tests.support.corpora import TOPICS, topic_documents, topic_vectors
+from training.class_codes import choosing
+from training.class_codes.choosing import draw_documents
 from training.class_codes.class_recipe import CONTENT_SHARES, QUERY_CLASSIFIERS, ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.data import gather
@@ -84,3 +88,34 @@ def test_two_labels_are_enough(documents: Any, shown: tuple[int, ...], tmp_path:
     assert choice["content_share"] in CONTENT_SHARES
     # Without the one text of a class, there is only the other class to search.
     assert bool(choice["trials"]) == (shown != (1, 1))
+
+
+@given(
+    n_labelled=st.integers(0, 60),
+    n_others=st.integers(0, 60),
+    number=st.integers(1, 40),
+    seed=st.integers(0, 99),
+)
+def test_half_of_the_documents_drawn_are_labelled_if_there_are_so_many(
+    n_labelled: int, n_others: int, number: int, seed: int
+) -> None:
+    number = min(number, n_labelled + n_others)
+    tags = np.zeros((n_labelled + n_others, 2), dtype=np.bool_)
+    tags[np.random.default_rng(seed).permutation(len(tags))[:n_labelled], seed % 2] = True
+    drawn = draw_documents(tags, number, np.random.default_rng(seed))
+    assert len(drawn) == number
+    assert (np.diff(drawn) > 0).all()
+    found = int(tags[drawn].any(axis=1).sum())
+    assert found == min(n_labelled, max(number // 2, number - n_others))
+
+
+def test_many_documents_are_chosen_by_some_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = topic_documents(400)
+    whole = _choice(documents, tmp_path / "whole", _RUN)
+    monkeypatch.setattr(choosing, "_MAX_DOCUMENTS", 200)
+    some = _choice(documents, tmp_path / "some", _RUN)
+    assert some == _choice(documents, tmp_path / "again", _RUN)
+    assert len(some["trials"]) == len(whole["trials"])
+    assert some["trials"] != whole["trials"]
