@@ -218,13 +218,26 @@ def relevance_in(
         labels = query_labels(queries, label_field)
         check_labels(labels, stored.labels)
         relevance = _relevance_by_labels(labels, stored.labels, hierarchy, relevant_from)
-        repeated = duplicates(query_ids)
-        note = f"{len(repeated):,} query ids occur more than once: {name_some(repeated)}"
-        return relevance, [note] if repeated else []
+        return relevance, [*_notes_of_ids(query_ids), *_notes_of_labels(stored.labels)]
     if hierarchy:
         message = "hierarchy and qrels are both set; relevance is by one of the two"
         raise EvaluationError(message)
     return relevance_by_qrels(qrels, query_ids, stored.ids, relevant_from)
+
+
+def _notes_of_ids(query_ids: Sequence[str]) -> list[str]:
+    repeated = duplicates(query_ids)
+    note = f"{len(repeated):,} query ids occur more than once: {name_some(repeated)}"
+    return [note] if repeated else []
+
+
+def _notes_of_labels(labels: Sequence[LabelSet]) -> list[str]:
+    n_unlabelled = sum(not one for one in labels)
+    note = (
+        f"{n_unlabelled:,} of {len(labels):,} documents have no label, so they count as relevant to"
+        " no query, and values are lower than if they had their labels"
+    )
+    return [note] if n_unlabelled else []
 
 
 def _read_stored_documents(

@@ -18,6 +18,7 @@ from encoder.texts.scripts import is_spaceless
 from evaluation.evaluation_input import RelevanceSettings
 from evaluation.rankings import evaluate_rankings
 from index.backend import CollectionBackend
+from index.filters import Exists, Or
 from index.payload_labels import labels_of
 from index.records import Query
 
@@ -32,6 +33,7 @@ LEAST_GAIN = 0.02
 LEAST_LEAD = 0.01
 """A ranking that leads by less, or by what may be chance, is not named in place of the default."""
 FEW_QUERIES = 100
+_HAS_LABEL = Or((Exists("label"), Exists("labels")))
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,16 @@ def precision_by_label(
 ) -> float | None:
     """Return P@10 of `queries`, whole documents that are not in `collection`.
 
-    Returns None if none of them has a label.
+    Only documents with a label are ranked, since it is not known whether the others are relevant.
+    Returns None if no query has a label.
     """
     labelled = [query for query in queries if query.labels]
     if not labelled:
         return None
     searches = [Query(text=query.text) for query in labelled]
-    lists = collection.search(searches, DEPTH, ranking=ranking, with_payload=True).hits
+    lists = collection.search(
+        searches, DEPTH, ranking=ranking, filter=_HAS_LABEL, with_payload=True
+    ).hits
     relevant = [
         sum(not {*labels_of(hit.payload or {})}.isdisjoint(query.labels) for hit in hits)
         for query, hits in zip(labelled, lists, strict=True)
@@ -66,13 +71,13 @@ def precision_by_label(
 
 
 def chance_by_label(documents: Sequence[Document], queries: Sequence[Document]) -> float:
-    """Return the expected P@10 of `queries` if `documents` are ranked at random."""
-    counts = Counter(frozenset(document.labels) for document in documents)
+    """Return the expected P@10 of `queries` if labelled `documents` are ranked at random."""
+    counts = Counter(frozenset(document.labels) for document in documents if document.labels)
     relevant = [
         sum(count for labels, count in counts.items() if not labels.isdisjoint(query.labels))
         for query in queries
     ]
-    return float(np.mean(relevant)) / len(documents)
+    return float(np.mean(relevant)) / counts.total()
 
 
 def words_of_sentences(documents: Sequence[Document], seed: int = 0) -> list[str]:

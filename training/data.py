@@ -84,6 +84,15 @@ class TrainingData:
         ]
         return Labelled(self.take(rows), names)
 
+    def known(self, rows: Rows | None = None) -> Labelled:
+        """Return the inputs and labels of those of `rows`, by default of all, that have a label.
+
+        Whether the others are relevant to a query is not known, so no list is judged with them.
+        """
+        if rows is None:
+            rows = np.arange(len(self))
+        return self.labelled(rows[self.tags[rows].any(axis=1)])
+
     def rows_of(self, ids: Iterable[str]) -> Rows:
         """Return the rows of the documents with these ids, in ascending order."""
         return np.flatnonzero(np.isin(self.ids, list(ids)))

@@ -182,7 +182,7 @@ def write_encoder(
     figures = validate(
         ClassifierReference(encoder, classifier),
         training=data.labelled(parts.labelled),
-        database=data.labelled(parts.training),
+        database=data.known(parts.training),
         queries=data.labelled(parts.validation),
     )
     metadata = {

@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -347,6 +348,20 @@ def test_a_stored_query_may_leave_itself_out(tmp_path: Path) -> None:
     assert (kept.expected_per_query["mAP-trec"] >= found.expected_per_query["mAP-trec"]).all()
     twice = evaluate_collection(collection, [stranger, stranger], names)
     assert twice.notes == ("1 query ids occur more than once: q",)
+    collection.close()
+
+
+def test_documents_without_a_label_are_said_to_count_as_not_relevant(tmp_path: Path) -> None:
+    rng = np.random.default_rng(11)
+    codes, labels = clustered_codes(rng, 60, 16), random_labels(rng, 60)
+    documents = labelled_documents(codes, labels, "d")
+    collection = code_collection(tmp_path)
+    collection.upsert([replace(one, labels=(), payload={}) for one in documents[:25]])
+    collection.upsert(documents[25:])
+    (note,) = evaluate_collection(collection, documents[30:40], ["P@10"]).notes
+    assert note.startswith("25 of 60 documents have no label, so they count as relevant to no query")
+    qrels = {"d30": {"d31": 1}}
+    assert evaluate_collection(collection, [documents[30]], ["P@10"], qrels=qrels).notes == ()
     collection.close()
 
 

@@ -251,7 +251,7 @@ def _compare(
         baseline = classifier_baseline(
             ClassifierReference(trained.encoder, trained.classifier),
             data.labelled(data.rows_of(trained.labelled_ids)),
-            data.labelled(),
+            data.known(),
             gather(queries_by_label).labelled(),
             ["P@10"],
         )

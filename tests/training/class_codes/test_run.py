@@ -172,6 +172,17 @@ def _ranks(scores: Any) -> Any:
     return (scores > np.diag(scores)[:, None]).sum(axis=1)
 
 
+def test_codes_are_measured_among_documents_whose_labels_are_known(tmp_path: Path) -> None:
+    documents = [
+        one if number % 5 == 0 else replace(one, labels=())
+        for number, one in enumerate(topic_documents(300))
+    ]
+    recipe = ClassCodeRecipe(query_classifier="both", content_share=0.25, validation_share=0.2)
+    figures = train_class_codes(gather(documents), recipe, tmp_path / "e").validation
+    assert (figures["queries"], figures["documents"]) == (12, 48)
+    assert figures["classifier_baseline"]["documents"] == 48
+
+
 def test_settings_that_are_given_are_not_searched_for(tmp_path: Path) -> None:
     recipe = ClassCodeRecipe(query_classifier="svm", content_share=0.375)
     heard: list[str] = []

@@ -293,6 +293,9 @@ def test_the_verdict_praises_no_ranking_that_is_no_better_than_chance() -> None:
     rare = Document(id="r", text="a", labels=("rare",))
     documents = [Document(id=str(at), text="a", labels=("common",)) for at in range(99)]
     assert chance_by_label([*documents, rare], [documents[0], rare]) == pytest.approx(0.5)
+    unlabelled = [Document(id=f"u{at}", text="a") for at in range(300)]
+    with_others = chance_by_label([*documents, rare, *unlabelled], [documents[0], rare])
+    assert with_others == pytest.approx(0.5)
     several = Document(id="s", text="a", labels=("rare", "common"))
     assert chance_by_label([*documents, rare], [several]) == 1.0
     figures = {
