@@ -8,8 +8,9 @@ network, forward and backward, and does nothing else.
 
 Then steps of our SparseAdam alternate with steps of torch's on the same gradients of a first layer,
 and must end with the same weights up to rounding. ``--synthetic N`` instead chooses terms,
-estimates soft labels and trains for one epoch on N random documents over 50,000 terms. It prints
-the processor time and the peak memory of the process after each.
+estimates soft labels and trains for one epoch on N random documents over 50,000 terms. With
+``--class-codes``, it trains class codes on them instead, as ``hummingbit train`` does by default.
+It prints the processor time and the peak memory of the process after each.
 
 Run as ``python -m benchmarks.training``.
 """
@@ -18,9 +19,11 @@ from __future__ import annotations
 
 import argparse
 import resource
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -29,6 +32,8 @@ from torch import Tensor, nn
 
 from corpus.readers import ReadError, read_documents
 from encoder.features import SparseRows
+from training.class_codes.class_recipe import ClassCodeRecipe
+from training.class_codes.run import train_class_codes
 from training.data import TrainingData, gather
 from training.loop import Schedule, fit
 from training.models.batches import SparseBatch, shuffled_batches
@@ -71,8 +76,13 @@ def main() -> None:
     parser.add_argument("--data", default="snippets", help="texts (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--synthetic", type=int, metavar="N", help="documents of random words")
+    parser.add_argument(
+        "--class-codes", action="store_true", help="with --synthetic: a whole run of class codes"
+    )
     args = parser.parse_args()
-    if args.synthetic:
+    if args.synthetic and args.class_codes:
+        report_class_codes(args.synthetic)
+    elif args.synthetic:
         report_memory(args.synthetic)
     else:
         data = read(args.data)
@@ -137,6 +147,15 @@ def report_memory(documents: int) -> None:
     began = time.process_time()
     epoch()
     print_cost(f"{documents:,} documents, an epoch", began)
+
+
+def report_class_codes(documents: int) -> None:
+    data = synthetic(documents)
+    began = time.process_time()
+    recipe = ClassCodeRecipe(n_bits=64, max_terms=SYNTHETIC_TERMS)
+    with tempfile.TemporaryDirectory() as folder:
+        train_class_codes(data, recipe, Path(folder, "encoder"), progress=print)
+    print_cost(f"{documents:,} documents, a whole run of class codes", began)
 
 
 def print_cost(work: str, began: float) -> None:

@@ -359,7 +359,9 @@ def test_documents_without_a_label_are_said_to_count_as_not_relevant(tmp_path: P
     collection.upsert([replace(one, labels=(), payload={}) for one in documents[:25]])
     collection.upsert(documents[25:])
     (note,) = evaluate_collection(collection, documents[30:40], ["P@10"]).notes
-    assert note.startswith("25 of 60 documents have no label, so they count as relevant to no query")
+    assert note.startswith(
+        "25 of 60 documents have no label, so they count as relevant to no query"
+    )
     qrels = {"d30": {"d31": 1}}
     assert evaluate_collection(collection, [documents[30]], ["P@10"], qrels=qrels).notes == ()
     collection.close()
