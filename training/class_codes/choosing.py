@@ -78,7 +78,7 @@ def choose(
     All documents are divided by :func:`training.trials.held_out_clusters.cluster_folds`: into five
     clusters of each class, then into ten; or into ten, then 25, if the median class has fewer than
     30 labelled documents. Of more than 100,000 documents, only so many take part
-    (:func:`draw_documents`). By their `soft_labels`, documents without a label are of their
+    (:func:`draw_documents`), and they are divided once. By their `soft_labels`, documents without a label are of their
     likeliest class. The labelled documents of a fold are queries, and those of the other folds are
     searched. As in the run, classifiers learn from labels and from the soft labels of the other
     documents, but the fold is left out: a run knows neither its queries nor unlabelled documents
@@ -156,7 +156,8 @@ class _Trial:
     ) -> None:
         rng = np.random.default_rng(recipe.seed)
         self._content_rows = content.rows
-        if len(tags) > _MAX_DOCUMENTS:
+        is_drawn = len(tags) > _MAX_DOCUMENTS
+        if is_drawn:
             drawn = draw_documents(tags, _MAX_DOCUMENTS, rng)
             rows, learned, self._content_rows = rows[drawn], learned[drawn], content.rows[drawn]
             tags, soft_labels = tags[drawn], soft_labels[drawn]
@@ -171,7 +172,8 @@ class _Trial:
         self._folds = []
         has_few_labels = median_class_size(self._classes[labelled]) < _FEW_LABELS
         divisions = _DIVISIONS_OF_FEW_LABELS if has_few_labels else _DIVISIONS
-        for kept, held_out in self._divide(divisions):
+        # The rows of all folds are in memory at once.
+        for kept, held_out in self._divide(divisions[:1] if is_drawn else divisions):
             searched, queries = np.intersect1d(kept, labelled), np.intersect1d(held_out, sample)
             if len(np.unique(self._classes[searched])) > 1 and len(queries):
                 targets = estimate_soft_labels(learned[kept], tags[kept], recipe.seed)
