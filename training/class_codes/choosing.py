@@ -78,13 +78,13 @@ def choose(
     All documents are divided by :func:`training.trials.held_out_clusters.cluster_folds`: into five
     clusters of each class, then into ten; or into ten, then 25, if the median class has fewer than
     30 labelled documents. Of more than 100,000 documents, only so many take part
-    (:func:`draw_documents`), and they are divided once. By their `soft_labels`, documents without a label are of their
-    likeliest class. The labelled documents of a fold are queries, and those of the other folds are
-    searched. As in the run, classifiers learn from labels and from the soft labels of the other
-    documents, but the fold is left out: a run knows neither its queries nor unlabelled documents
-    near them. Terms and content come from all documents. All classes of all folds have equal
-    weight, since queries need not be distributed as the labels are. k is 100, or half the median
-    class size if that is less.
+    (:func:`draw_documents`), and they are divided once. By their `soft_labels`, documents without a
+    label are of their likeliest class. The labelled documents of a fold are queries, and those of
+    the other folds are searched. As in the run, classifiers learn from labels and from the soft
+    labels of the other documents, but the fold is left out: a run knows neither its queries nor
+    unlabelled documents near them. Terms and content come from all documents. All classes of all
+    folds have equal weight, since queries need not be distributed as the labels are. k is 100, or
+    half the median class size if that is less.
 
     The classifier with the highest tie-averaged P@k is chosen, or the first if that is at most
     0.001 worse. Of the shares of content that documents and features can fill, and that leave a
