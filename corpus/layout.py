@@ -60,7 +60,8 @@ class Layout:
     def document_record(self, raw: Mapping[str, Any], default_id: str | None) -> Mapping[str, Any]:
         """Return `raw` in the form that :func:`corpus.document.parse_document` takes.
 
-        A record without an id gets `default_id`. Ids and labels that are integers become strings.
+        A record without an id gets `default_id`. Ids and labels that are integers become strings. A
+        blank label is none, as a blank cell of a table is.
         """
         if self._is_document(raw):
             return raw
@@ -88,7 +89,8 @@ class Layout:
             return False
         if not raw.keys() <= _FIELDS or type(raw.get("id")) is not str or "labels" in raw:
             return False
-        return type(raw.get("label", "")) is str
+        label = raw.get("label", "none")
+        return type(label) is str and not _is_blank(label)
 
     def _move_content(self, rest: Record, record: Record) -> None:
         if not self.text_fields:
@@ -107,9 +109,9 @@ class Layout:
         field = self.label_field
         usual: Record = {name: rest.pop(name) for name in ("label", "labels") if name in rest}
         label = None if field is None else usual.get(field, value_at(rest, field))
-        if label is not None:
+        value = _as_strings(label)
+        if value is not None:
             # The usual fields are dropped: a label of theirs in the payload would hide this one.
-            value = _as_strings(label)
             record["labels" if isinstance(value, list) else "label"] = value
         elif field is None:
             record.update({name: _as_strings(value) for name, value in usual.items()})
@@ -166,4 +168,11 @@ def _as_string(value: object) -> object:
 
 
 def _as_strings(value: object) -> object:
-    return [_as_string(item) for item in value] if isinstance(value, list) else _as_string(value)
+    """Return a label or a list of labels as strings, blank ones left out, or None."""
+    if isinstance(value, list):
+        return [_as_string(item) for item in value if not _is_blank(item)]
+    return None if _is_blank(value) else _as_string(value)
+
+
+def _is_blank(label: object) -> bool:
+    return isinstance(label, str) and (not label or label.isspace())

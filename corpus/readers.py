@@ -84,7 +84,8 @@ def read_documents(
         _check_file(path)
         rows = _read_rows(path, layout, notice_of_source, with_numbers=uses_payload)
     numbering = Numbering(stem, notice_of_source)
-    documents = _Documents(source_name, layout, numbering, {} if unique_ids else None)
+    line_of: dict[str, int] | None = {} if unique_ids else None
+    documents = _Documents(source_name, layout, numbering, line_of, notice_of_source)
     return documents.read(rows, on_error, report)
 
 
@@ -103,7 +104,7 @@ def documents_of(
     """
     line_of: dict[str, int] | None = {} if unique_ids else None
     numbering = Numbering(Path(source).name.partition(".")[0], notice)
-    return _Documents(source, layout, numbering, line_of).read(rows, "stop", None)
+    return _Documents(source, layout, numbering, line_of, notice).read(rows, "stop", None)
 
 
 def read_rows(source: Path, layout: Layout = DEFAULT_LAYOUT) -> Iterator[Row]:
@@ -198,14 +199,21 @@ class _Documents:
     """Turns the rows of one source into documents."""
 
     def __init__(
-        self, source: str, layout: Layout, numbering: Numbering, line_of: dict[str, int] | None
+        self,
+        source: str,
+        layout: Layout,
+        numbering: Numbering,
+        line_of: dict[str, int] | None,
+        notice: Callable[[str], object],
     ) -> None:
         """`line_of` records the line of each id; None allows ids to repeat."""
         self._source = source
         self._layout = layout
         self._numbering = numbering
         self._line_of = line_of
+        self._notice = notice
         self._lacks_label = True
+        self._absent = {*(layout.payload_fields or ())}
 
     def read(
         self, rows: Iterator[Row], on_error: str, report: Callable[[BadLine], object] | None
@@ -221,6 +229,9 @@ class _Documents:
         label = self._layout.label_field
         if label is not None and self._lacks_label:
             raise ReadError(f"{self._source}: no document has the field {label!r}")
+        if self._absent:
+            names = ", ".join(map(repr, sorted(self._absent)))
+            self._notice(f"no document has the payload field {names}")
 
     def _usual_documents(self, block: list[Row]) -> list[Document] | None:
         """Return the documents of rows of the usual form, or None if there are others."""
@@ -245,6 +256,8 @@ class _Documents:
             has_id = self._layout.id_field is not None or record.get("id") is not None
             default = self._numbering.default_id(has_id, row.line)
             self._lacks_label &= value_at(record, self._layout.label_field) is None
+            if self._absent:
+                self._absent -= record.keys()
             record = self._layout.document_record(record, default)
         try:
             document = parse_document(record)

@@ -106,6 +106,46 @@ def test_a_label_that_no_line_has_is_refused_at_the_end(tmp_path: Path) -> None:
         list(read_documents(path, layout=Layout(label_field="topic")))
 
 
+def test_a_payload_field_that_no_line_has_is_said_at_the_end(tmp_path: Path) -> None:
+    lines = '{"id": "a", "text": "t", "year": 1}\n{"id": "b", "text": "u", "lang": "en"}\n'
+    path, notices = write(tmp_path, "d.jsonl", lines), list[str]()
+    layout = Layout(payload_fields=("yaer", "lang", "langs"))
+    documents = list(read_documents(path, layout=layout, notice=notices.append))
+    assert [one.payload for one in documents] == [{}, {"lang": "en"}]
+    assert notices == [f"{path}: no document has the payload field 'langs', 'yaer'"]
+    notices.clear()
+    for fields in (None, ("year", "lang")):
+        list(read_documents(path, layout=Layout(payload_fields=fields), notice=notices.append))
+    assert notices == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "labels"),
+    [
+        ({"label": ""}, ()),
+        ({"label": " "}, ()),
+        ({"labels": []}, ()),
+        ({"labels": ["", "x"]}, ("x",)),
+        ({"label": ["", " "]}, ()),
+        ({"label": None, "labels": ["x"]}, ("x",)),
+    ],
+)
+def test_a_blank_label_is_none(
+    tmp_path: Path, fields: dict[str, Any], labels: tuple[str, ...]
+) -> None:
+    others = [{"id": "b", "text": "u", "label": "y"}, {"id": "c", "text": "v"}]
+    records = [{"id": "a", "text": "t", **fields}, *others]
+    path = write(tmp_path, "d.jsonl", "\n".join(map(json.dumps, records)))
+    assert [one.labels for one in read_documents(path)] == [labels, ("y",), ()]
+
+
+def test_a_blank_label_of_another_name_is_none(tmp_path: Path) -> None:
+    lines = '{"id": "a", "text": "t", "topic": ""}\n{"id": "b", "text": "u", "topic": "x"}\n'
+    path = write(tmp_path, "d.jsonl", lines)
+    documents = list(read_documents(path, layout=Layout(label_field="topic")))
+    assert [one.labels for one in documents] == [(), ("x",)]
+
+
 def test_a_line_without_an_id_among_lines_with_ids_is_bad(tmp_path: Path) -> None:
     path = write(tmp_path, "d.jsonl", '{"id": "a", "text": "t"}\n{"text": "u"}\n')
     with pytest.raises(ReadError, match=r":2: id: is None; it must be a string"):
