@@ -94,7 +94,7 @@ def _are_usual(columns: dict[str, list[Any]]) -> bool:
         and max(map(len, ids)) <= MAX_ID_LENGTH
         and "\0" not in "".join(ids)
         and max(map(len, texts), default=0) <= MAX_TEXT_LENGTH
-        and all(labels)
+        and all(one.strip() for one in labels)
         and all(map(_are_unicode, (ids, texts, labels)))
         and _are_flat([one for one in columns.get("payload", []) if one is not None])
     )
