@@ -21,11 +21,10 @@ from evaluation.labelling.document_vectors import VectorCache
 from foundation.slices import ComputeTurns
 from index.data_folder import DataFolder
 from service.batching import Batcher
-from service.http.admission import Admission, Turns
+from service.http.admission import Admission, Keyring, Turns
 from service.http.bodies.body import HeldBytes
 from service.http.connections import UnsentResponses
 from service.http.gateway import Gateway, Service
-from service.http.keys import Keyring
 from service.http.monitoring import Metrics
 from service.http.tracing import Trace, otlp_provider
 from service.jobs.kinds import explain, kinds_of_jobs

@@ -19,9 +19,8 @@ from fastapi import FastAPI
 from foundation.errors import HummingbitError
 from foundation.stages import begin_stage, stop_printing
 from service.app import create_app
-from service.http.admission import is_loopback
+from service.http.admission import Keyring, is_loopback
 from service.http.connections import Connections, accept_waiting
-from service.http.keys import Keyring
 from service.http.starts import Starts
 from service.http.uvicorn_protocol import connection_protocol
 from service.logs import configure_logs

@@ -11,19 +11,26 @@ Nothing here reads a body, so a request without a key, or one too many, costs ne
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import ipaddress
+import logging
+import os
 from collections.abc import Collection, Sequence
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.http.keys import Keyring, request_key
+from service.http.keys import KeysError, hash_key, read_keys, request_key
 from service.http.min_generation import MIN_GENERATION, invalid_generation, min_generation
 from service.http.monitoring import Metrics
 from service.http.problems import ProblemError
 from service.http.refusals import Headers, cross_origin, refuse, unauthorized, unknown_host
 from service.http.roles import Role
 from service.http.starts import Arrival, answer_now_of
+from service.settings import Settings
+
+_log = logging.getLogger("hummingbit.service")
 
 # These respond without a key.
 KEYLESS_PATHS = {"/livez"}
@@ -137,6 +144,86 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+class Keyring:
+    """The keys of a service: those of the settings, and those now in the keys file."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Read the keys.
+
+        Raises:
+            KeysError: if the keys file cannot be read.
+        """
+        self._path = settings.keys_path
+        self._configured = [
+            (bytes.fromhex(hash_key(key.get_secret_value())), role, f"{role.label} key")
+            for key, role in (
+                (settings.read_key, Role.READ),
+                (settings.write_key, Role.WRITE),
+                (settings.admin_key, Role.ADMIN),
+            )
+            if key is not None
+        ]
+        self._path_text = os.fspath(self._path)
+        self._file_state = self._read_file_state()
+        self._from_file = self._read()
+        self.is_required = bool(self._configured or self._from_file)
+        """Whether requests need a key, as of the last :meth:`role_of`.
+
+        Once there was a key, this stays true: revoking the last one does not open the service.
+        """
+
+    def role_of(self, key: str | None) -> Role:
+        """Return the role of `key`: NOBODY if it is unknown, ADMIN if the service has no keys.
+
+        Every hash is compared, each in constant time, so the time reveals nothing about the keys.
+        """
+        state = self._read_file_state()
+        if state != self._file_state:
+            self._refresh(state)
+        if not self.is_required:
+            return Role.ADMIN
+        if key is None:
+            return Role.NOBODY
+        digest = hashlib.sha256(key.encode("utf-8", "replace")).digest()
+        highest = Role.NOBODY
+        for stored, role, _ in (*self._configured, *self._from_file):
+            if hmac.compare_digest(digest, stored):
+                highest = max(highest, role)
+        return highest
+
+    def name_of(self, key: str | None) -> str | None:
+        """Return the name of `key`, ``read key`` and the like for one of the settings, or None."""
+        digest = hashlib.sha256((key or "").encode("utf-8", "replace")).digest()
+        for stored, _, name in (*self._from_file, *self._configured):
+            if hmac.compare_digest(digest, stored):
+                return name
+        return None
+
+    def _refresh(self, state: tuple[int, int, int] | None) -> None:
+        """Read the changed file again; while it is damaged, none of its keys is accepted."""
+        self._file_state = state
+        try:
+            self._from_file = self._read()
+        except KeysError as error:
+            _log.error("%s; its keys are not accepted until it can be read", error)
+            self._from_file = []
+            self.is_required = True
+        self.is_required = self.is_required or bool(self._from_file)
+
+    def _read(self) -> list[tuple[bytes, Role, str]]:
+        return [
+            (bytes.fromhex(stored.sha256), Role[stored.role.upper()], stored.name)
+            for stored in read_keys(self._path)
+        ]
+
+    def _read_file_state(self) -> tuple[int, int, int] | None:
+        try:
+            status = os.stat(self._path_text)
+        except OSError:
+            return None
+        return status.st_ino, status.st_mtime_ns, status.st_mode
 
 
 class Turns:

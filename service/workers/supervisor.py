@@ -38,8 +38,8 @@ from index.data_folder import DataFolder
 from index.errors import DataFolderError
 from index.folder.following import Follower
 from service.app import create_app
+from service.http.admission import Keyring
 from service.http.gateway import Service
-from service.http.keys import Keyring
 from service.logs import configure_logs
 from service.server import BACKLOG, announce, bind_listener, check_address, run_server
 from service.settings import Settings

@@ -10,7 +10,8 @@ import pytest
 from pydantic import SecretStr
 
 from hummingbit.cli import main
-from service.http.keys import Keyring, KeysError, create_key, read_keys, revoke_key
+from service.http.admission import Keyring
+from service.http.keys import KeysError, create_key, read_keys, revoke_key
 from service.http.roles import Role
 from service.settings import Settings
 
