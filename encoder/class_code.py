@@ -22,6 +22,7 @@ far as its class makes them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ class ClassMap:
         return probabilities(self.scores(rows))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ClassCode:
     """The class bits of a code: a map for documents, one for queries, and what gives the bits.
 
@@ -144,14 +145,30 @@ class ClassCode:
         `few_terms` and q₁ below ½, the weights of the class bits keep their size, and
         :func:`fit_signs` gives their signs.
         """
-        q_NC = self.queries.probabilities(rows)
+        n_N = np.asarray((rows != 0).sum(axis=1)).ravel()
+        return self._weights_of(self.queries.scores(rows), n_N)
+
+    def weights_of_row(self, columns: npt.NDArray[np.intp], values: Floats) -> Floats:
+        """Return the :meth:`query_weights` of one row, float32[W + K]: 0 but for `values`."""
+        products = self.queries.weight.take(columns, axis=0) * values[:, None]
+        scores_1C = products.sum(axis=0, keepdims=True) + self.queries.bias
+        weights: Floats = self._weights_of(scores_1C, np.array([np.count_nonzero(values)]))[0]
+        return weights
+
+    def _weights_of(self, scores_NC: Floats, terms_N: npt.NDArray[Any]) -> Floats:
+        """Return :meth:`query_weights` of queries, by their class scores and numbers of terms."""
+        q_NC = probabilities(scores_NC)
         q_N = q_NC.max(axis=1)
-        n_N = np.maximum(np.asarray((rows != 0).sum(axis=1)).ravel(), 1)
+        n_N = np.maximum(terms_N, 1)
         h_N1 = np.asarray(n_N / (n_N + self.half_terms), dtype=np.float32)[:, None]
         class_NW = q_NC @ self.codewords * h_N1
         few_N = (q_N < _CLEAR) & (n_N < self.few_terms)
-        class_NW[few_N] = np.abs(class_NW[few_N]) * fit_signs(class_NW[few_N], self.codewords)
+        class_NW[few_N] = np.abs(class_NW[few_N]) * fit_signs(class_NW[few_N], self._covariance)
         return np.hstack([class_NW, self._certainty_weights(q_N[:, None]) * h_N1])
+
+    @cached_property
+    def _covariance(self) -> npt.NDArray[np.float64]:
+        return covariance_of(self.codewords)
 
     def _certainty_weights(self, q_N1: Floats) -> Floats:
         """Return ``[w, …, w]`` or ``[…, −w, w]`` of :meth:`query_weights`, float32[N, K]."""
@@ -163,7 +180,13 @@ class ClassCode:
         return w_NK
 
 
-def fit_signs(weights_NW: Floats, codewords: Floats) -> Floats:
+def covariance_of(codewords: Floats) -> npt.NDArray[np.float64]:
+    """Return the covariance of the bits of codewords ``(C, W)``, float64[W, W]."""
+    covariance = np.cov(codewords.astype(np.float64), rowvar=False, bias=True)
+    return np.asarray(covariance).reshape(codewords.shape[1], -1)
+
+
+def fit_signs(weights_NW: Floats, covariance: npt.NDArray[np.float64]) -> Floats:
     """Return signs z, float32[N, W], by which codewords are about as near as by the weights w.
 
     The signs of w itself are nearer to some codewords than others even where w is near 0. So the
@@ -171,12 +194,9 @@ def fit_signs(weights_NW: Floats, codewords: Floats) -> Floats:
     codewords c most, until none lowers it: by Hamming distance, documents of two classes then
     differ about as much as in the asymmetric ranking.
 
-    With the covariance G of the codewords, that variance is (z − w)ᵀ G (z − w). A change of the
+    With the `covariance` G of the codewords, that variance is (z − w)ᵀ G (z − w). A change of the
     sign z_b lowers it by 4 z_b (G (z − w))_b − 4 G_bb.
     """
-    covariance = np.cov(codewords.astype(np.float64), rowvar=False, bias=True).reshape(
-        codewords.shape[1], -1
-    )
     z = np.where(weights_NW > 0, 1.0, -1.0)
     every_row = np.arange(len(z))
     while len(z):

@@ -200,8 +200,7 @@ class Encoder:
         if not isinstance(self.features, TextFeatures):
             weights_of_vectors = self._uncorrected_query_weights(inputs)
             return WeightedQueries(weights_of_vectors, [None] * len(inputs))
-        few = 0 < len(inputs) <= _FEW_TEXTS and self.class_code is None
-        if few and not isinstance(inputs, str):
+        if 0 < len(inputs) <= _FEW_TEXTS and not isinstance(inputs, str):
             return self._read_few(self.features, inputs)  # type: ignore[arg-type]
         weights, terms = [], []
         for batch in _batches(inputs):
@@ -226,21 +225,21 @@ class Encoder:
         return np.concatenate(parts) if parts else np.empty((0, self.n_bits), dtype=np.float32)
 
     def _read_few(self, features: TextFeatures, texts: Sequence[str]) -> WeightedQueries:
-        """Read queries one by one, so that none depends on those beside it.
-
-        A scipy matrix would take longer to make than to multiply, and BLAS multiplies a few rows
-        slowly.
-        """
-        logits = np.empty((len(texts), self.n_bits), dtype=np.float32)
-        terms = []
-        for place, text in enumerate(texts):
+        """Read queries one by one, so that none depends on those beside it, and without scipy."""
+        weights = np.empty((len(texts), self.n_bits), dtype=np.float32)
+        code, terms = self.class_code, []
+        n_class = 0 if code is None else code.n_bits
+        for row, text in zip(weights, texts, strict=True):
             (columns, values), query_terms = features.read_query(text)
+            if code is not None:
+                row[:n_class] = code.weights_of_row(columns, values)
             if native is None:
-                logits[place] = forward_row(self.layers, columns, values)
+                row[n_class:] = forward_row(self.layers, columns, values)
             else:
-                native.forward(logits[place], columns, values, *self._native_layers)
+                native.forward(row[n_class:], columns, values, *self._native_layers)
             terms.append(query_terms)
-        return WeightedQueries(logits - self.thresholds, terms)
+        weights[:, n_class:] -= self.thresholds[n_class:]
+        return WeightedQueries(weights, terms)
 
     @cached_property
     def _native_layers(self) -> tuple[Any, ...]:

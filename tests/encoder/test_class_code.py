@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from encoder.artifact import ArtifactError, load_encoder, write_artifact
-from encoder.class_code import ClassCode, ClassMap, fit_signs
+from encoder.class_code import ClassCode, ClassMap, covariance_of, fit_signs
 from encoder.codes import unpack_codes
 from encoder.encoder import Encoder
 from encoder.explanation import explain_text
@@ -131,7 +131,7 @@ def test_fitted_signs_make_codewords_as_far_as_the_weights_do_but_for_a_single_c
         mean = sum(differences) / classes
         return sum((one - mean) ** 2 for one in differences) / classes
 
-    for row, fitted in enumerate(fit_signs(weights, codewords)):
+    for row, fitted in enumerate(fit_signs(weights, covariance_of(codewords))):
         signs = [float(z) for z in fitted]
         assert set(signs) <= {-1, 1}
         found = variance(signs, row)
@@ -153,7 +153,7 @@ def test_a_query_of_few_terms_and_no_clear_class_has_fitted_signs() -> None:
     assert 0 < is_question.sum() < len(texts)
     assert np.array_equal(weights[~is_question], before[~is_question])
     assert np.array_equal(np.abs(weights), np.abs(before))
-    fitted = fit_signs(before[is_question, :12], code_of(plain).codewords)
+    fitted = fit_signs(before[is_question, :12], covariance_of(code_of(plain).codewords))
     assert np.array_equal(np.sign(weights[is_question, :12]), fitted)
     assert (weights != before).any()
     assert np.array_equal(encoder.encode(texts), plain.encode(texts))
