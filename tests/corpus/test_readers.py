@@ -25,7 +25,7 @@ ids = st.text(
 )
 record_fields: dict[str, st.SearchStrategy[Any]] = {"id": ids, "text": text}
 record_extras: dict[str, st.SearchStrategy[Any]] = {
-    "label": text.filter(bool),
+    "label": text.filter(str.strip),
     "payload": st.dictionaries(text, text, max_size=3),
 }
 records = st.lists(
