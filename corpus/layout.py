@@ -175,4 +175,4 @@ def _as_strings(value: object) -> object:
 
 
 def _is_blank(label: object) -> bool:
-    return isinstance(label, str) and (not label or label.isspace())
+    return isinstance(label, str) and not label.strip()

@@ -36,7 +36,7 @@ LEAST_CERTAINTY_WEIGHT = 0.01
 MAX_HALF_TERMS = 1000
 MAX_FEW_TERMS = 1000
 
-# A sign is not changed for a gain that may be rounding. The gains are sums over all classes.
+# A sign is not changed for a gain of variance that may be rounding.
 _LEAST_GAIN = 1e-6
 
 # Below this probability of its likeliest class, a query has no clear class.
@@ -145,8 +145,7 @@ class ClassCode:
         `few_terms` and q₁ below ½, the weights of the class bits keep their size, and
         :func:`fit_signs` gives their signs.
         """
-        n_N = np.asarray((rows != 0).sum(axis=1)).ravel()
-        return self._weights_of(self.queries.scores(rows), n_N)
+        return self._weights_of(self.queries.scores(rows), count_entries(rows))
 
     def weights_of_row(self, columns: npt.NDArray[np.intp], values: Floats) -> Floats:
         """Return the :meth:`query_weights` of one row, float32[W + K]: 0 but for `values`."""
@@ -207,6 +206,11 @@ def fit_signs(weights_NW: Floats, covariance: npt.NDArray[np.float64]) -> Floats
             break
         z[rows, best[rows]] *= -1
     return z.astype(np.float32)
+
+
+def count_entries(rows: Any) -> npt.NDArray[np.int64]:
+    """Return the number of entries of each row that are not 0, int64[N]: the terms of a text."""
+    return np.asarray((rows != 0).sum(axis=1), dtype=np.int64).ravel()
 
 
 def probabilities(scores_NC: Floats) -> Floats:

@@ -35,8 +35,8 @@ def summary_weight_setting(learned_by: str) -> Any:
     return setting(
         1.0,
         "weight of a document's title and first sentence, beside 1 for its text (bits learned by"
-        f" {learned_by}); they have none if these texts repeat few of their words, as in posts that"
-        " begin with a quotation",
+        f" {learned_by}); it is 0 if the rest of the texts repeats few of these words, as in posts"
+        " that begin with a quotation",
     )
 
 

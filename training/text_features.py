@@ -116,8 +116,7 @@ def summaries_tell(texts: Sequence[str], features: TextFeatures) -> bool:
     sentences after its summary, the summary has the share ``Σ_r idf_r / Σ_w idf_w``, where r are
     those of its words w that the rest of the text has, too. So has the sentence in the middle of
     the rest. The answer is no if the mean share of summaries is below 3/4 of that of sentences,
-    over at most 2,000 texts from all parts of the corpus. It is yes if fewer than 20 texts are so
-    long.
+    over every text or every k-th, fewer than 4,000. It is yes if fewer than 20 of them are so long.
     """
     step = max(1, len(texts) // _SUMMARIES_COMPARED)
     summaries, bodies, sentences, others = [], [], [], []
@@ -141,7 +140,10 @@ def _mean_share_repeated(features: TextFeatures, parts: list[str], rests: list[s
     in_parts, in_rests = ((features.count_terms(texts) > 0) for texts in (parts, rests))
     total_N = in_parts @ features.idf
     repeated_N = in_parts.multiply(in_rests) @ features.idf
-    return float(np.mean(repeated_N[total_N > 0] / total_N[total_N > 0]))
+    has_terms_N = total_N > 0
+    if not has_terms_N.any():
+        return 0.0
+    return float(np.mean(repeated_N[has_terms_N] / total_N[has_terms_N]))
 
 
 def keep_terms(features: TextFeatures, columns: Rows) -> TextFeatures:

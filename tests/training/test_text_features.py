@@ -139,6 +139,12 @@ def test_summaries_count_in_texts_that_are_few_or_short() -> None:
         assert features.summary_weight == 0.5
 
 
+def test_summaries_without_a_known_word_do_not_count() -> None:
+    lines = _posts(60, lambda _: "-----\n=====")
+    features = fit_text_features(lines, 1000, min_documents=1, summary_weight=1.0)
+    assert features.summary_weight == 0.0
+
+
 @given(st.integers(0, 1000))
 def test_summaries_tell_by_the_words_that_are_repeated(seed: int) -> None:
     """The shares, word by word, from texts whose sentences are lists."""

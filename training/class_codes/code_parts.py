@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from encoder.class_code import ClassCode, log_odds
+from encoder.class_code import ClassCode, count_entries, log_odds
 from encoder.encoder import Features, Inputs, Layer
 from encoder.features import Floats, TextFeatures
 from foundation.errors import counted
@@ -64,8 +64,7 @@ def class_code(
     power, weight, half_terms, few_terms = 0.0, 1.0, 0.0, 0
     if recipe.content == ICT:
         power, weight = _CERTAINTY_POWER, _CERTAINTY_WEIGHT
-        median = float(np.median(np.asarray((rows != 0).sum(axis=1))))
-        few_terms = min(_FEW_TERMS, int(median * _FEW_SHARE))
+        few_terms = min(_FEW_TERMS, int(np.median(count_entries(rows)) * _FEW_SHARE))
         half_terms = max(_HALF_TERMS, _HALF_SHARE * few_terms)
         queries = queries.soften(_QUERY_TEMPERATURE)
     elif not maps.is_text:
