@@ -3,13 +3,15 @@
 Run as ``python -m benchmarks.harness.load ADDRESS METHOD PATH BODIES CLIENTS SECONDS``. BODIES is a
 file of JSON lines, which are sent over and over; each client starts at another line. With GET, the
 lines are the paths to request, and PATH is ignored. The output is :func:`summarize` as JSON. A
-client is only a socket and a few lines of parsing, so that its own time hardly counts.
+client is only a socket and a few lines of parsing, without an event loop of asyncio, so that its
+own time hardly counts.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
+import selectors
+import socket
 import sys
 import time
 from pathlib import Path
@@ -17,59 +19,53 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+RECEIVED_AT_ONCE = 1 << 16
 
-class _Client(asyncio.Protocol):
+
+class _Client:
     """Sends the next request as soon as the response to the last one is complete."""
 
-    def __init__(self, requests: list[bytes], start: int, stop_at: float) -> None:
+    def __init__(self, address: tuple[str, int], requests: list[bytes], start: int) -> None:
         self.latencies: list[float] = []
         self.failures = 0
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._requests, self._place, self._stop_at = requests, start, stop_at
-        self._head = b""
-        # Bytes of the body still to come; None until the head is complete. Bodies are discarded.
+        self.socket = socket.create_connection(address)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._requests, self._place = requests, start
+        # Bytes of the response still to come; None until its head is complete.
         self._remaining: int | None = None
+        self._head = b""
         self._sent_at = 0.0
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for the type checker
-        self._transport = transport
-        self._send()
-
-    def _send(self) -> None:
-        self._sent_at = time.perf_counter()
-        self._transport.write(self._requests[self._place % len(self._requests)])
+    def send(self) -> None:
+        """Send the next request, which fits into the buffer of the socket."""
+        request = self._requests[self._place % len(self._requests)]
         self._place += 1
+        self._sent_at = time.perf_counter()
+        self.socket.sendall(request)
 
-    def data_received(self, data: bytes) -> None:
+    def receive(self) -> bool:
+        """Receive a part of the response; tell whether it is complete. Its body is discarded.
+
+        Raises:
+            ConnectionError: if the service has closed the connection.
+        """
+        data = self.socket.recv(RECEIVED_AT_ONCE)
+        if not data:
+            raise ConnectionError("the service closed the connection before its response")
         if self._remaining is None:
             self._head += data
             head, separator, body = self._head.partition(b"\r\n\r\n")
             if not separator:
-                return
+                return False
             self.failures += not head.startswith(b"HTTP/1.1 200")
-            self._remaining = _content_length(head) - len(body)
+            self._head, self._remaining = b"", _content_length(head) - len(body)
         else:
             self._remaining -= len(data)
         if self._remaining > 0:
-            return
-        now = time.perf_counter()
-        self.latencies.append(now - self._sent_at)
-        self._head, self._remaining = b"", None
-        if now < self._stop_at:
-            self._send()
-        else:
-            self.done.set_result(None)
-            self._transport.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if not self.done.done():
-            self.done.set_exception(
-                exc
-                or ConnectionError(
-                    "the service closed the connection before its response was complete"
-                )
-            )
+            return False
+        self.latencies.append(time.perf_counter() - self._sent_at)
+        self._remaining = None
+        return True
 
 
 def _content_length(head: bytes) -> int:
@@ -77,25 +73,29 @@ def _content_length(head: bytes) -> int:
     return int(rest.partition(b"\r\n")[0])
 
 
-async def _run(
-    address: str, requests: list[bytes], clients: int, seconds: float
-) -> dict[str, float]:
-    loop, parts = asyncio.get_running_loop(), urlsplit(address)
-    began = time.perf_counter()
-    stop_at = began + seconds
+def _run(address: str, requests: list[bytes], clients: int, seconds: float) -> dict[str, float]:
+    parts = urlsplit(address)
+    where = (parts.hostname or "127.0.0.1", parts.port or 80)
     step = max(1, len(requests) // clients)
-    connected = [
-        (
-            await loop.create_connection(
-                lambda start=place * step: _Client(requests, start, stop_at),  # type: ignore[misc]
-                parts.hostname or "127.0.0.1",
-                parts.port or 80,
-            )
-        )[1]
-        for place in range(clients)
-    ]
-    await asyncio.gather(*(client.done for client in connected))
-    elapsed = time.perf_counter() - began
+    connected = [_Client(where, requests, place * step) for place in range(clients)]
+    with selectors.DefaultSelector() as selector:
+        for client in connected:
+            selector.register(client.socket, selectors.EVENT_READ, client)
+        began = time.perf_counter()
+        stop_at = began + seconds
+        for client in connected:
+            client.send()
+        while selector.get_map():
+            for key, _ in selector.select():
+                client = key.data
+                if not client.receive():
+                    continue
+                if time.perf_counter() < stop_at:
+                    client.send()
+                else:
+                    selector.unregister(client.socket)
+                    client.socket.close()
+        elapsed = time.perf_counter() - began
     failures = sum(client.failures for client in connected)
     return summarize([client.latencies for client in connected], elapsed, failures)
 
@@ -127,7 +127,7 @@ def main() -> None:
     else:
         head = f"{method} {path} HTTP/1.1\r\n{host}Content-Type: application/json\r\n"
         requests = [f"{head}Content-Length: {len(line)}\r\n\r\n".encode() + line for line in lines]
-    print(json.dumps(asyncio.run(_run(address, requests, int(clients), float(seconds)))))
+    print(json.dumps(_run(address, requests, int(clients), float(seconds))))
 
 
 if __name__ == "__main__":
