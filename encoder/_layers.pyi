@@ -1,4 +1,4 @@
-"""The compiled forward pass; ``native/layers.c`` says what its arguments are."""
+"""The compiled reading of a query; ``native/layers.c`` says what its arguments are."""
 
 from typing import Any
 
@@ -9,6 +9,16 @@ def forward(
     out: npt.NDArray[np.float32],
     rows: npt.NDArray[np.int64],
     values: npt.NDArray[np.float32],
+    thresholds: npt.NDArray[np.float32],
     /,
     *layers: Any,
 ) -> None: ...
+def weigh(
+    rows: npt.NDArray[np.int64],
+    values: npt.NDArray[np.float32],
+    columns: list[int],
+    gains: npt.NDArray[np.float32],
+    idf: npt.NDArray[np.float32],
+    is_scaled: bool,
+    /,
+) -> int: ...

@@ -234,17 +234,18 @@ class Encoder:
             if code is not None:
                 row[:n_class] = code.weights_of_row(columns, values)
             if native is None:
-                row[n_class:] = forward_row(self.layers, columns, values)
+                logits = forward_row(self.layers, columns, values)
+                row[n_class:] = logits - self.thresholds[n_class:]
             else:
-                native.forward(row[n_class:], columns, values, *self._native_layers)
+                native.forward(row[n_class:], columns, values, *self._native_network)
             terms.append(query_terms)
-        weights[:, n_class:] -= self.thresholds[n_class:]
         return WeightedQueries(weights, terms)
 
     @cached_property
-    def _native_layers(self) -> tuple[Any, ...]:
-        """The weight, the bias and the activation of each layer, for the compiled code."""
-        arguments: list[Any] = []
+    def _native_network(self) -> tuple[Any, ...]:
+        """The thresholds, and each layer's weight, bias and activation, for the compiled code."""
+        n_class = 0 if self.class_code is None else self.class_code.n_bits
+        arguments: list[Any] = [np.ascontiguousarray(self.thresholds[n_class:], dtype=np.float32)]
         for layer in self.layers:
             arrays = (layer.weight, layer.bias)
             arguments += [np.ascontiguousarray(array, dtype=np.float32) for array in arrays]

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-import math
-import operator
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -25,6 +22,7 @@ from encoder.analyzers import (
     word_ngram_lists,
     word_ngrams,
 )
+from encoder.compiled.forward_pass import native
 from encoder.corrections import Corrections, QueryTerms
 from encoder.spelling import Speller
 from encoder.texts.openings import proper_summary
@@ -40,6 +38,8 @@ TermWeighting = Literal["count", "log", "binary"]
 
 # Known terms that are counted between two checkpoints.
 TERMS_AT_ONCE = 10_000
+# A query of fewer terms is weighed by the compiled code.
+FEW_TERMS = 64
 
 
 class TextRow(NamedTuple):
@@ -138,11 +138,7 @@ class TextFeatures:
         return rows
 
     def transform_queries(self, texts: Sequence[str]) -> tuple[SparseRows, list[QueryTerms]]:
-        """Return the features of `texts` as queries, ``(N, V)``, and the terms of each.
-
-        Raises:
-            InputError: if `texts` is not a sequence of strings.
-        """
+        """Return the features for :meth:`count_query_terms`, ``(N, V)``, and the terms of each."""
         counts, terms = self.count_query_terms(texts)
         return self.weigh(counts), terms
 
@@ -187,19 +183,24 @@ class TextFeatures:
             terms = corrections.replace(self.terms(corrections.split_identifiers(text)))
             columns = [column for column in map(self._columns.get, terms) if column is not None]
             corrected = corrections.pairs
-        ascending = sorted(set(columns))
-        row = np.array(ascending, dtype=np.intp)
-        if len(ascending) == len(columns):
-            values = self._weights_of_one.take(row)
-        else:
-            counts = Counter(columns)
-            values = np.array([counts[column] for column in ascending], dtype=np.float32)
-            self._weigh(values, row)
-        if self.l2_normalize and ascending:
-            # Summed in order in float64, as in scale_to_unit_length; sum() may round otherwise.
-            squares = functools.reduce(operator.add, (values**2).tolist())
-            values /= np.float32(math.sqrt(squares)) or np.float32(1)
-        return TextRow(row, values), QueryTerms(len(row), corrected)
+        row = self._weigh_one(columns)
+        return row, QueryTerms(len(row.columns), corrected)
+
+    def _weigh_one(self, columns: list[int]) -> TextRow:
+        """Return the features of a text whose known terms have the `columns`, repeats included."""
+        gains, idf = self._factors
+        if native is not None and len(columns) < len(gains):
+            row, values = np.empty(len(columns), np.intp), np.empty(len(columns), np.float32)
+            n = native.weigh(row, values, columns, gains, idf, self.l2_normalize)
+            return TextRow(row[:n], values[:n])
+        row, counts = np.unique(np.array(columns, dtype=np.intp), return_counts=True)
+        values = counts.astype(np.float32)
+        self._weigh(values, row)
+        if self.l2_normalize and columns:
+            # Summed in order in float64, as in scale_to_unit_length; a sum may round otherwise.
+            squares = np.cumsum(values**2, dtype=np.float64)[-1]
+            values /= np.float32(np.sqrt(squares)) or np.float32(1)
+        return TextRow(row, values)
 
     def _weigh(self, counts: Floats, columns: npt.NDArray[np.integer[Any]]) -> None:
         """Turn the counts of the terms in `columns` into weights, in place."""
@@ -273,17 +274,17 @@ class TextFeatures:
         indices = np.frombuffer(columns, dtype=np.int32)
         ends = np.cumsum(np.frombuffer(lengths, dtype=np.int64), dtype=np.int32)
         ones = np.ones(len(indices), dtype=np.float32)
-        shape = (len(ends) - 1, self.dimension)
-        counts = sparse.csr_array((ones, indices, ends), shape=shape)
+        counts = sparse.csr_array((ones, indices, ends), shape=(len(ends) - 1, self.dimension))
         counts.sum_duplicates()
         return counts
 
     @functools.cached_property
-    def _weights_of_one(self) -> Floats:
-        """The weight of each term in a text where it occurs once, ``(V,)``."""
-        weights = np.ones(self.dimension, dtype=np.float32)
-        self._weigh(weights, np.arange(self.dimension))
-        return weights
+    def _factors(self) -> tuple[Floats, Floats]:
+        """g(tf) for each tf below :data:`FEW_TERMS`, and the idf of each term."""
+        tf = np.arange(FEW_TERMS, dtype=np.float32)
+        gains = {"count": tf, "log": np.log1p(tf), "binary": np.ones_like(tf)}[self.weighting]
+        idf = np.ones(self.dimension) if self.idf is None else self.idf
+        return gains, np.ascontiguousarray(idf, dtype=np.float32)
 
     @functools.cached_property
     def _columns_and_end(self) -> dict[str, int]:

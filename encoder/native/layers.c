@@ -1,4 +1,4 @@
-/* The forward pass of one query through fully connected layers.
+/* The weights of a query's terms, and its forward pass through fully connected layers.
 
    A layer computes act(x W + b). Its sums begin at 0 and add x[i] W[i][j] in the order of i,
    leaving out inputs that are 0, and every product is rounded before it is added. So the result
@@ -11,6 +11,7 @@
 #define Py_LIMITED_API 0x030B0000
 #include <Python.h>
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -85,7 +86,7 @@ static void run(const layer_t *layers, size_t n_layers, inputs_t *x, float *betw
     }
 }
 
-#define MAX_VIEWS (3 + 2 * MAX_LAYERS)
+#define MAX_VIEWS (4 + 2 * MAX_LAYERS)
 
 typedef struct {
     Py_buffer items[MAX_VIEWS];
@@ -134,26 +135,28 @@ static int are_below(const int64_t *rows, size_t n, size_t end) {
     return 1;
 }
 
-/* forward(out, rows, values, weight, bias, is_rectified, ...): write the outputs of the last layer,
-   float32, for inputs that are 0 but for `values`, float32[M], at the ascending `rows`, int64[M].
-   Each layer has a weight, float32[inputs, outputs], a bias, float32[outputs], and a truth value. */
+/* forward(out, rows, values, thresholds, weight, bias, is_rectified, ...): write the outputs of the
+   last layer minus `thresholds`, float32, for inputs that are 0 but for `values`, float32[M], at the
+   ascending `rows`, int64[M]. Each layer has a weight, float32[inputs, outputs], a bias,
+   float32[outputs], and a truth value. */
 static PyObject *forward(PyObject *module, PyObject *const *items, Py_ssize_t n_items) {
     (void)module;
-    if (n_items < 6 || n_items % 3 || n_items > 3 + 3 * MAX_LAYERS)
+    if (n_items < 7 || n_items % 3 != 1 || n_items > 4 + 3 * MAX_LAYERS)
         return PyErr_Format(PyExc_TypeError, "%zd arguments are not those of layers", n_items);
     const size_t n_layers = (size_t)n_items / 3 - 1;
     layer_t layers[MAX_LAYERS];
     views_t views = {.n = 0};
     PyObject *result = NULL;
     char *memory = NULL;
-    size_t n_out, n_rows, n_values, products = 0;
+    size_t n_out, n_rows, n_values, n_thresholds, products = 0;
     float *out = take(&views, items[0], PyBUF_WRITABLE, sizeof(float), &n_out);
     const int64_t *rows = out ? take(&views, items[1], PyBUF_SIMPLE, 8, &n_rows) : NULL;
     const float *values = rows ? take(&views, items[2], PyBUF_SIMPLE, 4, &n_values) : NULL;
-    const size_t most = values ? take_layers(&views, items + 3, n_layers, layers) : 0;
+    const float *thresholds = values ? take(&views, items[3], PyBUF_SIMPLE, 4, &n_thresholds) : NULL;
+    const size_t most = thresholds ? take_layers(&views, items + 4, n_layers, layers) : 0;
     if (!most) goto end;
     if (n_rows != n_values || !are_below(rows, n_rows, layers[0].inputs) ||
-        n_out != layers[n_layers - 1].outputs) {
+        n_out != layers[n_layers - 1].outputs || n_out != n_thresholds) {
         PyErr_SetString(PyExc_ValueError, "the rows, values or outputs do not fit the layers");
         goto end;
     }
@@ -171,6 +174,7 @@ static PyObject *forward(PyObject *module, PyObject *const *items, Py_ssize_t n_
     PyThreadState *state = products > FEW_PRODUCTS ? PyEval_SaveThread() : NULL;
     run(layers, n_layers, &x, x.values + room, out);
     if (state != NULL) PyEval_RestoreThread(state);
+    for (size_t j = 0; j < n_out; j++) out[j] -= thresholds[j];
     result = Py_NewRef(Py_None);
 end:
     PyMem_Free(memory);
@@ -178,7 +182,83 @@ end:
     return result;
 }
 
+/* The terms that one call of `weigh` takes at most. */
+#define MOST_TERMS 64
+
+/* Read a list of integers below `end` into `sorted`, in ascending order; return 0 with an exception
+   set if it holds anything else. */
+static int take_columns(PyObject *list, size_t n, size_t end, int64_t *sorted) {
+    for (size_t i = 0; i < n; i++) {
+        const long long column = PyLong_AsLongLong(PyList_GetItem(list, (Py_ssize_t)i));
+        if (column == -1 && PyErr_Occurred()) return 0;
+        if (column < 0 || (size_t)column >= end) {
+            PyErr_SetString(PyExc_ValueError, "a column is outside the vocabulary");
+            return 0;
+        }
+        size_t place = i;
+        for (; place && sorted[place - 1] > column; place--) sorted[place] = sorted[place - 1];
+        sorted[place] = column;
+    }
+    return 1;
+}
+
+/* Write each distinct column and gains[count] idf[column]; return their number. */
+static size_t weigh_counts(const int64_t *sorted, size_t n, const float *gains, const float *idf,
+                           int64_t *rows, float *values) {
+    size_t n_rows = 0;
+    for (size_t i = 0, next; i < n; i = next) {
+        for (next = i + 1; next < n && sorted[next] == sorted[i]; next++) continue;
+        rows[n_rows] = sorted[i];
+        values[n_rows++] = gains[next - i] * idf[sorted[i]];
+    }
+    return n_rows;
+}
+
+/* The squares are floats and are added up as doubles, in order, as in unit_length.py. */
+static void scale_to_unit_length(float *values, size_t n) {
+    double squares = 0;
+    for (size_t i = 0; i < n; i++) {
+        const float square = values[i] * values[i];
+        squares += square;
+    }
+    const float length = (float)sqrt(squares);
+    for (size_t i = 0; i < n; i++) values[i] /= length ? length : 1;
+}
+
+/* weigh(rows, values, columns, gains, idf, is_scaled) -> int: write the features of a text whose
+   known terms have the `columns`, a list of fewer than len(gains) integers, repeats included. `rows`,
+   int64, and `values`, float32, have room for all of them; the number of distinct ones is returned.
+   A column that occurs c times has the value gains[c] idf[column]; then the values are scaled to
+   unit length, if `is_scaled`. */
+static PyObject *weigh(PyObject *module, PyObject *const *items, Py_ssize_t n_items) {
+    (void)module;
+    if (n_items != 6 || !PyList_Check(items[2]))
+        return PyErr_Format(PyExc_TypeError, "weigh takes 6 arguments, the third a list");
+    views_t views = {.n = 0};
+    PyObject *result = NULL;
+    int64_t sorted[MOST_TERMS];
+    size_t n_rows, n_values, n_gains, n_idf;
+    const size_t n = (size_t)PyList_Size(items[2]);
+    int64_t *rows = take(&views, items[0], PyBUF_WRITABLE, 8, &n_rows);
+    float *values = rows ? take(&views, items[1], PyBUF_WRITABLE, 4, &n_values) : NULL;
+    const float *gains = values ? take(&views, items[3], PyBUF_SIMPLE, 4, &n_gains) : NULL;
+    const float *idf = gains ? take(&views, items[4], PyBUF_SIMPLE, 4, &n_idf) : NULL;
+    if (idf == NULL) goto end;
+    if (n > n_rows || n > n_values || n >= n_gains || n > MOST_TERMS) {
+        PyErr_SetString(PyExc_ValueError, "there are more columns than rows, values or gains");
+        goto end;
+    }
+    if (!take_columns(items[2], n, n_idf, sorted)) goto end;
+    const size_t n_distinct = weigh_counts(sorted, n, gains, idf, rows, values);
+    if (PyObject_IsTrue(items[5])) scale_to_unit_length(values, n_distinct);
+    result = PyLong_FromSize_t(n_distinct);
+end:
+    release(&views);
+    return result;
+}
+
 static PyMethodDef methods[] = {
+    {"weigh", (PyCFunction)(void (*)(void))weigh, METH_FASTCALL, NULL},
     {"forward", (PyCFunction)(void (*)(void))forward, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -29,7 +29,7 @@ def compiled_row(layers: Sequence[Layer], columns: Integers, values: Floats) -> 
     flat = [
         item for layer in layers for item in (layer.weight, layer.bias, layer.activation == "relu")
     ]
-    forward_pass.built.forward(out, columns, values, *flat)
+    forward_pass.built.forward(out, columns, values, np.zeros_like(out), *flat)
     return out
 
 
@@ -93,7 +93,8 @@ def test_both_give_the_same_weights_of_queries(monkeypatch: pytest.MonkeyPatch) 
 def test_arguments_that_do_not_fit_are_refused() -> None:
     rng = np.random.default_rng(0)
     first, last = random_layers(rng, 6, 5, 8)
-    layers = (first.weight, first.bias, True, last.weight, last.bias, False)
+    thresholds = np.zeros(8, dtype=np.float32)
+    layers = (thresholds, first.weight, first.bias, True, last.weight, last.bias, False)
     columns, values = np.array([0, 5]), np.ones(2, dtype=np.float32)
     out = np.empty(8, dtype=np.float32)
     forward = forward_pass.built.forward
@@ -103,9 +104,10 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         (out, columns[:1], values, *layers),
         (out, np.array([0, 6]), values, *layers),
         (out, np.array([-1, 5]), values, *layers),
-        (out, columns, values, first.weight, first.bias[:4], True, *layers[3:]),
-        (out, columns, values, *layers[:3], last.weight[:4], last.bias, False),
-        (out, columns, values, *layers[:4], last.bias[:0], False),
+        (out, columns, values, thresholds[:7], *layers[1:]),
+        (out, columns, values, thresholds, first.weight, first.bias[:4], True, *layers[4:]),
+        (out, columns, values, *layers[:4], last.weight[:4], last.bias, False),
+        (out, columns, values, *layers[:5], last.bias[:0], False),
     ]
     for arguments in misfits:
         with pytest.raises(ValueError, match="fit"):
@@ -114,14 +116,76 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     read_only.flags.writeable = False
     mistakes: list[tuple[object, ...]] = [
         (read_only, columns, values, *layers),
-        (out, columns, values, first.weight.T, *layers[1:]),
-        (out, columns, values, *layers[:5]),
+        (out, columns, values, thresholds, first.weight.T, *layers[2:]),
+        (out, columns, values, *layers[:6]),
         (out, columns, values),
         (out, None, values, *layers),
     ]
     for arguments in mistakes:
         with pytest.raises((TypeError, ValueError, BufferError)):
             forward(*arguments)
+
+
+@needs_compiled
+@given(data=st.data())
+def test_terms_are_weighed_as_a_matrix_of_them_is(data: st.DataObject) -> None:
+    numbers = data.draw(st.lists(st.integers(0, 30), max_size=80))
+    idf = data.draw(
+        st.none() | st.lists(st.floats(0, 10, width=32), min_size=31, max_size=31).map(np.float32)
+    )
+    features = TextFeatures(
+        [f"w{number}" for number in range(31)],
+        weighting=data.draw(st.sampled_from(["count", "log", "binary"])),
+        idf=idf,
+        l2_normalize=data.draw(st.booleans()),
+    )
+    text = " ".join(f"w{number}" for number in numbers)
+    expected = features.transform([text])
+    with pytest.MonkeyPatch.context() as patch:
+        for native in (None, forward_pass.built):
+            patch.setattr("encoder.features.native", native)
+            row, terms = features.read_query(text)
+            assert np.array_equal(row.columns, expected.indices)
+            assert np.array_equal(row.values, expected.data)
+            assert row.values.dtype == np.float32
+            assert terms.recognized_terms == len(set(numbers))
+
+
+@needs_compiled
+def test_terms_that_do_not_fit_are_refused() -> None:
+    rows, values = np.empty(3, dtype=np.int64), np.empty(3, dtype=np.float32)
+    gains, idf = np.arange(4, dtype=np.float32), np.ones(5, dtype=np.float32)
+    weigh = forward_pass.built.weigh
+    assert weigh(rows, values, [4, 0, 4], gains, idf, False) == 2
+    assert (rows[:2].tolist(), values[:2].tolist()) == ([0, 4], [1.0, 2.0])
+    misfits: list[tuple[object, ...]] = [
+        (rows[:2], values, [4, 0, 4], gains, idf, False),
+        (rows, values[:2], [4, 0, 4], gains, idf, False),
+        (rows, values, [4, 0, 4], gains[:3], idf, False),
+        (
+            np.empty(70, np.int64),
+            np.empty(70, np.float32),
+            [0] * 70,
+            np.empty(80, np.float32),
+            idf,
+            False,
+        ),
+        (rows, values, [5], gains, idf, False),
+        (rows, values, [-1], gains, idf, False),
+    ]
+    for arguments in misfits:
+        with pytest.raises(ValueError, match="column"):
+            weigh(*arguments)
+    mistakes: list[tuple[object, ...]] = [
+        (rows, values, (1, 2), gains, idf, False),
+        (rows, values, [1, 2], gains, idf),
+        (rows, values, ["1"], gains, idf, False),
+        (rows, values, [2**70], gains, idf, False),
+        (rows, values, [1], gains, None, False),
+    ]
+    for arguments in mistakes:
+        with pytest.raises((TypeError, OverflowError)):
+            weigh(*arguments)
 
 
 @needs_compiled
