@@ -81,13 +81,19 @@ class Starts:
         else:
             self._bodies.start(cycle, partial(start_task, (http, cycle)))
 
-    def complete(self, http: HttpToolsProtocol) -> None:
-        """Begin the request of `http`, whose body has arrived, after this round of the loop."""
+    def complete(self, http: HttpToolsProtocol, n_waiting: int) -> None:
+        """Begin the request of `http`, whose body has arrived, after this round of the loop.
+
+        If there is no other connection and nothing waits on this one, nothing else can arrive in
+        this round, so it begins now. `n_waiting` bytes have arrived behind the body.
+        """
         cycle: Any = http.cycle
         if cycle is self._completing or self._bodies.stop(cycle):
             self._completing = None
             self._arrived.append((http, cycle))
-            if len(self._arrived) == 1:
+            if len(http.connections) == 1 and not n_waiting:
+                self._begin_all()
+            elif len(self._arrived) == 1:
                 http.loop.call_soon(self._begin_all)
 
     def _begin_all(self) -> None:

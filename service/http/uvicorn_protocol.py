@@ -217,7 +217,7 @@ class HTTP(HttpToolsProtocol):
         self._in_head, self._head_bytes, self._head_tail = True, 0, b""
         self.flow.resume_reading()
         super().on_message_complete()
-        self._starts.complete(self)
+        self._starts.complete(self, len(self._unparsed))
 
     def on_response_complete(self) -> None:
         """Continue with the next request, and watch that the client reads this response."""
