@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -34,7 +33,7 @@ import numpy as np
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
 from benchmarks.harness.service_corpus import Corpus, K, kept_corpus
 from benchmarks.harness.service_peers import System, milvus, txtai
-from benchmarks.harness.service_process import running, service_process
+from benchmarks.harness.service_process import processor_seconds, running, service_process
 from corpus.document import Document
 from encoder.codes import hamming_distance
 from hummingbit import Client
@@ -104,9 +103,9 @@ def measure(
     for _ in range(rounds):
         for system in systems:
             command = [sys.executable, "-m", *system.load, str(clients), str(seconds)]
-            before = processor_seconds(system.pid)
+            before = processor_seconds(system.pid) if system.pid else 0.0
             output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-            seconds_used = processor_seconds(system.pid) - before
+            seconds_used = processor_seconds(system.pid) - before if system.pid else 0.0
             run = json.loads(output)
             if run["failures"]:
                 raise SystemExit(f"{system.name}: {run['failures']} requests failed: {run}")
@@ -116,14 +115,6 @@ def measure(
         name: {key: statistics.median(run[key] for run in own) for key in own[0]}
         for name, own in runs.items()
     }
-
-
-def processor_seconds(pid: int | None) -> float:
-    """Return the processor seconds of all threads of a process so far; 0 if `pid` is None."""
-    if pid is None:
-        return 0.0
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:

@@ -2,7 +2,9 @@
 
 Memory is the proportional set size (PSS) of all processes of a service: a page that they share
 counts once. It is measured after searches, and again after writes. Rates depend on how many
-processors are free; several processes do not add any.
+processors are free; several processes do not add any. "CPU µs" is the processor time that all
+processes of a service take for a search with the most clients, and "load" that of the process that
+sends the searches: on two processors, both services and load can use two million µs a second.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import resource
 import secrets
 import statistics
 import subprocess
@@ -23,7 +26,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
-from benchmarks.harness.service_process import service_process
+from benchmarks.harness.service_process import family, processor_seconds, service_process
 from corpus.document import Document
 from hummingbit import Client
 from index.data_folder import DataFolder
@@ -47,7 +50,8 @@ def main() -> None:
         _make_folder(data, bodies, int(args.documents))
         rates = "".join(f"{f'{clients} clients, /s':>16}" for clients in args.clients)
         print(
-            f"{'workers':>8}{'PSS, MiB':>10}{'after writes':>14}{rates}{'seen, ms':>10}{'all':>8}"
+            f"{'workers':>8}{'PSS, MiB':>10}{'after writes':>14}{rates}{'CPU µs':>8}{'load':>6}"
+            f"{'seen, ms':>10}{'all':>8}"
         )
         for workers in args.workers:
             _print_line(data, bodies, workers, args.clients, args.seconds)
@@ -75,17 +79,32 @@ def _print_line(data: Path, bodies: Path, workers: int, clients: list[int], seco
         for count in clients:
             command = [sys.executable, "-m", "benchmarks.harness.load", address, "POST"]
             command += [SEARCH_PATH, str(bodies), str(count), str(seconds)]
-            load = subprocess.run(command, capture_output=True, text=True, check=True)
-            rates.append(json.loads(load.stdout)["per_second"])
+            before, load_before = _service_seconds(pid), _load_seconds()
+            output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            figures = json.loads(output)
+            rates.append(figures["per_second"])
+            microseconds = 1e6 * (_service_seconds(pid) - before) / figures["requests"]
+            load_microseconds = 1e6 * (_load_seconds() - load_before) / figures["requests"]
         memory = _memory_mib(pid)
         own_ms, all_ms = _visibility_delays(address, max(1, workers))
         memory_after_writes = _memory_mib(pid)
     columns = "".join(f"{rate:>16,.0f}" for rate in rates)
     print(
         f"{workers:>8}{memory:>10.0f}{memory_after_writes:>14.0f}{columns}"
-        f"{own_ms:>10.1f}{all_ms:>8.0f}",
+        f"{microseconds:>8.0f}{load_microseconds:>6.0f}{own_ms:>10.1f}{all_ms:>8.0f}",
         flush=True,
     )
+
+
+def _service_seconds(pid: int) -> float:
+    """Return the processor seconds of the processes of a service so far."""
+    return sum(map(processor_seconds, family(pid)))
+
+
+def _load_seconds() -> float:
+    """Return the processor seconds of ended children of this process, which only loads are."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _visibility_delays(address: str, workers: int) -> tuple[float, float]:
@@ -120,9 +139,8 @@ def _is_visible(address: str, code: str, generation: int) -> bool:
 
 def _memory_mib(pid: int) -> float:
     """Return the proportional set size of a process and its children, in MiB."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     kilobytes = 0
-    for process in (str(pid), *children):
+    for process in family(pid):
         lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
         kilobytes += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return kilobytes / 1024
