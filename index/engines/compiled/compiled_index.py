@@ -7,6 +7,7 @@ which a search tests one bit for each code that is near enough.
 from __future__ import annotations
 
 import copy
+import math
 import weakref
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -55,6 +56,8 @@ class AllowedRows:
     n_rows: int
     few: CompiledIndex | None
     """An index of these rows alone, if they are few."""
+    price: float
+    """The cost of searches after which these rows get tables; infinite if they get none."""
     spent: float = 0.0
     """The cost of the searches among these rows, in the unit of :meth:`CompiledIndex.work`."""
 
@@ -231,11 +234,13 @@ class CompiledIndex(ABC):
     def _find_allowed(self, among: Rows) -> AllowedRows:
         """Prepare the rows `among` for searching; remember them if the array is read-only."""
         places = self._places_among(among)
-        few = None
-        if len(places) * FEW < len(self._rows) and len(places) <= MANY:
-            few = self._scan_of(places)
+        are_few = len(places) * FEW < len(self._rows)
+        few = self._scan_of(places) if are_few and len(places) <= MANY else None
+        have_tables = not are_few or isinstance(few, type(self))
+        fit = FEWEST_IN_TABLES <= len(places) <= MOST_IN_TABLES and not have_tables
+        price = WORDS_PER_ROW * len(places) if fit else math.inf
         bitmap = kernel.bitmap_of(len(self._rows), places)
-        allowed = AllowedRows(weakref.ref(among), bitmap, len(places), few)
+        allowed = AllowedRows(weakref.ref(among), bitmap, len(places), few, price)
         if not among.flags.writeable:
             # If threads add entries at the same time, one may be dropped early, which is harmless.
             self._remembered[id(among)] = allowed
@@ -245,16 +250,12 @@ class CompiledIndex(ABC):
 
     def _few_of(self, allowed: AllowedRows, among: Rows) -> CompiledIndex | None:
         """Return an index of the rows `among` alone, if they are few."""
-        # If threads get here at the same time, two may make the tables, which is harmless.
-        if allowed.spent >= WORDS_PER_ROW * allowed.n_rows and self._deserve_tables(allowed):
+        if allowed.spent >= allowed.price:
+            # If threads get here at the same time, two may make the tables, which is harmless.
             places = self._places_among(among)
             allowed.few = type(self)(self._codes_at(places), self._rows[places])
+            allowed.price = math.inf
         return allowed.few
-
-    def _deserve_tables(self, allowed: AllowedRows) -> bool:
-        are_few = allowed.n_rows * FEW < len(self._rows)
-        fit = FEWEST_IN_TABLES <= allowed.n_rows <= MOST_IN_TABLES
-        return are_few and fit and not isinstance(allowed.few, type(self))
 
     def _places_among(self, among: Rows) -> Integers:
         places = places_of(self._rows, among)
