@@ -212,8 +212,10 @@ class _Documents:
         self._numbering = numbering
         self._line_of = line_of
         self._notice = notice
-        self._lacks_label = True
-        self._absent = {*(layout.payload_fields or ())}
+        self._lacks_label = layout.label_field is not None
+        self._has_documents = False
+        # Text fields and payload fields that no record has had.
+        self._absent = {*layout.text_fields, *(layout.payload_fields or ())}
 
     def read(
         self, rows: Iterator[Row], on_error: str, report: Callable[[BadLine], object] | None
@@ -226,12 +228,15 @@ class _Documents:
                     raise ReadError(str(document))
                 elif report is not None:
                     report(document)
-        label = self._layout.label_field
-        if label is not None and self._lacks_label:
-            raise ReadError(f"{self._source}: no document has the field {label!r}")
+        if not self._has_documents:
+            return
+        if self._lacks_label:
+            raise ReadError(
+                f"{self._source}: no document has the field {self._layout.label_field!r}"
+            )
         if self._absent:
             names = ", ".join(map(repr, sorted(self._absent)))
-            self._notice(f"no document has the payload field {names}")
+            self._notice(f"no document has the field {names}")
 
     def _usual_documents(self, block: list[Row]) -> list[Document] | None:
         """Return the documents of rows of the usual form, or None if there are others."""
@@ -241,6 +246,7 @@ class _Documents:
         if documents is None:
             return None
         self._numbering.default_id(True, block[0].line)
+        self._has_documents = True
         if self._line_of is not None:
             for row, document in zip(block, documents, strict=True):
                 if self._line_of.setdefault(document.id, row.line) != row.line:
@@ -255,27 +261,38 @@ class _Documents:
         if isinstance(record, dict):
             has_id = self._layout.id_field is not None or record.get("id") is not None
             default = self._numbering.default_id(has_id, row.line)
-            self._lacks_label &= value_at(record, self._layout.label_field) is None
-            if self._absent:
-                self._absent -= record.keys()
+            self._lacks_label = (
+                self._lacks_label and value_at(record, self._layout.label_field) is None
+            )
+            self._absent -= {name for name in self._absent if value_at(record, name) is not None}
             record = self._layout.document_record(record, default)
         try:
             document = parse_document(record)
         except DocumentError as error:
-            reason = str(error)
-            if error.field == "document" and isinstance(row.record, dict) and row.record:
-                reason = self._explain_lack(row.record, reason)
-            return BadLine(self._source, row.line, reason)
+            return BadLine(self._source, row.line, self._explain(error, row.record))
         lines = {} if self._line_of is None else self._line_of
         if (first := lines.setdefault(document.id, row.line)) != row.line:
             reason = f"id: is {document.id!r}, as on line {first}; ids must be unique"
             return BadLine(self._source, row.line, reason)
+        self._has_documents = True
         return document
 
-    def _explain_lack(self, record: dict[str, object], reason: str) -> str:
-        """Return why a record has no content: a null in its field, or `reason` and its fields."""
-        for name in self._layout.text_fields or CONTENT_FIELDS:
-            if name in record and record[name] is None:
-                return f"{name}: is null; a document must have a text, a vector or a code"
-        names = ", ".join(map(repr, record))
-        return f"{reason}. Its fields are {names}; name the field of the text with --text-field"
+    def _explain(self, error: DocumentError, record: object) -> str:
+        """Return what is wrong with a record, in the names of its own fields."""
+        layout = self._layout
+        if not isinstance(record, dict) or not record:
+            return str(error)
+        names = f"Its fields are {', '.join(map(repr, record))}"
+        if error.field == "document":
+            for name in layout.text_fields or CONTENT_FIELDS:
+                if name in record and record[name] is None:
+                    return f"{name}: is null; a document must have a text, a vector or a code"
+            is_known = layout.text_fields or self._has_documents
+            hint = "" if is_known else "; name the field of the text with --text-field"
+            return f"{error}. {names}{hint}"
+        id_field = layout.id_field or "id"
+        if error.field == "id" and value_at(record, id_field) is None:
+            return f"{id_field}: is missing; it must hold the id. {names}"
+        text_field = layout.text_fields[0] if len(layout.text_fields) == 1 else None
+        own_names = {"id": id_field, "text": text_field, "label": layout.label_field}
+        return f"{own_names.get(error.field or '') or error.field}: {error.reason}"

@@ -32,6 +32,7 @@ from corpus.lines import (
     open_source,
 )
 from corpus.rows import BadLine, ReadError, Row
+from foundation.errors import counted
 
 _BARE_RETURN = re.compile(rb"\r(?!\n|\Z)")
 _QUOTED_BYTES = re.compile(QUOTED.pattern.encode())
@@ -78,7 +79,7 @@ class _Columns:
     def record(self, row: list[str]) -> dict[str, object]:
         """Return the cells of a record by name; raise LineError if it does not fit the columns."""
         if len(row) != len(self.names):
-            raise LineError(f"has {len(row)} cells; the header has {len(self.names)}")
+            raise LineError(f"has {counted(len(row), 'cell')}; the header has {len(self.names)}")
         record: dict[str, object] = {}
         for name, cell in zip(self.names, row, strict=True):
             if not cell and name not in self.texts:

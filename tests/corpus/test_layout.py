@@ -106,13 +106,66 @@ def test_a_label_that_no_line_has_is_refused_at_the_end(tmp_path: Path) -> None:
         list(read_documents(path, layout=Layout(label_field="topic")))
 
 
+@pytest.mark.parametrize(
+    ("line", "layout", "reason"),
+    [
+        (
+            '{"id": "a", "question": "t"}',
+            Layout(),
+            "document: must have exactly one of text, vector, code; it has none. Its fields are"
+            " 'id', 'question'; name the field of the text with --text-field",
+        ),
+        (
+            '{"no": 7, "text": "t"}',
+            Layout(id_field="nro"),
+            "nro: is missing; it must hold the id. Its fields are 'no', 'text'",
+        ),
+        (
+            '{"no": 1.5, "text": "t"}',
+            Layout(id_field="no"),
+            "no: is 1.5; it must be a string of 1 to 512 characters",
+        ),
+        (
+            '{"id": "a", "body": "\\ud800"}',
+            Layout(text_fields=("body",)),
+            "body: is '\\ud800', which holds a lone surrogate",
+        ),
+        (
+            '{"id": "a", "text": "t", "topic": 1.5}',
+            Layout(label_field="topic"),
+            "topic: is 1.5; it must be a non-empty string",
+        ),
+    ],
+)
+def test_errors_name_the_fields_of_the_source(
+    tmp_path: Path, line: str, layout: Layout, reason: str
+) -> None:
+    path = write(tmp_path, "d.jsonl", line)
+    with pytest.raises(ReadError) as caught:
+        list(read_documents(path, layout=layout))
+    assert str(caught.value) == f"{path}:1: {reason}"
+
+
+def test_an_empty_file_lacks_no_label(tmp_path: Path) -> None:
+    layout = Layout(label_field="topic", text_fields=("body",))
+    assert list(read_documents(write(tmp_path, "d.jsonl", ""), layout=layout)) == []
+
+
+def test_one_of_several_text_fields_that_no_line_has_is_said_at_the_end(tmp_path: Path) -> None:
+    path, notices = write(tmp_path, "d.jsonl", '{"id": "a", "meta": {"body": "t"}}'), list[str]()
+    layout = Layout(text_fields=("meta.body", "tilte"))
+    (document,) = read_documents(path, layout=layout, notice=notices.append)
+    assert document.text == "t"
+    assert notices == [f"{path}: no document has the field 'tilte'"]
+
+
 def test_a_payload_field_that_no_line_has_is_said_at_the_end(tmp_path: Path) -> None:
     lines = '{"id": "a", "text": "t", "year": 1}\n{"id": "b", "text": "u", "lang": "en"}\n'
     path, notices = write(tmp_path, "d.jsonl", lines), list[str]()
     layout = Layout(payload_fields=("yaer", "lang", "langs"))
     documents = list(read_documents(path, layout=layout, notice=notices.append))
     assert [one.payload for one in documents] == [{}, {"lang": "en"}]
-    assert notices == [f"{path}: no document has the payload field 'langs', 'yaer'"]
+    assert notices == [f"{path}: no document has the field 'langs', 'yaer'"]
     notices.clear()
     for fields in (None, ("year", "lang")):
         list(read_documents(path, layout=Layout(payload_fields=fields), notice=notices.append))
@@ -148,13 +201,13 @@ def test_a_blank_label_of_another_name_is_none(tmp_path: Path) -> None:
 
 def test_a_line_without_an_id_among_lines_with_ids_is_bad(tmp_path: Path) -> None:
     path = write(tmp_path, "d.jsonl", '{"id": "a", "text": "t"}\n{"text": "u"}\n')
-    with pytest.raises(ReadError, match=r":2: id: is None; it must be a string"):
+    with pytest.raises(ReadError, match=r":2: id: is missing; it must hold the id\. Its fields"):
         list(read_documents(path))
 
 
 def test_a_text_that_is_a_list_is_a_bad_line(tmp_path: Path) -> None:
     path = write(tmp_path, "d.jsonl", '{"id": "a", "body": ["t"]}')
-    with pytest.raises(ReadError, match=r":1: text: is \['t'\]; it must be a string"):
+    with pytest.raises(ReadError, match=r":1: body: is \['t'\]; it must be a string"):
         list(read_documents(path, layout=Layout(text_fields=("body",))))
 
 

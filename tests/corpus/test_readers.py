@@ -102,13 +102,13 @@ def test_standard_input_is_json_lines(monkeypatch: pytest.MonkeyPatch) -> None:
         (b'{"id": "x", "text": "\xff"}', "is not UTF-8: byte 0xff at character 22"),
         (b'{"id": "x", "text": "\xed\xa0\x80"}', "is not UTF-8: byte 0xed"),
         (b'{"id": "x", "text": "\\ud800"}', "text: is '\\ud800', which holds a lone surrogate"),
-        (b'{"text": "no id"}', "id: is None; it must be a string"),
+        (b'{"text": "no id"}', "id: is missing; it must hold the id. Its fields are 'text'"),
         (b'{"id": true, "text": "t"}', "id: is True; it must be a string"),
         (b'{"id": 1.5, "text": "t"}', "id: is 1.5; it must be a string"),
         (
             b'{"id": "x", "question": "t"}',
             "document: must have exactly one of text, vector, code; it has none. Its fields"
-            " are 'id', 'question'; name the field of the text with --text-field",
+            " are 'id', 'question'",
         ),
         (
             b'{"id": "x", "text": null}',
@@ -271,9 +271,9 @@ def test_a_csv_cell_may_be_as_long_as_a_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        (b"x", "has 1 cells; the header has 3"),
+        (b"x", "has 1 cell; the header has 3"),
         (b"x,y,,z", "has 4 cells; the header has 3"),
-        (b",y,", "id: is None"),
+        (b",y,", "id: is missing; it must hold the id"),
         (b"x,,", "document: must have exactly one of text, vector, code; it has none"),
         (b"x,,[1", "vector: is not valid JSON"),
         (b"x,,[NaN]", "vector: is not valid JSON: NaN is not"),

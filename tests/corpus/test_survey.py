@@ -291,7 +291,7 @@ def test_of_many_fields_the_first_are_named(tmp_path: Path) -> None:
         ),
         ("text,label\n", "has no documents"),
         ("text,label\n" + 9 * "jam,x\njam,y\n", "'text' is the same in every document"),
-        ("text,label\n1\n", "has no documents; line 2 has 1 cells; the header has 2"),
+        ("text,label\n1\n", "has no documents; line 2 has 1 cell; the header has 2"),
         ("", "is empty; it must begin with a header row"),
     ],
 )
