@@ -130,13 +130,11 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
 @given(data=st.data())
 def test_terms_are_weighed_as_a_matrix_of_them_is(data: st.DataObject) -> None:
     numbers = data.draw(st.lists(st.integers(0, 30), max_size=80))
-    idf = data.draw(
-        st.none() | st.lists(st.floats(0, 10, width=32), min_size=31, max_size=31).map(np.float32)
-    )
+    idf_list = data.draw(st.none() | st.lists(st.floats(0, 10, width=32), min_size=31, max_size=31))
     features = TextFeatures(
         [f"w{number}" for number in range(31)],
         weighting=data.draw(st.sampled_from(["count", "log", "binary"])),
-        idf=idf,
+        idf=None if idf_list is None else np.array(idf_list, dtype=np.float32),
         l2_normalize=data.draw(st.booleans()),
     )
     text = " ".join(f"w{number}" for number in numbers)
