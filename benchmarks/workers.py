@@ -4,7 +4,7 @@ Memory is the proportional set size (PSS) of all processes of a service: a page 
 counts once. It is measured after searches, and again after writes. Rates depend on how many
 processors are free; several processes do not add any. "CPU µs" is the processor time that all
 processes of a service take for a search with the most clients, and "load" that of the process that
-sends the searches: on two processors, both services and load can use two million µs a second.
+sends the searches. On two processors, both together can use two million µs a second.
 """
 
 from __future__ import annotations

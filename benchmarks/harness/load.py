@@ -51,7 +51,9 @@ class _Client:
         """
         data = self.socket.recv(RECEIVED_AT_ONCE)
         if not data:
-            raise ConnectionError("the service closed the connection before its response")
+            raise ConnectionError(
+                "the service closed the connection before its response was complete"
+            )
         if self._remaining is None:
             self._head += data
             head, separator, body = self._head.partition(b"\r\n\r\n")

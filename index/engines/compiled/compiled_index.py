@@ -236,9 +236,9 @@ class CompiledIndex(ABC):
         places = self._places_among(among)
         are_few = len(places) * FEW < len(self._rows)
         few = self._scan_of(places) if are_few and len(places) <= MANY else None
-        have_tables = not are_few or isinstance(few, type(self))
-        fit = FEWEST_IN_TABLES <= len(places) <= MOST_IN_TABLES and not have_tables
-        price = WORDS_PER_ROW * len(places) if fit else math.inf
+        fit = are_few and FEWEST_IN_TABLES <= len(places) <= MOST_IN_TABLES
+        gain = fit and not isinstance(few, type(self))
+        price = WORDS_PER_ROW * len(places) if gain else math.inf
         bitmap = kernel.bitmap_of(len(self._rows), places)
         allowed = AllowedRows(weakref.ref(among), bitmap, len(places), few, price)
         if not among.flags.writeable:
