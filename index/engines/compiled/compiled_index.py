@@ -57,7 +57,7 @@ class AllowedRows:
     few: CompiledIndex | None
     """An index of these rows alone, if they are few."""
     price: float
-    """The cost of searches after which these rows get tables; infinite if they get none."""
+    """The `spent` at which these rows get tables; infinite if they get none."""
     spent: float = 0.0
     """The cost of the searches among these rows, in the unit of :meth:`CompiledIndex.work`."""
 
@@ -131,8 +131,7 @@ class CompiledIndex(ABC):
         """Tell which of `rows` lie between the first and the last row of this index."""
         if not len(self._rows):
             return np.zeros(len(rows), dtype=np.bool_)
-        inside: npt.NDArray[np.bool_] = (rows >= self._rows[0]) & (rows <= self._rows[-1])
-        return inside
+        return np.logical_and(rows >= self._rows[0], rows <= self._rows[-1])
 
     def live_rows(self, rows: Rows) -> Rows:
         """Return those of `rows`, which ascend, that a search can find."""
@@ -239,8 +238,8 @@ class CompiledIndex(ABC):
         fit = are_few and FEWEST_IN_TABLES <= len(places) <= MOST_IN_TABLES
         gain = fit and not isinstance(few, type(self))
         price = WORDS_PER_ROW * len(places) if gain else math.inf
-        bitmap = kernel.bitmap_of(len(self._rows), places)
-        allowed = AllowedRows(weakref.ref(among), bitmap, len(places), few, price)
+        bits = kernel.bitmap_of(len(self._rows), places)
+        allowed = AllowedRows(weakref.ref(among), bits, len(places), few, price)
         if not among.flags.writeable:
             # If threads add entries at the same time, one may be dropped early, which is harmless.
             self._remembered[id(among)] = allowed
