@@ -117,8 +117,7 @@ class CompiledIndex(ABC):
         if not len(places):
             return self
         live = kernel.without_places(len(self._rows), self._live, places)
-        index = copy.copy(self)
-        n_live = self._n_live - len(places)
+        index, n_live = copy.copy(self), self._n_live - len(places)
         vars(index).update(_live=live, _n_live=n_live, _remembered=OrderedDict())
         return index
 
@@ -131,7 +130,8 @@ class CompiledIndex(ABC):
         """Tell which of `rows` lie between the first and the last row of this index."""
         if not len(self._rows):
             return np.zeros(len(rows), dtype=np.bool_)
-        return np.logical_and(rows >= self._rows[0], rows <= self._rows[-1])
+        inside: npt.NDArray[np.bool_] = (rows >= self._rows[0]) & (rows <= self._rows[-1])
+        return inside
 
     def live_rows(self, rows: Rows) -> Rows:
         """Return those of `rows`, which ascend, that a search can find."""
