@@ -261,9 +261,7 @@ class _Documents:
         if isinstance(record, dict):
             has_id = self._layout.id_field is not None or record.get("id") is not None
             default = self._numbering.default_id(has_id, row.line)
-            self._lacks_label = (
-                self._lacks_label and value_at(record, self._layout.label_field) is None
-            )
+            self._lacks_label &= value_at(record, self._layout.label_field) is None
             self._absent -= {name for name in self._absent if value_at(record, name) is not None}
             record = self._layout.document_record(record, default)
         try:
