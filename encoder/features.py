@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -38,8 +39,7 @@ TermWeighting = Literal["count", "log", "binary"]
 
 # Known terms that are counted between two checkpoints.
 TERMS_AT_ONCE = 10_000
-# A query of fewer terms is weighed by the compiled code.
-FEW_TERMS = 64
+FEW_TERMS = 64  # the compiled code weighs a query of fewer
 
 
 class TextRow(NamedTuple):
@@ -159,8 +159,7 @@ class TextFeatures:
         lists = map(self._corrected_term_lists, texts, corrections)
         counts = self._count([self._look_up_each(lists)])
         recognized = np.diff(counts.indptr).tolist()
-        pairs = [one.pairs for one in corrections]
-        return counts, [*map(QueryTerms, recognized, pairs)]
+        return counts, [*map(QueryTerms, recognized, [one.pairs for one in corrections])]
 
     def read_query(self, text: str) -> tuple[TextRow, QueryTerms]:
         """Return what :meth:`transform_queries` does for one text, bit for bit, without a matrix.
@@ -193,8 +192,9 @@ class TextFeatures:
             row, values = np.empty(len(columns), np.intp), np.empty(len(columns), np.float32)
             n = native.weigh(row, values, columns, gains, idf, self.l2_normalize)
             return TextRow(row[:n], values[:n])
-        row, counts = np.unique(np.array(columns, dtype=np.intp), return_counts=True)
-        values = counts.astype(np.float32)
+        counts = Counter(columns)
+        row = np.array(sorted(counts), dtype=np.intp)
+        values = np.array([counts[column] for column in row.tolist()], dtype=np.float32)
         self._weigh(values, row)
         if self.l2_normalize and columns:
             # Summed in order in float64, as in scale_to_unit_length; a sum may round otherwise.
