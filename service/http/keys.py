@@ -12,20 +12,23 @@ import binascii
 import hashlib
 import os
 import secrets
+import sqlite3
 import stat
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from foundation.errors import HummingbitError
-from foundation.files import open_regular_file, sync_folder
+from foundation.files import open_regular_file, replacing
 from foundation.times import now
 
 PREFIX = "hb"
 MAX_FILE_BYTES = 1 << 20
+LOCK_TIMEOUT = 30.0
+"""Seconds that a change of the file waits for another one."""
 
 KeyRole = Literal["read", "write", "admin"]
 
@@ -103,9 +106,6 @@ def create_key(path: Path, name: str, role: KeyRole) -> str:
     Raises:
         KeysError: if there is a key of that name, or the file cannot be read or written.
     """
-    keys = read_keys(path)
-    if any(stored.name == name for stored in keys):
-        raise KeysError(f"{path}: there is a key named {name!r}; revoke it, or choose another name")
     key = f"{PREFIX}_{role}_{secrets.token_urlsafe(32)}"
     created = now("seconds")
     try:
@@ -113,7 +113,12 @@ def create_key(path: Path, name: str, role: KeyRole) -> str:
     except ValidationError:
         rule = "1 to 64 letters, digits, dots, dashes and underscores"
         raise KeysError(f"name is {name[:80]!r}; it must be {rule}") from None
-    _write(path, [*keys, stored])
+    with _locked(path):
+        keys = read_keys(path)
+        if any(one.name == name for one in keys):
+            message = f"there is a key named {name!r}; revoke it, or choose another name"
+            raise KeysError(f"{path}: {message}")
+        _write(path, [*keys, stored])
     return key
 
 
@@ -123,12 +128,13 @@ def revoke_key(path: Path, name: str) -> None:
     Raises:
         KeysError: if there is no key of that name, or the file cannot be read or written.
     """
-    keys = read_keys(path)
-    others = [stored for stored in keys if stored.name != name]
-    if len(others) == len(keys):
-        names = ", ".join(stored.name for stored in keys) or "none"
-        raise KeysError(f"{path}: there is no key named {name!r}; there are: {names}")
-    _write(path, others)
+    with _locked(path):
+        keys = read_keys(path)
+        others = [stored for stored in keys if stored.name != name]
+        if len(others) == len(keys):
+            names = ", ".join(stored.name for stored in keys) or "none"
+            raise KeysError(f"{path}: there is no key named {name!r}; there are: {names}")
+        _write(path, others)
 
 
 def hash_key(key: str) -> str:
@@ -136,22 +142,42 @@ def hash_key(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-def _write(path: Path, keys: Sequence[StoredKey]) -> None:
-    """Replace the whole file; from the first byte on, only its owner can read it."""
-    text = _KeysFile(keys=list(keys)).model_dump_json(indent=2) + "\n"
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep other processes from changing the keys file until the end of the block.
+
+    The file itself is replaced by each change, and the service locks the data folder, so a file
+    beside it is locked. SQLite locks it on every system, and a killed process leaves no lock.
+
+    Raises:
+        KeysError: if the lock cannot be created, or another process holds it for LOCK_TIMEOUT.
+    """
+    lock = path.with_name(path.name + ".lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, scratch = tempfile.mkstemp(prefix=".keys-", dir=path.parent)
+        # Only the owner may lock it.
+        os.close(os.open(lock, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise KeysError(f"{lock}: {error.strerror or error}") from None
+    with closing(sqlite3.connect(lock, timeout=LOCK_TIMEOUT, isolation_level=None)) as database:
         try:
+            database.execute("BEGIN EXCLUSIVE")
+        except sqlite3.Error as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                message = f"another process has been changing it for {LOCK_TIMEOUT:.0f} s"
+                raise KeysError(f"{path}: {message}; try again") from None
+            raise KeysError(f"{lock}: cannot be locked: {error}") from None
+        yield
+
+
+def _write(path: Path, keys: Sequence[StoredKey]) -> None:
+    """Replace the whole file, of which the lock is held; only its owner can ever read it."""
+    text = _KeysFile(keys=list(keys)).model_dump_json(indent=2) + "\n"
+    try:
+        with replacing(path) as partial:
+            partial.unlink(missing_ok=True)
+            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(descriptor, "w", encoding="utf-8") as file:
                 file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(scratch).replace(path)
-        except BaseException:
-            Path(scratch).unlink(missing_ok=True)
-            raise
-        # Without this, a power cut could bring a revoked key back.
-        sync_folder(path.parent)
     except OSError as error:
         raise KeysError(f"{path}: {error.strerror or error}") from None

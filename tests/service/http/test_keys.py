@@ -3,7 +3,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sqlite3
 import stat
+import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,7 +15,7 @@ from pydantic import SecretStr
 
 from hummingbit.cli import main
 from service.http.admission import Keyring
-from service.http.keys import KeysError, create_key, read_keys, revoke_key
+from service.http.keys import KeysError, create_key, hash_key, read_keys, revoke_key
 from service.http.roles import Role
 from service.settings import Settings
 
@@ -70,7 +74,8 @@ def test_names_are_unique_and_plain(tmp_path: Path) -> None:
     with pytest.raises(KeysError, match="there is no key named 'me'; there are: ci"):
         revoke_key(path, "me")
     assert path.read_text() == before
-    assert [one.name for one in path.parent.iterdir()] == ["keys.json"]
+    left = {one.name: stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()}
+    assert left == {"keys.json": 0o600, "keys.json.lock": 0o600}
 
 
 @pytest.mark.parametrize(
@@ -157,6 +162,51 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     elsewhere = ["--keys-file", str(tmp_path / "elsewhere.json")]
     assert main(["keys", "create", *elsewhere, "--role", "read", "--name", "x"]) == 0
     assert len(read_keys(tmp_path / "elsewhere.json")) == 1
+
+
+def test_changes_at_once_are_all_kept(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    for number in range(12):
+        create_key(path, f"old-{number}", "read")
+    command = [sys.executable, "-m", "hummingbit", "keys"]
+    changes = [["revoke", "--name", f"old-{number}"] for number in range(12)]
+    changes += [["create", "--role", "read", "--name", f"made-{number}"] for number in range(12)]
+    where = ["--data-dir", str(tmp_path)]
+    processes = [
+        subprocess.Popen([*command, *one, *where], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for one in changes
+    ]
+    printed = [(*process.communicate(), process.returncode) for process in processes]
+    assert [status for _, _, status in printed] == [0] * len(changes), printed
+    keys = [out.decode().strip() for out, _, _ in printed[12:]]
+    stored = {one.name: one.sha256 for one in read_keys(path)}
+    assert stored == {f"made-{n}": hash_key(key) for n, key in enumerate(keys)}
+
+
+def test_a_change_waits_for_another_and_says_what_it_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "keys.json"
+    create_key(path, "ci", "read")
+    before = path.read_text()
+    with closing(sqlite3.connect(tmp_path / "keys.json.lock", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        monkeypatch.setattr("service.http.keys.LOCK_TIMEOUT", 0.0)
+        for change in (lambda: create_key(path, "x", "read"), lambda: revoke_key(path, "ci")):
+            with pytest.raises(KeysError, match="another process has been changing it"):
+                change()
+    assert path.read_text() == before
+    revoke_key(path, "ci")
+
+
+def test_a_killed_change_leaves_nothing_in_the_way(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    (tmp_path / "keys.json.partial").write_text("half")
+    (tmp_path / "keys.json.partial").chmod(0o644)
+    create_key(path, "ci", "read")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [one.name for one in read_keys(path)] == ["ci"]
+    assert not (tmp_path / "keys.json.partial").exists()
 
 
 def test_a_revocation_lasts_through_a_power_cut(
