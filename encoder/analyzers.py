@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 import threading
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
@@ -26,7 +27,14 @@ from typing import Literal, get_args
 import Stemmer
 
 from encoder.texts.characters import FORMERLY_INVISIBLE, INVISIBLE, character_class
-from encoder.texts.scripts import expressions, nfkc, words_of_any_script
+from encoder.texts.scripts import (
+    clusters,
+    expressions,
+    may_combine,
+    nfkc,
+    spans_of_any_script,
+    words_of_any_script,
+)
 from foundation.errors import HummingbitError
 from foundation.slices import checkpoint
 
@@ -48,6 +56,11 @@ _GRAMS = re.compile(r"([1-9])-([1-9])grams")
 PIECE_LENGTH = 16_384
 WORDS_AT_ONCE = 1024
 _SEPARATOR = re.compile(r"\W")
+# Positions of words are found in pieces of about this many characters, which end at white space:
+# only pieces that normalization changes take the longer way.
+LOCATED_AT_ONCE = 128
+_SPACE = re.compile(r"\s")
+_JOINERS = "\u200c\u200d"
 # The first character of a character n-gram, which no word begins with.
 GRAM_MARK = "~"
 
@@ -154,6 +167,63 @@ class Analyzer:
         words = self.split(text)
         terms = words if self.language is None else self._stem(words)
         return terms if self.grams is None else terms + list(_character_ngrams(words, *self.grams))
+
+    def spans(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Yield where each term of `text` begins and ends in it, and the term.
+
+        The terms are those of :meth:`terms`, in the same order, without character n-grams. A span
+        parts no character from the marks after it, and holds the invisible characters inside it.
+        Only where more than 64 marks follow each other may terms differ.
+        """
+        start = 0
+        while start < len(text):
+            checkpoint()
+            cut = _SPACE.search(text, start + LOCATED_AT_ONCE)
+            piece = text[start : cut.start() if cut else len(text)]
+            lowered, begins, ends = self._located(piece)
+            if self.words == "words" or not _NOT_PLAIN.search(lowered):
+                found = [match.span() for match in _WORD.finditer(lowered)]
+            else:
+                found = list(spans_of_any_script(lowered))
+            words = [lowered[first:last] for first, last in found]
+            terms = words if self.language is None else self._stem(words)
+            for (first, last), term in zip(found, terms, strict=True):
+                end = start + ends[last - 1]
+                while end < len(text) and (may_combine(text[end]) or text[end] in _JOINERS):
+                    end += 1
+                yield start + begins[first], end, term
+            start += len(piece)
+
+    def _located(self, text: str) -> tuple[str, Sequence[int], Sequence[int]]:
+        """Return the characters that words are made of, and where in `text` each begins and ends.
+
+        The characters are normalized and in lower case, so one of `text` can become several, and
+        several can become one.
+        """
+        kept: Sequence[int] = range(len(text))
+        visible = text
+        if self.words != "words" and _INVISIBLE[self.words].search(text):
+            invisible = _INVISIBLE[self.words]
+            kept = [place for place, char in enumerate(text) if not invisible.match(char)]
+            visible = "".join(text[place] for place in kept)
+        form = visible if self.words == "words" else nfkc(visible)
+        lowered = form.lower()
+        if form == text and len(lowered) == len(text):
+            return lowered, kept, range(1, len(text) + 1)
+        begins: list[int] = []
+        ends: list[int] = []
+        place = 0
+        for cluster in clusters(visible):
+            places = kept[place : place + len(cluster)]
+            place += len(cluster)
+            cluster_form = cluster
+            if self.words != "words" and not cluster.isascii():
+                cluster_form = unicodedata.normalize("NFKC", cluster)
+            length = len(cluster_form.lower())
+            is_kept = cluster_form == cluster and length == len(cluster)
+            begins.extend(places if is_kept else [places[0]] * length)
+            ends.extend([places[-1] + 1] * length)
+        return lowered, begins, ends
 
     def term_lists(self, text: str) -> Iterable[list[str]]:
         """Return the terms of `text`, repeats included; those of a long text in several lists.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import cache
+from collections.abc import Iterator
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -19,20 +20,40 @@ MAX_MARKS = 64
 
 def nfkc(text: str) -> str:
     """Return the NFKC form of `text`."""
+    return "".join(unicodedata.normalize("NFKC", piece) for piece in _normalized_at_once(text))
+
+
+def clusters(text: str) -> Iterator[str]:
+    """Split `text` into characters, each with the marks and vowels that combine with it.
+
+    The NFKC forms of the clusters, joined, are the NFKC form of the text.
+    """
+    for piece in _normalized_at_once(text):
+        start = 0
+        for place in range(1, len(piece)):
+            if not may_combine(piece[place]):
+                yield piece[start:place]
+                start = place
+        yield piece[start:]
+
+
+def _normalized_at_once(text: str) -> Iterator[str]:
     if len(text) <= NORMALIZED_AT_ONCE:
-        return unicodedata.normalize("NFKC", text)
-    parts, start = [], 0
+        if text:
+            yield text
+        return
+    start = 0
     while start < len(text):
         end = start + NORMALIZED_AT_ONCE
         last = end + MAX_MARKS
-        while end < min(last, len(text)) and _may_combine(text[end]):
+        while end < min(last, len(text)) and may_combine(text[end]):
             end += 1
-        parts.append(unicodedata.normalize("NFKC", text[start:end]))
+        yield text[start:end]
         start = end
-    return "".join(parts)
 
 
-def _may_combine(character: str) -> bool:
+@lru_cache(4096)
+def may_combine(character: str) -> bool:
     """Return whether a character may combine with the one before it, as marks and vowels do."""
     first = unicodedata.normalize("NFKD", character)[0]
     is_mark = unicodedata.category(first)[0] == "M" or unicodedata.combining(first) > 0
@@ -50,16 +71,31 @@ def words_of_any_script(text: str) -> list[str]:
     return terms
 
 
+def spans_of_any_script(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where in `text` the terms of :func:`words_of_any_script` begin and end, in order."""
+    for match in expressions().run.finditer(text):
+        if match[2]:
+            yield match.span()
+            continue
+        bounds = [match.start() + bound for bound in _unit_bounds(match[1])]
+        yield from zip(bounds, bounds[2:] or bounds[1:], strict=False)
+
+
 def _pairs(run: str) -> list[str]:
-    """Return the pairs of neighbouring characters of `run`, or `run` if it is one character.
+    """Return the pairs of neighbouring characters of `run`, or `run` if it is one character."""
+    units = [run[start:end] for start, end in pairwise(_unit_bounds(run))]
+    return [a + b for a, b in pairwise(units)] or units
+
+
+def _unit_bounds(run: str) -> list[int]:
+    """Return where the characters of `run` begin, and its end.
 
     Marks stay with the character before them: the vowels of Thai stand above consonants.
     """
     starts = [place for place, char in enumerate(run) if unicodedata.category(char)[0] != "M"]
     if not starts or starts[0]:
         starts.insert(0, 0)
-    units = [run[start:end] for start, end in pairwise([*starts, len(run)])]
-    return [a + b for a, b in pairwise(units)] or units
+    return [*starts, len(run)]
 
 
 def is_spaceless(text: str) -> bool:

@@ -10,15 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from encoder.analyzers import Analyzer
-from encoder.texts.characters import INVISIBLE, character_class
+from encoder.texts.scripts import may_combine
 
 PASSAGE = 240
 """The most characters of a passage."""
 # Only so many characters of a text are searched for a passage.
 SEARCHED_LENGTH = 200_000
-
-# Invisible characters split no word.
-_WORD = re.compile(rf"[\w{character_class(INVISIBLE)}]+")
 
 
 class Highlight(NamedTuple):
@@ -44,7 +41,8 @@ def highlight(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> Hi
     it is the first. It begins and ends between words. Without a match, it is the beginning of the
     text.
     """
-    matches = list(_matches(text[:SEARCHED_LENGTH], weights, analyzer))
+    spans = analyzer.spans(text[:SEARCHED_LENGTH])
+    matches = [_Match(*span) for span in spans if span[2] in weights]
     first, last = _best_run(matches, weights)
     if not matches:
         begin, end = 0, 0
@@ -54,26 +52,6 @@ def highlight(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> Hi
     inside = (match for match in matches if start <= match.start and match.end <= stop)
     marks = _merge_overlaps((match.start - start, match.end - start) for match in inside)
     return Highlight(text[start:stop], start, marks)
-
-
-def _matches(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> Iterator[_Match]:
-    for word in _WORD.finditer(text):
-        terms = analyzer.terms(word.group())
-        if len(terms) == 1:
-            if terms[0] in weights:
-                yield _Match(word.start(), word.end(), terms[0])
-        elif terms:
-            yield from _matches_within(text, word, weights, analyzer)
-
-
-def _matches_within(
-    text: str, word: re.Match[str], weights: Mapping[str, float], analyzer: Analyzer
-) -> Iterator[_Match]:
-    """Find terms within a run of characters, as in scripts without spaces."""
-    for start in range(word.start(), word.end() - 1):
-        for term in analyzer.terms(text[start : start + 2]):
-            if term in weights:
-                yield _Match(start, start + 2, term)
 
 
 def _best_run(matches: list[_Match], weights: Mapping[str, float]) -> tuple[int, int]:
@@ -109,6 +87,11 @@ def _widen(text: str, begin: int, end: int) -> tuple[int, int]:
     if stop < len(text) and not text[stop].isspace():
         cut = max(text.rfind(blank, end, stop) for blank in " \n\t")
         stop = stop if cut < 0 else cut
+    # In scripts without spaces, a passage at least parts no character from its marks.
+    while start < begin and may_combine(text[start]):
+        start += 1
+    while end < stop < len(text) and may_combine(text[stop]):
+        stop -= 1
     return start, stop
 
 

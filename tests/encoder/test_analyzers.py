@@ -179,7 +179,7 @@ def test_no_normal_form_spans_the_places_where_a_text_is_cut() -> None:
     for one in characters:
         first = unicodedata.normalize("NFKD", one)[0]
         if first in composed or unicodedata.combining(first):
-            assert scripts._may_combine(one), hex(ord(one))
+            assert scripts.may_combine(one), hex(ord(one))
 
 
 @pytest.mark.parametrize(
@@ -188,3 +188,35 @@ def test_no_normal_form_spans_the_places_where_a_text_is_cut() -> None:
 def test_a_text_of_one_character_with_its_marks_takes_no_square_of_its_length(text: str) -> None:
     # Squared, each of these takes minutes.
     assert VISIBLE.terms(text)
+
+
+MARKED_TEXTS = st.text(
+    st.characters(exclude_categories=["Cs"])
+    | st.sampled_from(
+        "aé \n\xad\u200bİΣﬁ①½e\u0301\u0323हिन्दीभ்தமிழ்ที่นี่가\u1112\u1161\u11ab中か\u3099כּ\u05c1"
+    )
+)
+
+
+@given(
+    MARKED_TEXTS,
+    st.sampled_from(["visible", "unicode", "words", "visible+english", "words+french"]),
+)
+def test_spans_are_those_of_the_terms(text: str, name: str) -> None:
+    analyzer = Analyzer.from_name(name)
+    spans = list(analyzer.spans(text))
+    assert [term for _, _, term in spans] == analyzer.terms(text)
+    for start, end, term in spans:
+        # What is marked is analyzed to the term: nothing is cut off, and nothing is added.
+        assert 0 <= start < end <= len(text)
+        assert term in analyzer.terms(text[start:end])
+        assert end == len(text) or not unicodedata.combining(text[end])
+
+
+def test_spans_in_a_long_text_count_from_its_beginning() -> None:
+    text = "naïve cafe\u0301 ﬁne हिन्दी 北京大学 plain\n" * 500
+    spans = list(VISIBLE.spans(text))
+    assert [term for _, _, term in spans] == VISIBLE.terms(text)
+    assert [text[start:end] for start, end, _ in spans[-8:-2]] == [
+        "naïve", "cafe\u0301", "ﬁne", "हिन्दी", "北京", "京大"
+    ]  # fmt: skip

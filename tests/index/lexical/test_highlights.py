@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import unicodedata
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +26,49 @@ def test_terms_are_marked_in_whatever_form_they_come() -> None:
 def test_words_are_marked_with_the_characters_in_them_that_nobody_sees() -> None:
     text = "Infor\xadmation retrie\u200bval, ret"
     assert shown(text, {"inform": 1.0, "retriev": 1.0}) == ["Infor\xadmation", "retrie\u200bval"]
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "marked"),
+    [
+        ("यह हिन्दी भाषा है", "हिन्दी", ["हिन्दी"]),
+        ("இது தமிழ் மொழி", "மொழி தமிழ்", ["தமிழ்", "மொழி"]),
+        ("এটি বাংলা ভাষা", "বাংলা", ["বাংলা"]),
+        ("هٰذَا كِتَابٌ جَدِيدٌ", "كِتَابٌ", ["كِتَابٌ"]),
+        ("שָׁלוֹם עוֹלָם", "עוֹלָם", ["עוֹלָם"]),
+        ("un re\u0301sume\u0301 court", "résumé", ["re\u0301sume\u0301"]),
+        ("un résumé court", "re\u0301sume\u0301", ["résumé"]),
+        (
+            "tie\u0302\u0301ng Vie\u0323\u0302t",
+            "tiếng việt",
+            ["tie\u0302\u0301ng", "Vie\u0323\u0302t"],
+        ),
+        ("ภาษาไทยที่นี่", "ที่นี่", ["ที่นี่"]),
+        ("カ\u3099ラス", "ガラス", ["カ\u3099ラス"]),
+        ("می\u200cخواهم بروم", "می\u200cخواهم", ["می\u200cخواهم"]),
+        ("a ﬁne word", "fine", ["ﬁne"]),
+    ],
+)
+def test_words_of_scripts_with_marks_are_marked_whole(
+    text: str, query: str, marked: list[str]
+) -> None:
+    assert shown(text, dict.fromkeys(ENGLISH.terms(query), 1.0)) == marked
+
+
+@given(
+    st.text("abआहिन्दी தமிழ்כּ\u05c1e\u0301\u0323\xad\u200d ", max_size=600),
+    st.sampled_from(["words", "english"]),
+)
+def test_no_mark_and_no_passage_parts_a_character_from_its_marks(text: str, name: str) -> None:
+    weights = dict.fromkeys(ANALYZERS[name].terms(text[::2]), 1.0)
+    found = highlight(text, weights, ANALYZERS[name])
+    bounds = [found.start, found.start + len(found.passage)]
+    bounds += [found.start + bound for mark in found.marks for bound in mark]
+    for bound in bounds:
+        follows_mark = 0 < bound < len(text) and unicodedata.category(text[bound])[0] == "M"
+        # A mark without a letter before it is a character of its own.
+        before = text[:bound].rstrip("\xad\u200d")[-1:]
+        assert not follows_mark or not before or before.isspace()
 
 
 def test_the_passage_is_where_the_terms_lie_together() -> None:
