@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from hummingbit.clients import responses
 from hummingbit.clients.responses import CodeFormat
-from hummingbit.clients.transport import Call, collection_path, json_value, without_none
+from hummingbit.clients.transport import (
+    Call,
+    collection_path,
+    document_path,
+    encoder_path,
+    json_value,
+    path_segment,
+    without_none,
+)
 
 
 def search_fields(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,12 +93,12 @@ def upsert(
 
 def get(name: str, document_id: str) -> Call[responses.StoredDocument]:
     """Get a document."""
-    return Call("GET", f"{collection_path(name)}/documents/{quote(document_id, safe='')}")
+    return Call("GET", document_path(name, document_id))
 
 
 def delete(name: str, document_id: str) -> Call[None]:
     """Delete a document."""
-    return Call("DELETE", f"{collection_path(name)}/documents/{quote(document_id, safe='')}")
+    return Call("DELETE", document_path(name, document_id))
 
 
 def search(name: str, fields: Mapping[str, Any]) -> Call[responses.SearchResponse]:
@@ -126,7 +133,7 @@ def encoders() -> Call[responses.Encoders]:
 
 def encoder(name: str) -> Call[responses.EncoderDetail]:
     """Describe an encoder."""
-    return Call("GET", f"/v1/encoders/{quote(name, safe='')}")
+    return Call("GET", encoder_path(name))
 
 
 def encode(
@@ -145,7 +152,7 @@ def encode(
     inputs = [{"text": text} for text in texts or ()]
     inputs += [{"vector": json_value(vector)} for vector in vectors or ()]
     body = {"inputs": inputs, "format": form}
-    return Call("POST", f"/v1/encoders/{quote(name, safe='')}/encode", body)
+    return Call("POST", f"{encoder_path(name)}/encode", body)
 
 
 def evaluate(name: str, body: Mapping[str, Any]) -> Call[responses.EvaluationStatus]:
@@ -157,9 +164,9 @@ def evaluate(name: str, body: Mapping[str, Any]) -> Call[responses.EvaluationSta
 
 def evaluation(evaluation_id: str) -> Call[responses.EvaluationStatus]:
     """Get the status of an evaluation."""
-    return Call("GET", f"/v1/evaluations/{quote(evaluation_id, safe='')}")
+    return Call("GET", f"/v1/evaluations/{path_segment(evaluation_id)}")
 
 
 def trec_run(evaluation_id: str) -> Call[str]:
     """Get an evaluation's run in TREC's format."""
-    return Call("GET", f"/v1/evaluations/{quote(evaluation_id, safe='')}?format=trec")
+    return Call("GET", f"/v1/evaluations/{path_segment(evaluation_id)}?format=trec")

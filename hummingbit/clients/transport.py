@@ -153,9 +153,28 @@ def response_body(response: httpx.Response) -> Any:
     return response.text
 
 
+def path_segment(text: str) -> str:
+    """Return a text as one segment of a path.
+
+    The segments ``.`` and ``..`` are resolved before they are sent: ``documents/..`` would be the
+    collection. So their dots are encoded.
+    """
+    return quote(text, safe="") if text.strip(".") else text.replace(".", "%2E")
+
+
 def collection_path(name: str) -> str:
     """Return the path of a collection or alias."""
-    return f"/v1/collections/{quote(name, safe='')}"
+    return f"/v1/collections/{path_segment(name)}"
+
+
+def document_path(name: str, document_id: str) -> str:
+    """Return the path of a document."""
+    return f"{collection_path(name)}/documents/{path_segment(document_id)}"
+
+
+def encoder_path(name: str) -> str:
+    """Return the path of an encoder."""
+    return f"/v1/encoders/{path_segment(name)}"
 
 
 def query_string(**fields: Any) -> str:

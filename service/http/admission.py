@@ -25,7 +25,14 @@ from service.http.keys import KeysError, hash_key, read_keys, request_key
 from service.http.min_generation import MIN_GENERATION, invalid_generation, min_generation
 from service.http.monitoring import Metrics
 from service.http.problems import ProblemError
-from service.http.refusals import Headers, cross_origin, refuse, unauthorized, unknown_host
+from service.http.refusals import (
+    Headers,
+    cross_origin,
+    dot_segment,
+    refuse,
+    unauthorized,
+    unknown_host,
+)
 from service.http.roles import Role
 from service.http.starts import Arrival, answer_now_of
 from service.settings import Settings
@@ -97,6 +104,8 @@ class Admission:
         problem = None if path in KEYLESS_PATHS else self._refusal_of(scope["method"], headers)
         if problem is None and role is Role.NOBODY and not _is_keyless(path):
             problem = unauthorized(key)
+        if problem is None and b"/." in scope["raw_path"]:
+            problem = dot_segment(scope["raw_path"])
         if problem is None and MIN_GENERATION in headers and min_generation(headers) is None:
             problem = invalid_generation(headers)
         return problem

@@ -19,6 +19,7 @@ TYPE_PREFIX = "urn:hummingbit:problem:"
 
 TITLES = {
     "invalid_http": "Invalid HTTP",
+    "invalid_path": "Invalid path",
     "invalid_json": "Invalid JSON",
     "invalid_request": "Invalid request",
     "unknown_encoder": "Unknown encoder",

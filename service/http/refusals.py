@@ -6,6 +6,7 @@ of its body is read and discarded, within bounds, before the response is sent.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -24,6 +25,8 @@ DISCARDING_SECONDS = 10.0
 # A body this small is read and discarded, so that the connection can be used again.
 SMALL_BODY_BYTES = 64 << 10
 SMALL_BODY_SECONDS = 1.0
+
+DOT_SEGMENT = re.compile(rb"/\.\.?(?=/|$)")
 
 CHALLENGE = 'Bearer realm="hummingbit", Basic realm="hummingbit", charset="UTF-8"'
 
@@ -46,6 +49,21 @@ def cross_origin(page: str) -> ProblemError:
     """Return the problem, 403, of a request from a `page` of another origin."""
     message = f"the request comes from {page}; set cors_origin to allow it"
     return ProblemError(403, "cross_origin", message)
+
+
+def dot_segment(raw_path: bytes) -> ProblemError | None:
+    """Return the problem, 400, of a path with the segment ``.`` or ``..``, or None.
+
+    Clients and proxies resolve such a segment before they send it, so ``documents/..`` would be a
+    document here and the collection elsewhere. With encoded dots it is an id everywhere.
+    """
+    found = DOT_SEGMENT.search(raw_path)
+    if found is None:
+        return None
+    segment = found[0][1:].decode("ascii")
+    encoded = segment.replace(".", "%2E")
+    message = f"the path has the segment {segment!r}, which is ambiguous; write {encoded} for an id"
+    return ProblemError(400, "invalid_path", message)
 
 
 def check_not_coded(headers: Headers) -> None:

@@ -32,6 +32,7 @@ from service.http.keys import request_key
 from service.http.min_generation import MIN_GENERATION, min_generation
 from service.http.monitoring import CONTENT_TYPE
 from service.http.problems import ProblemError, problem_response
+from service.http.refusals import dot_segment
 from service.http.roles import Role
 from service.http.starts import Arrival, answer_now_of
 from service.workers.forwarded_body import ForwardedBody
@@ -90,7 +91,9 @@ class Forwarding:
             local = LOCAL.fullmatch(f"{method} {path}")
             answer = self._own
             name = local and (local["searched"] or local["read"])
-            if local is None or (name and not await self._has_generation(name, headers)):
+            is_elsewhere = local is None or (name and not await self._has_generation(name, headers))
+            # httpx would resolve the segments that this process refuses.
+            if is_elsewhere and dot_segment(scope["raw_path"]) is None:
                 answer = self._forward
         await answer(scope, receive, send)
 
@@ -236,8 +239,6 @@ def _client_of(path: Path) -> httpx.AsyncClient:
 
 def _request(scope: Scope, body: ForwardedBody | None) -> httpx.Request:
     target = quote(scope["raw_path"], safe="!$%&'()*+,/:;=@~[]")
-    # An id may be `a/../b`, which httpx would normalize to `b`.
-    target = target.replace("/.", "/%2E")
     query = quote(scope["query_string"], safe="!$%&'()*+,/:;=?@~[]")
     dropped = HOP_BY_HOP | {CLIENT, OWN_METRICS}
     headers = [(name, value) for name, value in scope["headers"] if name not in dropped]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from hummingbit.clients.file_chunks import sha256_of
 from hummingbit.clients.operations import operation_responses
@@ -13,6 +12,7 @@ from hummingbit.clients.transport import (
     Call,
     ServiceError,
     collection_path,
+    path_segment,
     query_string,
     without_none,
 )
@@ -162,9 +162,9 @@ def next_poll(seconds: float, left: float, url: str, job_id: str) -> float:
 
 def snapshot_path(snapshot_id: str) -> str:
     """Return the path of a snapshot."""
-    return f"/v1/snapshots/{quote(snapshot_id, safe='')}"
+    return f"/v1/snapshots/{path_segment(snapshot_id)}"
 
 
 def job_path(job_id: str) -> str:
     """Return the path of a job."""
-    return f"/v1/jobs/{quote(job_id, safe='')}"
+    return f"/v1/jobs/{path_segment(job_id)}"

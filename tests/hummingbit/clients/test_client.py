@@ -5,7 +5,7 @@ import inspect
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -54,6 +54,73 @@ def test_a_whole_session(url: str) -> None:
         client.delete_collection("a")
         with pytest.raises(ServiceError):
             client.collection("a")
+
+
+DOTS = [".", "..", "...", "a/../b", "../a", ".a"]
+
+
+def test_an_id_of_dots_is_a_document(url: str) -> None:
+    with Client(url, KEY) as client:
+        client.create_collection("dots", n_bits=8)
+        for one in DOTS:
+            with pytest.raises(ServiceError) as caught:
+                client.delete("dots", one)
+            assert (caught.value.status, caught.value.code) == (404, "unknown_document")
+        client.upsert("dots", [{"id": one, "code": "aa"} for one in DOTS])
+        for left, one in enumerate(DOTS, start=1):
+            assert client.get("dots", one)["id"] == one
+            client.delete("dots", one)
+            assert client.collection("dots")["documents"] == len(DOTS) - left
+        client.delete_collection("dots")
+
+
+def test_the_asynchronous_client_sends_dots_too(url: str) -> None:
+    async def session() -> tuple[list[str], int]:
+        async with AsyncClient(url, KEY) as client:
+            await client.create_collection("more-dots", n_bits=8)
+            await client.upsert("more-dots", [{"id": one, "code": "aa"} for one in DOTS])
+            read = [(await client.get("more-dots", one))["id"] for one in DOTS]
+            await client.delete("more-dots", "..")
+            left = await client.count("more-dots")
+            await client.delete_collection("more-dots")
+            return read, left
+
+    assert asyncio.run(session()) == (DOTS, len(DOTS) - 1)
+
+
+@pytest.mark.parametrize("dots", [".", ".."])
+def test_dots_are_the_name_of_nothing(url: str, dots: str) -> None:
+    with Client(url, KEY) as client:
+        calls: list[Callable[[str], object]] = [
+            client.collection,
+            client.stats,
+            client.delete_collection,
+            client.count,
+            client.verify,
+            client.label_stats,
+            lambda name: client.update_collection(name, ranking="bm25"),
+            lambda name: client.upsert(name, [{"id": "a", "text": "apple"}]),
+            lambda name: client.bulk(name, [{"id": "a", "text": "apple"}]),
+            lambda name: client.search(name, "apple"),
+            lambda name: client.get(name, dots),
+            lambda name: client.delete(name, dots),
+            client.encoder,
+            lambda name: client.encode(name, ["apple"]),
+            client.evaluation,
+            client.trec_run,
+            client.job,
+            client.cancel_job,
+            client.confirm,
+            client.snapshot,
+            client.delete_snapshot,
+        ]
+        for call in calls:
+            with pytest.raises(ServiceError) as caught:
+                call(dots)
+            assert caught.value.status == 404
+            assert (caught.value.code or "").startswith("unknown_")
+        with pytest.raises(ServiceError, match="must be 1 to 64"):
+            client.create_collection(dots, n_bits=8)
 
 
 def test_encoders_and_arrays(url: str) -> None:

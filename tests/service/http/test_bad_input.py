@@ -6,6 +6,8 @@ import gzip
 import json
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import quote
 
@@ -234,6 +236,21 @@ def test_places_and_methods_that_are_not_there(client: httpx.Client, words: str)
     ):
         response = client.post(f"/v1/collections/never/{path}", json=body)
         check_problem(response, 404, "unknown_collection")
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "POST", "PUT"])
+def test_a_path_that_clients_would_resolve_is_refused(
+    client: httpx.Client, words: str, method: str
+) -> None:
+    address = client.base_url
+    # http.client sends a path as it is written.
+    with closing(HTTPConnection(address.host, address.port or 80)) as connection:
+        for tail in ("/documents/..", "/documents/.", "/documents/../search", "/.", "/../a", "/./"):
+            connection.request(method, words + tail)
+            response = connection.getresponse()
+            problem = json.loads(response.read())
+            assert (response.status, problem["code"]) == (400, "invalid_path")
+            assert "%2E" in problem["detail"]
 
 
 def test_names_in_problems_are_as_they_are_written_on_one_line(client: httpx.Client) -> None:
