@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import numpy as np
 from scipy import sparse
 
 from evaluation.relevance import Ids, Relevance, SparseTable
 from evaluation.result import EvaluationError
+from evaluation.trec import from_trec_id
 from foundation.errors import counted
 
 MAX_NAMED_IDS = 5
@@ -22,6 +23,8 @@ def relevance_by_qrels(
     relevant_from: int = 1,
 ) -> tuple[Relevance, list[str]]:
     """Grade documents as `qrels` judge them; without a judgement above 0 the grade is 0.
+
+    Ids that were percent-encoded for TREC's format are found, too (:func:`find_encoded_ids`).
 
     Returns the relevance, and a sentence for each oddity that does not stop an evaluation: ignored
     judgements, whose query is not in `query_ids` or whose document is not in `document_ids`, and
@@ -37,6 +40,7 @@ def relevance_by_qrels(
     if not any(qrels.values()):
         message = "the qrels are empty; at least one judgement is needed"
         raise EvaluationError(message)
+    qrels = find_encoded_ids(qrels, query_rows, document_rows)
     judgements = {
         (query, document): grade
         for query, graded in qrels.items()
@@ -54,6 +58,40 @@ def relevance_by_qrels(
         raise EvaluationError(message)
     relevance = _make_relevance(judgements, query_rows, document_rows, relevant_from)
     return relevance, _oddities(qrels, query_rows, document_rows)
+
+
+def find_encoded_ids(
+    qrels: Mapping[str, Mapping[str, int]], queries: Container[str], documents: Container[str]
+) -> Mapping[str, Mapping[str, int]]:
+    """Return `qrels` by the ids of `queries` and `documents` that they stand for.
+
+    Ids count as percent-encoded (:func:`evaluation.trec.to_trec_id`) if all of them can be, and one
+    is known only when it is decoded. Otherwise they are taken as they stand. This is decided for
+    queries and for documents.
+    """
+    query_ids = _decoded(qrels, queries)
+    ids = dict.fromkeys(document for graded in qrels.values() for document in graded)
+    document_ids = _decoded(ids, documents)
+    if not query_ids and not document_ids:
+        return qrels
+    return {
+        query_ids.get(query, query): {
+            document_ids.get(document, document): grade for document, grade in graded.items()
+        }
+        for query, graded in qrels.items()
+    }
+
+
+def _decoded(ids: Iterable[str], known: Container[str]) -> dict[str, str]:
+    """Return the decoded ids by the encoded ones; none if `ids` are to be taken as they stand."""
+    decoded = {}
+    for id_ in ids:
+        if "%" in id_:
+            decoded[id_] = from_trec_id(id_)
+            if decoded[id_] == id_:
+                return {}
+    found = any(id_ not in known and text in known for id_, text in decoded.items())
+    return decoded if found and all(id_.split() == [id_] for id_ in ids) else {}
 
 
 def duplicates(ids: Sequence[str]) -> list[str]:

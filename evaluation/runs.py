@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from evaluation.metrics.lists import RankedLists, measure
 from evaluation.metrics.metric_names import DEFAULT_METRICS, MetricError, parse_metrics
-from evaluation.qrels import name_some
+from evaluation.qrels import find_encoded_ids, name_some
 from evaluation.result import Evaluation, EvaluationError
 from evaluation.ties.expectation import TieGroups, best, expect, worst
 from foundation.errors import counted
@@ -40,6 +40,8 @@ def evaluate_run(
         if metric.needs_codes:
             message = f"{metric.name} is defined by Hamming distances; a run has none"
             raise MetricError(message)
+    retrieved = {document for scores in run.values() for document in scores}
+    qrels = find_encoded_ids(qrels, run, retrieved)
     query_ids = [query for query, graded in qrels.items() if graded]
     if not any(query in run for query in query_ids):
         message = "the run has no list for any query of the qrels; they do not belong together"
@@ -56,7 +58,7 @@ def evaluate_run(
         best_per_query={metric.name: best(metric, groups) for metric in parsed_metrics},
         worst_per_query={metric.name: worst(metric, groups) for metric in parsed_metrics},
         queries=len(query_ids),
-        documents=len({document for scores in run.values() for document in scores}),
+        documents=len(retrieved),
         queries_without_relevant=int((n_relevant == 0).sum()),
         query_ids=tuple(query_ids),
         notes=_oddities(run, query_ids, n_relevant),

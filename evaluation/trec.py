@@ -1,8 +1,12 @@
 """TREC's text formats: judgements (qrels) and runs.
 
 A line of qrels is ``query iteration document grade``, and a line of a run ``query Q0 document rank
-score tag``, with fields separated by white space. Source: NIST's trec_eval. Blank lines are
-skipped. Any other line must be valid; errors name the line.
+score tag``. As in NIST's trec_eval, lines end with a newline, fields are separated by ASCII white
+space, and nothing is a comment or a quotation. Blank lines are skipped. Any other line must be
+valid; errors name the line.
+
+Ids with white space do not fit this format. Exported judgements have them percent-encoded
+(:func:`to_trec_id`), and :func:`evaluation.qrels.relevance_by_qrels` finds what they stand for.
 """
 
 from __future__ import annotations
@@ -11,7 +15,9 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from urllib.parse import quote, unquote
 
+from corpus.named_sets.text_sets import parse_tsv_qrels
 from evaluation.result import EvaluationError
 from foundation.errors import abbreviate, counted
 
@@ -23,6 +29,7 @@ Run = dict[str, dict[str, float]]
 
 MAX_GRADE = 1000
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)
+_FIELD = re.compile(r"[^ \t\n\v\f\r]+")
 
 
 class TrecError(EvaluationError):
@@ -30,13 +37,36 @@ class TrecError(EvaluationError):
 
 
 def read_qrels(path: str | Path) -> Qrels:
-    """Read the judgements in the file `path`.
+    """Read the judgements in the file `path`, in TREC's format or as BEIR's TSV.
+
+    A TSV has three cells a line, ``query-id``, ``corpus-id`` and ``score``, below these names.
 
     Raises:
         TrecError: as :func:`parse_qrels`, or if the file is not UTF-8 text.
+        ReadError: if a line of a TSV is malformed.
         OSError: if the file cannot be read.
     """
-    return parse_qrels(_read_lines(path), str(path))
+    lines = _read_lines(path)
+    if _begins_tsv(next((line for line in lines if line.strip()), "")):
+        return parse_tsv_qrels((f"{line}\n" for line in lines), str(path))
+    return parse_qrels(lines, str(path))
+
+
+def _begins_tsv(line: str) -> bool:
+    cells = line.split("\t")
+    is_header = not _INTEGER.fullmatch(cells[-1].strip())
+    return len(cells) == 3 and (is_header or len(_FIELD.findall(line)) == 3)
+
+
+def to_trec_id(text: str) -> str:
+    """Percent-encode white space and ``%``, and nothing else."""
+    return "".join(quote(c, safe="") if c.isspace() or c == "%" else c for c in text)
+
+
+def from_trec_id(id_: str) -> str:
+    """Return the text that :func:`to_trec_id` encodes as `id_`, or `id_` if there is none."""
+    text = unquote(id_)
+    return text if to_trec_id(text) == id_ else id_
 
 
 def read_run(path: str | Path) -> Run:
@@ -126,7 +156,7 @@ def format_run(
 
 def _read_lines(path: str | Path) -> list[str]:
     try:
-        return Path(path).read_text(encoding="utf-8-sig").splitlines()
+        return Path(path).read_bytes().decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         message = f"{path}: is not UTF-8 text ({error.reason} at byte {error.start})"
         raise TrecError(message) from None
@@ -135,12 +165,12 @@ def _read_lines(path: str | Path) -> list[str]:
 def _number_lines(lines: Iterable[str], source: str) -> Iterator[tuple[str, str]]:
     """Yield (source:number, line) for every line that is not blank."""
     for number, line in enumerate(lines, start=1):
-        if line.strip():
+        if _FIELD.search(line):
             yield f"{source}:{number}", line
 
 
 def _split(line: str, n: int, names: str, location: str) -> list[str]:
-    fields = line.split()
+    fields = _FIELD.findall(line)
     if len(fields) != n:
         message = f"{location}: has {counted(len(fields), 'field')}; there must be {n}: {names}"
         raise TrecError(message)

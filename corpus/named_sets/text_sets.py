@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -78,23 +81,47 @@ def read_judged(paths: list[Path], split: str) -> Iterator[Document]:
 
 
 def read_qrels(path: Path) -> Qrels:
-    """Read judgements: each line has a query, a document and a grade, separated by tabs.
+    """Read judgements from a TSV, as :func:`parse_tsv_qrels` does.
 
     Raises:
-        ReadError: if the file cannot be read, or a line has another form.
+        ReadError: if the file cannot be read or is not UTF-8 text, or a line has another form.
     """
-    qrels: Qrels = {}
     try:
         with open_bytes(path) as stream:
-            for number, line in enumerate(stream, 1):
-                try:
-                    query, document, grade = line.decode().rstrip("\n").split("\t")
-                    qrels.setdefault(query, {})[document] = int(grade)
-                except ValueError:
-                    reason = "must be a query, a document and a whole grade, separated by tabs"
-                    raise ReadError(str(BadLine(str(path), number, reason))) from None
+            lines = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+            return parse_tsv_qrels(lines, str(path))
     except OSError as error:
         raise ReadError(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise ReadError(f"{path}: is not UTF-8 text ({error.reason})") from None
+
+
+def parse_tsv_qrels(lines: Iterable[str], source: str) -> Qrels:
+    """Read judgements as BEIR does: a query's id, a document's id and a whole grade, in cells.
+
+    Cells are separated by tabs, and quoted as Python's `csv` quotes them (`QUOTE_MINIMAL`). The
+    first line may hold the names of the cells. `lines` end with newlines.
+
+    Raises:
+        ReadError: if a line has another form. The message names `source` and the line.
+    """
+    qrels: Qrels = {}
+    rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_MINIMAL)
+    number = 1
+    try:
+        for cells in rows:
+            try:
+                if cells:
+                    query, document, grade = cells
+                    qrels.setdefault(query, {})[document] = int(grade)
+            except ValueError:
+                is_header = number == 1 and len(cells) == 3 and not re.search(r"\d", cells[2])
+                if not is_header:
+                    reason = "must be a query, a document and a whole grade, separated by tabs"
+                    raise ReadError(str(BadLine(source, number, reason))) from None
+            number = rows.line_num + 1
+    except csv.Error as error:
+        raise ReadError(str(BadLine(source, number, str(error)))) from None
     return qrels
 
 

@@ -11,11 +11,10 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from urllib.parse import quote, unquote
 
 from corpus.json_rows import distinct_keys
 from corpus.lines import LineError
-from evaluation.trec import TrecError, parse_qrels
+from evaluation.trec import TrecError, from_trec_id, parse_qrels, to_trec_id
 from foundation.errors import InputError
 from foundation.slices import checkpoint
 from foundation.times import now
@@ -147,7 +146,7 @@ def write_qrels(judgements: Iterable[Judgement]) -> Iterator[str]:
 
 
 def read_qrels(lines: Iterable[str], source: str, who: str | None = None) -> list[Judgement]:
-    """Read judgements from qrels; the id of a query is its percent-encoded text.
+    """Read judgements from qrels; the id of a query is its text, as it is or percent-encoded.
 
     Raises:
         InputError: if a line is not a line of qrels, or its values are not valid in a judgement.
@@ -158,7 +157,7 @@ def read_qrels(lines: Iterable[str], source: str, who: str | None = None) -> lis
     except TrecError as error:
         raise InputError("line", str(error)) from None
     return [
-        Judgement(unquote(query), unquote(id_), grade, who or "qrels", moment)
+        Judgement(from_trec_id(query), from_trec_id(id_), grade, who or "qrels", moment)
         for query, graded in qrels.items()
         for id_, grade in graded.items()
     ]
@@ -168,8 +167,3 @@ def write_queries(judgements: Iterable[Judgement]) -> Iterator[str]:
     """Yield a JSON line of ``id`` and ``text`` for each query, with the ids of the qrels."""
     for query in sorted({one.query for one in judgements}):
         yield json.dumps({"id": to_trec_id(query), "text": query}, ensure_ascii=False)
-
-
-def to_trec_id(text: str) -> str:
-    """Percent-encode white space and ``%``, and nothing else."""
-    return "".join(quote(c, safe="") if c.isspace() or c == "%" else c for c in text)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from corpus.detection.compressions import open_bytes
 from corpus.json_rows import read_json_lines
+from corpus.named_sets.text_sets import read_qrels
 from corpus.rows import BadLine, ReadError
 
 
@@ -25,17 +26,7 @@ def read_beir(folder: Path, split: str) -> BeirFiles:
     Raises:
         ReadError: if a file is missing, or a line is malformed.
     """
-    qrels: dict[str, dict[str, int]] = {}
-    path = folder / "qrels" / f"{split}.tsv"
-    for line, cells in _cells(path):
-        try:
-            query, document, grade = cells
-            qrels.setdefault(query, {})[document] = int(grade)
-        except ValueError:
-            if line == 1:  # the header
-                continue
-            reason = "must be a query's id, a document's id and a whole number, separated by tabs"
-            raise ReadError(str(BadLine(str(path), line, reason))) from None
+    qrels = read_qrels(folder / "qrels" / f"{split}.tsv")
     queries = {id_: row["text"] for id_, row in _records(folder / "queries.jsonl") if id_ in qrels}
     corpus = {
         id_: {"title": row.get("title") or "", "text": row["text"]}
@@ -65,14 +56,3 @@ def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 reason = row.reason or "must be an object with the strings _id and text"
                 raise ReadError(str(BadLine(str(path), row.line, reason)))
             yield record["_id"], record
-
-
-def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ReadError(f"{path}: {reason}") from None
-    for line, content in enumerate(text.splitlines(), start=1):
-        if content.strip():
-            yield line, content.split("\t")

@@ -2,9 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from evaluation.labelling.exchange import write_qrels
 from evaluation.qrels import relevance_by_qrels
 from evaluation.result import EvaluationError
+from evaluation.trec import parse_qrels, to_trec_id
+from index.annotations.annotation_records import Judgement
 
 
 def test_grades_are_those_of_the_judgements() -> None:
@@ -15,6 +20,38 @@ def test_grades_are_those_of_the_judgements() -> None:
     assert found.tolist() == [[0, 0, 3, 0], [0, 1, 0, 2]]
     assert relevance.levels.tolist() == [1, 2, 3]
     assert relevance.totals(relevance.query_sets).tolist() == [[0, 0, 1], [1, 1, 0]]
+    assert notes == []
+
+
+IDS = st.text('ab %20"\t#\u3000', min_size=1, max_size=6)
+
+
+@given(st.dictionaries(st.tuples(IDS, IDS), st.integers(1, 3), min_size=1), st.booleans())
+def test_ids_of_exported_judgements_are_found(
+    judged: dict[tuple[str, str], int], with_query_texts: bool
+) -> None:
+    exported = parse_qrels(
+        write_qrels(Judgement(query, id_, grade, "ann") for (query, id_), grade in judged.items())
+    )
+    queries = sorted({query for query, _ in judged})
+    documents = sorted({id_ for _, id_ in judged})
+    # The ids of the queries are those of the exported queries, or the texts.
+    ids = queries if with_query_texts else [to_trec_id(query) for query in queries]
+    relevance, notes = relevance_by_qrels(exported, ids, documents)
+    rows = np.tile(np.arange(len(documents)), (len(queries), 1))
+    found = relevance.grade_lists(relevance.query_sets, rows)
+    assert found.tolist() == [
+        [judged.get((query, id_), 0) for id_ in documents] for query in queries
+    ]
+    assert notes == []
+
+
+def test_ids_are_taken_as_they_stand_if_not_all_are_encoded() -> None:
+    qrels = {"q": {"a%20b": 1, "50%": 1, "c%2Fd": 1}}
+    _, notes = relevance_by_qrels(qrels, ["q"], ["a b", "50%", "c%2Fd"])
+    assert notes == ["1 document of the qrels not stored, ignored: a%20b"]
+    relevance, notes = relevance_by_qrels({"q": {"a%20b": 1}}, ["q"], ["a b", "a%20b"])
+    assert relevance.document_sets.tolist() == [0, 1]
     assert notes == []
 
 

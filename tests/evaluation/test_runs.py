@@ -7,6 +7,7 @@ import pytrec_eval
 from evaluation.metrics.metric_names import MetricError
 from evaluation.result import EvaluationError
 from evaluation.runs import evaluate_run
+from evaluation.trec import parse_qrels
 
 
 def test_a_run_scores_what_pytrec_eval_says() -> None:
@@ -61,3 +62,10 @@ def test_bad_input_is_refused() -> None:
         evaluate_run({"q": {"d": 1.0}}, qrels, relevant_from=2)
     with pytest.raises(MetricError, match="P@radius2 is defined by Hamming distances"):
         evaluate_run({"q": {"d": 1.0}}, qrels, ["P@radius2"])
+
+
+def test_exported_judgements_judge_runs_of_the_same_documents() -> None:
+    qrels = parse_qrels(["a%20query 0 50%25 2", "a%20query 0 c 1"])
+    for documents in (["c", "50%"], ["c", "50%25"]):
+        run = {"a%20query": dict.fromkeys(documents, 1.0)}
+        assert evaluate_run(run, qrels, ["Recall@10"]).metrics == {"Recall@10": 1.0}

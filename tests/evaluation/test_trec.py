@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpus.rows import ReadError
 from evaluation.trec import (
     TrecError,
     format_run,
@@ -95,6 +97,78 @@ def test_what_the_format_cannot_hold_is_not_written() -> None:
         list(format_run({"q": [("", 1.0)]}))
     with pytest.raises(TrecError, match=r"score of document 'd' for query 'q' is nan"):
         list(format_run({"q": [("d", float("nan"))]}))
+
+
+TREC_EVAL_IDS = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0 \t\n\v\f\r"), min_size=1
+)
+
+
+@given(
+    st.dictionaries(
+        TREC_EVAL_IDS,
+        st.dictionaries(TREC_EVAL_IDS, st.integers(-2, 9), min_size=1, max_size=3),
+        min_size=1,
+        max_size=3,
+    ),
+    st.sampled_from([" ", "\t", " \v\f"]),
+)
+def test_files_are_read_as_trec_eval_reads_them(
+    tmp_path_factory: pytest.TempPathFactory, qrels: dict[str, dict[str, int]], space: str
+) -> None:
+    path = tmp_path_factory.mktemp("trec") / "qrels.txt"
+    lines = [
+        space.join([query, "0", document, str(grade)]) + " \r\n"
+        for query, judged in qrels.items()
+        for document, grade in judged.items()
+    ]
+    path.write_bytes(b"\xef\xbb\xbf" + "".join(lines).encode())
+    assert read_qrels(path) == qrels
+    runs = [
+        space.join([query, "Q0", document, "1", str(grade), "tag"]) + "\n"
+        for query, judged in qrels.items()
+        for document, grade in judged.items()
+    ]
+    path.write_bytes(b"\xef\xbb\xbf" + "".join(runs).encode())
+    assert read_run(path) == qrels
+
+
+CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1) | (
+    st.text('"\t\n\r #%a', min_size=1)
+)
+
+
+@given(
+    st.dictionaries(
+        CELLS, st.dictionaries(CELLS, st.integers(-2, 9), min_size=1, max_size=3), max_size=3
+    )
+)
+def test_the_tsv_of_beir_is_read_with_its_quoting(
+    tmp_path_factory: pytest.TempPathFactory, qrels: dict[str, dict[str, int]]
+) -> None:
+    path = tmp_path_factory.mktemp("beir") / "test.tsv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, delimiter="\t", quoting=csv.QUOTE_MINIMAL)
+        rows.writerow(["query-id", "corpus-id", "score"])
+        for query, judged in qrels.items():
+            rows.writerows([query, document, grade] for document, grade in judged.items())
+    assert read_qrels(path) == qrels
+
+
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [
+        ("query-id\tcorpus-id\tscore\nq\td\t1.5\n", "2: must be a query, a document and a whole"),
+        ("q\td\t1.5\n", "1: must be a query"),
+        ("query-id\tcorpus-id\tscore\nq d 1\n", "2: must be a query"),
+        ('query-id\tcorpus-id\tscore\n"q\td\t1\nq\te\t1\n', "2: must be a query"),
+    ],
+)
+def test_a_tsv_that_is_not_right(tmp_path: Path, content: str, wrong: str) -> None:
+    path = tmp_path / "test.tsv"
+    path.write_text(content)
+    with pytest.raises(ReadError, match=rf"test.tsv:{wrong}"):
+        read_qrels(path)
 
 
 def test_a_file_that_is_not_text(tmp_path: Path) -> None:

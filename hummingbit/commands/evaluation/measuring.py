@@ -39,9 +39,9 @@ def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = T
     parser.add_argument(
         "--qrels",
         metavar="FILE",
-        help="a file of judgements in TREC's format, or a named data set with judged queries, such"
-        " as docstrings:queries (default: the judgements of the data set of the queries, if it has"
-        " any; otherwise documents with a label of the query are relevant)",
+        help="a file of judgements in TREC's format or BEIR's TSV, or a named data set with judged"
+        " queries, such as docstrings:queries (default: the judgements of the data set of the"
+        " queries, if it has any; otherwise documents with a label of the query are relevant)",
     )
     parser.add_argument(
         "--metrics",

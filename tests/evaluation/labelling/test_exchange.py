@@ -11,12 +11,11 @@ from evaluation.labelling.exchange import (
     import_records,
     read_qrels,
     read_records,
-    to_trec_id,
     write_qrels,
     write_queries,
     write_records,
 )
-from evaluation.trec import parse_qrels
+from evaluation.trec import parse_qrels, to_trec_id
 from foundation.errors import InputError
 from index.annotations.annotation_records import DocumentLabel, Judgement
 from tests.support.collections import code_collection, code_documents

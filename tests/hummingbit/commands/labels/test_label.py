@@ -86,6 +86,31 @@ def test_labels_are_set_counted_and_moved(
     assert run("import", str(qrels), "--format", "qrels", "--who", "bob").startswith("books: 1 ")
 
 
+def test_exported_judgements_evaluate_documents_of_any_id(
+    data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = ["a b", "a%20b", 'say "hi"', "tab\there", "#5", "50%"]
+    folder = ["--data-dir", str(data_dir)]
+    with DataFolder(data_dir, writable=True) as opened:
+        books = opened.collection("books")
+        books.upsert([Document(id_, TEXTS[at]) for at, id_ in enumerate(ids)])
+    lines = tmp_path / "judgements.jsonl"
+    judged = [{"query": f'{TEXTS[at]} 100% "x"', "id": id_} for at, id_ in enumerate(ids)]
+    lines.write_text("\n".join(json.dumps({**one, "grade": 1}) for one in judged))
+    assert main(["label", "import", "books", str(lines), *folder]) == 0
+    for form in ("qrels", "queries"):
+        out = str(tmp_path / f"{form}.jsonl")
+        assert main(["label", "export", "books", out, "--format", form, *folder]) == 0
+    files = ["--queries", str(tmp_path / "queries.jsonl"), "--qrels", str(tmp_path / "qrels.jsonl")]
+    evaluate = ["evaluate", "books", *files, "--metrics", "Recall@46"]
+    capsys.readouterr()
+    assert main([*evaluate, "--json", *folder]) == 0
+    found = json.loads(capsys.readouterr().out)
+    # Every judged document is among all: no judgement is ignored.
+    assert found["metrics"]["Recall@46"] == 1
+    assert not [note for note in found["notes"] if "ignored" in note]
+
+
 def test_wrong_files_and_labels_are_named(
     data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
