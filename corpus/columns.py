@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corpus.json_rows import parse_json
 from corpus.layout import Layout
+from corpus.lines import LineError
 from corpus.rows import ReadError, Row
 
 Array = npt.NDArray[Any]
@@ -43,6 +45,58 @@ def read_parquet(path: Path, layout: Layout | None) -> Iterator[Row]:
     with _arrow_progress(arrow, path, "Parquet") as progress, parquet.ParquetFile(path) as file:
         _check_columns(path, file.schema_arrow.names, layout)
         yield from progress.rows(file.iter_batches(PARQUET_BATCH))
+
+
+def byte_list_columns(path: Path) -> frozenset[str]:
+    """Return the names of the columns of a Parquet file that are lists of unsigned bytes.
+
+    Raises:
+        ReadError: if pyarrow is not installed, or the file is not Parquet.
+    """
+    arrow = _import_arrow(path, "Parquet")
+    parquet = importlib.import_module("pyarrow.parquet")
+    with _arrow_progress(arrow, path, "Parquet"):
+        fields = [field for field in parquet.read_schema(path) if field.type.num_fields == 1]
+    return frozenset(field.name for field in fields if field.type.field(0).type == arrow.uint8())
+
+
+def json_columns(paths: Sequence[Path]) -> frozenset[str]:
+    """Return the names of the columns of strings in Parquet files of which each string is JSON.
+
+    Only columns with an object or a list count, so numbers that are written as texts stay texts.
+
+    Raises:
+        ReadError: if pyarrow is not installed, or a file is not Parquet.
+    """
+    nested: set[str] = set()
+    rejected: set[str] = set()
+    for path in paths:
+        arrow = _import_arrow(path, "Parquet")
+        parquet = importlib.import_module("pyarrow.parquet")
+        with _arrow_progress(arrow, path, "Parquet"), parquet.ParquetFile(path) as file:
+            texts = (arrow.string(), arrow.large_string())
+            for field in file.schema_arrow:
+                if field.type not in texts or field.name in rejected:
+                    continue
+                batches = file.iter_batches(PARQUET_BATCH, columns=[field.name])
+                kinds = _json_kinds(value for batch in batches for value in batch.column(0))
+                if kinds is None:
+                    rejected.add(field.name)
+                elif kinds & {dict, list}:
+                    nested.add(field.name)
+    return frozenset(nested - rejected)
+
+
+def _json_kinds(values: Iterable[Any]) -> set[type] | None:
+    """Return the types of JSON strings that are not null, or None if one is not JSON."""
+    kinds = set()
+    for value in values:
+        if value.is_valid:
+            try:
+                kinds.add(type(parse_json(value.as_py())))
+            except (LineError, UnicodeDecodeError):
+                return None
+    return kinds
 
 
 def read_arrow(paths: Sequence[Path], layout: Layout) -> Iterator[Row]:

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from corpus.columns import read_parquet
+from corpus.columns import byte_list_columns, json_columns, read_parquet
 from corpus.detection.compressions import open_bytes
 from corpus.json_rows import parse_json, parse_whole
 from corpus.lines import LineError, read_all
 from corpus.rows import BadLine, ReadError, Row
 from corpus.stores.point import Point, is_vector
 
-SUFFIXES = (".json", ".parquet")
+PARQUET = ".parquet"
+SUFFIXES = (".json", PARQUET)
 DYNAMIC = "$meta"
 """The column for fields that the schema does not name."""
 
@@ -23,16 +24,20 @@ def read_milvus(path: Path) -> Iterator[Point]:
     """Yield the rows of a JSON or Parquet file, or of a folder of such files.
 
     Fields that the schema does not name are treated like the others. The files do not say which
-    fields are vectors; a list of eight numbers or more counts as one.
+    fields are vectors; a list of eight numbers or more counts as one, and in Parquet so does every
+    list of bytes. Columns of Parquet that hold JSON as text are parsed.
 
     Raises:
         ReadError: if there is no such file, or a file cannot be read.
     """
     line = 0
-    for part in _parts(path):
+    parts = _parts(path)
+    parsed = json_columns(parts) - {DYNAMIC} if parts[0].suffix == PARQUET else frozenset()
+    for part in parts:
+        byte_lists = byte_list_columns(part) if part.suffix == PARQUET else frozenset()
         for row in _rows(part):
             line += 1
-            yield _point(part, line, row)
+            yield _point(part, line, row, parsed, byte_lists)
 
 
 def _parts(path: Path) -> list[Path]:
@@ -50,7 +55,7 @@ def _parts(path: Path) -> list[Path]:
 
 
 def _rows(part: Path) -> Iterator[Row]:
-    if part.suffix == ".parquet":
+    if part.suffix == PARQUET:
         yield from read_parquet(part, None)
         return
     with open_bytes(part) as stream:
@@ -64,7 +69,9 @@ def _rows(part: Path) -> Iterator[Row]:
     yield from (Row(number, row) for number, row in enumerate(rows, start=1))
 
 
-def _point(part: Path, line: int, row: Row) -> Point:
+def _point(
+    part: Path, line: int, row: Row, parsed: frozenset[str], byte_lists: frozenset[str]
+) -> Point:
     reason = row.reason
     if reason is None and not isinstance(row.record, dict):
         reason = "must be an object"
@@ -79,6 +86,10 @@ def _point(part: Path, line: int, row: Row) -> Point:
             raise ReadError(str(BadLine(str(part), row.line, str(error)))) from None
     if isinstance(dynamic, dict):
         record = {**dynamic, **record}
-    vectors = {name: value for name, value in record.items() if is_vector(value)}
+    for name in parsed & record.keys():
+        record[name] = parse_json(record[name])
+    vectors = {
+        name: value for name, value in record.items() if name in byte_lists or is_vector(value)
+    }
     fields = {name: value for name, value in record.items() if name not in vectors}
-    return Point(line, fields, vectors)
+    return Point(line, fields, vectors, byte_lists)

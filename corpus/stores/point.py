@@ -21,6 +21,8 @@ class Point(NamedTuple):
     fields: dict[str, Any]
     """A record for :class:`corpus.layout.Layout`, without vectors."""
     vectors: dict[str, Any]
+    byte_vectors: frozenset[str] = frozenset()
+    """The vectors that are known to be bytes: packed bits, or numbers of two bytes each."""
 
 
 def point_of(line: int, id_: Any, payload: Mapping[str, Any], vectors: Mapping[str, Any]) -> Point:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from corpus.layout import Layout
 from corpus.readers import documents_of
 from corpus.rows import BadLine, ReadError, Row
 from corpus.stores.milvus import read_milvus
-from corpus.stores.point import Point
+from corpus.stores.point import MIN_VECTOR_LENGTH, Point
 from corpus.stores.qdrant import read_qdrant
 from corpus.stores.txtai import read_txtai
 from encoder.codes import CodeError, Packing, code_to_hex, codes_of_vectors
@@ -25,6 +25,8 @@ STORES: dict[str, Callable[[Path], Iterator[Point]]] = {
     "qdrant": read_qdrant,
     "txtai": read_txtai,
 }
+VectorType = Literal["float16", "bfloat16"]
+VECTOR_TYPES: tuple[VectorType, ...] = get_args(VectorType)
 # The field names of texts in frameworks that write to these stores.
 TEXT_FIELDS = ("text", "page_content", "document", "content")
 
@@ -33,14 +35,16 @@ TEXT_FIELDS = ("text", "page_content", "document", "content")
 class PointSelection:
     """The part of a point that becomes the content of a document: its text, vector, or a code.
 
-    `vector_field` names the vector if there are several. `packing` turns the vector into a code. If
-    `n_bits` is given, only the first bits are used, for vectors that were trained for this.
+    `vector_field` names the vector if there are several. `vector_type` says which numbers of two
+    bytes each its bytes hold. `packing` turns the vector into a code. If `n_bits` is given, only
+    the first bits are used, for vectors that were trained for this.
     """
 
     content: Literal["text", "vector", "code"]
     vector_field: str | None = None
     packing: Packing | None = None
     n_bits: int | None = None
+    vector_type: VectorType | None = None
 
 
 def read_points(
@@ -49,16 +53,19 @@ def read_points(
     layout: Layout,
     selection: PointSelection,
     notice: Callable[[str], object],
+    *,
+    incomplete: Callable[[str], object] = lambda _: None,
 ) -> Iterator[Document]:
     """Yield the points of a file or folder that `store`, one of :data:`STORES`, wrote.
 
-    Other fields become the payload, except for vectors.
+    Other fields become the payload, except for vectors. If the file says that more points follow,
+    `incomplete` is called with a sentence about it.
 
     Raises:
         ReadError: if a point cannot be read, or has no such content.
     """
     source = str(path)
-    points = _points(store, path)
+    points = _points(store, path, incomplete)
     first = next(points, None)
     if first is None:
         raise ReadError(f"{source}: holds no points")
@@ -82,9 +89,11 @@ def code_length(store: str, path: Path, selection: PointSelection) -> int:
     raise ReadError(f"{path}: holds no points")
 
 
-def _points(store: str, path: Path) -> Iterator[Point]:
+def _points(
+    store: str, path: Path, incomplete: Callable[[str], object] = lambda _: None
+) -> Iterator[Point]:
     try:
-        yield from STORES[store](path)
+        yield from read_qdrant(path, incomplete) if store == "qdrant" else STORES[store](path)
     except OSError as error:
         raise ReadError(f"{path}: {error.strerror or error}") from None
 
@@ -109,7 +118,10 @@ def _with_vector_field(selection: PointSelection, first: Point, source: str) -> 
         return selection
     if len(first.vectors) != 1:
         names = ", ".join(map(repr, first.vectors)) or "no vector"
-        message = "; --vector-field names the one to take" if first.vectors else ""
+        message = f"; a list of fewer than {MIN_VECTOR_LENGTH} numbers is one if"
+        message += " --vector-field names it"
+        if first.vectors:
+            message = "; --vector-field names the one to take"
         raise ReadError(f"{source}: its points have {names}{message}")
     (field,) = first.vectors
     return replace(selection, vector_field=field)
@@ -147,7 +159,36 @@ def _vector(point: Point, selection: PointSelection, source: str) -> Any:
         names = ", ".join(map(repr, point.vectors)) or "none"
         reason = f"has no vector {selection.vector_field!r}; its vectors: {names}"
         raise ReadError(str(BadLine(source, point.line, reason)))
-    return vector
+    try:
+        return _numbers(vector, point, selection)
+    except (TypeError, ValueError, OverflowError) as error:
+        reason = f"{selection.vector_field}: {error}"
+        raise ReadError(str(BadLine(source, point.line, reason))) from None
+
+
+def _numbers(vector: Any, point: Point, selection: PointSelection) -> Any:
+    """Return the numbers of a vector, whose bytes Milvus writes to Parquet without their type."""
+    if selection.vector_type is None:
+        if selection.vector_field in point.byte_vectors and selection.packing != "ubinary":
+            raise ValueError(
+                "holds bytes; a BINARY_VECTOR is read with --codes ubinary, a FLOAT16_VECTOR with"
+                " --vector-type float16, and a BFLOAT16_VECTOR with --vector-type bfloat16"
+            )
+        return vector
+    if selection.packing in ("ubinary", "binary"):
+        raise ValueError(
+            f"--vector-type {selection.vector_type} reads numbers; --codes must be sign for them"
+        )
+    if len(vector) % 2 or not all(isinstance(one, int | np.integer) for one in vector):
+        raise ValueError(
+            f"--vector-type {selection.vector_type} needs two bytes for each number; it has"
+            f" {counted(len(vector), 'value')}, such as {vector[:1]}"
+        )
+    raw = bytes(list(vector))
+    if selection.vector_type == "float16":
+        return np.frombuffer(raw, "<f2").astype(np.float32)
+    # A bfloat16 is the upper half of a float32.
+    return (np.frombuffer(raw, "<u2").astype("<u4") << 16).view("<f4")
 
 
 def _code(point: Point, selection: PointSelection, source: str) -> str:

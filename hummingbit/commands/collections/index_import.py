@@ -17,10 +17,17 @@ from hummingbit.commands.collections.sending import send
 from hummingbit.commands.data_folder_options import filling, open_folder, service_at
 from hummingbit.commands.options import BitsOption, OptionError, add_layout, layout_of
 from index.bulk.ingest import ingest
-from index.bulk.other_stores import STORES, PointSelection, code_length, read_points
+from index.bulk.other_stores import (
+    STORES,
+    VECTOR_TYPES,
+    PointSelection,
+    VectorType,
+    code_length,
+    read_points,
+)
 from index.errors import UnknownCollection
 
-OPTIONS = ("encoder", "codes", "bits", "vector_field")
+OPTIONS = ("encoder", "codes", "bits", "vector_field", "vector_type")
 """Options that do not apply to hummingbit's own exports."""
 
 
@@ -49,17 +56,31 @@ def add_stores(parser: argparse.ArgumentParser) -> None:
         help="use the first N bits of codes (default: all)",
     )
     group.add_argument("--vector-field", metavar="NAME", help="the vector, if there are several")
+    group.add_argument(
+        "--vector-type",
+        choices=VECTOR_TYPES,
+        help="the type of a vector whose bytes Milvus wrote to Parquet",
+    )
     add_layout(parser)
 
 
 def run_import_points(args: argparse.Namespace) -> int:
-    """Add the points of a file that another store wrote; create the collection if needed."""
+    """Add the points of a file that another store wrote; create the collection if needed.
+
+    Returns 1 if the file says that more points follow, which it does not hold.
+    """
     if args.encoder is not None and args.codes is not None:
         raise OptionError("--codes: cannot be combined with --encoder, which makes the codes")
     if args.file == "-":
         raise OptionError("FILE: is missing; with --from, name a file or a folder")
-    if args.url is not None:
-        return _import_remotely(args)
+    incomplete: list[str] = []
+    status = (_import_locally if args.url is None else _import_remotely)(args, incomplete)
+    for sentence in incomplete:
+        _print_error(sentence)
+    return 1 if incomplete else status
+
+
+def _import_locally(args: argparse.Namespace, incomplete: list[str]) -> int:
     with open_folder(args, writable=True) as folder:
         is_new = False
         try:
@@ -73,14 +94,14 @@ def run_import_points(args: argparse.Namespace) -> int:
             )
         with filling(folder, collection, is_new=is_new):
             kind = None if collection.encoder is None else collection.encoder.kind
-            documents = _documents(args, kind, collection.n_bits)
+            documents = _documents(args, kind, collection.n_bits, incomplete)
             with count_in_stage("importing") as advance:
                 report = ingest(collection, documents, progress=advance)
         print_ingested(args, collection.name, len(collection), report)
     return 0
 
 
-def _import_remotely(args: argparse.Namespace) -> int:
+def _import_remotely(args: argparse.Namespace, incomplete: list[str]) -> int:
     from hummingbit.clients.transport import ServiceError  # noqa: PLC0415 - only a service needs it
     from hummingbit.service_transfer import record_of, summary_of  # noqa: PLC0415
 
@@ -99,7 +120,7 @@ def _import_remotely(args: argparse.Namespace) -> int:
         kind = None if encoder is None else client.encoder(encoder["name"])["kind"]
 
         def send_all() -> int:
-            documents = _documents(args, kind, summary["n_bits"])
+            documents = _documents(args, kind, summary["n_bits"], incomplete)
             return send(client, args, map(record_of, documents), None)
 
         return fill(client, args.collection, send_all) if is_new else send_all()
@@ -117,7 +138,9 @@ def _code_length(args: argparse.Namespace) -> int:
     return code_length(args.store, Path(args.file), _point_selection(args, None, None))
 
 
-def _documents(args: argparse.Namespace, kind: str | None, n_bits: int) -> Iterator[Document]:
+def _documents(
+    args: argparse.Namespace, kind: str | None, n_bits: int, incomplete: list[str]
+) -> Iterator[Document]:
     """Read the documents for a collection of an encoder of `kind`, or of codes."""
     if kind is None and args.codes is None:
         packings = "|".join(PACKINGS)
@@ -130,7 +153,10 @@ def _documents(args: argparse.Namespace, kind: str | None, n_bits: int) -> Itera
     if args.bits is not None and args.bits != n_bits:
         raise OptionError(f"--bits {args.bits}: collection {args.collection!r} has {n_bits} bits")
     selection = _point_selection(args, kind, n_bits)
-    return read_points(args.store, Path(args.file), layout_of(args), selection, _print_error)
+    path, layout = Path(args.file), layout_of(args)
+    return read_points(
+        args.store, path, layout, selection, _print_error, incomplete=incomplete.append
+    )
 
 
 def _point_selection(
@@ -141,7 +167,8 @@ def _point_selection(
         content = "text" if kind == "text" else "vector"
     packing = cast("Packing | None", args.codes)
     length = n_bits if args.bits is not None else None
-    return PointSelection(content, args.vector_field, packing, length)
+    vector_type = cast("VectorType | None", args.vector_type)
+    return PointSelection(content, args.vector_field, packing, length, vector_type)
 
 
 def _print_error(what: str) -> None:

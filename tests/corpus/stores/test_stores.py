@@ -10,6 +10,8 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from corpus.detection.compressions import COMPRESSIONS
@@ -51,6 +53,29 @@ def test_an_answer_of_scrolling_qdrant(tmp_path: Path) -> None:
     assert list(read_qdrant(upsert)) == found
 
 
+def test_a_scroll_that_breaks_off_is_incomplete(tmp_path: Path) -> None:
+    def page(*ids: int | str, after: int | str | None = None) -> str:
+        points = [{"id": one, "vector": [1.0]} for one in ids]
+        return json.dumps({"result": {"points": points, "next_page_offset": after}, "status": "ok"})
+
+    def said(*pages: str, suffix: str = ".jsonl") -> list[str]:
+        path = tmp_path / f"points{suffix}"
+        path.write_text("\n".join(pages))
+        found: list[str] = []
+        list(read_qdrant(path, found.append))
+        return found
+
+    complete = [page(1, 2, after=3), page(3, 4, after="a-5"), page("a-5")]
+    assert said(*complete) == []
+    assert said(f"[{', '.join(complete)}]", suffix=".json") == []
+    assert said(*reversed(complete)) == []
+    for kept, missing in ((complete[:2], "a-5"), (complete[::2], "3"), (complete[:1], "3")):
+        (sentence,) = said(*kept)
+        assert f"next_page_offset names the point {missing}," in sentence
+    (sentence,) = said(json.dumps(json.loads(complete[0])["result"], indent=1), suffix=".json")
+    assert "the point 3," in sentence
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -81,6 +106,34 @@ def test_rows_of_milvus(name: str) -> None:
     assert close(found, "dense")
     expected = np.packbits(VECTORS > 0, axis=1)
     assert [one.vectors["bits"] for one in found] == expected.tolist()
+
+
+def test_what_parquet_of_milvus_does_not_say_is_read(tmp_path: Path) -> None:
+    table = {
+        "key": pa.array([1, 2]),
+        # As pymilvus.bulk_writer writes BINARY_VECTOR of 32 bits, JSON, VARCHAR and $meta.
+        "bits": pa.array([[1, 2, 3, 4], [5, 6, 7, 8]], pa.list_(pa.uint8())),
+        "about": pa.array(['{"year": 1990, "tags": ["a"]}', "null"]),
+        "number": pa.array(["10010", "7"]),
+        "text": pa.array(["[1] is cited", '{"a": 1}']),
+        "$meta": pa.array(['{"more": {"deep": "{}"}}', "{}"]),
+    }
+    pq.write_table(pa.table(table), tmp_path / "1.parquet")
+    first, second = read_milvus(tmp_path)
+    assert first.vectors == {"bits": [1, 2, 3, 4]}
+    assert first.byte_vectors == {"bits"}
+    assert first.fields == {
+        "key": 1,
+        "about": {"year": 1990, "tags": ["a"]},
+        "number": "10010",
+        "text": "[1] is cited",
+        "more": {"deep": "{}"},
+    }
+    assert second.fields["text"] == '{"a": 1}'
+    # The parts of a folder agree on what is JSON.
+    pq.write_table(pa.table({**table, "about": pa.array(["-", "x"])}), tmp_path / "2.parquet")
+    found = [point.fields["about"] for point in read_milvus(tmp_path)]
+    assert found == ['{"year": 1990, "tags": ["a"]}', "null", "-", "x"]
 
 
 def test_a_folder_of_milvus_is_read_in_the_order_of_its_parts(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from encoder.artifact import write_artifact
@@ -13,6 +15,7 @@ from encoder.codes import code_to_hex
 from hummingbit.cli import main
 from index.data_folder import DataFolder
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
+from tests.support.service import running_service
 
 WRITTEN = Path(__file__).parents[3] / "corpus" / "stores" / "written"
 TEXTS = ["apple jam", "pear jam", "plum cake", "apple cake", "a pear"]
@@ -55,6 +58,72 @@ def test_vectors_become_codes(data: Path, store: str, file: str, options: list[s
     assert [one["id"] for one in found] == ["0", "1", "2", "3", "4"]
     assert [one.get("page_content") or one["body"] for one in found] == TEXTS
     assert [one["text"] for one in found] == [None] * 5
+
+
+def write_bytes(path: Path) -> None:
+    """Write vectors as pymilvus.bulk_writer writes FLOAT16_, BFLOAT16_ and BINARY_VECTOR."""
+    upper_halves = (VECTORS.view("<u4") >> 16).astype("<u2")
+    columns = {
+        "half": VECTORS.astype("<f2").view(np.uint8),
+        "brain": upper_halves.view(np.uint8),
+        "bits": np.packbits(VECTORS > 0, axis=1)[:, :4],
+    }
+    arrays = {name: pa.array(one.tolist(), pa.list_(pa.uint8())) for name, one in columns.items()}
+    pq.write_table(pa.table({"key": pa.array(range(5)), **arrays}), path)
+
+
+@pytest.mark.parametrize(
+    ("field", "options", "n_digits"),
+    [
+        ("half", ["--codes", "sign", "--vector-type", "float16"], 16),
+        ("brain", ["--codes", "sign", "--vector-type", "bfloat16"], 16),
+        ("bits", ["--codes", "ubinary"], 8),
+    ],
+)
+def test_bytes_of_milvus_are_read_as_what_they_are(
+    data: Path, field: str, options: list[str], n_digits: int
+) -> None:
+    write_bytes(data / "rows.parquet")
+    source = ["rows.parquet", "--from", "milvus", "--vector-field", field, "--id-field", "key"]
+    assert hummingbit("index", "import", "c", *source, *options) == 0
+    assert [one["code"] for one in documents("c")] == [code[:n_digits] for code in CODES]
+
+
+@pytest.mark.parametrize("field", ["half", "brain", "bits"])
+def test_bytes_of_milvus_are_no_numbers(
+    data: Path, field: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_bytes(data / "rows.parquet")
+    source = ["rows.parquet", "--from", "milvus", "--vector-field", field, "--id-field", "key"]
+    assert hummingbit("index", "import", "c", *source, "--codes", "sign") == 2
+    assert f"{field}: holds bytes; a BINARY_VECTOR is read with" in capsys.readouterr().err
+    wrong = ["--codes", "ubinary", "--vector-type", "float16"]
+    assert hummingbit("index", "import", "c", *source, *wrong) == 2
+    assert "--codes must be sign" in capsys.readouterr().err
+    with DataFolder(data, writable=False) as folder:
+        assert not folder.collections()
+
+
+def test_numbers_are_no_bytes(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = [WRITTEN / "milvus.json", "--from", "milvus", "--vector-field", "dense"]
+    options = ["--codes", "sign", "--vector-type", "float16", "--id-field", "key"]
+    assert hummingbit("index", "import", "c", *source, *options) == 2
+    assert "needs two bytes for each number; it has 64 values" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("where", ["folder", "service"])
+def test_a_scroll_that_breaks_off_is_said(
+    data: Path, capsys: pytest.CaptureFixture[str], where: str
+) -> None:
+    options = ["--from", "qdrant", "--codes", "sign"]
+    if where == "folder":
+        assert hummingbit("index", "import", "c", WRITTEN / "qdrant.json", *options) == 1
+    else:
+        with running_service(data) as client:
+            options += ["--url", str(client.base_url)]
+            assert hummingbit("index", "import", "c", WRITTEN / "qdrant.json", *options) == 1
+    assert "is incomplete: its next_page_offset names the point 3" in capsys.readouterr().err
+    assert len(documents("c")) == 3
 
 
 def test_the_first_bits_of_vectors(data: Path) -> None:
