@@ -11,9 +11,9 @@ COPY hummingbit hummingbit
 COPY index index
 COPY service service
 COPY training training
-# Without a GPU, set the build argument PIP_EXTRA_INDEX_URL to an index of CPU wheels: the default
-# torch wheel for Linux includes CUDA and takes gigabytes.
-ARG PIP_EXTRA_INDEX_URL=""
+# PyTorch's CPU wheels. For an NVIDIA GPU, set this build argument to the empty string: pip then takes
+# the wheel of PyPI, which includes CUDA and takes 6 GB.
+ARG PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
 RUN python -m venv /opt/hummingbit \
     && /opt/hummingbit/bin/pip install --no-cache-dir --no-compile --constraint constraints.txt \
         '.[train,parquet]'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 import subprocess
 import sys
 import tomllib
@@ -11,7 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
+from setuptools import find_namespace_packages
 
+from hummingbit import PACKAGES
 from hummingbit.cli import COMMANDS
 from service.configuration import load_settings
 from service.settings import ENV_PREFIX, Settings
@@ -78,7 +81,7 @@ def test_the_settings_of_the_manifests_are_settings(tmp_path: Path) -> None:
 
 def test_the_compose_file_is_as_strict() -> None:
     compose = load(ROOT / "docker-compose.yml")
-    for name in ("service", "training", "prometheus"):
+    for name in ("service", "training", "prometheus"):  # the others extend these, or are Milvus
         one = compose["services"][name]
         assert one["read_only"] is True
         assert one["cap_drop"] == ["ALL"]
@@ -95,8 +98,124 @@ def test_the_compose_file_is_as_strict() -> None:
     service = compose["services"]["service-on-milvus"]
     assert service["extends"] == {"service": "service"}
     assert of_environment(set(service["environment"])) <= set(Settings.model_fields)
-    for one in compose["configs"].values():
-        assert "file" not in one or (ROOT / one["file"]).is_file()
+
+
+def test_compose_can_give_every_service_its_files() -> None:
+    compose = load(ROOT / "docker-compose.yml")
+    for name, service in compose["services"].items():
+        for kind in ("configs", "secrets"):
+            for one in service.get(kind, []):
+                source = compose[kind][one if isinstance(one, str) else one["source"]]
+                # Compose mounts a `file`. It copies other content into the container, which fails
+                # where the file system is read-only.
+                copied = {"content", "environment"} & source.keys()
+                assert not (service.get("read_only") and copied), (name, source)
+                assert copied or (ROOT / source["file"]).is_file()
+
+
+def test_prometheus_has_the_key_in_the_file_that_it_reads(tmp_path: Path) -> None:
+    prometheus = load(ROOT / "docker-compose.yml")["services"]["prometheus"]
+    (job,) = load(ROOT / "docker" / "prometheus.yml")["scrape_configs"]
+    key_file = Path(job["authorization"]["credentials_file"])
+    assert str(key_file.parent) in prometheus["tmpfs"]
+    assert set(prometheus["environment"]) == {"HUMMINGBIT_READ_KEY"}
+    (script,) = prometheus["command"]
+    # Compose writes $ for $$. The file system of the test stands for that of the container.
+    script = script.replace("$$", "$").replace(f"{key_file.parent}/", f"{tmp_path}/")
+    script = script.replace("/bin/prometheus", "echo")
+    done = subprocess.run(
+        [*prometheus["entrypoint"], script],
+        env={"HUMMINGBIT_READ_KEY": "a %s\\n$key"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    written = tmp_path / key_file.name
+    assert written.read_text() == "a %s\\n$key"
+    assert stat.S_IMODE(written.stat().st_mode) == 0o600
+    configuration, storage = done.stdout.split()
+    assert configuration == f"--config.file={prometheus['configs'][0]['target']}"
+    assert storage == f"--storage.tsdb.path={prometheus['volumes'][0].partition(':')[2]}"
+
+
+def test_compose_runs_the_milvus_that_the_tests_run() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (tested,) = [
+        re.split("==|;", line)[1]
+        for line in project["optional-dependencies"]["dev"]
+        if line.startswith("milvus==")
+    ]
+    image = load(ROOT / "docker-compose.yml")["services"]["milvus"]["image"]
+    assert image == f"milvusdb/milvus:v{tested}"
+
+
+def test_training_has_torch_without_cuda_unless_a_gpu_is_asked_for() -> None:
+    text = (ROOT / "docker" / "training.Dockerfile").read_text()
+    assert re.search(r"^ARG PIP_EXTRA_INDEX_URL=https://\S+/whl/cpu$", text, re.MULTILINE)
+    services = load(ROOT / "docker-compose.yml")["services"]
+    assert "args" not in services["training"]["build"]
+    gpu = services["training-gpu"]
+    assert gpu["extends"] == {"service": "training"}
+    assert gpu["build"]["args"] == {"PIP_EXTRA_INDEX_URL": ""}
+    assert gpu["image"] != services["training"]["image"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "of_namespace", "admitted"),
+    [
+        ({"hummingbit.client": "true"}, "hummingbit", True),
+        ({"hummingbit.client": "true"}, "default", False),
+        ({"hummingbit.client": "false"}, "hummingbit", False),
+        ({"app.kubernetes.io/name": "prometheus"}, "monitoring", True),
+        ({"app.kubernetes.io/name": "prometheus"}, "hummingbit", True),
+        ({"app.kubernetes.io/name": "other"}, "monitoring", False),
+        ({}, "hummingbit", False),
+    ],
+)
+def test_who_may_connect_on_kubernetes(
+    labels: dict[str, str], of_namespace: str, admitted: bool
+) -> None:
+    kustomization = load(ROOT / "docker" / "kubernetes" / "kustomization.yaml")
+    # It would add its labels to the selectors of the pods that may connect.
+    assert not any(one.get("includeSelectors") for one in kustomization["labels"])
+    policy = load(ROOT / "docker" / "kubernetes" / "networkpolicy.yaml")["spec"]
+    (rule,) = policy["ingress"]
+    assert [port["port"] for port in rule["ports"]] == [8000]
+
+    def is_admitted(peer: dict[str, Any]) -> bool:
+        wanted = peer["podSelector"]["matchLabels"]
+        if "namespaceSelector" in peer:
+            assert peer["namespaceSelector"] == {}
+        elif of_namespace != kustomization["namespace"]:
+            return False
+        return bool(wanted.items() <= labels.items())
+
+    assert any(map(is_admitted, rule["from"])) is admitted
+
+
+def test_prometheus_operator_finds_the_service_and_its_key() -> None:
+    folder = ROOT / "docker" / "kubernetes"
+    monitor = load(folder / "operator" / "servicemonitor.yaml")["spec"]
+    (labels,) = load(folder / "kustomization.yaml")["labels"]
+    assert monitor["selector"]["matchLabels"] == labels["pairs"]
+    (endpoint,) = monitor["endpoints"]
+    ports = load(folder / "service.yaml")["spec"]["ports"]
+    assert endpoint["port"] in {port["name"] for port in ports}
+    pod = load(folder / "statefulset.yaml")["spec"]["template"]
+    # A key cannot be in an annotation, and nobody scrapes without one.
+    assert "annotations" not in pod["metadata"]
+    (container,) = pod["spec"]["containers"]
+    secrets = [one["valueFrom"]["secretKeyRef"] for one in container["env"] if "valueFrom" in one]
+    assert endpoint["authorization"] == {
+        "type": "Bearer",
+        "credentials": next(one for one in secrets if one["key"] == "read"),
+    }
+
+
+def test_only_our_packages_are_installed() -> None:
+    find = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    found = find_namespace_packages(str(ROOT), **find["find"])
+    assert {name.partition(".")[0] for name in found} == set(PACKAGES)
 
 
 def test_the_image_runs_as_nobody_in_particular() -> None:
@@ -110,7 +229,8 @@ def test_the_image_runs_as_nobody_in_particular() -> None:
 def test_every_package_is_copied_into_the_images() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     folders = {
-        name.rstrip("*") for name in project["tool"]["setuptools"]["packages"]["find"]["include"]
+        name.removesuffix(".*")
+        for name in project["tool"]["setuptools"]["packages"]["find"]["include"]
     }
     sent = set(re.findall(r"^!(\w+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
     assert folders <= sent

@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from tests.support.client_distribution import PACKAGE, ROOT, SOURCES, write_sources
 from tests.support.commands import run
-from tests.support.service import make_data_folder, running_service
+from tests.support.service import ROOT, make_data_folder, running_service
 
 pytestmark = pytest.mark.package
+
+DISTRIBUTION = ROOT / "distributions" / "hummingbit-client"
+PACKAGE = "hummingbit_client"
+SOURCES = ROOT / "hummingbit" / "clients"
 
 PROGRAM = """
 import asyncio, json, sys
@@ -52,9 +57,8 @@ with Client("http://127.0.0.1:8000") as client:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel, built of an sdist as a release builds it."""
     folder = tmp_path_factory.mktemp("client")
-    write_sources(folder / "sources")
     out = folder / "dist"
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), f"{folder}/sources")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(DISTRIBUTION))
     (sdist,), (built,) = out.glob("*.tar.gz"), out.glob("*.whl")
     print(f"{sdist.name}: {sdist.stat().st_size / 1e3:.0f} kB")
     print(f"{built.name}: {built.stat().st_size / 1e3:.0f} kB")
@@ -80,6 +84,24 @@ def test_every_module_of_the_client_is_in_the_wheel(wheel: Path) -> None:
     assert held == expected | {f"{PACKAGE}/py.typed"}
     assert b"import hummingbit." not in code
     assert b"from hummingbit." not in code
+
+
+def test_a_checkout_installs_it_with_its_modules_and_version(tmp_path: Path) -> None:
+    leftover = DISTRIBUTION / "build" / "lib" / PACKAGE / "of_another_version.py"
+    leftover.parent.mkdir(parents=True, exist_ok=True)
+    leftover.touch()
+    pip = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--target"]
+    before = run("git", "status", "--porcelain", cwd=ROOT)
+    run(*pip, str(tmp_path), "distributions/hummingbit-client", cwd=ROOT)
+    (distribution,) = metadata.distributions(name="hummingbit-client", path=[str(tmp_path)])
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert distribution.version == version
+    installed = tmp_path / PACKAGE
+    held = {str(one.relative_to(installed)) for one in installed.rglob("*.py")}
+    assert held == {str(one.relative_to(SOURCES)) for one in SOURCES.rglob("*.py")}
+    program = "import hummingbit_client as c; print(c.__version__, c.Client.__module__)"
+    assert version in run(sys.executable, "-P", "-c", program, PYTHONPATH=str(tmp_path))
+    assert run("git", "status", "--porcelain", cwd=ROOT) == before
 
 
 def test_it_needs_httpx_and_nothing_else(python: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,11 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 import uvicorn
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 from service.http.connections import Connections
 from service.http.starts import Starts
 from service.http.uvicorn_protocol import MAX_HEADERS, MAX_REQUEST_LINE, connection_protocol
-from tests.support.service import with_longer_limits
+from tests.support.service import ROOT, with_longer_limits
 
 SECONDS = 120.0
 GET = b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -124,6 +127,14 @@ def check_refusal(answer: bytes, status: int, code: str) -> None:
     problem = json.loads(body)
     assert (problem["status"], problem["code"]) == (status, code)
     assert (b"retry-after" in head) == (status == 503)
+
+
+def test_only_versions_of_uvicorn_that_were_tested_are_installed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = {one.name: one for one in map(Requirement, project["dependencies"])}["uvicorn"]
+    installed = Version(uvicorn.__version__)
+    assert installed in needed.specifier
+    assert Version(f"{installed.major}.{installed.minor + 1}") not in needed.specifier
 
 
 def test_a_request_line_beyond_the_limit() -> None:
