@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from corpus.readers import ReadError, read_documents
 from encoder.features import SparseRows
-from training.class_codes.class_recipe import ClassCodeRecipe
+from encoder.recipes import ClassCodeRecipe, Recipe
 from training.class_codes.run import train_class_codes
 from training.data import TrainingData, gather
 from training.loop import Schedule, fit
@@ -40,7 +40,6 @@ from training.models.batches import SparseBatch, shuffled_batches
 from training.models.layers import SparseLinear, weighted_sum
 from training.objectives.autoencoder import AutoencoderLoss
 from training.optimizers.sparse_adam import SparseAdam
-from training.recipe import Recipe
 from training.semi_supervised import build_model, hidden_dropout, touches_few_terms
 from training.soft_labels.estimation import estimate_soft_labels
 from training.text_features import fit_text_features

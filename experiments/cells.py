@@ -11,6 +11,7 @@ import numpy as np
 from encoder.artifact import read_classifier, read_labelled_ids
 from encoder.codes import unpack_codes
 from encoder.encoder import Encoder
+from encoder.recipes import LabelledRecipe
 from evaluation.baselines import tfidf_cosine
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
 from evaluation.result import Evaluation
@@ -18,7 +19,7 @@ from evaluation.retrieval import evaluate_encoder
 from experiments.result_tables import Record
 from experiments.saved_encoders import load_or_train
 from experiments.splits import read_split
-from hummingbit.training_methods import AnyRecipe, train_by
+from hummingbit.training_methods import train_by
 from training.class_codes.word_vectors import read_word_vectors
 from training.data import TrainingData
 
@@ -40,7 +41,7 @@ class Cell:
     """
 
     dataset: str
-    recipe: AnyRecipe
+    recipe: LabelledRecipe
     folder: Path
     data_root: Path | None
     vectors: Path | None = None
@@ -93,7 +94,7 @@ def run_tfidf(dataset: str, data_root: Path | None) -> Record | None:
 
 
 def trained_encoder(
-    data: TrainingData, recipe: AnyRecipe, folder: Path, word_vectors: Path | None = None
+    data: TrainingData, recipe: LabelledRecipe, folder: Path, word_vectors: Path | None = None
 ) -> Encoder:
     """Return the encoder saved in `folder`; train it if it is missing or out of date.
 
@@ -118,7 +119,7 @@ def _record(cell: Cell, method: str, evaluation: Evaluation) -> Record:
         "dataset": documents_name(cell.dataset, cell.vectors),
         "method": method,
         "n_bits": recipe.n_bits,
-        "supervision": recipe.supervision,
+        "supervision": recipe.label_fraction,
         "seed": recipe.seed,
         **_figures(evaluation),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -17,17 +18,21 @@ from encoder.artifact import install_artifact
 from encoder.codes import Codes, unpack_codes
 from encoder.encoder import Encoder, Inputs
 from encoder.features import Floats
+from encoder.recipes import (
+    CLASS_CODES,
+    RECIPES,
+    BaseRecipe,
+    ClassCodeRecipe,
+    former_names,
+)
 from evaluation.retrieval import evaluate_codes
 from hummingbit.estimator_inputs import label_sets, texts_of
 from hummingbit.training_methods import (
     METHOD_NAMES,
-    AnyRecipe,
     check_word_vectors,
     default_method,
-    recipe_type,
     train_by,
 )
-from training.class_codes.class_recipe import CLASS_CODES, ClassCodeRecipe
 from training.class_codes.word_vectors import WordVectors, read_word_vectors
 from training.data import TrainingData, tags_of
 from training.pipeline import Trained
@@ -39,7 +44,7 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     """Learn short binary codes of texts or vectors; search them by Hamming distance.
 
     It is a scikit-learn transformer: pipelines, grid search and ``clone`` work. Training needs the
-    extra ``hummingbit[train]`` unless the method is one of itq, pca-sign and lsh.
+    extra ``hummingbit[train]`` unless the method is class-codes, itq, pca-sign or lsh.
 
     Parameters
     ----------
@@ -51,10 +56,10 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         class-codes does not take such rows: vectors of several labels, say, or more bits than rows.
         Otherwise it chooses ict for texts and sne for vectors, or lsh if there are fewer dimensions
         or fewer rows than bits.
-    epochs : int, default=15
+    epochs : int, default=None
         Passes over the rows; the linear methods ignore it, and class-codes does unless its content
-        is learned by ict.
-    analyzer : str, default="visible"
+        is learned by ict. None is the default of the method, as in ``hummingbit train``.
+    analyzer : str, default=None
         How texts are split into terms, as in ``hummingbit train --analyzer``.
     max_terms : int, default=None
         The number of terms in the vocabulary of a text encoder. None is the default of the method:
@@ -99,8 +104,8 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         n_bits: int = 64,
         *,
         method: str = "auto",
-        epochs: int = 15,
-        analyzer: str = "visible",
+        epochs: int | None = None,
+        analyzer: str | None = None,
         max_terms: int | None = None,
         validation_fraction: float = 0.0,
         output: str = "packed",
@@ -205,7 +210,7 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def save(self, folder: str | Path) -> Path:
         """Write the encoder to `folder`, which must not exist, and return its path.
 
-        ``hummingbit encoder add``, :func:`hummingbit.load_encoder` and
+        ``hummingbit encoder install``, :func:`hummingbit.load_encoder` and
         :meth:`hummingbit.Collection.create` take it.
 
         Raises:
@@ -247,18 +252,20 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         vectors: Floats = validate_data(self, X, reset=reset, dtype=np.float32)
         return vectors
 
-    def _recipe(self, data: TrainingData) -> AnyRecipe:
+    def _recipe(self, data: TrainingData) -> BaseRecipe:
         settings = dict(self.settings or {})
         method = self.method
         if method == "auto":
             method = default_method(data, self.n_bits)
-            if method == CLASS_CODES and not settings.keys() <= _names(ClassCodeRecipe):
+            known = _names(ClassCodeRecipe) | former_names(ClassCodeRecipe).keys()
+            if method == CLASS_CODES and not settings.keys() <= known:
                 method = "ssb-vae"
         elif method not in METHOD_NAMES:
             methods = ", ".join(["auto", *METHOD_NAMES])
             raise ValueError(f"method is {method!r}; it must be one of {methods}")
-        kind = recipe_type(method)
+        kind = RECIPES[method]
         recipe_fields = _names(kind)
+        settings = _with_current_names(kind, settings)
         parameters: dict[str, Any] = {
             "n_bits": self.n_bits,
             "epochs": self.epochs,
@@ -277,11 +284,20 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return kind(method=method, **used, **settings)
 
 
-def _names(kind: type[AnyRecipe]) -> set[str]:
+def _with_current_names(kind: type[BaseRecipe], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings by their current names; warn of the former ones."""
+    current = former_names(kind)
+    for name in settings.keys() & current.keys():
+        message = f"settings: {name!r} is now {current[name]!r}; use that name"
+        warnings.warn(message, FutureWarning, stacklevel=3)
+    return {current.get(name, name): value for name, value in settings.items()}
+
+
+def _names(kind: type[BaseRecipe]) -> set[str]:
     return {field.name for field in fields(kind)}
 
 
-def _train(data: TrainingData, recipe: AnyRecipe, out: Path, words: WordVectors | None) -> Trained:
+def _train(data: TrainingData, recipe: BaseRecipe, out: Path, words: WordVectors | None) -> Trained:
     try:
         return train_by(data, recipe, out, word_vectors=words, progress=False)
     except ModuleNotFoundError as error:

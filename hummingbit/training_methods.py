@@ -11,22 +11,27 @@ from pathlib import Path
 import numpy as np
 
 from encoder.analyzers import Analyzer
-from training.class_codes.class_recipe import (
+from encoder.recipes import (
     CLASS_CODES,
     CONTENT_SHARES,
+    DISTILLATION,
+    METRIC,
+    RECIPES,
     WORDS_AND_CLASSES,
+    BaseRecipe,
     ClassCodeRecipe,
+    LinearRecipe,
+    Recipe,
 )
 from training.class_codes.run import train_class_codes
 from training.class_codes.word_vectors import WordVectors
 from training.data import TrainingData, TrainingDataError
-from training.linear_codes import LINEAR_METHODS, train_linear
+from training.linear_codes import train_linear
 from training.pipeline import Trained, split
-from training.recipe import METHODS, LinearRecipe, Recipe
 from training.text_features import have_more_terms
 
-AnyRecipe = Recipe | ClassCodeRecipe | LinearRecipe
-METHOD_NAMES = (*METHODS, CLASS_CODES, *LINEAR_METHODS)
+METHOD_NAMES = tuple(name for name in RECIPES if name not in (METRIC, DISTILLATION))
+"""The methods that need nothing beside the documents and their labels."""
 
 
 def default_method(data: TrainingData, n_bits: int) -> str:
@@ -63,7 +68,9 @@ def class_codes_can_learn(data: TrainingData, recipe: ClassCodeRecipe) -> bool:
     return have_more_terms(texts, n_content, Analyzer.from_name(recipe.analyzer))
 
 
-def recipe_for_search(data: TrainingData, n_bits: int, *, has_labels: bool) -> AnyRecipe:
+def recipe_for_search(
+    data: TrainingData, n_bits: int, *, has_labels: bool
+) -> Recipe | ClassCodeRecipe:
     """Return the recipe of codes that find texts by their words and, with labels, by their class.
 
     It is ssb-vae for labelled texts that class codes cannot learn.
@@ -76,23 +83,18 @@ def recipe_for_search(data: TrainingData, n_bits: int, *, has_labels: bool) -> A
     return Recipe(method="ssb-vae", n_bits=n_bits, content_share=0.5)
 
 
-def recipe_type(method: str) -> type[AnyRecipe]:
-    """Return the type of the recipes of a method, one of METHOD_NAMES."""
-    if method == CLASS_CODES:
-        return ClassCodeRecipe
-    return LinearRecipe if method in LINEAR_METHODS else Recipe
-
-
 def train_by(
     data: TrainingData,
-    recipe: AnyRecipe,
+    recipe: BaseRecipe,
     out: Path,
     *,
     word_vectors: WordVectors | None = None,
     overwrite: bool = False,
     progress: bool = True,
 ) -> Trained:
-    """Train on `data` by the method of the `recipe` and write the encoder to `out`.
+    """Train on `data` by the method of the `recipe`, and write the encoder to `out`.
+
+    The method is one of :data:`METHOD_NAMES`.
 
     With `progress`, trials and epochs are shown.
 
@@ -109,6 +111,8 @@ def train_by(
         return train_class_codes(
             data, recipe, out, word_vectors=word_vectors, overwrite=overwrite, progress=show
         )
+    if not isinstance(recipe, Recipe):
+        raise TrainingDataError(f"method: {recipe.method} is trained by its own command")
     from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
 
     return train(data, recipe, out, overwrite=overwrite, progress=progress)

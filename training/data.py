@@ -140,13 +140,13 @@ def hold_out(tags: Tags, share: float, rng: np.random.Generator) -> tuple[Rows, 
     return training, np.sort(validation)
 
 
-def mask_labels(tags: Tags, supervision: float, rng: np.random.Generator) -> Tags:
-    """Keep the labels of a random share `supervision` (ρ) of the labelled rows, and hide the rest.
+def mask_labels(tags: Tags, label_fraction: float, rng: np.random.Generator) -> Tags:
+    """Keep the labels of a share `label_fraction` (ρ) of the labelled rows; hide the rest.
 
     The rows are drawn regardless of class, as in the SSB-VAE paper's experiments.
     """
     labelled = np.flatnonzero(tags.any(axis=1))
-    visible_rows = rng.permutation(labelled)[: round(supervision * len(labelled))]
+    visible_rows = rng.permutation(labelled)[: round(label_fraction * len(labelled))]
     masked = np.zeros_like(tags)
     masked[visible_rows] = tags[visible_rows]
     return masked

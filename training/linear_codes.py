@@ -17,11 +17,11 @@ import numpy as np
 from encoder.artifact import check_destination
 from encoder.encoder import Encoder, Features, Layer
 from encoder.features import Floats
+from encoder.recipes import LinearRecipe
 from foundation.errors import counted
 from foundation.stages import begin_stage
 from training.data import TrainingData, TrainingDataError
 from training.pipeline import Trained, choose_features, split, write_encoder
-from training.recipe import LinearRecipe
 from training.text_features import principal_directions
 
 _DIRECTIONS = 384

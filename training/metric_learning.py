@@ -20,12 +20,12 @@ from torch import Tensor, nn
 from encoder.artifact import check_destination
 from encoder.encoder import Features
 from encoder.features import TextFeatures
+from encoder.recipes import MetricRecipe, former_names
 from encoder.spd_features import SpdFeatures
 from foundation.errors import InputError
 from training.checkpoint import Checkpoint
 from training.data import Rows, Tags, TrainingData, TrainingDataError
 from training.loop import Schedule, fit
-from training.metric_recipe import MetricRecipe
 from training.models.batches import SparseBatch, TrainingInputs
 from training.models.encoder_networks import EncoderNetwork, Shape
 from training.models.export import to_encoder
@@ -96,7 +96,9 @@ def train_metric(
     loss = MetricLoss(network, recipe, inputs, parts.visible_tags, source)
     schedule = Schedule(recipe.epochs, recipe.batch_size, recipe.learning_rate, recipe.seed)
     run = json.dumps({"recipe": settings, "data": data.sha256}, sort_keys=True)
-    checkpoint = Checkpoint(out.with_name(out.name + ".checkpoint"), run)
+    checkpoint = Checkpoint(
+        out.with_name(out.name + ".checkpoint"), run, renamed=former_names(MetricRecipe)
+    )
     history = fit(network, loss, len(source), schedule, checkpoint=checkpoint, progress=progress)
     features = features if spd is None else spd.features()
     encoder = to_encoder(network.encoder, features, metadata={})

@@ -10,7 +10,10 @@ over a batch of M = 100 and divided by the B bits. Here pairs are divided by M. 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
+
+from encoder.recipes import COMMON_LABELS, SELF_SUPERVISED, Recipe
 
 BATCH_SIZE = 100
 """The authors' number of documents in a batch."""
@@ -57,7 +60,7 @@ For Snippets they take ln(1 + tf) as input and tf / Σ tf as target.
 """
 
 
-def paper_weights(dataset: str, method: str, supervision: float, n_bits: int) -> dict[str, Any]:
+def paper_weights(dataset: str, method: str, label_fraction: float, n_bits: int) -> dict[str, Any]:
     """Return the authors' `kl_weight` λ, `pointwise_weight` β and `pairwise_weight` α.
 
     `dataset` is one of :data:`DATASETS`. The share of labels is rounded to a tenth. A method that
@@ -65,10 +68,49 @@ def paper_weights(dataset: str, method: str, supervision: float, n_bits: int) ->
     """
     gaussian, bernoulli = _KL_WEIGHTS[dataset]
     powers = _POWERS[dataset].get(method, _POWERS[dataset]["ssb-vae"])
-    tenth = min(9, max(0, round(10 * supervision) - 1))
+    tenth = min(9, max(0, round(10 * label_fraction) - 1))
     a, g = (10.0 ** power[tenth] for power in powers)
     return {
         "kl_weight": gaussian if method == "vdsh-s" else bernoulli,
         "pointwise_weight": a * g,
         "pairwise_weight": a * BATCH_SIZE / n_bits,
     }
+
+
+def as_in_the_paper(recipe: Recipe, dataset: str = "snippets") -> Recipe:
+    """Return the recipe with the settings of the authors' code instead of ours.
+
+    Hidden layers are ReLU → BatchNorm. The input is a vector as it is or the terms of a text,
+    without dropout, and the target is the terms scaled to a sum of 1. Terms are weighted by TF-IDF
+    in :data:`TF_IDF_DATASETS`; otherwise, the input is ln(1 + tf) and the target has tf. Classes
+    are predicted by one softmax, also where documents have several labels. The pair loss is
+    Equation (5), with a constant weight. That of PSH-GS is Equation (4), with the number of labels
+    in common, over all pairs (`unlabelled_differ`); the text of the paper takes pairs of two
+    labelled documents. λ, β and α are those of
+    :func:`paper_weights`.
+    """
+    has_idf = dataset in TF_IDF_DATASETS
+    return replace(
+        recipe,
+        terms="frequent",
+        features="tf-idf" if has_idf else "log-tf",
+        idf_target=has_idf,
+        word_dropout=0.0,
+        hidden_dropout=0.0,
+        vector_noise=0.0,
+        scale_vectors=False,
+        batch_norm=True,
+        soft_labels="none",
+        code_class_weight=0.0,
+        content_share=0.0,
+        epochs=30,
+        batch_size=BATCH_SIZE,
+        learning_rate=1e-3,
+        learning_rate_decay=False,
+        pairwise_warmup=0.0,
+        pair_similarity=COMMON_LABELS if recipe.method == "psh-gs" else SELF_SUPERVISED,
+        softmax_classes=True,
+        unlabelled_differ=True,
+        reconstruction_weight=1.0,
+        **paper_weights(dataset, recipe.method, recipe.label_fraction, recipe.n_bits),
+    )

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from encoder.classifier import CLASSIFIER, Classifier, classifier_bytes
 from encoder.codes import Codes
 from encoder.encoder import Encoder, Features
 from encoder.features import Floats
+from encoder.recipes import LabelledRecipe
 from encoder.vector_features import VectorFeatures
 from evaluation.classifier_baseline import (
     ClassifierReference,
@@ -65,29 +66,13 @@ class Trained:
     warnings: tuple[str, ...] = ()
 
 
-class SplitSettings(Protocol):
-    """The settings of a recipe that determine the split."""
-
-    @property
-    def supervision(self) -> float:
-        """The share of the labelled documents whose labels training may use."""
-
-    @property
-    def validation_share(self) -> float:
-        """The share of the labelled documents held out."""
-
-    @property
-    def seed(self) -> int:
-        """The seed of both draws."""
-
-
-def split(data: TrainingData, recipe: SplitSettings) -> Split:
+def split(data: TrainingData, recipe: LabelledRecipe) -> Split:
     """Hold out a share of the labelled documents, and keep the labels of a share of the rest."""
     rng = np.random.default_rng(recipe.seed)
     training, validation = hold_out(data.tags, recipe.validation_share, rng)
     tags = data.tags.copy()
     tags[validation] = False
-    return Split(training, validation, mask_labels(tags, recipe.supervision, rng))
+    return Split(training, validation, mask_labels(tags, recipe.label_fraction, rng))
 
 
 def check_labels(data: TrainingData, parts: Split, validation_share: float) -> None:

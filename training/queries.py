@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from encoder.features import Floats, SparseRows, TextFeatures
+from encoder.recipes import METHODS, Recipe
 from foundation import arrays
 from training.data import Rows
 from training.linear_codes import itq_of_terms
 from training.models.batches import SparseBatch
 from training.models.encoder_networks import AnyEncoderNetwork, LinearEncoderNetwork
 from training.objectives.inverse_cloze import inverse_cloze_loss
-from training.recipe import METHODS, Recipe
 from training.text_features import principal_directions
 
 _END = re.compile(r"[.!?;:](?=\s)|[\n。！？；：]")

@@ -14,7 +14,7 @@ Semi-Supervised Hashing" (2020). These parts are ours:
 - similarities of pairs from labels or soft labels, with a weight that increases;
 - the inverse cloze task.
 
-:meth:`training.recipe.Recipe.as_in_the_paper` turns them off.
+:func:`training.paper_weights.as_in_the_paper` turns them off.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import torch
 from encoder.artifact import check_destination
 from encoder.encoder import Features, Inputs
 from encoder.features import TextFeatures
+from encoder.recipes import METHODS, Recipe, former_names
 from training.checkpoint import Checkpoint
 from training.data import Tags, TrainingData, TrainingDataError
 from training.loop import Schedule, choose_device, fit
@@ -50,14 +51,10 @@ from training.pipeline import (
     with_median_thresholds,
     write_encoder,
 )
-from training.recipe import METHODS, Recipe
 from training.soft_labels.guided_features import choose_features_and_soft_labels
 
 # The values that correspond to 0.1.0's behaviour, for settings that it did not have.
 BEFORE_SETTINGS = {**asdict(Recipe()), "analyzer": "words", "summary_weight": 0.0}
-# Settings that had another name in 0.1.0.
-RENAMED = {"guesses": "soft_labels"}
-
 # The scale of the first layer for rows of unit length; see SparseLinear.
 UNIT_ROW_SCALE = 5.0
 
@@ -123,7 +120,9 @@ def train(
     schedule = schedule_for(recipe, len(parts.training))
     about = {"recipe": asdict(recipe), "data": data.sha256, "device": device, "amp": amp}
     run = json.dumps(about, sort_keys=True)
-    checkpoint = Checkpoint(out.with_name(out.name + ".checkpoint"), run, BEFORE_SETTINGS, RENAMED)
+    checkpoint = Checkpoint(
+        out.with_name(out.name + ".checkpoint"), run, BEFORE_SETTINGS, former_names(Recipe)
+    )
     history = fit(
         model, loss, len(parts.training), schedule, checkpoint=checkpoint, progress=progress
     )

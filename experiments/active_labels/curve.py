@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from encoder.recipes import CHOSEN, QUERY_CLASSIFIERS, ClassCodeRecipe, Recipe
 from evaluation.baselines import pack_class_bits
 from evaluation.labelling.classes import class_scores
 from evaluation.labelling.label_pool import Rows
@@ -32,9 +33,7 @@ from experiments.result_tables import (
     write_records,
 )
 from experiments.splits import read_split
-from training.class_codes.class_recipe import CHOSEN, QUERY_CLASSIFIERS, ClassCodeRecipe
 from training.class_codes.run import train_class_codes
-from training.recipe import Recipe
 from training.semi_supervised import train
 
 DATASETS = ("snippets", "20news-bydate", "ag-news")
@@ -218,7 +217,7 @@ def _evaluate(args: argparse.Namespace, planned: Run, settings: dict[str, Any]) 
         if args.learner == CLASS_CODES:
             encoder = train_class_codes(masked, ClassCodeRecipe(**common, **settings), out).encoder
         else:
-            common |= {"supervision": 1.0, "terms": "frequent", "least_batches": 0}
+            common |= {"label_fraction": 1.0, "terms": "frequent", "min_steps": 0}
             recipe = Recipe(method=SSB_VAE, **common, **settings)
             encoder = train(masked, recipe, out, progress=False).encoder
     return evaluate_encoder(encoder, data.labelled(), queries.labelled(), ["P@100"])

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from encoder.encoder import Encoder
+from encoder.recipes import MetricRecipe, Recipe
 from evaluation.retrieval import evaluate_encoder
 from evaluation.significance.resampling import holm, permutation_test
 from experiments.parts import add_choices, add_run_options
@@ -28,8 +29,6 @@ from experiments.saved_encoders import load_or_train
 from experiments.splits import read_split
 from training.data import TrainingData
 from training.metric_learning import train_metric
-from training.metric_recipe import MetricRecipe
-from training.recipe import Recipe
 from training.semi_supervised import train
 
 SUMMARY = "hierarchy of labels: codes trained with it, beside codes trained without"

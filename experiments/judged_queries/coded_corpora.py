@@ -12,6 +12,7 @@ import numpy as np
 
 from encoder.encoder import Encoder
 from encoder.features import Floats
+from encoder.recipes import DistillationRecipe, LinearRecipe, Recipe
 from experiments.cells import trained_encoder
 from experiments.judged_queries.compared_rankings import (
     CodedCorpus,
@@ -26,10 +27,8 @@ from experiments.saved_encoders import load_or_train
 from foundation.arrays import unit_rows
 from training.data import TrainingData, gather
 from training.distillation.distillation import distill
-from training.distillation.distillation_recipe import DistillationRecipe
 from training.distillation.teachers import Teacher, read_teacher
 from training.linear_codes import LINEAR_METHODS
-from training.recipe import LinearRecipe, Recipe
 
 METHODS_OF_VECTORS = ("itq", "pca-sign", "sne")
 
@@ -135,7 +134,7 @@ def _encoder(name: str, data: TrainingData, method: str, run: _Run) -> Encoder:
         recipe = LinearRecipe(method, **run.settings)
         return trained_encoder(data, recipe, run.folder(name, method))
     supervision = run.args.supervision
-    recipe = Recipe(method=method, supervision=supervision, **run.settings)
+    recipe = Recipe(method=method, label_fraction=supervision, **run.settings)
     return trained_encoder(data, recipe, run.folder(name, method, f"{supervision:g}"))
 
 

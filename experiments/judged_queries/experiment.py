@@ -24,6 +24,7 @@ import numpy as np
 
 from corpus.datasets import JUDGED
 from encoder.analyzers import VISIBLE
+from encoder.recipes import DISTILLATION_OBJECTIVES, METHODS
 from evaluation.result import Evaluation
 from evaluation.scores import evaluate_by_score
 from evaluation.significance.resampling import holm, permutation_test
@@ -42,9 +43,7 @@ from experiments.parts import add_bits, add_run_options
 from experiments.result_tables import Record, print_table, save_records
 from foundation.errors import HummingbitError
 from index.rankings.hybrid import DEFAULT_WEIGHT
-from training.distillation.distillation_recipe import OBJECTIVES
 from training.linear_codes import LINEAR_METHODS
-from training.recipe import METHODS
 
 SUMMARY = "judged queries: codes, BM25, TF-IDF and hybrids on real searches"
 CORPORA = tuple(name for name in JUDGED if name != "docstrings")
@@ -133,10 +132,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--students",
         nargs="+",
         default=[],
-        choices=OBJECTIVES,
+        choices=DISTILLATION_OBJECTIVES,
         metavar="OBJECTIVE",
-        help=f"with --teacher-vectors, students to distill, of {', '.join(OBJECTIVES)} (default:"
-        " none)",
+        help="with --teacher-vectors, students to distill, of"
+        f" {', '.join(DISTILLATION_OBJECTIVES)} (default: none)",
     )
     parser.add_argument(
         "--metrics",

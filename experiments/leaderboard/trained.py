@@ -6,16 +6,15 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from encoder.recipes import ClassCodeRecipe, Recipe
 from experiments.leaderboard.contract import Encode, Encodings, Task
-from training.class_codes.class_recipe import ClassCodeRecipe
 from training.class_codes.run import train_class_codes
-from training.paper_weights import DATASETS
-from training.recipe import Recipe
+from training.paper_weights import DATASETS, as_in_the_paper
 from training.semi_supervised import train
 
 
 def learn(method: str, task: Task, *, paper: bool = False, **settings: float) -> Encode:
-    """Train a method of :data:`training.recipe.METHODS`, with `settings` instead of the defaults.
+    """Train a method of :data:`encoder.recipes.METHODS`, with `settings` instead of the defaults.
 
     With `paper`, the settings are those of SSB-VAE's authors; for data sets that they did not use,
     their settings for Snippets.
@@ -24,12 +23,12 @@ def learn(method: str, task: Task, *, paper: bool = False, **settings: float) ->
         method=method,
         n_bits=task.n_bits,
         seed=task.seed,
-        supervision=task.supervision,
+        label_fraction=task.supervision,
         validation_share=0.0,
         **settings,  # type: ignore[arg-type]
     )
     if paper:
-        recipe = recipe.as_in_the_paper(task.dataset if task.dataset in DATASETS else "snippets")
+        recipe = as_in_the_paper(recipe, task.dataset if task.dataset in DATASETS else "snippets")
     with TemporaryDirectory() as folder:
         result = train(task.data, recipe, Path(folder, "encoder"), progress=False)
     return result.encoder.encode
@@ -38,7 +37,7 @@ def learn(method: str, task: Task, *, paper: bool = False, **settings: float) ->
 def class_codes(task: Task) -> Encodings:
     """Train codes of class, certainty and content with the default settings."""
     recipe = ClassCodeRecipe(
-        n_bits=task.n_bits, seed=task.seed, supervision=task.supervision, validation_share=0.0
+        n_bits=task.n_bits, seed=task.seed, label_fraction=task.supervision, validation_share=0.0
     )
     with TemporaryDirectory() as folder:
         encoder = train_class_codes(task.data, recipe, Path(folder, "encoder")).encoder

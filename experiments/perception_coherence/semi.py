@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from encoder.artifact import read_labelled_ids
+from encoder.recipes import ClassCodeRecipe
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
 from evaluation.retrieval import evaluate_encoder
 from experiments.perception_coherence.text_corpora import TaughtCorpus, read_taught
 from experiments.perception_coherence.text_students import agreement_of_queries
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_encoders import load_or_train
-from training.class_codes.class_recipe import ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.class_codes.word_vectors import WordVectors, read_word_vectors
 
@@ -63,7 +63,7 @@ def _corpus_records(
     for supervision in args.supervision:
         for seed in range(args.seeds):
             recipe = ClassCodeRecipe(
-                n_bits=args.compare_at, supervision=supervision, seed=seed, validation_share=0.0
+                n_bits=args.compare_at, label_fraction=supervision, seed=seed, validation_share=0.0
             )
             for method in methods:
                 given = words if method == WITH_WORDS else None
@@ -77,7 +77,7 @@ def _record(
     words: WordVectors | None,
     work_dir: Path,
 ) -> Record:
-    cell = f"{method.replace(', ', '-')}-{recipe.n_bits}-{recipe.supervision:g}-{recipe.seed}"
+    cell = f"{method.replace(', ', '-')}-{recipe.n_bits}-{recipe.label_fraction:g}-{recipe.seed}"
     folder = work_dir / "semi" / f"{corpus.name}-{cell}"
     teacher = None if method == PLAIN else corpus.teacher
     data = corpus.database
@@ -101,7 +101,7 @@ def _record(
     )
     return {
         "method": method,
-        "supervision": recipe.supervision,
+        "supervision": recipe.label_fraction,
         "seed": recipe.seed,
         **{f"served {name}": codes.metrics[name] for name in METRICS},
         **{name: codes.expected[name] for name in METRICS},

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from encoder.codes import Codes, pack_bits
+from encoder.recipes import DISTILLATION_OBJECTIVES, TRANSFER_OBJECTIVES, Recipe
 from evaluation.baselines import tfidf_cosine
 from evaluation.retrieval import evaluate_codes
 from evaluation.scores import evaluate_scores
@@ -35,10 +36,8 @@ from experiments.perception_coherence.text_students import (
     text_recipe,
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
-from training.distillation.distillation_recipe import OBJECTIVES, TRANSFER_OBJECTIVES
 from training.distillation.teacher_agreement import measure_agreement
 from training.linear_codes import LINEAR_METHODS
-from training.recipe import Recipe
 from training.text_features import fit_text_features
 
 COHERENCE = "perception-coherence"
@@ -61,7 +60,8 @@ def configure(group: argparse._ArgumentGroup) -> None:
         help="bits in a code (default: 32 64 128)",
     )
     group.add_argument(
-        "--objectives", nargs="+", default=list(TRANSFER_OBJECTIVES), choices=OBJECTIVES,
+        "--objectives", nargs="+", default=list(TRANSFER_OBJECTIVES),
+        choices=DISTILLATION_OBJECTIVES,
         help="objectives to compare, at one width",
     )  # fmt: skip
     group.add_argument(

@@ -12,12 +12,12 @@ from pathlib import Path
 from corpus.document import Document
 from corpus.readers import read_documents
 from encoder.features import Floats
+from encoder.recipes import Recipe
 from experiments.code_version import version_of
 from experiments.saved_encoders import load_or_train
 from foundation.arrays import unit_rows
 from training.data import TrainingData, gather
 from training.distillation.teachers import Teacher, read_teacher, save_vectors
-from training.recipe import Recipe
 from training.semi_supervised import train
 
 CORPORA = ("snippets", "20news")

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from encoder.encoder import Encoder
+from encoder.recipes import DistillationRecipe
 from evaluation.result import Evaluation
 from evaluation.retrieval import evaluate_encoder
 from experiments.perception_coherence.text_corpora import TaughtCorpus
 from experiments.result_tables import Record
 from experiments.saved_encoders import load_or_train
 from training.distillation.distillation import distill
-from training.distillation.distillation_recipe import DistillationRecipe
 from training.distillation.teacher_agreement import Agreement, measure_agreement
 
 PRESETS = "presets.toml"

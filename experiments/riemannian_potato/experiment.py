@@ -15,10 +15,10 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
+from encoder.recipes import RecipeError
 from experiments.drawings import new_drawing, save_drawing
 from experiments.parts import add_choices, add_plot_option, add_run_options
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
-from training.recipe_settings import RecipeError
 
 if TYPE_CHECKING:
     from experiments.riemannian_potato.spd_corpora import SpdCorpus

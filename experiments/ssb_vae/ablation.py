@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from encoder.recipes import Recipe
 from experiments.result_tables import Record, format_mean, print_table, save_records
 from experiments.ssb_vae.held_out import HeldOutScores
-from training.recipe import Recipe
+from training.paper_weights import as_in_the_paper
 
 _DEFAULTS = asdict(Recipe())
 # With the authors' weights for a tenth of the labels of Snippets.
-_AUTHORS = {**asdict(Recipe(supervision=0.1).as_in_the_paper()), "supervision": 1.0}
+_AUTHORS = {**asdict(as_in_the_paper(Recipe(label_fraction=0.1))), "label_fraction": 1.0}
 
 CHANGES: Mapping[str, Mapping[str, Any]] = {
     "no-soft-labels": {"soft_labels": "none"},

@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import mean
 
 from encoder.analyzers import VISIBLE
+from encoder.recipes import METHODS, ClassCodeRecipe, LabelledRecipe, LinearRecipe, Recipe
 from experiments.cells import (
     Cell,
     documents_name,
@@ -34,10 +35,8 @@ from experiments.ssb_vae.presets import SHIPPED, read_preset
 from experiments.ssb_vae.printed_tables import printed_p100
 from experiments.ssb_vae.significance import print_significance, print_tests_over_shares
 from experiments.ssb_vae.tuning import GRID, tune
-from hummingbit.training_methods import AnyRecipe
-from training.class_codes.class_recipe import ClassCodeRecipe
 from training.linear_codes import LINEAR_METHODS
-from training.recipe import METHODS, LinearRecipe, Recipe
+from training.paper_weights import as_in_the_paper
 
 SUMMARY = "SSB-VAE: retrieval from few labels, ours beside the paper's Table I"
 DATASETS = ("snippets", "20news", "20news-headers", "20news-bydate", "tmc", "cifar10")
@@ -184,12 +183,12 @@ def _cells(args: argparse.Namespace) -> Iterator[Cell]:
 
 def _recipe(
     args: argparse.Namespace, method: str, n_bits: int, supervision: float, seed: int
-) -> AnyRecipe:
+) -> LabelledRecipe:
     # Presets were chosen before, and class-codes holds out clusters itself, so no other document is
     # held out.
     common = {
         "n_bits": n_bits,
-        "supervision": supervision,
+        "label_fraction": supervision,
         "seed": seed,
         "validation_share": 0.0,
     }
@@ -200,7 +199,7 @@ def _recipe(
     if method == "class-codes":
         return ClassCodeRecipe(**{"analyzer": args.analyzer, **preset, **common})
     recipe = Recipe(**{**preset, **common, "method": method})
-    return recipe.as_in_the_paper(args.dataset.split("-")[0]) if args.paper else recipe
+    return as_in_the_paper(recipe, args.dataset.split("-")[0]) if args.paper else recipe
 
 
 def _print_figures(records: list[Record]) -> None:

@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from encoder.recipes import Recipe
 from experiments.cells import documents_name
 from experiments.code_version import code_version
 from experiments.processes import map_runs
 from experiments.result_tables import Record, read_records, write_records
 from experiments.splits import read_split
-from training.recipe import Recipe
 from training.trials.cluster_trials import hold_out_clusters, score
 
 
@@ -55,7 +55,7 @@ class HeldOutScores:
             Recipe(
                 method=self.method,
                 n_bits=n_bits,
-                supervision=supervision,
+                label_fraction=supervision,
                 seed=seed,
                 **settings,
             )

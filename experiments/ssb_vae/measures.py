@@ -157,7 +157,7 @@ def _measure(
     setting = {
         "dataset": cell.dataset,
         "n_bits": recipe.n_bits,
-        "supervision": recipe.supervision,
+        "supervision": recipe.label_fraction,
         "seed": recipe.seed,
     }
     searches = dict(_searches(cell.dataset, documents, queries, data_root))

@@ -24,7 +24,7 @@ def print_significance(cells: Sequence[Cell], results: Sequence[Result]) -> None
     """
     settings: dict[tuple[int, float], list[Result]] = {}
     for cell, result in zip(cells, results, strict=True):
-        key = (cell.recipe.n_bits, cell.recipe.supervision)
+        key = (cell.recipe.n_bits, cell.recipe.label_fraction)
         settings.setdefault(key, []).append(result)
     for (n_bits, supervision), runs in settings.items():
         methods = list(dict.fromkeys(name for run in runs for name in run.p100))

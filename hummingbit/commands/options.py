@@ -7,16 +7,17 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import Field
+from dataclasses import Field, fields
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 from corpus.document import Document
 from corpus.readers import BadLine, Layout, read_documents
 from encoder.artifact import check_destination
 from encoder.codes import CodeError, check_n_bits
+from encoder.recipes import BaseRecipe, flag_of
 from foundation.errors import HummingbitError
 from index.folder.names import NAME, RULE
 
@@ -30,11 +31,10 @@ SOURCE_HELP = (
     " such as docstrings, snippets or snippets:test"
 )
 
+R = TypeVar("R", bound=BaseRecipe)
 
 # Smaller encoders are rare.
 ROOM_FOR_AN_ENCODER = 1 << 20
-FORMER_VALUES: Mapping[str, Mapping[str, str]] = {"likeness": {"predicted": "self-supervised"}}
-"""Values of settings in the previous release, and the values that replaced them."""
 
 
 class OptionError(HummingbitError, ValueError):
@@ -203,27 +203,37 @@ def add_setting(parser: Any, setting: Field[Any], *, default_text: str = "") -> 
     """
     if setting.name == "method":
         return
-    flag = "--bits" if setting.name == "n_bits" else "--" + setting.name.replace("_", "-")
+    flag, former = flag_of(setting), setting.metadata["former"]
     options: dict[str, Any] = {
         "dest": setting.name,
         "default": None if default_text else setting.default,
         "help": f"{setting.metadata['help']} (default: {default_text or '%(default)s'})",
     }
-    choices = setting.metadata["choices"]
     if isinstance(setting.default, bool):
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
-    elif choices:
-        former = FORMER_VALUES.get(setting.name, {})
-        parser.add_argument(
-            flag, choices=choices, type=partial(_current_value, flag, former), **options
-        )
+        return
+    values: dict[str, Any] = {"type": type(setting.default)}
+    if setting.metadata["choices"]:
+        current = partial(_current_value, flag, setting.metadata["former_values"])
+        values = {"type": current, "choices": setting.metadata["choices"]}
     else:
-        metavar = "N" if isinstance(setting.default, int) else "X"
-        if flag == "--bits":
-            options["action"] = BitsOption
-        parser.add_argument(flag, type=type(setting.default), metavar=metavar, **options)
-    if setting.name == "soft_labels":
-        add_former_flag(parser, "--guesses", flag, setting.name, choices=choices)
+        options["metavar"] = "N" if isinstance(setting.default, int) else "X"
+    if flag == "--bits":
+        options["action"] = BitsOption
+    parser.add_argument(flag, **values, **options)
+    if former and former_flag(former) != flag:
+        add_former_flag(parser, former_flag(former), flag, setting.name, **values)
+
+
+def former_flag(name: str) -> str:
+    """Return the option of a setting's former name."""
+    return "--" + name.replace("_", "-")
+
+
+def recipe_from(args: argparse.Namespace, kind: type[R]) -> R:
+    """Return the recipe of the settings that the options of :func:`add_setting` set."""
+    values = {one.name: getattr(args, one.name, None) for one in fields(kind)}
+    return kind(**{name: value for name, value in values.items() if value is not None})
 
 
 def _current_value(flag: str, former: Mapping[str, str], value: str) -> str:

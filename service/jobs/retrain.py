@@ -18,9 +18,20 @@ from typing import Any
 import numpy as np
 
 from encoder.artifact import load_encoder
-from encoder.artifact_files.origins import WORD_VECTOR_CLASSIFIERS, learned_from
+from encoder.artifact_files.origins import learned_from
 from encoder.encoder import Encoder
 from encoder.features import TextFeatures
+from encoder.recipes import (
+    CLASS_CODES,
+    METHODS,
+    METRIC,
+    PAIRS,
+    RECIPES,
+    SSB_VAE,
+    WORD_VECTOR_CLASSIFIERS,
+    retraining_settings,
+    train_arguments,
+)
 from encoder.spd_features import SpdFeatures
 from evaluation.labelling.suggesting import known_labels
 from evaluation.labelling.trial import Trial, compare_encoders, hold_out_labels
@@ -44,31 +55,6 @@ from service.write_gate import WriteGate
 
 SPLIT_FILE = "split.json"
 TRIAL_FILE = "trial.json"
-SSB_VAE = "ssb-vae"
-CLASS_CODES = "class-codes"
-# What the new encoder inherits from the one in use, if the same method trained that.
-INHERITED_SETTINGS = {
-    SSB_VAE: [
-        "analyzer",
-        "hidden",
-        "max_terms",
-        "content_share",
-        "word_dropout",
-        "epochs",
-        "least_batches",
-    ],
-    CLASS_CODES: [
-        "analyzer",
-        "max_terms",
-        "query_classifier",
-        "content",
-        "content_share",
-        "certainty_share",
-        "label_weight",
-        "epochs",
-        "least_batches",
-    ],
-}
 
 
 def retrain(
@@ -166,33 +152,39 @@ def _record(document: StoredDocument, labels: tuple[str, ...]) -> dict[str, Any]
 
 
 def _arguments(encoder: Encoder, spec: dict[str, Any], *, several_labels: bool) -> list[str]:
-    """Return the arguments of ``hummingbit train``, with settings of the encoder in use.
-
-    Class codes are trained again if they fit the documents: texts, or vectors of one label each.
-    Other encoders, which may have been trained without labels, become those of ssb-vae.
-    """
-    recipe = encoder.metadata.get("recipe", {})
-    trained_by = recipe.get("method") if isinstance(recipe, dict) else None
-    fits = isinstance(encoder.features, TextFeatures) or not several_labels
-    method = CLASS_CODES if trained_by == CLASS_CODES and fits else SSB_VAE
-    names = INHERITED_SETTINGS[method]
-    inherited = {name: recipe[name] for name in names if trained_by == method and name in recipe}
-    if inherited.get("query_classifier") in WORD_VECTOR_CLASSIFIERS:
-        del inherited["query_classifier"]
-    if spec["epochs"] is not None and method == SSB_VAE:
+    """Return the arguments of ``hummingbit train``, with the settings of the encoder in use."""
+    recorded = encoder.metadata.get("recipe")
+    kept = recorded if isinstance(recorded, dict) else {}
+    is_text = isinstance(encoder.features, TextFeatures)
+    method = _method(kept, can_have_class_codes=is_text or not several_labels)
+    settings = retraining_settings(kept, method)
+    if settings.get("query_classifier") in WORD_VECTOR_CLASSIFIERS:
+        del settings["query_classifier"]
+    if spec["epochs"] is not None and method != CLASS_CODES:
         # By default, small corpora get more epochs than this.
-        inherited |= {"epochs": spec["epochs"], "least_batches": 0}
-    settings = {
-        **inherited,
-        "bits": spec["n_bits"] or encoder.n_bits,
+        settings |= {"epochs": spec["epochs"], "min_steps": 0}
+    settings |= {
+        "n_bits": spec["n_bits"] or encoder.n_bits,
         "seed": spec["seed"],
-        "supervision": 1.0,
+        "label_fraction": 1.0,
         "validation_share": 0.0,
     }
-    arguments = [method]
-    for name, value in settings.items():
-        arguments += ["--" + name.replace("_", "-"), str(value)]
-    return arguments
+    return [method, *train_arguments(RECIPES[method], settings)]
+
+
+def _method(recipe: dict[str, Any], *, can_have_class_codes: bool) -> str:
+    """Return the method that trained the encoder in use if labels alone suffice for it.
+
+    Otherwise, as for encoders that were trained without labels, it is ssb-vae.
+    """
+    method = str(recipe.get("method"))
+    if method == CLASS_CODES:
+        is_kept = can_have_class_codes
+    elif method == METRIC:
+        is_kept = recipe.get("similarity") != PAIRS and "similarity_sha256" not in recipe
+    else:
+        is_kept = method in METHODS and METHODS[method].uses_labels
+    return method if is_kept else SSB_VAE
 
 
 def _write_trial(collection: Collection, artifact: Path, progress: Progress) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from corpus.document import Document
 from encoder.encoder import Encoder
+from encoder.recipes import ClassCodeRecipe, LinearRecipe
 from evaluation.baselines import logistic_baseline
 from evaluation.classifier_baseline import (
     ClassifierReference,
@@ -21,11 +22,9 @@ from evaluation.metrics.metric_names import DEFAULT_METRICS
 from index.records import StoredDocument
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.encoders import text_encoder, vector_encoder
-from training.class_codes.class_recipe import ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.data import gather
 from training.linear_codes import train_linear
-from training.recipe import LinearRecipe
 from training.soft_labels.fair_classifier import fit_classifier
 from training.text_features import fit_text_features
 
@@ -33,7 +32,7 @@ from training.text_features import fit_text_features
 def test_the_classifier_beside_an_encoder_finds_the_class(tmp_path: Path) -> None:
     data, asked = gather(topic_documents(300)), gather(topic_documents(60, seed=1))
     trained = train_linear(
-        data, LinearRecipe("pca-sign", n_bits=8, supervision=0.2), tmp_path / "e"
+        data, LinearRecipe("pca-sign", n_bits=8, label_fraction=0.2), tmp_path / "e"
     )
     assert trained.classifier is not None
     reference = ClassifierReference(trained.encoder, trained.classifier)
@@ -45,7 +44,7 @@ def test_the_classifier_beside_an_encoder_finds_the_class(tmp_path: Path) -> Non
 
 def test_vectors_have_a_classifier_too(tmp_path: Path) -> None:
     data, asked = gather(topic_vectors(300)), gather(topic_vectors(60, seed=1))
-    recipe = LinearRecipe("pca-sign", n_bits=8, supervision=0.2)
+    recipe = LinearRecipe("pca-sign", n_bits=8, label_fraction=0.2)
     trained = train_linear(data, recipe, tmp_path / "e")
     reference = ClassifierReference(trained.encoder, trained.classifier)
     shown = data.labelled(data.rows_of(trained.labelled_ids))

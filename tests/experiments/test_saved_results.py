@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from encoder.encoder import Encoder
+from encoder.recipes import LinearRecipe
 from experiments import saved_encoders, saved_tensors
 from experiments.code_version import code_version, dump_syntax, version_of
 from experiments.saved_encoders import load_or_train
@@ -15,7 +16,6 @@ from experiments.saved_tensors import content_sha256, load_or_compute
 from tests.support.corpora import topic_documents
 from training.data import gather
 from training.linear_codes import train_linear
-from training.recipe import LinearRecipe
 
 
 def be_other_code(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,7 @@ def test_without_a_method_the_labels_decide(
         lines = [json.loads(line) for line in corpus.read_text().splitlines()]
         bare = [json.dumps({"id": one["id"], "text": one["text"]}) for one in lines]
         corpus.write_text("\n".join(bare) + "\n")
-    short = ["--epochs", "2", "--hidden", "8", "--bits", "16", "--least-batches", "1"]
+    short = ["--epochs", "2", "--hidden", "8", "--bits", "16", "--min-steps", "1"]
     assert hummingbit("train", "--data", corpus, "--out", tmp_path / "e", *short) == 0
     printed = capsys.readouterr().err
     assert f"training by {method}" in printed
@@ -281,7 +281,7 @@ def test_a_bad_line_can_be_skipped(plain: Path, capsys: pytest.CaptureFixture[st
         (["train", "ssb-vae", "--data", "-", "--out", "e", "--bits", "12"], "--bits is 12"),
         (
             ["train", "ssb-vae", "--data", "-", "--out", "e", "--supervision", "2"],
-            "supervision is 2",
+            "label_fraction (--supervision) is 2",
         ),
     ],
 )

@@ -29,7 +29,7 @@ PETS = ["a cat and a dog play", "the dog barks at a cat", "cats like milk", "dog
 MONEY = ["stocks and bonds fall", "a bond pays interest", "banks lend money", "money buys stocks"]
 TEXTS = [f"{text} {i}" for i in range(8) for text in PETS + MONEY]
 LABELS = ["pets" if i % 8 < 4 else "money" for i in range(64)]
-SHORT = {"least_batches": 20}
+SHORT = {"min_steps": 20}
 """Settings of ict, which trains with 2,000 batches of however few texts."""
 
 

@@ -8,11 +8,10 @@ import pytest
 
 from corpus.document import Document
 from encoder.artifact import load_encoder
-from hummingbit.training_methods import METHOD_NAMES, default_method, recipe_type, train_by
+from encoder.recipes import RECIPES, ClassCodeRecipe, LinearRecipe, Recipe
+from hummingbit.training_methods import METHOD_NAMES, default_method, train_by
 from tests.support.corpora import topic_documents
-from training.class_codes.class_recipe import ClassCodeRecipe
 from training.data import TrainingData, gather
-from training.recipe import LinearRecipe, Recipe
 
 
 def texts(labels: list[tuple[str, ...]], n_words: int = 20) -> TrainingData:
@@ -73,14 +72,14 @@ def test_documents_labels_and_bits_decide_the_method(
 @pytest.mark.parametrize("method", ["class-codes", "itq", "b-vae"])
 def test_the_recipe_says_what_is_run(method: str, tmp_path: Path) -> None:
     data = gather(topic_documents(120))
-    train_by(data, recipe_type(method)(method=method, n_bits=8), tmp_path / "e", progress=False)
+    train_by(data, RECIPES[method](method=method, n_bits=8), tmp_path / "e", progress=False)
     about = load_encoder(tmp_path / "e").metadata
     assert about["method"] == method
     assert about["recipe"]["n_bits"] == 8
 
 
 def test_every_method_has_its_recipes() -> None:
-    kinds = {method: recipe_type(method) for method in METHOD_NAMES}
+    kinds = {method: RECIPES[method] for method in METHOD_NAMES}
     assert {kinds["ssb-vae"], kinds["ict"]} == {Recipe}
     assert kinds["class-codes"] is ClassCodeRecipe
     assert kinds["lsh"] is LinearRecipe

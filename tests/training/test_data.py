@@ -91,9 +91,9 @@ def test_held_out_rows_are_labelled_and_the_rest_is_trained_on(
 
 @given(tag_tables, st.floats(0, 1), st.integers(0, 2**32))
 def test_masking_keeps_a_share_of_the_labels_as_they_are(
-    tags: np.ndarray, supervision: float, seed: int
+    tags: np.ndarray, label_fraction: float, seed: int
 ) -> None:
-    masked = mask_labels(tags, supervision, np.random.default_rng(seed))
+    masked = mask_labels(tags, label_fraction, np.random.default_rng(seed))
     kept = masked.any(axis=1)
     assert np.array_equal(masked[kept], tags[kept])
-    assert kept.sum() == round(supervision * tags.any(axis=1).sum())
+    assert kept.sum() == round(label_fraction * tags.any(axis=1).sum())

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from encoder.recipes import Recipe
 from tests.support.corpora import topic_documents
 from training.data import gather
 from training.loop import DeviceError, choose_device
-from training.recipe import Recipe
 from training.semi_supervised import train
 
-RECIPE = Recipe(n_bits=16, supervision=0.5, epochs=10, batch_size=32, hidden=24, max_terms=100)
+RECIPE = Recipe(n_bits=16, label_fraction=0.5, epochs=10, batch_size=32, hidden=24, max_terms=100)
 
 
 def test_devices_that_are_not_there_are_named() -> None:

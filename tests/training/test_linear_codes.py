@@ -10,6 +10,7 @@ from sklearn.decomposition import PCA
 from encoder.artifact import load_encoder
 from encoder.codes import unpack_codes
 from encoder.features import TextFeatures
+from encoder.recipes import LinearRecipe
 from evaluation.retrieval import evaluate_encoder
 from tests.support.corpora import topic_documents, topic_vectors
 from training.data import TrainingDataError, gather
@@ -21,7 +22,6 @@ from training.linear_codes import (
     itq_of_terms,
     train_linear,
 )
-from training.recipe import LinearRecipe
 
 
 def random_rows(seed: int = 0) -> np.ndarray:

@@ -10,18 +10,17 @@ import pytest
 import torch
 
 from corpus.document import Document
+from encoder import recipes
 from encoder.artifact import load_encoder, read_labelled_ids
+from encoder.recipes import MetricRecipe, RecipeError
 from encoder.spd_features import SpdFeatures
 from evaluation.retrieval import evaluate_encoder
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.matrices import matrix_documents
-from training import metric_recipe
 from training.data import TrainingData, TrainingDataError, gather
 from training.metric_learning import run_settings, train_metric
-from training.metric_recipe import MetricRecipe
 from training.objectives import metric_objectives
 from training.pipeline import is_trained_on
-from training.recipe_settings import RecipeError
 
 RECIPE = MetricRecipe(n_bits=16, epochs=15, batch_size=32, hidden=24, max_terms=100)
 # Food is near the sea and far from algebra, as far as labels say.
@@ -39,7 +38,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.mark.parametrize("objective", metric_recipe.OBJECTIVES)
+@pytest.mark.parametrize("objective", recipes.METRIC_OBJECTIVES)
 @pytest.mark.parametrize("documents", [topic_documents, topic_vectors])
 def test_codes_rank_by_the_levels_of_the_hierarchy(
     objective: str, documents: object, tmp_path: Path
@@ -54,7 +53,7 @@ def test_codes_rank_by_the_levels_of_the_hierarchy(
 
 
 def test_both_tables_of_objectives_have_the_same_entries() -> None:
-    assert list(metric_objectives.OBJECTIVES) == list(metric_recipe.OBJECTIVES)
+    assert list(metric_objectives.OBJECTIVES) == list(recipes.METRIC_OBJECTIVES)
 
 
 def test_the_artifact_says_how_it_was_made(trained: Path) -> None:
@@ -68,7 +67,7 @@ def test_the_artifact_says_how_it_was_made(trained: Path) -> None:
     assert not trained.with_name("topics.checkpoint").exists()
 
 
-@pytest.mark.parametrize("objective", metric_recipe.OBJECTIVES)
+@pytest.mark.parametrize("objective", recipes.METRIC_OBJECTIVES)
 def test_codes_of_matrices_find_their_class(objective: str, tmp_path: Path) -> None:
     data, queries = gather(matrix_documents(200)), gather(matrix_documents(60, seed=1))
     recipe = replace(RECIPE, objective=objective, spd_order=3)

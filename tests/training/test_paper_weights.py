@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from training.paper_weights import DATASETS, paper_weights
-from training.recipe import METHODS, Recipe
+from encoder.recipes import METHODS, Recipe
+from training.paper_weights import DATASETS, as_in_the_paper, paper_weights
 
 
 @pytest.mark.parametrize(
-    ("dataset", "method", "supervision", "n_bits", "expected"),
+    ("dataset", "method", "label_fraction", "n_bits", "expected"),
     [
         # test_models_snippets.py -M 3 -p 0.1 -a 0.0001 -b 0.015625 -g 10000 -l 32
         ("snippets", "ssb-vae", 0.1, 32, (0.015625, 1.0, 3.125e-4)),
@@ -26,11 +26,11 @@ from training.recipe import METHODS, Recipe
 def test_weights_are_those_of_the_authors_scripts(
     dataset: str,
     method: str,
-    supervision: float,
+    label_fraction: float,
     n_bits: int,
     expected: tuple[float, float, float | None],
 ) -> None:
-    found = paper_weights(dataset, method, supervision, n_bits)
+    found = paper_weights(dataset, method, label_fraction, n_bits)
     assert found["kl_weight"] == expected[0]
     assert found["pointwise_weight"] == pytest.approx(expected[1])
     if expected[2] is not None:
@@ -40,9 +40,9 @@ def test_weights_are_those_of_the_authors_scripts(
 @pytest.mark.parametrize("dataset", DATASETS)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_share_of_labels_makes_a_recipe(dataset: str, method: str) -> None:
-    for supervision in (0.001, 0.04, 0.1, 0.149, 0.5, 0.96, 1.0):
-        recipe = Recipe(method=method, supervision=supervision)
-        assert recipe.as_in_the_paper(dataset).batch_size == 100
+    for label_fraction in (0.001, 0.04, 0.1, 0.149, 0.5, 0.96, 1.0):
+        recipe = Recipe(method=method, label_fraction=label_fraction)
+        assert as_in_the_paper(recipe, dataset).batch_size == 100
 
 
 def test_the_nearest_tenth_decides() -> None:
@@ -54,5 +54,5 @@ def test_the_nearest_tenth_decides() -> None:
     ("dataset", "features"), [("snippets", "log-tf"), ("20news", "tf-idf"), ("tmc", "tf-idf")]
 )
 def test_terms_are_weighted_as_in_the_authors_scripts(dataset: str, features: str) -> None:
-    recipe = Recipe().as_in_the_paper(dataset)
+    recipe = as_in_the_paper(Recipe(), dataset)
     assert (recipe.features, recipe.idf_target) == (features, features == "tf-idf")

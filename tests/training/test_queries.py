@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder.features import TextFeatures
+from encoder.recipes import Recipe
 from tests.support.encoders import text_encoder
 from training.models.encoder_networks import EncoderNetwork, LinearEncoderNetwork, Shape
 from training.objectives.inverse_cloze import inverse_cloze_loss
 from training.queries import ClozeTask, SentenceQueries, Similarities, split_sentences
-from training.recipe import Recipe
 from training.text_features import fit_text_features
 
 TEXTS = [

@@ -12,6 +12,7 @@ from corpus.document import Document
 from encoder.artifact import ArtifactError, load_encoder, read_labelled_ids
 from encoder.codes import unpack_codes
 from encoder.features import TextFeatures
+from encoder.recipes import Recipe
 from encoder.vector_features import VectorFeatures
 from evaluation.retrieval import evaluate_codes
 from tests.support.corpora import topic_documents, topic_vectors
@@ -22,8 +23,8 @@ from training.models.autoencoders import BernoulliAutoencoder, TextDecoder
 from training.models.batches import SparseBatch, TrainingInputs, vector_scale
 from training.models.encoder_networks import LinearEncoderNetwork
 from training.models.export import autoencoder_to_encoder, to_encoder
+from training.paper_weights import as_in_the_paper
 from training.queries import ClozeTask
-from training.recipe import Recipe
 from training.semi_supervised import (
     build_model,
     hidden_dropout,
@@ -33,7 +34,7 @@ from training.semi_supervised import (
 )
 from training.text_features import fit_text_features
 
-RECIPE = Recipe(n_bits=16, supervision=0.5, epochs=40, batch_size=32, hidden=24, max_terms=100)
+RECIPE = Recipe(n_bits=16, label_fraction=0.5, epochs=40, batch_size=32, hidden=24, max_terms=100)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def test_vector_codes_find_documents_of_the_same_topic(tmp_path: Path) -> None:
 def test_the_artifact_says_how_it_was_made(trained: Path) -> None:
     encoder = load_encoder(trained)
     assert encoder.n_bits == 16
-    assert encoder.metadata["recipe"]["supervision"] == 0.5
+    assert encoder.metadata["recipe"]["label_fraction"] == 0.5
     about = encoder.metadata["trained_on"]
     assert (about["documents"], about["labelled"]) == (400, 180)
     assert about["classes"] == ["algebra", "food", "sea"]
@@ -155,7 +156,7 @@ def test_hidden_units_drop_out_by_the_share_of_labels() -> None:
     tags[4:] = False
     text, recipe = text_encoder().features, Recipe(hidden_dropout=0.5)
     assert hidden_dropout(recipe, text, tags) == pytest.approx(0.2)
-    assert hidden_dropout(recipe.as_in_the_paper(), text, tags) == 0
+    assert hidden_dropout(as_in_the_paper(recipe), text, tags) == 0
     assert hidden_dropout(replace(recipe, method="psh-gs"), text, tags) == 0
     assert hidden_dropout(recipe, VectorFeatures(4), tags) == 0
 
@@ -173,7 +174,7 @@ def test_the_unit_in_which_vectors_are_measured_changes_nothing(tmp_path: Path) 
     documents = topic_vectors(200)
     # A power of two, so that every product is rounded as before.
     larger = [replace(one, vector=np.float32(64) * np.asarray(one.vector)) for one in documents]
-    recipe = replace(RECIPE, epochs=5, supervision=0.2)
+    recipe = replace(RECIPE, epochs=5, label_fraction=0.2)
     trained = train(gather(documents), recipe, tmp_path / "e", progress=False).encoder
     again = train(gather(larger), recipe, tmp_path / "again", progress=False).encoder
     codes = trained.encode(gather(documents).inputs)
@@ -223,13 +224,13 @@ def test_a_corpus_without_labels_trains_without_figures(tmp_path: Path) -> None:
 
 
 def test_where_nothing_is_held_out_every_label_is_shown(tmp_path: Path) -> None:
-    recipe = replace(RECIPE, validation_share=0.0, supervision=1.0, epochs=2)
+    recipe = replace(RECIPE, validation_share=0.0, label_fraction=1.0, epochs=2)
     trained = train(gather(topic_documents(60)), recipe, tmp_path / "e", progress=False)
     assert len(trained.labelled_ids) == 60
     assert trained.validation == {}
 
 
-@pytest.mark.parametrize("recipe", [RECIPE, RECIPE.as_in_the_paper("tmc")], ids=["ours", "paper"])
+@pytest.mark.parametrize("recipe", [RECIPE, as_in_the_paper(RECIPE, "tmc")], ids=["ours", "paper"])
 def test_documents_of_several_classes(tmp_path: Path, recipe: Recipe) -> None:
     def doubled(documents: list[Document], seed: int) -> list[Document]:
         partners = np.random.default_rng(seed).permutation(np.array(documents, dtype=object))
@@ -246,7 +247,7 @@ def test_documents_of_several_classes(tmp_path: Path, recipe: Recipe) -> None:
 
 
 def test_median_thresholds_balance_every_bit(tmp_path: Path) -> None:
-    recipe = replace(RECIPE, threshold="median", supervision=1.0)
+    recipe = replace(RECIPE, threshold="median", label_fraction=1.0)
     data = gather(topic_documents(400))
     encoder = train(data, recipe, tmp_path / "e", progress=False).encoder
     balance = unpack_codes(encoder.encode(data.inputs)).mean(axis=0)
@@ -254,7 +255,7 @@ def test_median_thresholds_balance_every_bit(tmp_path: Path) -> None:
 
 
 def test_the_papers_settings_train(tmp_path: Path) -> None:
-    recipe = RECIPE.as_in_the_paper()
+    recipe = as_in_the_paper(RECIPE)
     trained = train(gather(topic_documents(400)), recipe, tmp_path / "e", progress=False)
     assert trained.encoder.metadata["recipe"]["batch_norm"] is True
     assert trained.validation["expected"]["P@100"] > 0.5
@@ -295,7 +296,7 @@ def known_items(count: int) -> list[Document]:
 
 def test_texts_without_labels_are_found_by_words_of_theirs(tmp_path: Path) -> None:
     documents = known_items(64)
-    recipe = Recipe(method="ict", n_bits=64, epochs=100, least_batches=0, batch_size=32, hidden=32)
+    recipe = Recipe(method="ict", n_bits=64, epochs=100, min_steps=0, batch_size=32, hidden=32)
     encoder = train(gather(documents), recipe, tmp_path / "e", progress=False).encoder
     assert len(encoder.layers) == 1
     texts = [one.text or "" for one in documents]
@@ -349,7 +350,7 @@ def test_texts_are_needed_to_learn_from_their_own_words(tmp_path: Path) -> None:
 
 
 def test_few_documents_are_passed_over_more_often() -> None:
-    recipe = Recipe(method="ict", epochs=15, batch_size=200, least_batches=600)
+    recipe = Recipe(method="ict", epochs=15, batch_size=200, min_steps=600)
     assert recipe.epochs_for(100_000) == 15
     assert recipe.epochs_for(1_001) == 100
     assert recipe.epochs_for(10) == 600
@@ -387,4 +388,4 @@ def test_a_code_has_content_bits_where_classes_are_told_besides() -> None:
     assert Recipe(n_bits=32, content_share=0.25).content_bits == 8
     assert Recipe(n_bits=32, content_share=0.25, method="ict").content_bits == 0
     assert Recipe(n_bits=32, content_share=0.25, method="b-vae").content_bits == 0
-    assert Recipe(n_bits=32, content_share=0.25).as_in_the_paper().content_bits == 0
+    assert as_in_the_paper(Recipe(n_bits=32, content_share=0.25)).content_bits == 0

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from encoder.artifact_files.origins import WORD_VECTOR_CLASSIFIERS
 from encoder.codes import Codes, pack_bits
 from encoder.encoder import forward
 from encoder.features import Floats
-from evaluation.retrieval import evaluate_codes
-from foundation.stages import begin_stage
-from training.class_codes.class_maps import ClassMaps
-from training.class_codes.class_recipe import (
+from encoder.recipes import (
     CHOSEN,
     CONTENT_SHARES,
     QUERY_CLASSIFIERS,
+    WORD_VECTOR_CLASSIFIERS,
     ClassCodeRecipe,
 )
+from evaluation.retrieval import evaluate_codes
+from foundation.stages import begin_stage
+from training.class_codes.class_maps import ClassMaps
 from training.class_codes.code_parts import ContentLayers, class_code
 from training.class_codes.word_vectors import WordTable
 from training.data import Rows, Tags

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from encoder.features import Floats, TextFeatures
+from encoder.recipes import Recipe
 from training.data import Rows
 from training.loop import fit
 from training.models.batches import SparseBatch, drop_words
 from training.models.encoder_networks import LinearEncoderNetwork, Shape
 from training.models.export import to_encoder
 from training.queries import ClozeTask
-from training.recipe import Recipe
 from training.semi_supervised import (
     UNIT_ROW_SCALE,
     schedule_for,

@@ -11,15 +11,14 @@ import numpy as np
 from encoder.class_code import ClassCode, count_entries, log_odds
 from encoder.encoder import Features, Inputs, Layer
 from encoder.features import Floats, TextFeatures
+from encoder.recipes import ICT, ClassCodeRecipe, Recipe
 from foundation.errors import counted
 from training.class_codes.class_maps import ClassMaps, row_slices
-from training.class_codes.class_recipe import ICT, ClassCodeRecipe
 from training.class_codes.codewords import far_codewords
 from training.class_codes.teaching import fit_teacher
 from training.class_codes.word_vectors import WordTable, learned_columns
 from training.data import TrainingDataError
 from training.linear_codes import fit_itq, itq_of_terms
-from training.recipe import Recipe
 
 # Where content finds texts by words, short queries are ranked by content rather than by a class
 # that is uncertain: the temperature of a query's class probabilities, and the exponent of the
@@ -143,7 +142,7 @@ class ContentLayers:
                 method=ICT,
                 seed=seed,
                 epochs=self._recipe.epochs,
-                least_batches=self._recipe.least_batches,
+                min_steps=self._recipe.min_steps,
                 cloze_shared=_SHARED,
             )
             return _scale(rows, *fit_cloze(self._features, texts, rows, n_bits, ict), _WORDS_RMS)

@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 
 from encoder.artifact import check_destination
-from encoder.artifact_files.origins import TEACHER, WORD_VECTOR_CLASSIFIERS, WORD_VECTORS
+from encoder.artifact_files.origins import TEACHER, WORD_VECTORS
 from encoder.encoder import Encoder, Features, Inputs
 from encoder.features import Floats, TextFeatures
+from encoder.recipes import ICT, WORD_VECTOR_CLASSIFIERS, ClassCodeRecipe
 from foundation.stages import begin_stage
 from training.class_codes.choosing import Progress, choose
 from training.class_codes.class_maps import ClassMaps
-from training.class_codes.class_recipe import ICT, ClassCodeRecipe
 from training.class_codes.code_parts import ContentLayers, class_code
 from training.class_codes.teaching import rows_of_soft_labels
 from training.class_codes.word_vectors import (

@@ -25,9 +25,9 @@ from encoder.artifact import check_destination
 from encoder.artifact_files.origins import TEACHER
 from encoder.encoder import Features
 from encoder.features import TextFeatures
+from encoder.recipes import NEIGHBOURS, DistillationRecipe, former_names
 from training.checkpoint import Checkpoint
 from training.data import Rows, TrainingData, TrainingDataError, hold_out
-from training.distillation.distillation_recipe import NEIGHBOURS, DistillationRecipe
 from training.distillation.neighbour_student import NeighbourLoss
 from training.distillation.teacher_agreement import held_out_agreement
 from training.distillation.teachers import Teacher, check_directions
@@ -80,7 +80,9 @@ def distill(
         loss = DistillationLoss(data, teacher, recipe, features, parts)
     run = {"recipe": asdict(recipe), "data": data.sha256, "teacher": teacher.about()}
     checkpoint = Checkpoint(
-        out.with_name(out.name + ".checkpoint"), json.dumps(run, sort_keys=True)
+        out.with_name(out.name + ".checkpoint"),
+        json.dumps(run, sort_keys=True),
+        renamed=former_names(DistillationRecipe),
     )
     history = fit(
         loss.model,

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from encoder.features import Floats, TextFeatures
+from encoder.recipes import DistillationRecipe, Recipe
 from foundation.arrays import unit_rows
 from foundation.stages import begin_stage
 from training.data import Rows, TrainingData, TrainingDataError
-from training.distillation.distillation_recipe import DistillationRecipe
 from training.linear_codes import fit_itq
 from training.loop import Schedule
 from training.models.batches import SparseBatch, drop_words
@@ -30,7 +30,6 @@ from training.objectives.stochastic_neighbours import (
 )
 from training.pipeline import choose_features
 from training.queries import ClozeTask
-from training.recipe import Recipe
 from training.semi_supervised import UNIT_ROW_SCALE, touches_few_terms
 from training.soft_labels.ridge import fit_ridge
 
@@ -118,10 +117,10 @@ class NeighbourLoss:
         return NeighbourStudent(network)
 
     def schedule(self) -> Schedule:
-        """Return the schedule: the recipe's, with at least its `least_batches`."""
+        """Return the schedule: the recipe's, with at least its `min_steps`."""
         recipe, n = self._recipe, self._x.shape[0]
         batches = max(1, -(-n // recipe.batch_size))
-        epochs = max(recipe.epochs, -(-recipe.least_batches // batches))
+        epochs = max(recipe.epochs, -(-recipe.min_steps // batches))
         return Schedule(epochs, recipe.batch_size, recipe.learning_rate, recipe.seed, decay=True)
 
     def __call__(

@@ -9,12 +9,14 @@ from torch import Tensor
 
 from encoder.encoder import Features, Inputs
 from encoder.features import Floats, TextFeatures
+from encoder.recipes import COMMON_LABELS, METHODS, SELF_SUPERVISED, Recipe
 from training.data import Rows, Tags
 from training.models.autoencoders import Autoencoder, BernoulliAutoencoder
 from training.models.batches import TrainingInputs
 from training.models.encoder_networks import AnyEncoderNetwork
 from training.objectives.ssb_vae import (
     class_probabilities,
+    count_common_tags,
     pairwise_loss,
     pointwise_loss,
     self_supervised_similarity,
@@ -24,7 +26,6 @@ from training.objectives.ssb_vae import (
     weighted_terms,
 )
 from training.queries import ClozeTask
-from training.recipe import METHODS, Recipe
 
 
 class AutoencoderLoss:
@@ -116,13 +117,15 @@ class AutoencoderLoss:
             mask_NN = None
             if not self._recipe.unlabelled_differ:
                 mask_NN = labelled_N[:, None] & labelled_N[None, :]
-            return pairwise_loss(b_NB, share_a_tag(tags_NC), margin, mask_NN)
+            counts = self._recipe.pair_similarity == COMMON_LABELS
+            similarity_NN = count_common_tags(tags_NC) if counts else share_a_tag(tags_NC)
+            return pairwise_loss(b_NB, similarity_NN, margin, mask_NN)
         return pairwise_loss(b_NB, self._similarity(class_logits_NC, rows), margin)
 
     def _similarity(self, class_logits_NC: Tensor, rows: Rows) -> Tensor:
         """Return the similarity of all pairs of rows, ``[N, N]``."""
         multi_label = self._multi_label
-        if self._recipe.likeness == "self-supervised":
+        if self._recipe.pair_similarity == SELF_SUPERVISED:
             return self_supervised_similarity(class_logits_NC, multi_label=multi_label)
         tags_NC = self._on_device(self._tags[rows])
         p_NC = (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from training.metric_recipe import MetricRecipe
+from encoder.recipes import MetricRecipe
 from training.objectives.continuous_histogram import continuous_histogram_loss
 from training.objectives.dissimilarity import cosine_distance, relaxed_hamming_distance
 from training.objectives.generative_similarity import kernel_pair_loss, kernel_triplet_loss
@@ -130,7 +130,7 @@ OBJECTIVES: Mapping[str, Callable[[MetricRecipe, int], nn.Module]] = {
     "generative-similarity": GenerativeSimilarity,
     "riemannian-potato": PotatoRanking,
 }
-"""The constructor of each objective of :data:`training.metric_recipe.OBJECTIVES`.
+"""The constructor of each objective of :data:`encoder.recipes.METRIC_OBJECTIVES`.
 
 It takes the recipe and the number of classes.
 """

@@ -112,8 +112,9 @@ def pairwise_loss(
     """Return (1/N) Σ_ij s_ij D_ij + (1 − s_ij) max(0, ρ − D_ij) over ordered pairs; a scalar.
 
     D_ij = ‖b_i − b_j‖² is the Hamming distance of relaxed bits, ρ the `margin`, and s_ij the
-    similarity of a pair, from 0 to 1. `mask_NN` selects pairs, by default all. The loss is (3) with
-    s from :func:`share_a_tag`, which for single-label documents is the yᵀy' of (4).
+    similarity of a pair. `mask_NN` selects pairs, by default all. The loss is (3) and (4) with s
+    from :func:`count_common_tags`, the yᵀy' of (4). For documents of one label,
+    :func:`share_a_tag` is the same.
     """
     norms_N = b_NB.square().sum(dim=1)
     D_NN = (norms_N[:, None] + norms_N[None, :] - 2 * b_NB @ b_NB.T).clamp(min=0)
@@ -131,6 +132,16 @@ def share_a_tag(tags_NC: Tensor) -> Tensor:
     """
     tags = tags_NC.to(torch.float32)
     return (tags @ tags.T > 0) | torch.eye(len(tags), dtype=torch.bool, device=tags.device)
+
+
+def count_common_tags(tags_NC: Tensor) -> Tensor:
+    """Return yᵀy' of all pairs of rows, the number of classes in common, ``float32[N, N]``; (4).
+
+    With several classes it may exceed 1; a pair then gains from distances below the margin, too.
+    A row without a class has one in common with itself.
+    """
+    tags = tags_NC.to(torch.float32)
+    return tags @ tags.T + torch.diag((~tags_NC.any(dim=1)).to(torch.float32))
 
 
 # Equation (5): L_selfsup = ŷᵀŷ' D⁺ − (1 − ŷᵀŷ') D⁻, ŷ the model's own predictions.

@@ -6,10 +6,10 @@ import numpy as np
 
 from encoder.encoder import Features
 from encoder.features import Floats, TextFeatures
+from encoder.recipes import METHODS, Recipe
 from foundation.stages import begin_stage
 from training.data import TrainingData
 from training.pipeline import Split, choose_features
-from training.recipe import METHODS, Recipe
 from training.soft_labels.estimation import estimate_soft_labels
 from training.soft_labels.text_classifiers import term_weights
 from training.text_features import MIN_DOCUMENTS, keep_terms

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from encoder.recipes import Recipe
 from evaluation.relevance import Labelled
 from evaluation.retrieval import evaluate_encoder
 from training.data import TrainingData, TrainingDataError
 from training.pipeline import choose_features, split
-from training.recipe import Recipe
 from training.semi_supervised import train
 from training.trials.held_out_clusters import cluster_folds, list_length, split_folds
 
@@ -49,8 +49,10 @@ def hold_out_clusters(data: TrainingData, recipe: Recipe) -> Trial:
     shown = split(data, replace(recipe, validation_share=0.0))
     labelled = shown.labelled
     if len(labelled) < 2:
-        found = f"{recipe.supervision:g} shows the labels of fewer than 2 documents"
-        raise TrainingDataError(f"supervision: {found}; show more, since a part is held out")
+        found = f"{recipe.label_fraction:g} shows the labels of fewer than 2 documents"
+        raise TrainingDataError(
+            f"label_fraction (--supervision): {found}; show more, since a part is held out"
+        )
     everything = np.arange(len(data))
     features = choose_features(data, everything, recipe.max_terms, analyzer=recipe.analyzer)
     rows: Any = features.transform(data.inputs)  # type: ignore[arg-type]
@@ -73,7 +75,7 @@ def score(trial: Trial, recipe: Recipe) -> float:
     It is the mean over the held-out clusters, which weigh the same.
     """
     # The labels of the other documents are hidden already.
-    inner = replace(recipe, supervision=1.0, validation_share=0.0)
+    inner = replace(recipe, label_fraction=1.0, validation_share=0.0)
     with TemporaryDirectory() as folder:
         encoder = train(trial.training, inner, Path(folder, "encoder"), progress=False).encoder
     evaluation = evaluate_encoder(encoder, trial.database, trial.queries, [trial.metric])

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from encoder.recipes import METHODS, Recipe
 from evaluation.classifier_baseline import LOW_WORD_DROPOUT
 from training.data import TrainingData
 from training.pipeline import check_labels, split
-from training.recipe import METHODS, Recipe
 from training.trials.cluster_trials import hold_out_clusters, score
 from training.trials.held_out_clusters import median_class_size
 
@@ -67,7 +67,7 @@ def choose_word_dropout(
     for number in range(_TRIALS):
         short = replace(
             recipe,
-            supervision=1.0,
+            label_fraction=1.0,
             seed=recipe.seed + number,
             epochs=max(1, recipe.epochs // _EPOCHS_PER_TRIAL_EPOCH),
         )

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from corpus.datasets import load_qrels
 from corpus.document import Document
+from corpus.named_sets.text_sets import Qrels
 from corpus.readers import read_documents
 from encoder.encoder import Encoder
+from encoder.recipes import WORDS_AND_CLASSES, ClassCodeRecipe
 from evaluation.baselines import tfidf_cosine, tfidf_scores
 from evaluation.classifier_baseline import (
     ClassifierReference,
@@ -34,7 +36,6 @@ from index.rankings.protocol import ASYMMETRIC, BM25, HAMMING, HYBRID
 from index.records import Query
 from service.server import serve
 from service.settings import Settings
-from training.class_codes.class_recipe import WORDS_AND_CLASSES, ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.data import TrainingData, gather
 from training.pipeline import Trained
@@ -43,7 +44,7 @@ NAME = "docstrings"
 ENCODER = "docstrings64"
 RECIPE = ClassCodeRecipe(
     n_bits=64,
-    supervision=0.1,
+    label_fraction=0.1,
     query_classifier="both",
     # The demo has queries of its own.
     validation_share=0.0,
@@ -94,21 +95,18 @@ def run(args: argparse.Namespace) -> int:
         f" {len(data.classes)} labels"
     )
     with timed_stage(
-        f"training {RECIPE.n_bits}-bit codes with {RECIPE.supervision:.0%} of the labels"
+        f"training {RECIPE.n_bits}-bit codes with {RECIPE.label_fraction:.0%} of the labels"
     ):
         trained = train_class_codes(data, RECIPE, encoder_folder, overwrite=True)
     with DataFolder(args.data_dir, writable=True) as folder:
-        # An earlier demo's collection may belong to the encoder that was just replaced.
-        with suppress(UnknownCollection):
-            folder.drop_collection(NAME)
-        collection = folder.create_collection(NAME, encoder=ENCODER)
-        collection.set_ranking(HYBRID)
         with timed_stage("indexing"):
+            collection = create_collection(folder)
             ingest(collection, documents)
         with timed_stage("evaluating"):
             topics = _find_topics(collection, queries, trained, data, query_data)
             ingest(collection, queries)
-            items = _find_known_items(collection, [*documents, *queries])
+            items = find_known_items(collection)
+            items["TF-IDF cosine"] = _known_items_by_tfidf([*documents, *queries])
         _print_figures(topics, items, trained.encoder)
         _print_examples(collection)
     if args.no_serve:
@@ -138,21 +136,36 @@ def _find_topics(
     }
 
 
-def _find_known_items(
-    collection: CollectionBackend, documents: list[Document]
-) -> dict[str, Evaluation]:
-    """Search with everyday questions whose answers are known."""
-    questions, qrels = list(read_documents(f"{NAME}:queries")), load_qrels(NAME) or {}
+def create_collection(folder: DataFolder) -> CollectionBackend:
+    """Create the demo's empty collection, in place of an earlier one."""
+    # An earlier demo's collection may belong to an encoder that was replaced.
+    with suppress(UnknownCollection):
+        folder.drop_collection(NAME)
+    collection = folder.create_collection(NAME, encoder=ENCODER)
+    collection.set_ranking(HYBRID)
+    return collection
+
+
+def find_known_items(collection: CollectionBackend) -> dict[str, Evaluation]:
+    """Search the collection with everyday questions whose answers are known, by each ranking."""
+    questions, qrels = _questions()
     settings = RelevanceSettings(qrels=qrels)
     by_ranking = evaluate_rankings(collection, questions, METHODS, KNOWN_ITEMS, settings)
-    evaluations = {METHODS[ranking]: one for ranking, one in by_ranking.items()}
+    return {METHODS[ranking]: one for ranking, one in by_ranking.items()}
+
+
+def _known_items_by_tfidf(documents: list[Document]) -> Evaluation:
+    questions, qrels = _questions()
     ids = [document.id for document in documents]
     relevance, _ = relevance_by_qrels(qrels, [question.id for question in questions], ids)
     scores = tfidf_scores(
         [one.text or "" for one in documents], [one.text or "" for one in questions]
     )
-    evaluations["TF-IDF cosine"] = evaluate_by_score(scores, relevance, KNOWN_ITEMS)
-    return evaluations
+    return evaluate_by_score(scores, relevance, KNOWN_ITEMS)
+
+
+def _questions() -> tuple[list[Document], Qrels]:
+    return list(read_documents(f"{NAME}:queries")), load_qrels(NAME) or {}
 
 
 def _print_figures(

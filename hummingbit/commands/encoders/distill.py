@@ -6,8 +6,13 @@ import argparse
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
+from encoder.recipes import (
+    ClassCodeRecipe,
+    DistillationRecipe,
+    default_objective,
+    flag_of,
+)
 from foundation.stages import begin_stage
 from hummingbit.commands.options import (
     SOURCE_HELP,
@@ -16,6 +21,7 @@ from hummingbit.commands.options import (
     add_reading,
     add_setting,
     check_out,
+    recipe_from,
 )
 from hummingbit.commands.printing import print_trained
 from hummingbit.commands.training_source import (
@@ -24,15 +30,9 @@ from hummingbit.commands.training_source import (
     word_vectors_of,
 )
 from hummingbit.training_methods import print_trial
-from training.class_codes.class_recipe import ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.class_codes.word_vectors import WordVectors
 from training.data import TrainingData
-from training.distillation.distillation_recipe import (
-    DistillationRecipe,
-    default_objective,
-    settings_without_effect,
-)
 from training.distillation.teachers import (
     SENTENCE_TRANSFORMERS,
     Teacher,
@@ -79,6 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     with_labels.add_argument(
         "--supervision",
+        dest="label_fraction",
         type=float,
         default=0.0,
         metavar="X",
@@ -87,7 +88,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_word_vectors(with_labels)
     for name, one in _OF_CLASS_CODES.items():
-        if name not in _OF_STUDENTS and name != "supervision":
+        if name not in _OF_STUDENTS and name != "label_fraction":
             add_setting(with_labels, one, default_text=f"{one.default}")
     parser.set_defaults(run=run)
 
@@ -130,18 +131,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _recipe(args: argparse.Namespace) -> DistillationRecipe | ClassCodeRecipe:
     """Return the recipe of the method, and say which of the given settings it does not have."""
-    has_labels = args.supervision != 0
-    known = _OF_CLASS_CODES if has_labels else _OF_STUDENTS
-    given: dict[str, Any] = {"supervision": args.supervision} if has_labels else {}
-    for name in sorted((_OF_STUDENTS | _OF_CLASS_CODES).keys() - {"method", "supervision"}):
-        value = getattr(args, name)
-        if value is None:
-            continue
-        if name in known:
-            given[name] = value
-        else:
+    has_labels = args.label_fraction != 0
+    known, others = _OF_STUDENTS, _OF_CLASS_CODES
+    if has_labels:
+        known, others = others, known
+    for name in sorted(others.keys() - known.keys() - {"label_fraction"}):
+        if getattr(args, name) is not None:
             _say_without_effect(name, f"{'with' if has_labels else 'without'} --supervision")
-    return ClassCodeRecipe(**given) if has_labels else DistillationRecipe(**given)
+    if has_labels:
+        return recipe_from(args, ClassCodeRecipe)
+    return recipe_from(args, DistillationRecipe)
 
 
 def _with_objective(
@@ -150,14 +149,16 @@ def _with_objective(
     """Return the recipe with an objective, and say which of the given settings that has not."""
     if args.objective is None:
         recipe = replace(recipe, objective=default_objective(recipe, is_text=data.is_text))
-    for name in sorted(settings_without_effect(recipe.objective)):
+    for name in sorted(recipe.without_effect()):
         if getattr(args, name) is not None:
             _say_without_effect(name, f"with --objective {recipe.objective}")
     return recipe
 
 
 def _say_without_effect(name: str, where: str) -> None:
-    print(f"--{name.replace('_', '-')} has no effect {where}", file=sys.stderr)
+    print(
+        f"{flag_of((_OF_STUDENTS | _OF_CLASS_CODES)[name])} has no effect {where}", file=sys.stderr
+    )
 
 
 def _train_with_labels(

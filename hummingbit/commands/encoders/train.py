@@ -11,6 +11,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from encoder.recipes import (
+    CLASS_CODES,
+    LINEAR_SUMMARIES,
+    METHODS,
+    METRIC,
+    RECIPES,
+    ClassCodeRecipe,
+    LinearRecipe,
+    MetricRecipe,
+    Recipe,
+    flag_of,
+)
 from foundation.errors import counted
 from foundation.stages import begin_stage
 from hummingbit.commands.options import (
@@ -19,6 +31,7 @@ from hummingbit.commands.options import (
     add_reading,
     add_setting,
     check_out,
+    recipe_from,
 )
 from hummingbit.commands.printing import print_trained
 from hummingbit.commands.training_source import (
@@ -30,26 +43,17 @@ from hummingbit.training_methods import (
     check_word_vectors,
     default_method,
     print_trial,
-    recipe_type,
     train_by,
 )
-from training.class_codes.class_recipe import ClassCodeRecipe
 from training.data import TrainingData
-from training.metric_recipe import MetricRecipe
 from training.paper_weights import DATASETS as PAPER_DATASETS
-from training.recipe import METHODS, LinearRecipe, Recipe
+from training.paper_weights import as_in_the_paper
 
 # The settings of a run without a named method. Some have another default with each method.
-BY_METHOD = ("epochs", "least_batches", "hidden", "max_terms")
-COMMON = ("n_bits", "supervision", "seed", "analyzer", *BY_METHOD)
+BY_METHOD = ("epochs", "min_steps", "hidden", "max_terms")
+COMMON = ("n_bits", "label_fraction", "seed", "analyzer", *BY_METHOD)
 # The settings that trials choose where they are not given.
 CHOSEN = ("word_dropout",)
-LINEAR = {
-    "sne": "ITQ, changed to keep the nearest neighbours of each document",
-    "itq": "PCA, rotated to lose least when rounded to bits (iterative quantization)",
-    "pca-sign": "the signs of the first principal components",
-    "lsh": "the sides of random hyperplanes",
-}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +100,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         _add_settings(neural.add_argument_group("recipe"), Recipe, chosen)
         neural.set_defaults(run=run_neural, paper=None, search=True)
     metric = _add_method(
-        methods, "metric", "codes whose distances follow how alike the documents are"
+        methods, METRIC, "codes whose distances follow how alike the documents are"
     )
     metric.add_argument(
         "--similarity-file",
@@ -107,17 +111,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     _add_settings(metric.add_argument_group("recipe"), MetricRecipe)
     metric.set_defaults(run=run_metric)
-    class_codes = _add_method(methods, "class-codes", "codes of class, certainty and content")
+    class_codes = _add_method(methods, CLASS_CODES, "codes of class, certainty and content")
     # The option may also stand before the method.
     add_word_vectors(class_codes, default=argparse.SUPPRESS)
     _add_settings(class_codes, ClassCodeRecipe)
     class_codes.set_defaults(run=run_class_codes)
-    linear_settings = {one.name for one in fields(LinearRecipe)}
-    for name, summary in LINEAR.items():
+    for name, summary in LINEAR_SUMMARIES.items():
         linear = _add_method(methods, name, summary)
-        for one in fields(Recipe):
-            if one.name in linear_settings:
-                add_setting(linear, one)
+        _add_settings(linear, LinearRecipe)
         linear.set_defaults(run=run_linear)
 
 
@@ -132,12 +133,16 @@ def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
     print(f"{counted(len(data.classes), 'label')}: training by {method}", file=sys.stderr)
     check_word_vectors(method, given=args.word_vectors is not None)
     word_vectors = word_vectors_of(args)
-    kind = recipe_type(method)
-    given = {name: getattr(args, name) for name in COMMON if getattr(args, name) is not None}
-    for name in sorted(given.keys() - {one.name for one in fields(kind)}):
-        del given[name]
-        print(f"--{name.replace('_', '-')} has no effect on {method}", file=sys.stderr)
-    recipe = kind(method=method, **given)
+    kind = RECIPES[method]
+    args.method = method
+    recipe = recipe_from(args, kind)
+    for one in fields(Recipe):
+        if (
+            one.name in COMMON
+            and getattr(args, one.name) is not None
+            and not hasattr(recipe, one.name)
+        ):
+            print(f"{flag_of(one)} has no effect on {method}", file=sys.stderr)
     if isinstance(recipe, Recipe):
         return _train(args, recipe, data, search=True)
     trained = train_by(data, recipe, args.out, word_vectors=word_vectors, overwrite=args.overwrite)
@@ -147,11 +152,10 @@ def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
 
 def run_neural(args: argparse.Namespace) -> int:
     """Train and print where the encoder is and how it did on the held-out documents."""
-    settings = {one.name: getattr(args, one.name) for one in fields(Recipe)}
-    recipe = Recipe(**{name: value for name, value in settings.items() if value is not None})
-    search = args.search and settings["word_dropout"] is None
+    recipe = recipe_from(args, Recipe)
+    search = args.search and args.word_dropout is None
     if args.paper:
-        recipe, search = recipe.as_in_the_paper(args.paper), False
+        recipe, search = as_in_the_paper(recipe, args.paper), False
     check_out(args)
     data = _documents(args)
     return _train(args, recipe, data, search=search, device=args.device, amp=args.amp)
@@ -175,7 +179,7 @@ def _train(
 
 def run_metric(args: argparse.Namespace) -> int:
     """Train and print where the encoder is and how it did on the held-out documents."""
-    recipe = MetricRecipe(**{one.name: getattr(args, one.name) for one in fields(MetricRecipe)})
+    recipe = recipe_from(args, MetricRecipe)
     check_out(args)
     data = _documents(args)
     from training.metric_learning import train_metric  # noqa: PLC0415 - torch takes a second
@@ -194,7 +198,7 @@ def run_metric(args: argparse.Namespace) -> int:
 
 def run_linear(args: argparse.Namespace) -> int:
     """Fit and print where the encoder is and how it did on the held-out documents."""
-    recipe = LinearRecipe(**{one.name: getattr(args, one.name) for one in fields(LinearRecipe)})
+    recipe = recipe_from(args, LinearRecipe)
     check_out(args)
     print_trained(args.out, train_by(_documents(args), recipe, args.out, overwrite=args.overwrite))
     return 0
@@ -218,8 +222,7 @@ def _resumable() -> Iterator[None]:
 
 def run_class_codes(args: argparse.Namespace) -> int:
     """Train, print each trial, where the encoder is and how it did on the held-out documents."""
-    names = [one.name for one in fields(ClassCodeRecipe) if one.name != "method"]
-    recipe = ClassCodeRecipe(**{name: getattr(args, name) for name in names})
+    recipe = recipe_from(args, ClassCodeRecipe)
     check_out(args)
     word_vectors = word_vectors_of(args)
     data = _documents(args)

@@ -8,6 +8,7 @@ import tempfile
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from encoder.recipes import SSB_VAE, Recipe
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
 from evaluation.metrics.metric_names import parse_metric
 from evaluation.reports.plots import draw_label_curve
@@ -15,10 +16,9 @@ from evaluation.retrieval import evaluate_encoder
 from foundation.errors import counted
 from foundation.stages import begin_stage
 from hummingbit.commands.json_output import add_json_or_former_file, print_or_write_json
-from hummingbit.commands.options import SOURCE_HELP, BitsOption, add_reading, write_text
+from hummingbit.commands.options import SOURCE_HELP, add_reading, add_setting, write_text
 from hummingbit.commands.training_source import read_training_data
 from training.data import TrainingData
-from training.recipe import Recipe
 
 SETTINGS = ("method", "n_bits", "seed", "epochs", "batch_size", "hidden")
 
@@ -63,18 +63,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write the curve as SVG")
     add_reading(parser)
     settings = parser.add_argument_group("recipe")
+    settings.add_argument(
+        "--method",
+        default=SSB_VAE,
+        metavar="METHOD",
+        help="what is trained (default: %(default)s)",
+    )
     for one in fields(Recipe):
         if one.name in SETTINGS:
-            flag = "--bits" if one.name == "n_bits" else "--" + one.name.replace("_", "-")
-            settings.add_argument(
-                flag,
-                dest=one.name,
-                type=type(one.default),
-                action=BitsOption if flag == "--bits" else "store",
-                default=one.default,
-                metavar="METHOD" if one.name == "method" else "N",
-                help=f"{one.metadata['help']} (default: %(default)s)",
-            )
+            add_setting(settings, one)
     parser.set_defaults(run=run)
 
 
@@ -86,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     stream = sys.stderr if args.json is True else sys.stdout
     metric = parse_metric(args.metric).name
     settings = {name: getattr(args, name) for name in SETTINGS}
-    recipes = [Recipe(supervision=share, **settings) for share in sorted(set(args.supervision))]
+    recipes = [Recipe(label_fraction=share, **settings) for share in sorted(set(args.supervision))]
     begin_stage(f"reading {args.data} and {args.queries}")
     data, query_data = (read_training_data(args, source) for source in (args.data, args.queries))
     print(
@@ -130,7 +127,7 @@ def _measure(data: TrainingData, query_data: TrainingData, recipe: Recipe, metri
     codes = evaluate_encoder(trained.encoder, database, queries, [metric])
     baseline = classifier_baseline(reference, labelled, database, queries, [metric])
     return Point(
-        supervision=recipe.supervision,
+        supervision=recipe.label_fraction,
         labels=len(labelled),
         served=codes.metrics[metric],
         expected=codes.expected[metric],

@@ -78,7 +78,7 @@ def test_documents_of_unseen_classes_are_asked_for_and_not_learned_from() -> Non
 @pytest.mark.parametrize("method", [name for name in METHODS if "sentence" not in name])
 def test_every_method_gives_codes_of_any_text(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_training, "MIN_BATCHES", 0)
-    monkeypatch.setattr(trained, "ict", partial(trained.ict, least_batches=20))
+    monkeypatch.setattr(trained, "ict", partial(trained.ict, min_steps=20))
     documents, queries = corpus()
     learned = encodings_of(METHODS[method].load()(Task("snippets", documents, 8, 0, 0.5)))
     for encode in (learned.documents, learned.queries):

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from encoder.recipes import DISTILLATION_OBJECTIVES
 from experiments.perception_coherence import text_corpora
 from experiments.perception_coherence.text_corpora import vectors_file
 from experiments.perception_coherence.text_students import text_recipe
 from hummingbit.cli import main
 from tests.support.corpora import TOPICS, topic_documents, write_snippets
 from training.data import gather
-from training.distillation.distillation_recipe import OBJECTIVES
 
 DATABASE = topic_documents(300)
 QUERIES = topic_documents(60, seed=1, prefix="test")
@@ -113,7 +113,7 @@ def test_the_search_keeps_what_raises_the_coherence_of_documents_held_out(
     assert "mkt *" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", DISTILLATION_OBJECTIVES)
 def test_every_objective_has_settings_that_a_recipe_takes(objective: str) -> None:
     recipe = text_recipe(objective, n_bits=32, seed=4)
     assert (recipe.objective, recipe.n_bits, recipe.seed) == (objective, 32, 4)

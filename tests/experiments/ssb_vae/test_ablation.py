@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from corpus.document import Document
+from encoder.recipes import Recipe
 from experiments.ssb_vae.ablation import CHANGES
 from hummingbit.cli import main
 from tests.support.corpora import topic_documents, write_snippets
-from training.recipe import Recipe
 
 
 def test_each_change_is_judged_beside_the_default(
@@ -27,7 +27,7 @@ def test_each_change_is_judged_beside_the_default(
     # Noise is for vectors; texts have none to do without.
     assert [line[0].strip() for line in lines[2:]] == ["default", "no-soft-labels", "authors"]
     trials = json.loads((tmp_path / "work" / "held-out-snippets-ssb-vae.json").read_text())
-    runs = [(trial["recipe"]["supervision"], trial["recipe"]["seed"]) for trial in trials]
+    runs = [(trial["recipe"]["label_fraction"], trial["recipe"]["seed"]) for trial in trials]
     assert runs == [(0.2, 0), (0.2, 1), (1.0, 0), (1.0, 1)] * 3
     for place, line in enumerate(lines[2:]):
         for column in range(2):

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from encoder.artifact import load_encoder
+from encoder.recipes import RECIPES
 from encoder.vector_features import VectorFeatures
 from experiments.ssb_vae.experiment import DATASETS
 from experiments.ssb_vae.presets import SHIPPED, read_presets, write_preset
 from hummingbit.cli import main
-from hummingbit.training_methods import METHOD_NAMES, recipe_type
+from hummingbit.training_methods import METHOD_NAMES
 from tests.support.corpora import TOPICS, topic_documents, write_snippets
 
 
@@ -148,7 +149,7 @@ def test_every_shipped_preset_is_a_recipe_of_a_method_on_a_data_set() -> None:
     for kind, methods in read_presets(SHIPPED).items():
         assert kind in kinds
         for method, settings in methods.items():
-            assert recipe_type(method)(method=method, **settings).method in METHOD_NAMES
+            assert RECIPES[method](method=method, **settings).method in METHOD_NAMES
 
 
 def test_vectors_take_the_place_of_the_texts(

@@ -9,6 +9,7 @@ import pytest
 
 from corpus.document import Document
 from encoder.artifact import load_encoder
+from encoder.recipes import Recipe
 from experiments.ssb_vae import experiment, tuning
 from experiments.ssb_vae.held_out import idle_settings
 from experiments.ssb_vae.presets import read_preset, read_presets, write_preset
@@ -16,7 +17,6 @@ from hummingbit.cli import main
 from tests.support.corpora import topic_documents, write_snippets
 from training.data import TrainingDataError, gather
 from training.pipeline import split
-from training.recipe import Recipe
 from training.semi_supervised import train
 from training.trials.cluster_trials import hold_out_clusters
 
@@ -72,7 +72,7 @@ def test_the_score_is_that_of_the_clusters_held_out(options: list[str], tmp_path
     trials = json.loads((tmp_path / "work" / "held-out-snippets-ssb-vae.json").read_text())
     data = gather(topic_documents(200))
     recipe = Recipe(**trials[1]["recipe"])
-    assert recipe.supervision == 1.0
+    assert recipe.label_fraction == 1.0
     trial = hold_out_clusters(data, recipe)
     trained = train(
         trial.training, replace(recipe, validation_share=0.0), tmp_path / "encoder", progress=False
@@ -98,7 +98,7 @@ def test_the_score_is_that_of_the_clusters_held_out(options: list[str], tmp_path
 @pytest.mark.parametrize("seed", [0, 3, 8])
 def test_a_run_holds_out_labels_that_it_is_shown(seed: int) -> None:
     data = gather(topic_documents(200))
-    recipe = Recipe(supervision=0.4, seed=seed)
+    recipe = Recipe(label_fraction=0.4, seed=seed)
     trial = hold_out_clusters(data, recipe)
     ids = {str(text): name for name, text in zip(data.ids, data.inputs, strict=True)}
     queries = {ids[str(text)] for text in trial.queries.inputs}
@@ -123,10 +123,8 @@ def test_seeds_go_through_the_folds() -> None:
 
 
 def test_labels_to_hold_out_are_needed() -> None:
-    with pytest.raises(
-        TrainingDataError, match=r"supervision: 0\.005 shows the labels of fewer than 2"
-    ):
-        hold_out_clusters(gather(topic_documents(200)), Recipe(supervision=0.005))
+    with pytest.raises(TrainingDataError, match=r"0\.005 shows the labels of fewer than 2"):
+        hold_out_clusters(gather(topic_documents(200)), Recipe(label_fraction=0.005))
 
 
 def test_other_methods_have_nothing_to_choose_here(

@@ -5,8 +5,8 @@ from dataclasses import fields
 
 import pytest
 
+from encoder.recipes import Recipe
 from hummingbit.commands.options import add_former_flag, add_reading, add_setting, layout_of
-from training.recipe import Recipe
 
 
 def recipe_parser() -> argparse.ArgumentParser:
@@ -31,10 +31,14 @@ def test_a_former_flag_checks_its_value(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_former_value_is_todays_and_warns(capsys: pytest.CaptureFixture[str]) -> None:
-    assert recipe_parser().parse_args(["--likeness", "predicted"]).likeness == "self-supervised"
-    expected = "--likeness predicted is now --likeness self-supervised"
+    assert (
+        recipe_parser().parse_args(["--likeness", "predicted"]).pair_similarity == "self-supervised"
+    )
+    expected = "--pair-similarity predicted is now --pair-similarity self-supervised"
     assert expected in capsys.readouterr().err
-    assert recipe_parser().parse_args(["--likeness", "probable"]).likeness == "probable"
+    assert (
+        recipe_parser().parse_args(["--pair-similarity", "probable"]).pair_similarity == "probable"
+    )
     assert capsys.readouterr().err == ""
 
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus.document import Document
+from encoder.recipes import CONTENT_SHARES, QUERY_CLASSIFIERS, ClassCodeRecipe
 from tests.support.corpora import TOPICS, topic_documents, topic_vectors
 from training.class_codes import choosing
 from training.class_codes.choosing import draw_documents
-from training.class_codes.class_recipe import CONTENT_SHARES, QUERY_CLASSIFIERS, ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.data import gather
 

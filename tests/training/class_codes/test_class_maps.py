@@ -10,9 +10,9 @@ from sklearn.naive_bayes import ComplementNB
 from sklearn.svm import LinearSVC
 
 from encoder.classifier import Classifier
+from encoder.recipes import QUERY_CLASSIFIERS
 from training.class_codes import class_maps
 from training.class_codes.class_maps import ClassMaps
-from training.class_codes.class_recipe import QUERY_CLASSIFIERS
 from training.class_codes.word_vectors import WordTable
 from training.soft_labels.fair_classifier import fit_vectors
 

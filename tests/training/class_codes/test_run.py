@@ -10,18 +10,17 @@ import pytest
 from corpus.document import Document
 from encoder.artifact import load_encoder
 from encoder.codes import unpack_codes
+from encoder.recipes import CONTENT_SHARES, QUERY_CLASSIFIERS, ClassCodeRecipe, RecipeError
 from evaluation.retrieval import evaluate_encoder
 from tests.support.corpora import topic_documents, topic_vectors
-from training.class_codes.class_recipe import CONTENT_SHARES, QUERY_CLASSIFIERS, ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.data import TrainingDataError, gather
-from training.recipe_settings import RecipeError
 
 
 @pytest.mark.parametrize("documents", [topic_documents, topic_vectors])
 def test_class_codes_find_documents_of_the_class(documents: object, tmp_path: Path) -> None:
     data, queries = gather(documents(400)), gather(documents(80, seed=1))  # type: ignore[operator]
-    recipe = ClassCodeRecipe(n_bits=16, supervision=0.3)
+    recipe = ClassCodeRecipe(n_bits=16, label_fraction=0.3)
     heard: list[str] = []
     trained = train_class_codes(data, recipe, tmp_path / "e", progress=heard.append)
     encoder = load_encoder(tmp_path / "e")
@@ -67,7 +66,7 @@ def test_the_surest_documents_are_those_whose_label_is_shown(tmp_path: Path) -> 
     shares = []
     for label_weight in (1, 20):
         recipe = ClassCodeRecipe(
-            supervision=0.1,
+            label_fraction=0.1,
             query_classifier="both",
             content_share=0.25,
             label_weight=label_weight,
@@ -115,12 +114,12 @@ def test_content_learned_by_ict_finds_texts_by_their_words(tmp_path: Path) -> No
     data = gather(documents)
     recipe = ClassCodeRecipe(
         n_bits=32,
-        supervision=0.5,
+        label_fraction=0.5,
         query_classifier="both",
         content="ict",
         content_share=0.625,
         epochs=1,
-        least_batches=40,
+        min_steps=40,
         validation_share=0,
     )
     encoder = train_class_codes(data, recipe, tmp_path / "e").encoder
@@ -158,7 +157,7 @@ def test_a_question_has_fewer_terms_than_a_sixth_of_a_document(
         content="ict",
         content_share=0.5,
         epochs=1,
-        least_batches=1,
+        min_steps=1,
         validation_share=0,
     )
     code = train_class_codes(gather(documents), recipe, tmp_path / "e").encoder.class_code
@@ -198,7 +197,7 @@ def test_texts_of_several_labels_are_found_by_each_of_them(tmp_path: Path) -> No
     """Half of the texts are two of one topic each, joined, with the labels of both."""
     data, queries = (gather(_documents_of_two_topics(seed)) for seed in (0, 1))
     assert data.is_multi_label
-    recipe = ClassCodeRecipe(n_bits=32, supervision=0.3, validation_share=0)
+    recipe = ClassCodeRecipe(n_bits=32, label_fraction=0.3, validation_share=0)
     encoder = train_class_codes(data, recipe, tmp_path / "e").encoder
     found = evaluate_encoder(encoder, data.labelled(), queries.labelled(), ["P@50"])
     by_chance = _share_of_relevant(data.labelled().labels, queries.labelled().labels)
@@ -267,9 +266,9 @@ def test_content_that_the_documents_cannot_fill_is_refused(tmp_path: Path) -> No
         ({"content_share": 0.9}, "content_share is 0.9; it must be from 0 to 0.75"),
         ({"certainty_share": -1}, "certainty_share is -1; it must be from 0 to 0.25"),
         ({"query_classifier": "knn"}, "query_classifier is 'knn'"),
-        ({"max_words": 3}, "max_words is 3; it must be 1 or 2"),
+        ({"max_words": 3}, "max_words is 3; it must be from 1 to 2"),
         ({"label_weight": 0}, "label_weight is 0; it must be from 1 to 100"),
-        ({"least_batches": -1}, "least_batches is -1; it must be 0 or more"),
+        ({"min_steps": -1}, "min_steps is -1; it must be at least 0"),
         ({"content": "lsa"}, "content is 'lsa'; it must be one of itq, ict"),
     ],
 )

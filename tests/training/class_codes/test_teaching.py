@@ -11,9 +11,9 @@ from sklearn.linear_model import Ridge
 
 from corpus.document import Document
 from encoder.artifact import load_encoder
+from encoder.recipes import ClassCodeRecipe
 from evaluation.retrieval import evaluate_encoder
 from tests.support.corpora import topic_documents, topic_vectors
-from training.class_codes.class_recipe import ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.class_codes.teaching import fit_teacher, rows_of_soft_labels
 from training.data import TrainingData, gather
@@ -113,7 +113,7 @@ def test_the_artifact_names_its_teacher(documents: Any, numbers: int, tmp_path: 
     data = gather(documents(200))
     teacher = teacher_of(data, numbers)
     trained = train_class_codes(
-        data, replace(RECIPE, supervision=0.2), tmp_path / "e", teacher=teacher
+        data, replace(RECIPE, label_fraction=0.2), tmp_path / "e", teacher=teacher
     )
     about = load_encoder(tmp_path / "e").metadata
     assert about["teacher"] == teacher.about()
@@ -126,7 +126,7 @@ def test_texts_of_several_labels_can_have_a_teacher(tmp_path: Path) -> None:
     # The third class accompanies others and is the first of no document.
     third = (np.arange(len(data)) % 10 == 0)[:, None]
     data = replace(data, classes=(*data.classes, "c2"), tags=np.hstack([data.tags, third]))
-    recipe = replace(RECIPE, supervision=0.3, validation_share=0.0)
+    recipe = replace(RECIPE, label_fraction=0.3, validation_share=0.0)
     encoder = train_class_codes(data, recipe, tmp_path / "e", teacher=teacher_of(data)).encoder
     found = evaluate_encoder(encoder, data.labelled(), data.labelled(), ["P@50"])
     assert found.expected["P@50"] > 0.9

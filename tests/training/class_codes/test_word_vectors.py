@@ -15,13 +15,12 @@ from sklearn.linear_model import Ridge
 from corpus.document import Document
 from corpus.readers import ReadError
 from encoder.artifact import load_encoder
-from encoder.artifact_files.origins import WORD_VECTOR_CLASSIFIERS
 from encoder.features import TextFeatures
+from encoder.recipes import WORD_VECTOR_CLASSIFIERS, ClassCodeRecipe
 from foundation.errors import HummingbitError
 from hummingbit.cli import main
 from tests.support.corpora import TOPICS, topic_documents, topic_vectors
 from tests.support.evaluations import write_lines
-from training.class_codes.class_recipe import ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.class_codes.word_vectors import (
     WordTable,

@@ -11,18 +11,16 @@ import torch
 
 from corpus.document import Document
 from encoder.artifact import ArtifactError, load_encoder, read_labelled_ids
+from encoder.recipes import TRANSFER_OBJECTIVES, DistillationRecipe, Recipe, RecipeError
 from evaluation.retrieval import evaluate_encoder
 from tests.support.corpora import TOPICS, topic_documents, topic_vectors
 from training.checkpoint import CheckpointError
 from training.data import TrainingData, TrainingDataError, gather
 from training.distillation.distillation import DistillationLoss, distill, split_documents
-from training.distillation.distillation_recipe import TRANSFER_OBJECTIVES, DistillationRecipe
 from training.distillation.teachers import Teacher, TeacherError
 from training.loop import Schedule, fit
 from training.objectives import transfer_objectives
 from training.pipeline import choose_features, split
-from training.recipe import Recipe
-from training.recipe_settings import RecipeError
 
 RECIPE = DistillationRecipe(n_bits=16, epochs=30, batch_size=32, hidden=24, max_terms=100)
 
@@ -224,7 +222,7 @@ def test_an_encoder_is_not_replaced_unasked(corpus: TrainingData, student: Path)
         ("batch_size", 1, "batch_size is 1; it must be at least 2"),
         ("student_temperature", 0.0, "above 0"),
         ("n_bits", 12, "multiple of 8"),
-        ("hint_weight", -1.0, "0 or more"),
+        ("hint_weight", -1.0, "at least 0"),
         ("validation_share", 1.0, "below 1"),
     ],
 )

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder.features import TextFeatures
+from encoder.recipes import DistillationRecipe, RecipeError, default_objective
 from evaluation.retrieval import evaluate_encoder
 from foundation.arrays import unit_rows
 from tests.support.corpora import topic_documents, topic_vectors
 from training.data import TrainingData, TrainingDataError, gather
 from training.distillation.distillation import distill
-from training.distillation.distillation_recipe import DistillationRecipe, default_objective
 from training.distillation.neighbour_student import (
     NeighbourLoss,
     codes_of_terms,
@@ -26,10 +26,9 @@ from training.distillation.neighbour_student import (
 )
 from training.distillation.teachers import Teacher
 from training.linear_codes import fit_itq
-from training.recipe_settings import RecipeError
 
 RECIPE = DistillationRecipe(
-    objective="neighbours", n_bits=16, epochs=4, least_batches=0, batch_size=32, max_terms=200
+    objective="neighbours", n_bits=16, epochs=4, min_steps=0, batch_size=32, max_terms=200
 )
 
 
@@ -109,8 +108,8 @@ def test_each_text_of_a_batch_brings_two_of_its_ten_nearest(corpus: TrainingData
 
 def test_there_are_at_least_so_many_batches(corpus: TrainingData) -> None:
     # 240 documents are eight batches of 32.
-    assert loss_of(corpus, least_batches=100).schedule().epochs == 13
-    assert loss_of(corpus, least_batches=3).schedule().epochs == RECIPE.epochs
+    assert loss_of(corpus, min_steps=100).schedule().epochs == 13
+    assert loss_of(corpus, min_steps=3).schedule().epochs == RECIPE.epochs
 
 
 @given(seed=st.integers(0, 2**31), n=st.integers(2, 12))

@@ -12,12 +12,13 @@ import torch
 
 from corpus.document import Document
 from encoder.features import TextFeatures
+from encoder.recipes import Recipe
 from tests.support.corpora import topic_documents
 from training.data import TrainingData, gather
 from training.models.autoencoders import GaussianAutoencoder, Output
 from training.models.batches import TrainingInputs
 from training.objectives.autoencoder import AutoencoderLoss
-from training.recipe import Recipe
+from training.paper_weights import as_in_the_paper
 from training.semi_supervised import build_model
 from training.text_features import fit_text_features
 
@@ -68,8 +69,8 @@ class Setting:
                 for row, one in enumerate(documents)
             ]
         self.data: TrainingData = gather(documents)
-        recipe = Recipe(method=method, n_bits=16, hidden=8, supervision=0.6)
-        self.recipe: Recipe = replace(recipe.as_in_the_paper("20news"), batch_size=N)
+        recipe = Recipe(method=method, n_bits=16, hidden=8, label_fraction=0.6)
+        self.recipe: Recipe = replace(as_in_the_paper(recipe, "20news"), batch_size=N)
         self.texts = [str(text) for text in self.data.inputs]
         features = fit_text_features(self.texts, 100, self.recipe.features)
         self.features: TextFeatures = features
@@ -131,9 +132,10 @@ def test_ssb_vae_in_total(several: bool, softmax_classes: bool) -> None:
     assert total == pytest.approx(expected, rel=2e-5)
 
 
+@pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("unlabelled_differ", [True, False])
-def test_psh_gs_in_total(unlabelled_differ: bool) -> None:
-    setting = Setting("psh-gs")
+def test_psh_gs_in_total(unlabelled_differ: bool, several: bool) -> None:
+    setting = Setting("psh-gs", several=several)
     assert setting.recipe.unlabelled_differ
     setting.loss._recipe = replace(setting.recipe, unlabelled_differ=unlabelled_differ)
     out = setting.output()
@@ -185,9 +187,9 @@ def test_b_vae_in_total() -> None:
 
 
 def test_pairs_teach_the_class_head_in_the_paper_and_not_in_ours() -> None:
-    for likeness, learns in (("self-supervised", True), ("probable", False)):
+    for similarity, learns in (("self-supervised", True), ("probable", False)):
         setting = Setting("ssb-vae")
-        setting.loss._recipe = replace(setting.recipe, likeness=likeness)
+        setting.loss._recipe = replace(setting.recipe, pair_similarity=similarity)
         setting.terms()["pairwise_loss"].backward()  # type: ignore[no-untyped-call]
         gradient = setting.model.class_head.weight.grad
         assert (gradient is not None and bool(gradient.any())) is learns

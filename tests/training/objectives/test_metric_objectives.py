@@ -9,14 +9,13 @@ import pytest
 import torch
 
 from corpus.document import Document
+from encoder.recipes import MetricRecipe, RecipeError
 from evaluation.retrieval import evaluate_encoder
 from tests.support.corpora import topic_vectors
 from training.data import TrainingDataError, gather
 from training.metric_learning import train_metric, tree_similarities
-from training.metric_recipe import MetricRecipe
 from training.objectives.generative_similarity import kernel_pair_loss, kernel_triplet_loss
 from training.objectives.metric_objectives import DISTANCES, GenerativeSimilarity, MetricBatch
-from training.recipe_settings import RecipeError
 from training.similarities.label_tree import dotted_tree, read_tree
 
 RECIPE = MetricRecipe(

@@ -7,15 +7,15 @@ import pytest
 
 from encoder.encoder import Features
 from encoder.features import TextFeatures
+from encoder.recipes import Recipe
 from tests.support.corpora import COMMON, TOPICS, topic_documents, topic_vectors
 from training.data import TrainingData, gather
 from training.pipeline import Split, choose_features, split
-from training.recipe import Recipe
 from training.soft_labels.guided_features import choose_features_and_soft_labels
 from training.text_features import inverse_document_frequency
 
 TOPIC_WORDS = {word for words in TOPICS.values() for word in words}
-RECIPE = Recipe(max_terms=len(TOPIC_WORDS), supervision=0.3)
+RECIPE = Recipe(max_terms=len(TOPIC_WORDS), label_fraction=0.3)
 
 
 def is_most_frequent(features: Features, data: TrainingData, parts: Split) -> bool:

@@ -9,17 +9,17 @@ import pytest
 
 from corpus.document import Document
 from encoder.artifact import load_encoder
+from encoder.recipes import Recipe
 from hummingbit.cli import main
 from tests.support.corpora import topic_documents, topic_vectors, write_xz
 from training.data import TrainingDataError, gather
 from training.pipeline import split
-from training.recipe import Recipe
 from training.trials import word_dropout
 from training.trials.cluster_trials import Trial, hold_out_clusters, score
 from training.trials.word_dropout import choose_word_dropout
 
 RECIPE = Recipe(
-    n_bits=8, supervision=0.5, epochs=6, batch_size=32, hidden=16, max_terms=100, seed=3
+    n_bits=8, label_fraction=0.5, epochs=6, batch_size=32, hidden=16, max_terms=100, seed=3
 )
 
 
@@ -37,7 +37,7 @@ def test_the_trials_are_short_runs_on_two_folds_of_the_shown_labels() -> None:
     for one, value in zip(trials, (0.5, 0.1), strict=True):
         figures = []
         for seed in (3, 4):
-            short = replace(RECIPE, supervision=1.0, seed=seed, epochs=2)
+            short = replace(RECIPE, label_fraction=1.0, seed=seed, epochs=2)
             trial = hold_out_clusters(shown, short)
             figures.append(score(trial, replace(short, word_dropout=value)))
         assert one == {"word_dropout": value, trial.metric: pytest.approx(np.mean(figures))}
@@ -67,7 +67,7 @@ def test_fewer_words_are_left_out_only_if_that_gains_two_hundredths(
         (topic_vectors(60), {}),
         (topic_documents(60), {"method": "ict"}),
         (topic_documents(60), {"method": "psh-gs"}),
-        (topic_documents(60), {"supervision": 0.05}),
+        (topic_documents(60), {"label_fraction": 0.05}),
         (topic_documents(60), {"word_dropout": 0.1}),
     ],
 )

@@ -13,7 +13,7 @@ from tests.support.corpora import TOPICS, topic_documents
 from tests.support.evaluations import write_lines
 
 SMALL = ["--epochs", "20", "--hidden", "24", "--batch-size", "32", "--bits", "16"]
-SMALL += ["--least-batches", "0"]
+SMALL += ["--min-steps", "0"]
 
 
 def hummingbit(*arguments: object) -> int:
@@ -111,7 +111,7 @@ def test_labels_and_a_teacher_make_class_codes(
     assert hummingbit(*run, "--word-vectors", words, "--out", tmp_path / "f") == 2
     assert "--word-vectors needs --supervision" in capsys.readouterr().err
     assert hummingbit(*run, "--supervision", "2", "--out", tmp_path / "f") == 2
-    assert "supervision is 2; it must be above 0" in capsys.readouterr().err
+    assert "label_fraction (--supervision) is 2; it must be above 0" in capsys.readouterr().err
     assert not (tmp_path / "f").exists()
 
 

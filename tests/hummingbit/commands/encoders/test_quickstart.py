@@ -14,6 +14,7 @@ import pytest
 from corpus.detection.cell_lists import separator_of
 from corpus.document import Document
 from corpus.layout import Layout
+from encoder.recipes import LabelledRecipe, LinearRecipe
 from hummingbit.cli import main
 from hummingbit.commands.encoders import quickstart, quickstart_corpus
 from hummingbit.commands.encoders.quickstart_corpus import read_corpus
@@ -25,11 +26,10 @@ from hummingbit.comparison import (
     verdict,
     words_of_sentences,
 )
-from hummingbit.training_methods import AnyRecipe, recipe_for_search
+from hummingbit.training_methods import recipe_for_search
 from index.data_folder import DataFolder
 from tests.support.corpora import topic_documents
 from training.data import TrainingData
-from training.recipe import LinearRecipe
 
 
 @pytest.fixture(autouse=True)
@@ -41,9 +41,9 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def _of_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Train with the recipe of the command, but not with 2,000 batches of so few documents."""
 
-    def recipe(data: TrainingData, n_bits: int, *, has_labels: bool) -> AnyRecipe:
+    def recipe(data: TrainingData, n_bits: int, *, has_labels: bool) -> LabelledRecipe:
         chosen = recipe_for_search(data, n_bits, has_labels=has_labels)
-        return chosen if isinstance(chosen, LinearRecipe) else replace(chosen, least_batches=20)
+        return chosen if isinstance(chosen, LinearRecipe) else replace(chosen, min_steps=20)
 
     monkeypatch.setattr(quickstart, "recipe_for_search", recipe)
 

@@ -1,20 +1,24 @@
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from encoder.artifact import write_artifact
+from encoder.artifact import load_encoder, write_artifact
 from encoder.encoder import Encoder
+from encoder.recipes import RECIPES, train_arguments
+from hummingbit.cli import main, whole_parser
+from hummingbit.commands.options import recipe_from
 from service.jobs.training_process import (
     ENCODER_FOLDER,
     FAILED_FILE,
@@ -26,7 +30,9 @@ from service.jobs.training_process import (
     run_training,
 )
 from service.settings import Settings
+from tests.support.corpora import topic_documents
 from tests.support.encoders import class_encoder, random_texts, text_encoder
+from tests.support.recipes import with_other_settings
 from tests.support.service import check_problem, make_data_folder, running_service, wait_for_job
 from tests.support.trainers import external_trainer
 
@@ -124,7 +130,7 @@ def recipe_method(client: httpx.Client, several: bool) -> str:
         assert metadata["recipe"]["certainty_share"] == 0.25
         assert metadata["recipe"]["query_classifier"] == "chosen"
         assert metadata["recipe"]["content"] == "ict"
-        assert metadata["recipe"]["least_batches"] == 5
+        assert metadata["recipe"]["min_steps"] == 5
     found: str = metadata["recipe"]["method"]
     return found
 
@@ -133,13 +139,37 @@ def recipe_method(client: httpx.Client, several: bool) -> str:
 def test_class_codes_are_trained_again(tmp_path: Path, several: bool) -> None:
     make_data_folder(tmp_path)
     recipe: dict[str, object] = {"method": "class-codes", "certainty_share": 0.25, "seed": 5}
-    recipe |= {"content": "ict", "epochs": 1, "least_batches": 5, "query_classifier": "words"}
+    recipe |= {"content": "ict", "epochs": 1, "min_steps": 5, "query_classifier": "words"}
     metadata = {"recipe": recipe, "word_vectors": {"name": "glove.txt"}}
     encoder = replace(class_encoder(), metadata=metadata)
     shutil.rmtree(tmp_path / "encoders" / "words")
     write_artifact(tmp_path / "encoders" / "words", encoder, random_texts(40))
     with running_service(tmp_path) as client:
         assert recipe_method(client, several) == "class-codes"
+
+
+@pytest.mark.parametrize("method", ["ssb-vae", "psh-gs", "vdsh-s", "class-codes", "metric"])
+def test_every_setting_of_a_recipe_is_kept(method: str, tmp_path: Path) -> None:
+    """A setting goes from the flags of train to the manifest, and from there to the retraining."""
+    replaced = {"similarity": "labels"} if method == "metric" else {}
+    recipe = with_other_settings(RECIPES[method](method=method), **replaced)
+    make_data_folder(tmp_path)
+    shutil.rmtree(tmp_path / "encoders" / "words")
+    records = [{"text": one.text, "label": one.labels[0]} for one in topic_documents(80)]
+    source = tmp_path / "topics.jsonl"
+    source.write_text("".join(json.dumps(record) + "\n" for record in records))
+    paths = ["--data", str(source), "--out", str(tmp_path / "encoders" / "words")]
+    assert main(["train", method, *paths, *train_arguments(type(recipe), asdict(recipe))]) == 0
+    assert load_encoder(tmp_path / "encoders" / "words").metadata["recipe"] == asdict(recipe)
+    with running_service(tmp_path, Settings(training="elsewhere")) as client:
+        fill(client)
+        job = client.post("/v1/collections/books/retrain", json={"seed": 9}).json()["id"]
+        request = tmp_path / "jobs" / job / TRAINING_FILE
+        wait_until(request.exists)
+        again = whole_parser().parse_args(["train", *json.loads(request.read_bytes()), *paths])
+        client.post(f"/v1/jobs/{job}/cancel").raise_for_status()
+    of_the_request = {"seed": 9, "label_fraction": 1.0, "validation_share": 0.0}
+    assert asdict(recipe_from(again, type(recipe))) == {**asdict(recipe), **of_the_request}
 
 
 def test_it_goes_on_by_itself_and_can_be_taken_back(elsewhere: httpx.Client) -> None:

@@ -1,0 +1,667 @@
+"""The settings of every training method, each declared once.
+
+A recipe is a frozen dataclass. The field of a setting holds its default, help text, choices, bounds
+and former names. Flags of the command line, settings of :class:`hummingbit.SemanticHasher`, the
+record in an encoder's manifest and the arguments of a retraining are all made from the fields.
+This module needs no torch, so the service reads recipes, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from numbers import Integral, Real
+from typing import Any, Literal
+
+from encoder.analyzers import VISIBLE, Analyzer, AnalyzerError
+from encoder.codes import check_n_bits
+from encoder.texts.openings import MAX_SUMMARY_WEIGHT
+from foundation.errors import HummingbitError
+
+_TYPES: Mapping[type, tuple[Any, str]] = {
+    bool: (bool, "true or false"),
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    str: (str, "a string"),
+}
+
+
+class RecipeError(HummingbitError, ValueError):
+    """A setting is out of its range; the message names it."""
+
+
+def setting(
+    default: Any,
+    help_text: str,
+    *choices: str,
+    flag: str = "",
+    former: str = "",
+    former_values: Mapping[str, str] | None = None,
+    objectives: tuple[str, ...] = (),
+    within: str = "",
+) -> Any:
+    """Return the field of a setting.
+
+    `choices` are its values, if these are names. `within` is the interval of a number, such as
+    ``(0, 1]``: above 0 and at most 1. `flag` is the name of its option, if that is not the field's.
+    `former` is the name that an earlier release gave to the setting, and `former_values` has the
+    values that replaced earlier ones: flags, manifests and checkpoints with these are understood.
+    `objectives` are those that use the setting, if not all of a recipe's objectives do.
+    """
+    metadata = {
+        "help": help_text,
+        "choices": choices or None,
+        "flag": flag,
+        "former": former,
+        "former_values": former_values or {},
+        "objectives": objectives,
+        "within": within,
+    }
+    return field(default=default, metadata=metadata)
+
+
+def flag_of(one: Field[Any]) -> str:
+    """Return the option of the command line that sets a recipe's field."""
+    return "--" + (one.metadata["flag"] or one.name).replace("_", "-")
+
+
+def _summary_weight(learned_by: str, **options: Any) -> Any:
+    return setting(
+        1.0,
+        "weight of a document's title and first sentence, beside 1 for its text (bits learned by"
+        f" {learned_by}); it is 0 if the rest of the texts repeats few of these words, as in posts"
+        " that begin with a quotation",
+        within=f"[0, {MAX_SUMMARY_WEIGHT}]",
+        **options,
+    )
+
+
+def _min_steps(learned_by: str, **options: Any) -> Any:
+    return setting(
+        2000,
+        "least number of batches; with few documents, more passes are made to reach it"
+        f" ({learned_by})",
+        within="[0, inf)",
+        former="least_batches",
+        **options,
+    )
+
+
+@dataclass(frozen=True)
+class BaseRecipe:
+    """The settings that every method has.
+
+    With the documents, the settings of a recipe determine the outcome of a run.
+
+    Raises:
+        RecipeError: if a setting has another type, is not one of its choices or out of its bounds.
+    """
+
+    method: str = setting(MISSING, "what is trained")
+    n_bits: int = setting(32, "bits in a code, a multiple of 8", flag="bits")
+    seed: int = setting(0, "random seed", within=f"[0, {2**63 - 1}]")
+    max_terms: int = setting(10_000, "terms in the vocabulary", within="[1, 10_000_000]")
+    analyzer: str = setting(
+        VISIBLE.name,
+        "how texts are split into terms: visible (earlier versions: unicode, words);"
+        " +LANGUAGE adds stemming, as in visible+english; +3-5grams adds runs of 3 to 5 characters",
+    )
+    validation_share: float = setting(
+        0.1, "share of the labelled documents held out", within="[0, 1)"
+    )
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            _check(one, getattr(self, one.name))
+        try:
+            check_n_bits(self.n_bits)
+            Analyzer.from_name(self.analyzer)
+        except AnalyzerError as error:
+            raise RecipeError(f"analyzer: {error}") from None
+        except ValueError as error:
+            raise RecipeError(str(error)) from None
+
+
+@dataclass(frozen=True)
+class LabelledRecipe(BaseRecipe):
+    """The settings of methods that split labelled documents: `label_fraction` (ρ) are shown."""
+
+    label_fraction: float = setting(
+        1.0,
+        "share of the labelled documents whose labels are shown",
+        within="(0, 1]",
+        flag="supervision",
+        former="supervision",
+    )
+
+
+LINEAR_SUMMARIES: Mapping[str, str] = {
+    "sne": "ITQ, changed to keep the nearest neighbours of each document",
+    "itq": "PCA, rotated to lose least when rounded to bits (iterative quantization)",
+    "pca-sign": "the signs of the first principal components",
+    "lsh": "the sides of random hyperplanes",
+}
+"""The summary of each linear method by name (:mod:`training.linear_codes`)."""
+
+
+@dataclass(frozen=True)
+class LinearRecipe(LabelledRecipe):
+    """The settings of a linear method. Labels affect only the classifier baseline."""
+
+    method: str = setting(MISSING, "what is trained", *LINEAR_SUMMARIES)
+
+
+@dataclass(frozen=True)
+class Method:
+    """The properties of a neural method.
+
+    `pairs` are the pairs of a batch in the pair loss: all, those of two labelled documents, or
+    none. With `finds_documents`, the inverse cloze task is a part of the loss: a text is found by a
+    few of its own words. With `is_linear`, logits are linear in the words of a text.
+    """
+
+    summary: str
+    latent: Literal["bernoulli", "gaussian"] = "bernoulli"
+    pairs: Literal["all", "labelled", "none"] = "none"
+    uses_labels: bool = True
+    reconstructs: bool = True
+    finds_documents: bool = False
+    is_linear: bool = False
+
+
+SSB_VAE, ICT, ITQ = "ssb-vae", "ict", "itq"
+METHODS: Mapping[str, Method] = {
+    SSB_VAE: Method("the self-supervised Bernoulli autoencoder", pairs="all", finds_documents=True),
+    ICT: Method(
+        "learns, without labels, to find a text by a few of its words (inverse cloze task)",
+        uses_labels=False,
+        reconstructs=False,
+        finds_documents=True,
+        is_linear=True,
+    ),
+    "psh-gs": Method("pairwise hashing on the pairs of labelled documents", pairs="labelled"),
+    "vdsh-s": Method("the semi-supervised Gaussian autoencoder", latent="gaussian"),
+    "b-vae": Method("the Bernoulli autoencoder without labels", uses_labels=False),
+}
+"""The methods of Ñanculef et al. 2020, section 4, by name, and the inverse cloze task alone."""
+
+
+SELF_SUPERVISED, COMMON_LABELS = "self-supervised", "common-labels"
+
+
+def _loss_weight(default: float, help_text: str) -> Any:
+    return setting(default, help_text, within="[0, 1_000_000_000_000_000)")
+
+
+@dataclass(frozen=True)
+class Recipe(LabelledRecipe):
+    """The settings of a neural method, one of :data:`METHODS`.
+
+    The loss is `reconstruction_weight` · reconstruction + `kl_weight` · KL
+    + `pointwise_weight` · class loss + `pairwise_weight` · pairs + `cloze_weight` · inverse cloze
+    loss, each a mean over the rows of a batch. A method has only some of the terms.
+    """
+
+    method: str = setting(SSB_VAE, "what is trained", *METHODS)
+    epochs: int = setting(15, "passes over the documents", within="[1, inf)")
+    min_steps: int = _min_steps(ICT)
+    batch_size: int = setting(200, "documents in a batch", within="[2, inf)")
+    learning_rate: float = setting(4e-3, "step size of Adam", within="(0, 1]")
+    learning_rate_decay: bool = setting(True, "decrease the step size linearly to 0")
+    hidden: int = setting(
+        500, "units in each of the two hidden layers (ict has none)", within="[1, 65_536]"
+    )
+    hidden_dropout: float = setting(
+        0.5,
+        "share of hidden units left out where all labels are shown (ssb-vae, texts)",
+        within="[0, 1)",
+    )
+    terms: str = setting(
+        "telling",
+        "terms of texts (ssb-vae): those that tell most about soft labels, or the most frequent",
+        "telling",
+        "frequent",
+    )
+    temperature: float = setting(0.67, "temperature of the relaxed bits", within="(0, 100]")
+    reconstruction_weight: float = _loss_weight(1.0, "weight of the reconstruction")
+    kl_weight: float = _loss_weight(1 / 64, "weight of the divergence from the prior")
+    pointwise_weight: float = _loss_weight(1.0, "weight of the class loss on labelled documents")
+    code_class_weight: float = _loss_weight(1.0, "weight of the class loss on the code (ssb-vae)")
+    soft_labels: str = setting(
+        "linear",
+        "probabilities of classes for unlabelled documents (ssb-vae): from linear classifiers, or"
+        " none",
+        "linear",
+        "none",
+        former="guesses",
+    )
+    pairwise_weight: float = _loss_weight(1.5e-3, "weight of the loss on pairs of a batch")
+    pairwise_warmup: float = setting(
+        0.5, "share of the run over which the pair weight grows", within="[0, 1]"
+    )
+    pair_similarity: str = setting(
+        "probable",
+        "similarity of pairs: probability that they share a label, by labels and soft labels; or"
+        " as in the paper, for ssb-vae the model's own predictions, which then learn from it, and"
+        " for psh-gs the number of labels in common",
+        "probable",
+        SELF_SUPERVISED,
+        COMMON_LABELS,
+        former="likeness",
+        former_values={"predicted": SELF_SUPERVISED},
+    )
+    softmax_classes: bool = setting(
+        False, "predict one softmax over the classes, also where documents have several labels"
+    )
+    unlabelled_differ: bool = setting(
+        False, "count documents without a label as different from all others (psh-gs)"
+    )
+    cloze_weight: float = _loss_weight(
+        1.0, "weight of finding a text by a few of its words (ssb-vae, ict; texts)"
+    )
+    cloze_scale: float = setting(
+        20.0, "factor of the scores in the inverse cloze loss", within="(0, 1000]"
+    )
+    cloze_shared: float = setting(
+        0.9,
+        "share of its target that goes to all texts by similarity; the right one gets the rest",
+        within="[0, 1]",
+    )
+    cloze_temperature: float = setting(
+        0.05, "temperature of the similarities in that target", within="(0, 100]"
+    )
+    summary_weight: float = _summary_weight(ICT)
+    content_share: float = setting(
+        0.0,
+        "share of the bits that find a text by its words; the others tell classes (ssb-vae)",
+        within="[0, 1)",
+    )
+    word_dropout: float = setting(
+        0.5, "mean share of a document's words left out of the input", within="[0, 0.5]"
+    )
+    vector_noise: float = setting(
+        1.0, "mean length of the noise on a vector, relative to its own", within="[0, 100]"
+    )
+    scale_vectors: bool = setting(
+        True, "scale the vectors of a corpus to a common size, as input and as target"
+    )
+    features: str = setting(
+        "tf-idf", "input of text encoders (with tf-idf, ict has tf as it is)", "tf-idf", "log-tf"
+    )
+    idf_target: bool = setting(True, "weight the words to reconstruct by their idf")
+    batch_norm: bool = setting(False, "normalize the hidden layers over a batch")
+    threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.method == ICT and not self.cloze_weight:
+            raise RecipeError("cloze_weight is 0; it must be above 0")
+        if self.pair_similarity == COMMON_LABELS and METHODS[self.method].pairs == "all":
+            found = f"pair_similarity is {COMMON_LABELS!r}, which {self.method} does not have"
+            raise RecipeError(f"{found}; psh-gs does")
+
+    @property
+    def content_bits(self) -> int:
+        """The number of bits that find a text by its words; the others are for its class."""
+        method = METHODS[self.method]
+        has_both = method.finds_documents and method.uses_labels
+        return int(self.n_bits * self.content_share) if has_both else 0
+
+    @property
+    def finds_documents(self) -> bool:
+        """Whether the loss includes the inverse cloze task."""
+        return self.method == ICT or self.content_bits > 0
+
+    def epochs_for(self, documents: int) -> int:
+        """Return the number of passes over this many `documents`."""
+        if not METHODS[self.method].is_linear:
+            return self.epochs
+        batches = -(-documents // self.batch_size)
+        return max(self.epochs, -(-self.min_steps // max(1, batches)))
+
+
+CLASS_CODES = "class-codes"
+CONTENT_SHARES = (0.5, 0.375, 0.25, 0.125)
+"""The shares of content bits that the search tries."""
+CHOSEN = "chosen"
+QUERY_CLASSIFIERS = ("both", "bayes", "ridge", "svm")
+WORD_VECTOR_CLASSIFIERS = ("words", "bayes-words", "svm-words")
+"""The query classifiers that need word vectors."""
+WORDS_AND_CLASSES: Mapping[str, Any] = {
+    "content": ICT,
+    "content_share": 0.625,
+    "certainty_share": 0.0625,
+}
+"""Settings of codes that find the class of a text and the text itself: of 64 bits, 20 for the
+class, 4 for its certainty and 40 for words. With more bits for words, texts are found better and
+fewer documents of the same label are found."""
+
+
+@dataclass(frozen=True)
+class ClassCodeRecipe(LabelledRecipe):
+    """The settings of class codes.
+
+    A query classifier of "chosen" and a content share of 0 are replaced by a choice on held-out
+    clusters.
+    """
+
+    method: str = setting(CLASS_CODES, "what is trained", CLASS_CODES)
+    seed: int = setting(0, "random seed", within=f"[0, {2**32 - 1}]")
+    max_terms: int = setting(100_000, "terms in the vocabulary", within="[1, 10_000_000]")
+    max_words: int = setting(
+        1,
+        "words in a term: 1, or 2 for pairs of neighbouring words, too, with half the weight of a"
+        " word",
+        within="[1, 2]",
+    )
+    query_classifier: str = setting(
+        CHOSEN,
+        "classifier of texts that are queries: two kinds of naive Bayes (bayes), ridge regression"
+        " (ridge), ridge regression and naive Bayes (both), support vector machines and naive Bayes"
+        " (svm); with word vectors, these and naive Bayes (words), these and bayes (bayes-words) or"
+        " these and svm (svm-words); or the one chosen by trials",
+        *(CHOSEN, *QUERY_CLASSIFIERS, *WORD_VECTOR_CLASSIFIERS),
+    )
+    content_share: float = setting(
+        0.0,
+        "share of the bits for content, which tell documents of a class apart; 0: chosen by trials",
+        within="[0, 0.75]",
+    )
+    content: str = setting(
+        ITQ,
+        "how the bits of content are learned: latent semantics rounded to bits (itq), or finding a"
+        " text by a few of its words (ict)",
+        *(ITQ, ICT),
+    )
+    certainty_share: float = setting(
+        0.125, "share of the bits for the certainty of a document's class", within="[0, 0.25]"
+    )
+    label_weight: int = setting(
+        1,
+        "times that a text counts whose label is shown, beside texts of soft labels, in the"
+        " classifier of documents; with more, the surest documents of a class are those of shown"
+        " labels",
+        within="[1, 100]",
+    )
+    epochs: int = setting(
+        15, "passes over the documents that learn content (ict)", within="[1, inf)"
+    )
+    min_steps: int = _min_steps(ICT)
+    summary_weight: float = _summary_weight(ICT)
+
+    def widths(self, content_share: float) -> tuple[int, int, int]:
+        """Return the numbers of bits for the class, its certainty and the content."""
+        content = max(1, round(self.n_bits * content_share))
+        certainty = round(self.n_bits * self.certainty_share)
+        return self.n_bits - content - certainty, certainty, content
+
+    def can_hold(self, n_classes: int, content_share: float = CONTENT_SHARES[-1]) -> bool:
+        """Return whether there are as many codewords as classes, with this share of content."""
+        return n_classes <= 1 << self.widths(content_share)[0]
+
+
+METRIC = "metric"
+METRIC_OBJECTIVES: Mapping[str, str] = {
+    "continuous-histogram": "pairs ordered by similarity, by histograms",
+    "generative-similarity": "pairs as near as they are likely to share a source",
+    "riemannian-potato": "classes within a number of deviations of their means, others beyond",
+}
+"""The summary of each objective by name (:mod:`training.objectives.metric_objectives`)."""
+
+PAIRS = "pairs"
+SIMILARITIES: Mapping[str, str] = {
+    "hierarchy": "by the levels that labels share, in their dotted names or a parent-child file",
+    "labels": "1 with a label in common, else 0",
+    "graded": "by the difference of numeric labels",
+    PAIRS: "from a file of pairs",
+}
+"""The definitions of similarity, by name."""
+
+
+@dataclass(frozen=True)
+class MetricRecipe(LabelledRecipe):
+    """The settings of metric learning.
+
+    `bins`, `similarity_bins` and `balance` are for objectives with histograms, `contrast` and
+    `temperature` for generative-similarity, and the `potato` settings for riemannian-potato, which
+    uses labels and not similarities. `spd_order` is for documents that are matrices.
+    """
+
+    method: str = setting(METRIC, "what is trained", METRIC)
+    objective: str = setting("continuous-histogram", "the loss", *METRIC_OBJECTIVES)
+    similarity: str = setting("hierarchy", "what makes documents similar", *SIMILARITIES)
+    distance: str = setting("cosine", "distance of relaxed codes", "cosine", "hamming")
+    epochs: int = setting(
+        30, "passes over the documents, or over the pairs of a file", within="[1, inf)"
+    )
+    batch_size: int = setting(100, "documents in a batch, or pairs of a file", within="[3, inf)")
+    learning_rate: float = setting(1e-3, "step size of Adam", within="(0, 1]")
+    hidden: int = setting(500, "units in each of the two hidden layers", within="[1, 65_536]")
+    bins: int = setting(100, "nodes of the histogram over distances", within="[2, 10_000]")
+    similarity_bins: int = setting(
+        100, "nodes of the histogram over similarities", within="[2, 10_000]"
+    )
+    balance: float = setting(
+        0.5, "from 0, all pairs weigh the same, to 1, all degrees of similarity do", within="[0, 1]"
+    )
+    contrast: str = setting("softmax", "how pairs are compared", "softmax", "softplus", "quadratic")
+    temperature: float = setting(
+        0.1, "distance that makes a triplet e times as probable", within="(0, 100]"
+    )
+    potato_threshold: float = setting(
+        -1.0, "deviations within which a class should stay", within="[-100, 100]"
+    )
+    potato_margin: float = setting(
+        6.0, "further deviations that other classes should stay beyond", within="[0, 100]"
+    )
+    potato_rate: float = setting(
+        0.2, "how fast means and deviations follow the batches", within="(0, 1]"
+    )
+    spd_order: int = setting(
+        16, "rows to which SPD layers reduce larger matrices", within="[1, 512]"
+    )
+    word_dropout: float = setting(
+        0.25, "mean share of a document's words left out of the input", within="[0, 0.5]"
+    )
+    features: str = setting("tf-idf", "input of text encoders", "tf-idf", "log-tf")
+    threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")
+
+
+DISTILLATION = "distillation"
+TRANSFER_OBJECTIVES = ("perception-coherence", "pkt", "rkd", "mkt", "fitnet", "crd", "vid")
+"""The names that :func:`training.objectives.transfer_objectives.transfer_objective` accepts."""
+
+NEIGHBOURS = "neighbours"
+"""The objective of :mod:`training.distillation.neighbour_student`, for texts without labels."""
+
+DISTILLATION_OBJECTIVES = (NEIGHBOURS, *TRANSFER_OBJECTIVES)
+
+
+@dataclass(frozen=True)
+class DistillationRecipe(BaseRecipe):
+    """The settings of a student that imitates a teacher.
+
+    The loss is the objective + `hint_weight` · hint. The objective neighbours is a loss of its own,
+    without hint.
+    """
+
+    method: str = setting(DISTILLATION, "what is trained", DISTILLATION)
+    n_bits: int = setting(64, "bits in a code, a multiple of 8", flag="bits")
+    objective: str = setting(
+        "perception-coherence",
+        "the loss that makes the student imitate the teacher",
+        *DISTILLATION_OBJECTIVES,
+    )
+    epochs: int = setting(30, "passes over the documents", within="[1, inf)")
+    min_steps: int = _min_steps(NEIGHBOURS, objectives=(NEIGHBOURS,))
+    batch_size: int = setting(
+        128, "documents in a batch, all compared with each other", within="[2, inf)"
+    )
+    learning_rate: float = setting(3e-3, "step size of Adam", within="(0, 1]")
+    hidden: int = setting(
+        256,
+        "units in each of the two hidden layers (neighbours has none)",
+        within="[1, 65_536]",
+        objectives=TRANSFER_OBJECTIVES,
+    )
+    summary_weight: float = _summary_weight(NEIGHBOURS, objectives=(NEIGHBOURS,))
+    word_dropout: float = setting(
+        0.25, "mean share of a document's words left out of the input", within="[0, 0.5]"
+    )
+    relaxation: str = setting(
+        "tanh",
+        "bits during training: tanh of the logits, a random draw, or signs with tanh's gradient;"
+        " neighbours has signs",
+        "tanh",
+        "bernoulli",
+        "straight-through",
+        objectives=TRANSFER_OBJECTIVES,
+    )
+    temperature: float = setting(
+        1.0,
+        "temperature of the relaxed bits (neighbours has none)",
+        within="(0, 100]",
+        objectives=TRANSFER_OBJECTIVES,
+    )
+    teacher_temperature: float = setting(
+        0.1,
+        "τ of the teacher's ranks in perception coherence",
+        within="(0, 100]",
+        objectives=TRANSFER_OBJECTIVES,
+    )
+    student_temperature: float = setting(
+        0.3,
+        "τ of the student's ranks in perception coherence",
+        within="(0, 100]",
+        objectives=TRANSFER_OBJECTIVES,
+    )
+    hint_weight: float = setting(
+        0.0,
+        "weight of regressing the teacher's vectors from the codes",
+        within="[0, 1_000_000_000)",
+    )
+    threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")
+    validation_share: float = setting(0.1, "share of the documents held out", within="[0, 1)")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.objective == NEIGHBOURS and self.hint_weight:
+            found = f"hint_weight is {self.hint_weight:g}; it must be 0"
+            raise RecipeError(f"{found} with the objective {NEIGHBOURS}; other objectives take it")
+
+    def without_effect(self) -> list[str]:
+        """Return the names of the settings that only other objectives use."""
+        uses = {one.name: one.metadata["objectives"] for one in fields(self)}
+        return [name for name, used_by in uses.items() if used_by and self.objective not in used_by]
+
+
+def default_objective(recipe: DistillationRecipe, *, is_text: bool) -> str:
+    """Return the objective where none is named: neighbours if its student can be trained.
+
+    It learns from the words of texts, without a hint.
+    """
+    return NEIGHBOURS if is_text and not recipe.hint_weight else "perception-coherence"
+
+
+RECIPES: Mapping[str, type[BaseRecipe]] = {
+    **dict.fromkeys(METHODS, Recipe),
+    CLASS_CODES: ClassCodeRecipe,
+    **dict.fromkeys(LINEAR_SUMMARIES, LinearRecipe),
+    METRIC: MetricRecipe,
+    DISTILLATION: DistillationRecipe,
+}
+"""The type of the recipe of every method, by name."""
+
+TEXT_SETTINGS = ("analyzer", "max_terms", "summary_weight")
+"""The settings that mean the same in every recipe that has them."""
+
+
+def former_names(kind: type[BaseRecipe]) -> dict[str, str]:
+    """Return the current name of each setting of `kind` that earlier releases named otherwise."""
+    return {former: one.name for one in fields(kind) if (former := one.metadata["former"])}
+
+
+def recorded_settings(kind: type[BaseRecipe], recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of `kind` that a manifest recorded, by their current names and values.
+
+    What is not a setting of `kind` is left out.
+    """
+    current = former_names(kind)
+    values = {current.get(name, name): value for name, value in recorded.items()}
+    return {
+        one.name: one.metadata["former_values"].get(value, value)
+        for one in fields(kind)
+        if isinstance(value := values.get(one.name), bool | int | float | str)
+    }
+
+
+def retraining_settings(recorded: Mapping[str, Any], method: str) -> dict[str, Any]:
+    """Return the settings that a training by `method` keeps of the recipe that a manifest recorded.
+
+    The same method keeps all of them. Another keeps those that differ from the defaults and mean
+    the same to it: all if both methods have one type of recipe, else :data:`TEXT_SETTINGS`.
+    """
+    former = RECIPES.get(str(recorded.get("method")))
+    if former is None:
+        return {}
+    settings = recorded_settings(former, recorded)
+    if settings.pop("method") == method:
+        return settings
+    return {
+        one.name: settings[one.name]
+        for one in fields(former)
+        if settings.get(one.name, one.default) != one.default
+        and (former is RECIPES[method] or one.name in TEXT_SETTINGS)
+    }
+
+
+def train_arguments(kind: type[BaseRecipe], settings: Mapping[str, Any]) -> list[str]:
+    """Return the options of ``hummingbit train METHOD`` that set the `settings` of `kind`."""
+    arguments = []
+    for one in fields(kind):
+        if one.name == "method" or one.name not in settings:
+            continue
+        value, flag = settings[one.name], flag_of(one)
+        if isinstance(value, bool):
+            arguments.append(flag if value else flag.replace("--", "--no-", 1))
+        else:
+            arguments.append(f"{flag}={value}")
+    return arguments
+
+
+def _check(one: Field[Any], value: Any) -> None:
+    """Raise RecipeError unless `value` has the type, and is in the bounds, of a setting."""
+    flag = one.metadata["flag"]
+    name = f"{one.name} (--{flag})" if flag and flag == one.metadata["former"] else one.name
+    if choices := one.metadata["choices"]:
+        if value not in choices:
+            raise RecipeError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
+        return
+    kind, expected = _TYPES[type(one.default)]
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise RecipeError(f"{name} is {value!r}; it must be {expected}")
+    if within := one.metadata["within"]:
+        _check_interval(name, value, within)
+
+
+def _check_interval(name: str, value: float, interval: str) -> None:
+    """Raise RecipeError, naming the setting, unless `value` is in `interval`."""
+    low, high = (_number(bound) for bound in interval[1:-1].split(","))
+    is_open_below, is_open_above = interval[0] == "(", interval[-1] == ")"
+    is_above = value > low if is_open_below else value >= low
+    is_below = value < high if is_open_above else value <= high
+    if not (is_above and is_below):
+        expected = f"{'above' if is_open_below else 'at least'} {low:,}"
+        if not is_open_below and not is_open_above:
+            expected = f"from {low:,} to {high:,}"
+        elif high < math.inf:
+            expected += f" and {'below' if is_open_above else 'at most'} {high:,}"
+        raise RecipeError(f"{name} is {value:g}; it must be {expected}")
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+import pytest
+
+from encoder.recipes import (
+    RECIPES,
+    BaseRecipe,
+    ClassCodeRecipe,
+    DistillationRecipe,
+    LinearRecipe,
+    MetricRecipe,
+    Recipe,
+    RecipeError,
+    recorded_settings,
+    retraining_settings,
+    train_arguments,
+)
+from hummingbit.cli import whole_parser
+from hummingbit.commands.options import recipe_from
+from tests.support.recipes import with_other_settings
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("n_bits", 12),
+        ("label_fraction", 0.0),
+        ("label_fraction", 1.5),
+        ("label_fraction", float("nan")),
+        ("word_dropout", 0.6),
+        ("hidden_dropout", 1.0),
+        ("vector_noise", -0.5),
+        ("pairwise_warmup", 1.1),
+        ("epochs", 0),
+        ("batch_size", 1),
+        ("learning_rate", -1.0),
+        ("reconstruction_weight", -1.0),
+        ("validation_share", 1.0),
+        ("seed", -1),
+    ],
+)
+def test_settings_out_of_range_are_named(setting: str, value: float) -> None:
+    with pytest.raises(RecipeError, match=rf"{setting}( \(--supervision\))? is "):
+        replace(Recipe(), **{setting: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "recipe", [Recipe, LinearRecipe, MetricRecipe, DistillationRecipe], ids=lambda one: one.__name__
+)
+def test_an_analyzer_that_there_is_not_is_named(recipe: type) -> None:
+    method = {"method": "itq"} if recipe is LinearRecipe else {}
+    assert recipe(**method, analyzer="unicode+german+3-4grams").analyzer.endswith("grams")
+    with pytest.raises(RecipeError, match=r"analyzer: .* has no stemmer for"):
+        recipe(**method, analyzer="unicode+klingon")
+
+
+@pytest.mark.parametrize("setting", ["method", "features", "terms", "threshold", "pair_similarity"])
+def test_a_setting_that_is_not_one_of_its_choices(setting: str) -> None:
+    with pytest.raises(RecipeError, match=f"{setting} is 'other'; it must be one of "):
+        replace(Recipe(), **{setting: "other"})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"),
+    [
+        (Recipe, {"epochs": "15"}, "epochs is '15'; it must be a whole number"),
+        (Recipe, {"epochs": True}, "epochs is True; it must be a whole number"),
+        (Recipe, {"batch_norm": 1}, "batch_norm is 1; it must be true or false"),
+        (Recipe, {"learning_rate": None}, "learning_rate is None; it must be a number"),
+        (Recipe, {"method": "ict", "cloze_weight": 0.0}, "cloze_weight is 0; it must be above 0"),
+        (Recipe, {"method": "itq"}, "method is 'itq'; it must be one of ssb-vae, ict"),
+        (LinearRecipe, {"method": "ict"}, "method is 'ict'; it must be one of sne"),
+        (ClassCodeRecipe, {"max_words": 3}, "max_words is 3; it must be from 1 to 2"),
+        (
+            ClassCodeRecipe,
+            {"seed": 2**32},
+            "seed is 4.29497e.09; it must be from 0 to 4,294,967,295",
+        ),
+        (MetricRecipe, {"batch_size": 2}, "batch_size is 2; it must be at least 3"),
+        (DistillationRecipe, {"objective": "neighbours", "hint_weight": 1.0}, "it must be 0 with"),
+    ],
+)
+def test_bad_settings_of_every_recipe_are_named(
+    kind: type[BaseRecipe], settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(RecipeError, match=message):
+        kind(**settings)
+
+
+def test_every_setting_is_explained() -> None:
+    settings = [one for kind in RECIPES.values() for one in fields(kind) if one.name != "method"]
+    assert all(len(one.metadata["help"]) > 7 for one in settings)
+
+
+@pytest.mark.parametrize("method", [name for name in RECIPES if name != "distillation"])
+def test_every_setting_has_a_flag_of_train(method: str) -> None:
+    recipe = with_other_settings(RECIPES[method](method=method))
+    arguments = train_arguments(type(recipe), asdict(recipe))
+    paths = ["--data", "d", "--out", "e"]
+    args = whole_parser().parse_args(["train", method, *paths, *arguments])
+    assert recipe_from(args, type(recipe)) == recipe
+
+
+def test_settings_that_earlier_releases_recorded_are_understood() -> None:
+    recorded = {
+        "method": "ssb-vae",
+        "supervision": 0.5,
+        "least_batches": 7,
+        "guesses": "none",
+        "likeness": "predicted",
+        "teacher_weight": 3.0,
+    }
+    assert recorded_settings(Recipe, recorded) == {
+        "method": "ssb-vae",
+        "label_fraction": 0.5,
+        "min_steps": 7,
+        "soft_labels": "none",
+        "pair_similarity": "self-supervised",
+    }
+
+
+def test_flags_of_earlier_releases_set_the_settings_of_this_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    former = ["--supervision", "0.5", "--least-batches", "7", "--likeness", "predicted"]
+    command = ["train", "ssb-vae", "--data", "d", "--out", "e", *former]
+    recipe = recipe_from(whole_parser().parse_args(command), Recipe)
+    assert (recipe.label_fraction, recipe.min_steps) == (0.5, 7)
+    assert recipe.pair_similarity == "self-supervised"
+    assert "--least-batches is now --min-steps" in capsys.readouterr().err
+
+
+def test_another_method_keeps_the_settings_that_mean_the_same_to_it() -> None:
+    ict = asdict(Recipe(method="ict", learning_rate=0.01, max_terms=500))
+    assert retraining_settings(ict, "ssb-vae") == {"learning_rate": 0.01, "max_terms": 500}
+    student = asdict(DistillationRecipe(learning_rate=0.01, analyzer="words", summary_weight=0.0))
+    kept = {"analyzer": "words", "summary_weight": 0.0}
+    assert retraining_settings(student, "ssb-vae") == kept
+    assert retraining_settings({"method": "unheard of", "epochs": 3}, "ssb-vae") == {}
+    assert retraining_settings({}, "ssb-vae") == {}
+
+
+def test_the_settings_can_be_read_without_torch() -> None:
+    check = "import sys, encoder.recipes; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

@@ -1,0 +1,41 @@
+"""Recipes whose settings all differ from the defaults."""
+
+from __future__ import annotations
+
+from dataclasses import Field, fields, replace
+from typing import Any, TypeVar
+
+from encoder.recipes import BaseRecipe
+
+# Settings with which a small corpus is trained on in no time.
+SMALL: dict[str, Any] = {
+    "n_bits": 16,
+    "epochs": 2,
+    "min_steps": 1,
+    "batch_size": 20,
+    "hidden": 8,
+    "max_terms": 60,
+    "analyzer": "words",
+    "spd_order": 2,
+}
+R = TypeVar("R", bound=BaseRecipe)
+
+
+def with_other_settings(recipe: R, **settings: Any) -> R:
+    """Return the recipe with a value other than the default for every setting but the method.
+
+    `settings` replace some of these values.
+    """
+    others = {one.name: _other(one) for one in fields(recipe) if one.name != "method"}
+    return replace(recipe, **{**others, **settings})
+
+
+def _other(one: Field[Any]) -> Any:
+    if one.name in SMALL:
+        return SMALL[one.name]
+    if choices := one.metadata["choices"]:
+        return next(choice for choice in choices if choice != one.default)
+    if isinstance(one.default, bool):
+        return not one.default
+    default: Any = one.default
+    return default + 1 if isinstance(default, int) else (default or 0.5) / 2
