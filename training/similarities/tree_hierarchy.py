@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from training.similarities.generative_models import Examples, Numbers, Triplets, check_numbers
 from training.similarities.label_tree import LabelTree
@@ -20,8 +21,8 @@ class TreeHierarchy:
         s_gen = (1/K) Σ_{k ≤ k*} Π_{l ≤ k} 1/p_l           (the paper's eq. 4, except for its K)
 
     where p_l is one over the number of children at the step to level l of their path. At a leaf
-    above level K, the walk stays there (p_l = 1). A label that is the ancestor of others counts as
-    one more leaf among its children.
+    above level K, the walk stays there (p_l = 1), and these levels count, too. A label that is the
+    ancestor of others counts as one more leaf among its children.
 
     Args:
         tree: the tree of the labels; the levels that all labels have in common are left out.
@@ -42,6 +43,9 @@ class TreeHierarchy:
         self.labels = tuple(labels)
         self.levels = depth - n_common
         self._paths = [path[n_common:] for path in padded]
+        ancestors = {label for path in paths for label in path[:-1]}
+        ends_C = [len(path) + (path[-1] in ancestors) - n_common for path in paths]
+        self._is_node_CK = np.arange(self.levels) < np.array(ends_C)[:, None]
         children: dict[tuple[str, ...], set[str]] = {}
         for path in self._paths:
             for level in range(self.levels):
@@ -59,22 +63,23 @@ class TreeHierarchy:
 
     def table(self) -> Numbers:
         """Return s_gen of all pairs of labels, ``float64[C, C]``."""
-        return np.asarray(self._sums()[0] / self.levels, dtype=np.float64)
+        everywhere_CK = np.ones_like(self._is_node_CK)
+        return np.asarray(self._sums(everywhere_CK)[0] / self.levels, dtype=np.float64)
 
     def printed_table(self) -> Numbers:
         """Return equation 4 as printed, ``float64[C, C]``: K is k*, which depends on the pair.
 
-        It is the mean of Π 1/p_l over the levels that two leaves have in common, where
-        :meth:`table` divides the sum by the number of levels of the tree. So it is not a ratio of
-        densities, and no model generates it. Leaves without a common level have 1, whose logarithm
-        is 0; the paper does not define it.
+        It is the mean of Π 1/p_l over the nodes that two leaves have in common, where :meth:`table`
+        divides the sum by the number of levels of the tree. The levels at which the walk stays at a
+        leaf do not count. So it is not a ratio of densities, and no model generates it. Leaves
+        without a common node have 1, whose logarithm is 0; the paper does not define it.
         """
-        sums_CC, depth_CC = self._sums()
+        sums_CC, depth_CC = self._sums(self._is_node_CK)
         means_CC = sums_CC / np.maximum(depth_CC, 1)
         return np.asarray(np.where(depth_CC > 0, means_CC, 1.0), dtype=np.float64)
 
-    def _sums(self) -> tuple[Numbers, Numbers]:
-        """Return Σ_{k ≤ k*} Π_{l ≤ k} 1/p_l and k* of all pairs of labels."""
+    def _sums(self, counts_CK: npt.NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
+        """Return Σ_{k ≤ k*} Π_{l ≤ k} 1/p_l and k* of all pairs of labels, over some levels."""
         number: dict[tuple[str, ...], int] = {}
         node_CK = np.array(
             [
@@ -83,8 +88,9 @@ class TreeHierarchy:
             ]
         )
         sums_CC, depth_CC = (np.zeros((len(self.labels), len(self.labels))) for _ in range(2))
-        for node_C, reach_C in zip(node_CK.T, self._reach_CK.T, strict=True):
-            is_common_CC = node_C[:, None] == node_C
+        levels = zip(node_CK.T, self._reach_CK.T, counts_CK.T, strict=True)
+        for node_C, reach_C, counts_C in levels:
+            is_common_CC = (node_C[:, None] == node_C) & counts_C
             sums_CC += is_common_CC / reach_C
             depth_CC += is_common_CC
         return sums_CC, depth_CC

@@ -84,6 +84,43 @@ def test_the_printed_table_divides_by_the_levels_that_a_pair_shares() -> None:
     )
 
 
+def printed_similarity(labels: list[str], one: str, other: str) -> float:
+    """Equation 4 as printed for one pair: the mean of Π 1/p over the nodes of both walks."""
+    paths = [label.split(".") for label in labels]
+    # A label above others is one more leaf below itself.
+    ends = [
+        [*path, "."] if any(p[: len(path)] == path != p for p in paths) else path for path in paths
+    ]
+    first, second = ends[labels.index(one)], ends[labels.index(other)]
+    product, terms = 1.0, []
+    for level, (a, b) in enumerate(zip(first, second, strict=False)):
+        if a != b:
+            break
+        children = {end[level] for end in ends if end[:level] == first[:level] if len(end) > level}
+        product *= len(children)
+        terms.append(product)
+    return float(np.mean(terms)) if terms else 1.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(names, min_size=2, max_size=7, unique=True))
+def test_the_printed_table_is_equation_4_in_trees_of_uneven_depth(labels: list[str]) -> None:
+    # Labels of different roots have no level that all share.
+    labels = [*labels, "root"]
+    expected = [[printed_similarity(labels, one, other) for other in labels] for one in labels]
+    tree = TreeHierarchy(dotted_tree(labels), labels)
+    np.testing.assert_allclose(tree.printed_table(), expected)
+
+
+def test_levels_below_a_leaf_do_not_count_as_printed() -> None:
+    labels = ["a.b", "a.c.x", "a.c.y", "d"]
+    tree = TreeHierarchy(dotted_tree(labels), labels)
+    # a.b ends at the second level: (2 + 4) / 2, and not (2 + 4 + 4) / 3.
+    assert tree.printed_table()[0, 0] == 3
+    # The walk stays there, which the ratio of densities has to count.
+    assert tree.table()[0, 0] == pytest.approx((2 + 4 + 4) / 3)
+
+
 def test_levels_that_all_share_are_left_out() -> None:
     short, long = ["x.a", "x.b", "y"], ["top.x.a", "top.x.b", "top.y"]
     one, other = (TreeHierarchy(dotted_tree(names), names).table() for names in (short, long))
