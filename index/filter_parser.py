@@ -7,7 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from foundation.errors import InputError, abbreviate
-from index.filters import BOUNDS, And, AnyOf, Exists, Filter, InRange, Not, Or, Scalar, kind_of
+from index.filters import (
+    BOUNDS,
+    And,
+    AnyOf,
+    Exists,
+    Filter,
+    InRange,
+    Not,
+    Or,
+    Scalar,
+    json_number,
+    kind_of,
+)
 
 MAX_DEPTH = 8
 MAX_PARTS = 128
@@ -125,10 +137,8 @@ def _parse_field(value: object, place: str) -> str:
         raise _wrong(
             place, f"is {abbreviate(value)}; it must be 1 to {MAX_FIELD_LENGTH} characters long"
         )
-    # JSON escapes these characters; without them a name reads the same in a stored payload.
-    if not all(value.split(".")) or any(c in '"\\' or c < " " for c in value):
-        rule = 'names separated by dots, without ", \\ or control characters'
-        raise _wrong(place, f"is {abbreviate(value)}; it must be {rule}")
+    if "\0" in value:
+        raise _wrong(place, f"is {abbreviate(value)}; it must not contain NUL")
     _check_unicode(value, place)
     return value
 
@@ -137,9 +147,10 @@ def _parse_scalar(value: object, place: str) -> Scalar:
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float):
-        if not (math.isfinite(value) if isinstance(value, float) else -(2**63) <= value < 2**63):
-            raise _wrong(place, f"is {abbreviate(value)}; numbers must be finite and fit 64 bits")
-        return value
+        number = json_number(value) if isinstance(value, int) else value
+        if not math.isfinite(number):
+            raise _wrong(place, f"is {abbreviate(value)}; a number must be below 1.8e308")
+        return number
     if not isinstance(value, str):
         raise _wrong(place, f"is {abbreviate(value)}; it must be a string, a number, true or false")
     if len(value) > MAX_STRING_LENGTH or "\0" in value:

@@ -6,10 +6,12 @@
     {"field": "year", "gte": 1990, "lt": 2000}  {"field": "author.name", "exists": true}
     {"and": [...]}                              {"or": [...]}              {"not": {...}}
 
-A field is a path of names separated by dots, which reach into nested objects. If the field holds a
-list, the condition matches if any element does; an object matches nothing, and null counts as
-absent. Strings, numbers and booleans are never equal to one another; 1 and 1.0 are equal. A range
-is over numbers or over strings (by code point) and ignores values of the other kind.
+``author.name`` is the key ``author.name`` and the key ``name`` of the object, or of each object in
+the list, that ``author`` holds; if a payload has several of these, the condition matches if any
+does. If the field holds a list, the condition matches if any element does; an object matches
+nothing, and null counts as absent. Strings, numbers and booleans are never equal to one another; 1
+and 1.0 are equal. A range is over numbers or over strings (by code point) and ignores values of the
+other kind.
 
 :meth:`Filter.matches` defines what a filter means; the translations of the stores are tested
 against it.
@@ -20,8 +22,9 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -177,13 +180,32 @@ def read_payload(stored: str) -> Any:
 
 
 def read_field(payload: Mapping[str, Any], field: str) -> Any:
-    """Return the value of a payload's field, or None."""
-    value: Any = payload
-    for name in field.split("."):
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(name)
-    return value
+    """Return the value of a payload's field, or None.
+
+    If several places of the payload have the field, it is one list of all their values; the
+    elements of lists among these are its elements.
+    """
+    if "." not in field:
+        return payload.get(field)
+    values = [one for one in _values_at(payload, field.split(".")) if one is not None]
+    if len(values) < 2:
+        return values[0] if values else None
+    return [*chain.from_iterable(map(_elements, values))]
+
+
+def _values_at(value: Any, names: Sequence[str]) -> Iterator[Any]:
+    """Yield what `names` reach from a value, however dots divide them into keys."""
+    if not names:
+        yield value
+    elif isinstance(value, Mapping):
+        for end in range(1, len(names) + 1):
+            key = ".".join(names[:end])
+            if key in value:
+                yield from _values_at(value[key], names[end:])
+    elif isinstance(value, list | tuple):
+        for one in value:
+            if isinstance(one, Mapping):
+                yield from _values_at(one, names)
 
 
 def _scalars(payload: Mapping[str, Any], field: str) -> Iterable[Scalar]:
@@ -193,11 +215,15 @@ def _scalars(payload: Mapping[str, Any], field: str) -> Iterable[Scalar]:
 
 def scalars_of(value: Any) -> Iterable[Scalar]:
     """Yield the values that a condition can match if a field holds `value`."""
-    for one in value if isinstance(value, list | tuple) else [value]:
+    for one in _elements(value):
         if isinstance(one, int) and not isinstance(one, bool):
             yield json_number(one)
         elif isinstance(one, str | int | float):
             yield one
+
+
+def _elements(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else [value]
 
 
 def json_number(value: str | int) -> int | float:

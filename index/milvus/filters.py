@@ -5,15 +5,17 @@ payloads are stored in a form for which they agree with :meth:`index.filters.Fil
 without nulls, which count as absent; with integers as integers, whether written 1 or 1.0; and
 without names that could be the position of an element in a list.
 
-Milvus cannot express that *some* element of a list is in a range, and it compares integers beyond
-2^53 as floating point. Documents for which this might matter are read and tested here, and the
-expression lists the rows of those that match.
+Milvus cannot express that *some* element of a list is in a range, cannot look into objects in a
+list, compares integers beyond 2^53 as floating point, and finds no key with a quotation mark or a
+backslash. Documents for which this might matter are read and tested here, and the expression lists
+the rows of those that match.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from foundation.errors import InputError
@@ -22,7 +24,11 @@ from index.filters import And, AnyOf, Exists, Filter, InRange, Not, Or, Scalar, 
 OPERATORS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 # From here on, floating point cannot represent every integer.
 HUGE = 2**53
-Condition = AnyOf | InRange
+# Milvus does not find keys with one of these characters. It refuses to look for the empty key.
+_UNSAFE = re.compile(r'["\\/~\x00-\x1f]')
+# Of a field of more names, Milvus looks up the whole name only.
+MAX_NAMES = 4
+Condition = AnyOf | InRange | Exists
 FindRows = Callable[[str, Condition], Sequence[int]]
 """Returns the rows of the documents that match an expression and also a condition."""
 
@@ -50,12 +56,50 @@ def expression(filter_: Filter, find_rows: FindRows) -> str:
     if isinstance(filter_, And | Or):
         word = " and " if isinstance(filter_, And) else " or "
         return f"({word.join(expression(part, find_rows) for part in filter_.parts)})"
-    path = _path(filter_.field)
-    if isinstance(filter_, Exists):
-        return f"(exists {path})" if filter_.expected else f"(not (exists {path}))"
-    if isinstance(filter_, AnyOf):
-        return _any_of(path, filter_, find_rows)
-    return _range(path, filter_, find_rows)
+    return _anywhere(filter_, find_rows)
+
+
+def _anywhere(condition: Condition, find_rows: FindRows) -> str:
+    """Return the expression of a condition, wherever a payload has the field."""
+    if isinstance(condition, Exists) and not condition.expected:
+        return f"(not {_anywhere(Exists(condition.field), find_rows)})"
+    names = condition.field.split(".")
+    if _UNSAFE.search(condition.field) or not names[0]:
+        return f"(row in {list(find_rows('', condition))})"
+    if len(names) == 1:
+        return _at(_path(names), condition, find_rows)
+    places = [_path([condition.field])]
+    if len(names) <= MAX_NAMES and all(names):
+        places.append(_path(names))
+        divisions = [*_divisions(names)]
+        lists = {_path(keys[:end]) for keys in divisions for end in range(1, len(keys))}
+        others = sorted({*map(_path, divisions)} - {*places}) + [f"{one}[0]" for one in lists]
+    else:
+        # It begins with a key of the payload that is not the whole name.
+        keys = [".".join(names[:end]) for end in range(1, len(names))]
+        others = [_path([key]) for key in keys]
+    parts = [_at(place, condition, find_rows) for place in places]
+    elsewhere = " or ".join(f"(exists {one})" for one in others)
+    if rows := find_rows(f"({elsewhere})", condition):
+        parts.append(f"(row in {list(rows)})")
+    return f"({' or '.join(parts)})"
+
+
+def _divisions(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield every way in which dots can divide a field into keys."""
+    for end in range(1, len(names)):
+        for rest in _divisions(names[end:]):
+            yield ".".join(names[:end]), *rest
+    yield (".".join(names),)
+
+
+def _at(path: str, condition: Condition, find_rows: FindRows) -> str:
+    """Return the expression of a condition on one place of the payload."""
+    if isinstance(condition, Exists):
+        return f"(exists {path})"
+    if isinstance(condition, AnyOf):
+        return _any_of(path, condition, find_rows)
+    return _range(path, condition, find_rows)
 
 
 def quote(text: str) -> str:
@@ -110,8 +154,8 @@ def _is_huge(value: Scalar) -> bool:
     return not isinstance(value, str) and abs(value) >= HUGE
 
 
-def _path(field: str) -> str:
-    return "payload" + "".join(f"[{quote(_name(name))}]" for name in field.split("."))
+def _path(keys: Sequence[str]) -> str:
+    return "payload" + "".join(f"[{quote(_name(key))}]" for key in keys)
 
 
 def _literals(values: Sequence[Scalar]) -> str:

@@ -25,7 +25,7 @@ from index.schema import (
 )
 from index.sqlite.acknowledged import Acknowledged, read_acknowledged
 from index.sqlite.connection_pool import BUSY_SECONDS, Connections, errors_of
-from index.sqlite.field_indexes import set_indexed_fields
+from index.sqlite.field_indexes import forget_runs, outdated_fields, set_indexed_fields
 from index.sqlite.open_files import OpenFiles
 
 # The size to which the write-ahead log is cut after a large ingest, and the number of pages after
@@ -234,6 +234,10 @@ class Database:
             self._writer.execute("COMMIT")
             self.lost = None
             self.incarnation = read_incarnation(self._writer)
+        if outdated := outdated_fields(self._writer):
+            self._writer.execute("BEGIN IMMEDIATE")
+            forget_runs(self._writer, outdated)
+            self._writer.execute("COMMIT")
         # The log exists from the first read on.
         generation = number_in_meta(self._writer, "generation")
         self._files = self.connections.files = OpenFiles(self.path)

@@ -8,6 +8,9 @@ packed again by later writes, two for each run that is added, in turn.
 
 The indexes depend on the payloads only. If a version without them writes to a store, ``covered``
 lags behind and every filter stays right; later writes catch up.
+
+For a field with a dot, earlier versions packed only what nested objects hold. The checksums of such
+fields begin from another number now, so none of their runs is taken for a run with all values.
 """
 
 from __future__ import annotations
@@ -60,6 +63,8 @@ RUNS_AT_ONCE = 8
 # A run whose lists take more bytes of memory, 256 numbers a document, is not packed.
 MAX_COST = 1 << 27
 _NOT_PACKED = b""
+# Where the checksum of a field with a dot begins.
+_ALL_PLACES = 1
 _NONE = np.zeros(0, dtype=np.bool_)
 _Runs = list[tuple[str, Any, int]]
 
@@ -99,6 +104,26 @@ def set_indexed_fields(connection: sqlite3.Connection, fields: Sequence[str]) ->
     added = [(field,) for field in dict.fromkeys(fields) if field not in before]
     if added:
         connection.executemany("INSERT INTO fields VALUES (?, 0, 0)", added)
+
+
+def outdated_fields(connection: sqlite3.Connection) -> list[str]:
+    """Return the fields whose runs lack values, because an earlier version packed them."""
+    outdated: list[str] = []
+    for field in indexed_fields(connection):
+        if "." in field:
+            query = "SELECT packed, checksum FROM field_runs WHERE field = ? ORDER BY first_row"
+            first = connection.execute(query, (field,)).fetchone()
+            last = connection.execute(f"{query} DESC", (field,)).fetchone()
+            if any(run is not None and _is_outdated(field, *run) for run in (first, last)):
+                outdated.append(field)
+    return outdated
+
+
+def forget_runs(connection: sqlite3.Connection, fields: Sequence[str]) -> None:
+    """Drop the runs of these fields; filters read the payloads until they are packed again."""
+    for field in fields:
+        connection.execute("DELETE FROM field_runs WHERE field = ?", (field,))
+        connection.execute("UPDATE fields SET covered = 0, refreshed = 0 WHERE field = ?", (field,))
 
 
 def repack(connection: sqlite3.Connection) -> None:
@@ -169,7 +194,7 @@ def matching_in_runs(
             last = min(first + RUN_ROWS - 1, covered)
             runs = _read_run(connection, first, names)
             try:
-                blocks = {field: _parse_run(packed, mark) for field, packed, mark in runs}
+                blocks = {field: _parse_run(field, packed, mark) for field, packed, mark in runs}
                 matches = matching_offsets(indexed, blocks, RUN_ROWS) if runs else _NONE
             except (ValueError, KeyError):
                 # The run is damaged or was too large to pack, so the payloads are read.
@@ -196,11 +221,13 @@ def _run_matches(runs: _Runs, offsets: list[int], values: list[Any] | None) -> b
     """Tell whether a run has the values of the payloads of the remaining documents."""
     if not runs:
         return not offsets
-    ((_, packed, mark),) = runs
-    if packed == _NOT_PACKED and mark == zlib.crc32(_NOT_PACKED):
+    ((field, packed, mark),) = runs
+    if packed == _NOT_PACKED and mark == _checksum(field, _NOT_PACKED):
         return True  # documents may have been deleted since
+    if _is_outdated(field, packed, mark):
+        return True  # filters read the payloads
     try:
-        block = _parse_run(packed, mark)
+        block = _parse_run(field, packed, mark)
     except ValueError:
         return False
     if values is None:
@@ -219,8 +246,17 @@ def _read_run(connection: sqlite3.Connection, first: int, fields: Sequence[str])
     return connection.execute(query, (first, *fields)).fetchall()
 
 
-def _parse_run(packed: Any, checksum: int) -> FieldBlock:
-    if not isinstance(packed, bytes) or zlib.crc32(packed) != checksum:
+def _checksum(field: str, packed: bytes) -> int:
+    return zlib.crc32(packed, _ALL_PLACES if "." in field else 0)
+
+
+def _is_outdated(field: str, packed: Any, checksum: int) -> bool:
+    """Tell whether a run of a field with a dot is intact, but of an earlier version."""
+    return "." in field and isinstance(packed, bytes) and zlib.crc32(packed) == checksum
+
+
+def _parse_run(field: str, packed: Any, checksum: int) -> FieldBlock:
+    if not isinstance(packed, bytes) or _checksum(field, packed) != checksum:
         raise ValueError("it does not match its checksum")
     return unpack_field(packed)
 
@@ -252,7 +288,7 @@ def _pack_run(connection: sqlite3.Connection, first: int, fields: Sequence[str])
     offsets, columns = _values(connection, first, fields)
     for field, values in zip(fields, columns, strict=True):
         packed = _NOT_PACKED if values is None else pack_field(offsets, values)
-        record = (first, field, len(offsets), packed, zlib.crc32(packed))
+        record = (first, field, len(offsets), packed, _checksum(field, packed))
         connection.execute("INSERT OR REPLACE INTO field_runs VALUES (?, ?, ?, ?, ?)", record)
 
 

@@ -1,13 +1,18 @@
 """Translates filters to SQL conditions on stored payloads.
 
-Names and values are parameters, never part of the statement. SQLite's reading of JSON differs from
-the meaning of a filter in three cases, which Python evaluates: SQLite reads some decimal fractions
-with a different last bit, rounds integers beyond 64 bits, and ends a string at a NUL.
+Names and values are parameters, never part of the statement. Python evaluates what SQLite's reading
+of JSON gets wrong: SQLite reads some decimal fractions with a different last bit, rounds integers
+beyond 64 bits, ends a string at a NUL, and some of its versions do not find a key that JSON writes
+with a backslash.
+
+The field ``a.b`` is looked up in two places, the key ``a.b`` and the key ``b`` of the object ``a``.
+If a payload may have it elsewhere, such as in a list of objects, Python evaluates the condition.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -18,6 +23,10 @@ from index.engines.protocol import Rows
 from index.filters import And, AnyOf, Exists, Filter, InRange, Not, Or, json_number
 
 _HAS_NUL = r"instr(payload, '\u0000')"
+# The characters that JSON writes with a backslash.
+_ESCAPED = re.compile(r'["\\\x00-\x1f]')
+# A field of more names is looked up nested by Python only, so that conditions stay short.
+MAX_NAMES_IN_SQL = 4
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
@@ -61,11 +70,18 @@ def _rows(text: str | None) -> Rows:
 
 
 class _Place(NamedTuple):
-    """The SQL expressions of a field: its path, its JSON type, and its value."""
+    """The SQL expressions of a place in the payload: its path, its JSON type, and its value."""
 
     path: str
     kind: str
     value: str
+
+
+class _Field(NamedTuple):
+    """The places of a field, and a condition: whether a payload may have it elsewhere as well."""
+
+    places: tuple[_Place, ...]
+    elsewhere: str
 
 
 class _Translation:
@@ -78,15 +94,12 @@ class _Translation:
         self.parameters: dict[str, Any] = {}
         self._shared = shared
         self._parts: list[Filter] = []
-        self._places: dict[str, _Place] = {}
+        self._fields: dict[str, _Field] = {}
+        self._columns = ["row", "payload", f"{_HAS_NUL} AS has_nul"]
 
     def columns(self) -> str:
         """Return the columns to read of each document: every field of the filters, once."""
-        columns = ["row", "payload", f"{_HAS_NUL} AS has_nul"]
-        for place in self._places.values():
-            columns += [f"json_type(payload, {place.path}) AS {place.kind}"]
-            columns += [f"json_extract(payload, {place.path}) AS {place.value}"]
-        return ", ".join(columns)
+        return ", ".join(self._columns)
 
     def register_functions(self, connection: sqlite3.Connection) -> None:
         """Register the SQL functions that evaluate parts in Python, for one translation."""
@@ -113,23 +126,76 @@ class _Translation:
         if isinstance(filter_, And | Or):
             word = " AND " if isinstance(filter_, And) else " OR "
             return f"({word.join(self.condition(part) for part in filter_.parts)})"
-        place = self._place(filter_.field)
-        if isinstance(filter_, Exists):
-            sign = "<>" if filter_.expected else "="
-            return f"coalesce({place.kind}, 'null') {sign} 'null'"
+        field = self._field(filter_.field)
+        number = len(self._parts)
         self._parts.append(filter_)
-        tests = self._tests(filter_)
-        return _scalar_or_list_condition(place, tests, len(self._parts) - 1)
+        if isinstance(filter_, Exists):
+            anywhere = [f"coalesce({place.kind}, 'null') <> 'null'" for place in field.places]
+        else:
+            tests = self._tests(filter_)
+            anywhere = [_scalar_or_list_condition(place, tests, number) for place in field.places]
+        condition = f"({' OR '.join(anywhere) or '0'})"
+        if isinstance(filter_, Exists) and not filter_.expected:
+            condition = f"NOT {condition}"
+        if field.elsewhere:
+            inexact = f"matches({number}, payload)"
+            condition = f"CASE WHEN {field.elsewhere} THEN {inexact} ELSE {condition} END"
+        return condition
 
-    def _place(self, field: str) -> _Place:
-        if field not in self._places:
-            path = self._parameter("".join(f'."{name}"' for name in field.split(".")), "$")
-            place = _Place(path, f"json_type(payload, {path})", f"json_extract(payload, {path})")
-            if self._shared:
-                number = len(self._places)
-                place = _Place(path, f"kind{number}", f"value{number}")
-            self._places[field] = place
-        return self._places[field]
+    def _field(self, field: str) -> _Field:
+        if field not in self._fields:
+            if _ESCAPED.search(field):
+                # JSON writes a backslash into every such key.
+                self._fields[field] = _Field((), r"instr(payload, '\') > 0")
+            elif "." not in field:
+                self._fields[field] = _Field((self._place(field),), "")
+            else:
+                self._fields[field] = self._dotted_field(field.split("."))
+        return self._fields[field]
+
+    def _dotted_field(self, names: Sequence[str]) -> _Field:
+        whole, n_names = self._place(".".join(names)), len(names)
+        elsewhere: list[str] = []
+        if not all(names) or n_names > MAX_NAMES_IN_SQL:
+            # It begins with a key of the payload that is not the whole name.
+            keys = [".".join(names[:end]) for end in range(1, n_names)]
+            elsewhere = [f"{self._kind(key)} IN ('object', 'array')" for key in keys if key]
+            if not names[0]:
+                elsewhere.append("""instr(payload, '"":') > 0""")
+            places: tuple[_Place, ...] = (whole,)
+        else:
+            places = (whole, self._place(*names))
+            # It leaves the nested place by a list, or by a key of several names.
+            for start in range(n_names):
+                for end in range(start + 1, n_names + (start > 0)):
+                    kind = self._kind(*names[:start], ".".join(names[start:end]))
+                    if end == start + 1 < n_names:
+                        elsewhere.append(f"{kind} = 'array'")
+                    elif end < n_names:
+                        elsewhere.append(f"{kind} IN ('object', 'array')")
+                    elif end > start + 1:
+                        elsewhere.append(f"{kind} IS NOT NULL")
+        condition = f"({' OR '.join(elsewhere)})"
+        if not self._shared:
+            return _Field(places, condition)
+        name = f"elsewhere{len(self._columns)}"
+        self._columns.append(f"{condition} AS {name}")
+        return _Field(places, name)
+
+    def _kind(self, *keys: str) -> str:
+        return f"json_type(payload, {self._path(keys)})"
+
+    def _place(self, *keys: str) -> _Place:
+        path = self._path(keys)
+        kind, value = f"json_type(payload, {path})", f"json_extract(payload, {path})"
+        if not self._shared:
+            return _Place(path, kind, value)
+        number = len(self._columns)
+        self._columns += [f"{kind} AS kind{number}", f"{value} AS value{number}"]
+        return _Place(path, f"kind{number}", f"value{number}")
+
+    def _path(self, keys: Sequence[str]) -> str:
+        return self._parameter("".join(f'."{key}"' for key in keys), "$")
 
     def _tests(self, filter_: AnyOf | InRange) -> Mapping[str, str]:
         """Return, by JSON type, a test of a value, which ``%s`` stands for."""

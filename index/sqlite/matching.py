@@ -25,8 +25,8 @@ from index.sqlite.store import Matching, Store
 
 MAX_BYTES = 128 << 20
 MIN_ROWS_OF_A_SLICE = 2_000
-# SQLite limits the parameters of a statement; a filter has fewer of them than characters.
-LENGTH_OF_A_PASS = 16_000
+# SQLite limits the columns of a statement to 2,000. A filter has one in five characters at most.
+LENGTH_OF_A_PASS = 8_000
 MAX_OF_A_PASS = 64
 POLL_SECONDS = 0.02
 

@@ -77,7 +77,7 @@ Fingerprint = Annotated[
 
 
 FieldName = Annotated[str, Field(max_length=MAX_FIELD_LENGTH)]
-"""The name of a payload field, with dots between the levels of nested objects."""
+"""The name of a payload field; a dot in it may also lead into an object or a list of objects."""
 
 
 Filter = Annotated[

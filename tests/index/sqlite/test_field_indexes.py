@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -22,12 +23,12 @@ from index.records import Query
 from index.schema import Description, payload_to_json
 from index.sqlite import document_reader, field_indexes
 from index.sqlite.connection_pool import in_chunks
-from index.sqlite.field_block import cost_of_list
+from index.sqlite.field_block import cost_of_list, pack_field
 from index.sqlite.store import Store
 from tests.support.oracles.filters import FILTERS, PAYLOADS
 
 RUN = 4
-FIELDS = ["a", "b", "é", "a.b"]
+FIELDS = ["a", "b", "é", "a.b", 'a"', "b.a.b.a"]
 FILTER = parse_filter({"field": "n", "gte": 3})
 
 
@@ -211,10 +212,35 @@ def test_a_page_reads_no_more_documents_than_it_shows(
         assert asked == [3, 3]
 
 
+def test_what_an_earlier_version_packed_of_a_dotted_field_is_not_trusted(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    payloads: list[dict[str, Any]] = [{"a.b": 1}, {"a": {"b": 1}}, {"a": [{"b": 1}]}, {}] * 10
+    filter_ = parse_filter({"field": "a.b", "eq": 1})
+    right = {str(number) for number in range(40) if number % 4 < 3}
+    with closing(opened(path, ["a.b"])) as collection:
+        collection.upsert([document(number, **one) for number, one in enumerate(payloads)])
+    with closing(sqlite3.connect(path)) as connection, connection:
+        # It knew nested objects only.
+        for first in range(1, 41, RUN):
+            packed = pack_field([*range(RUN)], [None, 1, None, None])
+            query = "UPDATE field_runs SET packed = ?, checksum = ? WHERE first_row = ?"
+            connection.execute(query, (packed, zlib.crc32(packed), first))
+    with closing(Collection(Store(path, writable=False))) as reader:
+        assert found(reader, filter_) == (right, right, len(right))
+        assert reader.verify().problems == []
+    with closing(opened(path)) as collection:
+        assert not collection.store.is_covered(filter_)
+        assert found(collection, filter_) == (right, right, len(right))
+        collection.compact()
+        assert collection.store.is_covered(filter_)
+        assert found(collection, filter_) == (right, right, len(right))
+        assert collection.verify().problems == []
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (["a..b"], "indexed_fields: is 'a..b'; it must be names separated by dots"),
+        (["a\0b"], "indexed_fields: is 'a\\x00b'; it must not contain NUL"),
         ([""], "indexed_fields: is ''; it must be 1 to 256 characters long"),
         ([f"f{n}" for n in range(17)], "indexed_fields: has 17 fields; it must have at most 16"),
     ],
