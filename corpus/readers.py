@@ -20,7 +20,7 @@ from corpus.json_rows import read_json, read_json_lines
 from corpus.layout import Layout, Numbering, value_at
 from corpus.lines import open_source, read_markdown, read_text_lines
 from corpus.rows import BadLine, ReadError, Row, in_blocks
-from corpus.tables import read_table
+from corpus.tables import FieldTypes, read_table
 
 __all__ = ["BadLine", "Layout", "ReadError", "read_documents"]
 
@@ -43,6 +43,7 @@ def read_documents(
     unique_ids: bool = True,
     layout: Layout = DEFAULT_LAYOUT,
     uses_payload: bool = True,
+    field_types: FieldTypes | None = None,
 ) -> Iterator[Document]:
     """Yield the documents of `source` in order.
 
@@ -54,9 +55,10 @@ def read_documents(
     - `-`, for JSON lines on standard input;
     - a named data set, `NAME` or `NAME:SPLIT`, read from `data_root`; `NAME` is its first split.
 
-    `layout` names the fields of the records; named data sets ignore it. If not `uses_payload`, a
-    table is read once, not twice, and its payload is strings. The existence of the source is
-    checked at once, the rest while reading.
+    `layout` names the fields of the records; named data sets ignore it. `field_types` are those of
+    the collection that the documents are for, and learn those of its other fields from a table. If
+    not `uses_payload`, a table is read once, not twice, and its payload is strings. The existence
+    of the source is checked at once, the rest while reading.
 
     A line is bad if it is not a document or repeats an id. If `on_error` is "stop", the first bad
     line ends the reading; if it is "skip", bad lines are passed to `report`. What was detected and
@@ -82,7 +84,8 @@ def read_documents(
         path = Path(source)
         source_name, stem = str(path), path.name.partition(".")[0]
         _check_file(path)
-        rows = _read_rows(path, layout, notice_of_source, with_numbers=uses_payload)
+        types = (field_types or FieldTypes()) if uses_payload else None
+        rows = _read_rows(path, layout, notice_of_source, types)
     numbering = Numbering(stem, notice_of_source)
     line_of: dict[str, int] | None = {} if unique_ids else None
     documents = _Documents(source_name, layout, numbering, line_of, notice_of_source)
@@ -114,7 +117,7 @@ def read_rows(source: Path, layout: Layout = DEFAULT_LAYOUT) -> Iterator[Row]:
         ReadError: as for :func:`read_documents`.
     """
     _check_file(source)
-    return _read_rows(source, layout, lambda _: None, with_numbers=False)
+    return _read_rows(source, layout, lambda _: None, None)
 
 
 def count_documents(source: str | Path) -> int | None:
@@ -164,7 +167,7 @@ def _suffixes(path: Path) -> tuple[str, str]:
 
 
 def _read_rows(
-    path: Path, layout: Layout, notice: Callable[[str], None], *, with_numbers: bool
+    path: Path, layout: Layout, notice: Callable[[str], None], types: FieldTypes | None
 ) -> Iterator[Row]:
     suffix, _ = _suffixes(path)
     if path.is_dir():
@@ -176,7 +179,7 @@ def _read_rows(
     elif suffix == ".npz":
         yield from read_npz(path)
     elif suffix in TABLE_SUFFIXES:
-        yield from read_table(path, TABLE_SUFFIXES[suffix], layout, notice, with_numbers)
+        yield from read_table(path, TABLE_SUFFIXES[suffix], layout, notice, types)
     else:
         with open_source(path) as stream:
             yield from _read_lines(stream, str(path), suffix, layout, notice)

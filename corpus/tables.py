@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
@@ -42,6 +42,40 @@ _MARKUP = re.compile(rb"\s*<(?:!doctype|html|\?xml)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?")
 _MAX_DIGITS = 15
 """A float holds so many digits exactly."""
+_MISSING = frozenset(
+    ("na", "n/a", "n.a.", "#n/a", "<na>", "nan", "null", "none", "-", "--", "\u2013", "\u2014")
+)
+"""What programs write, in any case, where a column of numbers has no value."""
+_MAX_MESSAGES = 10
+
+FieldType = Literal["number", "string"]
+NUMBER: FieldType = "number"
+STRING: FieldType = "string"
+
+
+class FieldTypes:
+    """Whether each payload field holds numbers or strings, for all tables of a collection.
+
+    The first table that has values for a field decides; later ones are read by it. This class keeps
+    the types in memory. :class:`index.bulk.ingest.CollectionFieldTypes` has those of a collection.
+    """
+
+    def __init__(self, types: Mapping[str, FieldType] | None = None) -> None:
+        """Begin with `types`, by the names of the fields."""
+        self._types: dict[str, FieldType] = dict(types or {})
+
+    @property
+    def decided(self) -> Mapping[str, FieldType]:
+        """All types that are known."""
+        return self._types
+
+    def known(self, names: Collection[str]) -> dict[str, FieldType]:
+        """Return the types of those of the fields `names` that have one."""
+        return {name: self._types[name] for name in names if name in self._types}
+
+    def remember(self, types: Mapping[str, FieldType]) -> None:
+        """Keep the types of fields that had none."""
+        self._types.update(types)
 
 
 class _Table(NamedTuple):
@@ -54,9 +88,20 @@ class _Table(NamedTuple):
     """The first record and its line if there is no header."""
 
 
+@dataclass(slots=True)
+class _Cells:
+    """Cells of a field that are not of its type."""
+
+    example: str
+    count: int = 0
+
+    def __str__(self) -> str:
+        return f"{counted(self.count, 'cell')} such as {self.example[:40]!r}"
+
+
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """How the cells of a record are read."""
+    """How the cells of a record are read, and what was not read as its field's type."""
 
     names: list[str]
     texts: frozenset[str]
@@ -66,15 +111,23 @@ class _Columns:
     vector: str | None
     numbers: Collection[str]
     """Columns whose cells are numbers."""
+    strings: dict[str, int]
+    """Columns of strings, and how many numbers they hold, until they hold anything else."""
+    missing: dict[str, _Cells] = field(default_factory=dict)
+    """The cells of columns of numbers that stand for a missing value."""
+    kept: dict[str, _Cells] = field(default_factory=dict)
+    """The other cells of columns of numbers that are no numbers."""
 
     @classmethod
-    def of(cls, names: list[str], layout: Layout, numbers: Collection[str]) -> _Columns:
-        """Return how `layout` reads the columns `names`, of which `numbers` hold numbers."""
+    def of(cls, names: list[str], layout: Layout, types: Mapping[str, FieldType]) -> _Columns:
+        """Return how `layout` reads the columns `names`, some of which have `types`."""
         texts = frozenset(layout.text_fields)
         if not texts and "vector" not in names and "code" not in names:
             texts = frozenset({"text"})
         vector = None if layout.text_fields else "vector"
-        return cls(names, texts, layout.label_field, vector, numbers)
+        numbers = {name for name, type_ in types.items() if type_ == NUMBER}
+        strings = {name: 0 for name, type_ in types.items() if type_ == STRING}
+        return cls(names, texts, layout.label_field, vector, numbers, strings)
 
     def record(self, row: list[str]) -> dict[str, object]:
         """Return the cells of a record by name; raise LineError if it does not fit the columns."""
@@ -88,9 +141,30 @@ class _Columns:
                 record[name] = parse_json(cell, "vector: ")
             elif name in ("label", "labels", self.label):
                 record[name] = self._labels_in(cell, name)
-            else:
-                record[name] = _to_number(cell) if name in self.numbers else cell
+            elif name not in self.numbers or not self._is_missing_number(name, cell):
+                record[name] = self._value(name, cell)
         return record
+
+    def _is_missing_number(self, name: str, cell: str) -> bool:
+        if _is_missing(cell):
+            self.missing.setdefault(name, _Cells(cell)).count += 1
+            return True
+        return False
+
+    def _value(self, name: str, cell: str) -> float | str:
+        """Return the value of a cell, and count it if its field holds anything else."""
+        if name not in self.numbers and name not in self.strings:
+            return cell
+        number = _to_number(cell)
+        if name in self.numbers:
+            if number is None:
+                self.kept.setdefault(name, _Cells(cell)).count += 1
+            return cell if number is None else number
+        if number is not None:
+            self.strings[name] += 1
+        elif not _is_missing(cell):
+            del self.strings[name]
+        return cell
 
     def _labels_in(self, cell: str, name: str) -> str | list[str]:
         labels = list_in(cell)
@@ -98,13 +172,29 @@ class _Columns:
             return [label.strip() for label in cell.split("|")]
         return cell if labels is None else labels
 
+    def messages(self) -> Iterator[str]:
+        """Yield what was not read as its field's type, with counts, a sentence for each field."""
+        for name, cells in self.missing.items():
+            are = "is a missing value" if cells.count == 1 else "are missing values"
+            yield f"{name!r} holds numbers; {cells} {are}"
+        for name, cells in self.kept.items():
+            are = "is none, and is kept as a string"
+            if cells.count > 1:
+                are = "are none, and are kept as strings"
+            yield f"{name!r} holds numbers; {cells} {are}"
+        for name, n_numbers in self.strings.items():
+            if n_numbers:
+                are = "is read as a string" if n_numbers == 1 else "are read as strings"
+                found = f"{counted(n_numbers, 'number')} {are}"
+                yield f"{name!r} holds strings in the collection, so {found}"
+
 
 def read_table(
     path: Path,
     delimiter: str | None,
     layout: Layout,
     notice: Callable[[str], object],
-    with_numbers: bool,
+    types: FieldTypes | None,
 ) -> Iterator[Row]:
     """Yield the rows of a CSV or TSV file.
 
@@ -118,25 +208,40 @@ def read_table(
     feeds.
 
     Cells are strings, except that ``vector`` is a JSON list and ``labels`` are separated by ``|``,
-    as they are in the label field of `layout`. Labels may also be a list (:func:`list_in`). If
-    `with_numbers`, those of the columns that :func:`_find_number_columns` finds are numbers, and
-    the file is read twice. An empty cell means that the record lacks the field, unless it is a
-    text.
+    as they are in the label field of `layout`. Labels may also be a list (:func:`list_in`). An
+    empty cell means that the record lacks the field, unless it is a text.
+
+    Unless `types` is None, the cells of payload fields that hold numbers are numbers. A field whose
+    type is unknown holds numbers if each of its cells is one of up to 15 digits, as JSON writes it,
+    or missing: empty, ``NA``, ``n/a``, ``-``, ``null`` and the like. To find that out, the file is
+    read twice, and `types` remember it. Where a field holds numbers, missing values are left out
+    and other cells stay strings; `notice` says how many there were.
 
     Raises:
         ReadError: if the file is empty, its header does not fit `layout`, or the stream is
             truncated.
     """
     source = str(path)
-    numbers: Collection[str] = ()
-    if with_numbers:
+    known: dict[str, FieldType] = {}
+    if types is not None:
         # What is wrong with the file is reported when it is read for its rows.
         with suppress(ReadError), open_source(path) as stream:
             table = _open_table(stream, source, delimiter, layout, lambda _: None)
-            numbers = _find_number_columns(table, layout)
+            columns = _payload_columns(table.names, layout)
+            known |= types.known(columns)
+            if undecided := columns - known.keys():
+                decided = _decide_types(table, layout, undecided)
+                types.remember(decided)
+                known |= types.known(undecided)
     with open_source(path) as stream:
         table = _open_table(stream, source, delimiter, layout, notice)
-        yield from _read_rows(table, _Columns.of(table.names, layout, numbers))
+        reading = _Columns.of(table.names, layout, known)
+        yield from _read_rows(table, reading)
+    messages = list(reading.messages())
+    for message in messages[:_MAX_MESSAGES]:
+        notice(message)
+    if more := messages[_MAX_MESSAGES:]:
+        notice(f"cells of {counted(len(more), 'more field')} are no numbers, either")
 
 
 def _open_table(
@@ -193,36 +298,42 @@ def _open_table(
     return _Table(names, lines, cells, first)
 
 
-def _find_number_columns(table: _Table, layout: Layout) -> Collection[str]:
-    """Return the columns of the payload that hold numbers, and read until none may be left.
-
-    Each cell of theirs is a number of up to 15 digits, as JSON writes it, or empty.
-    """
-    payload = table.names if layout.payload_fields is None else layout.payload_fields
+def _payload_columns(names: Collection[str], layout: Layout) -> set[str]:
+    """Return the columns that go to the payload only."""
+    payload = names if layout.payload_fields is None else {*names} & {*layout.payload_fields}
     others = {*FIELDS, layout.id_field, layout.label_field, *layout.text_fields}
-    columns = {name for name in payload if name not in others}
-    seen: set[str] = set()
-    with closing(_read_rows(table, _Columns.of(table.names, layout, ()))) as rows:
+    return {name for name in payload if name not in others}
+
+
+def _decide_types(table: _Table, layout: Layout, columns: set[str]) -> dict[str, FieldType]:
+    """Return the types of those of the `columns` that have a value, and close the table."""
+    with_numbers: set[str] = set()
+    left = set(columns)
+    with closing(_read_rows(table, _Columns.of(table.names, layout, {}))) as rows:
         for row in rows:
-            if not columns:
+            if not left:
                 break
             if isinstance(row.record, dict):
-                cells = {name: cell for name, cell in row.record.items() if name in columns}
-                seen.update(cells)
-                columns.difference_update(one for one in cells if not _is_number(cells[one]))
-    return columns & seen
+                for name in left.intersection(row.record):
+                    if _to_number(row.record[name]) is not None:
+                        with_numbers.add(name)
+                    elif not _is_missing(row.record[name]):
+                        left.remove(name)
+    numbers: dict[str, FieldType] = dict.fromkeys(left & with_numbers, NUMBER)
+    strings: dict[str, FieldType] = dict.fromkeys(columns - left, STRING)
+    return numbers | strings
 
 
-def _is_number(cell: str) -> bool:
-    return _NUMBER.fullmatch(cell) is not None and sum(map(str.isdigit, cell)) <= _MAX_DIGITS
-
-
-def _to_number(cell: str) -> float | str:
-    """Return the number in a cell; if a file has changed since, the cell."""
+def _to_number(cell: str) -> float | None:
+    """Return the number in a cell, or None."""
     number = _NUMBER.fullmatch(cell)
-    if number is None:
-        return cell
+    if number is None or sum(map(str.isdigit, cell)) > _MAX_DIGITS:
+        return None
     return int(cell) if number[1] is None else float(cell)
+
+
+def _is_missing(cell: str) -> bool:
+    return cell.strip().lower() in _MISSING
 
 
 def _read_header(

@@ -10,10 +10,11 @@ always means the same document. A replaced document counts as inserted last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from corpus.document import Document
+from corpus.tables import FieldType
 from encoder.codes import Codes
 from encoder.encoder import Encoder
 from index.filters import Filter
@@ -275,6 +276,23 @@ class CollectionBackend(Protocol):
             InputError: if there are too many fields, a field cannot be used in a filter, or this
                 kind of collection has no indexes of fields.
             StoreError: if the indexes cannot be written.
+        """
+
+    @property
+    def field_types(self) -> Mapping[str, FieldType]:
+        """The types of payload fields that tables decided; none on Milvus.
+
+        :class:`index.bulk.ingest.CollectionFieldTypes` reads tables by them.
+
+        Raises:
+            StoreError: if they cannot be read.
+        """
+
+    def remember_field_types(self, types: Mapping[str, FieldType]) -> None:
+        """Add the types of fields, or replace them; on Milvus they are not kept.
+
+        Raises:
+            StoreError: if they cannot be written.
         """
 
     def verify(self) -> Verification:

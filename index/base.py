@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from corpus.document import Document
+from corpus.tables import FieldType
 from encoder.codes import Codes
 from encoder.encoder import Encoder
 from foundation.errors import InputError
@@ -107,6 +108,11 @@ class CollectionBase(ABC):
     @abstractmethod
     def indexed_fields(self) -> tuple[str, ...]:
         """See :attr:`index.backend.CollectionBackend.indexed_fields`."""
+
+    @property
+    @abstractmethod
+    def field_types(self) -> Mapping[str, FieldType]:
+        """See :attr:`index.backend.CollectionBackend.field_types`."""
 
     @abstractmethod
     def bytes_on_disk(self) -> int:

@@ -12,13 +12,14 @@ and every later search sees it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from corpus.document import Document
+from corpus.tables import FieldType
 from encoder.codes import Codes
 from encoder.encoder import Encoder
 from index.annotations.annotations import Annotations
@@ -214,6 +215,16 @@ class Collection(IndexedCollection):
     ) -> None:
         """See :meth:`index.backend.CollectionBackend.set_indexed_fields`."""
         self._writer.set_indexed_fields(check_indexed_fields(fields), progress)
+
+    @property
+    def field_types(self) -> Mapping[str, FieldType]:
+        """See :attr:`index.backend.CollectionBackend.field_types`."""
+        return self.store.field_types()
+
+    def remember_field_types(self, types: Mapping[str, FieldType]) -> None:
+        """See :meth:`index.backend.CollectionBackend.remember_field_types`."""
+        if types.items() - self.field_types.items():
+            self._writer.remember_field_types(types)
 
     def coded_payloads(self, *, with_given_labels: bool) -> CodedPayloads:
         """See :meth:`index.backend.CollectionBackend.coded_payloads`."""

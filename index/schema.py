@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
+from corpus.tables import NUMBER, STRING, FieldType
 from encoder.codes import check_n_bits
 from index.errors import StoreError
 from index.kept_vectors import FLOAT32, FORMS
@@ -119,6 +120,31 @@ def read_description(connection: sqlite3.Connection) -> Description:
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{path}: is damaged: {error}") from error
     return description
+
+
+def read_field_types(connection: sqlite3.Connection) -> dict[str, FieldType]:
+    """Return the types of payload fields that the collection remembers; see :mod:`corpus.tables`.
+
+    Raises:
+        StoreError: if they are damaged.
+    """
+    query = "SELECT value FROM meta WHERE key = 'field_types'"
+    (written,) = connection.execute(query).fetchone() or ("{}",)
+    try:
+        return parse_field_types(json.loads(written))
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"the store is damaged: {error}") from error
+
+
+def parse_field_types(value: object) -> dict[str, FieldType]:
+    """Return the types of fields, by name, that a decoded JSON object holds.
+
+    Raises:
+        TypeError: if it holds anything else.
+    """
+    if not isinstance(value, dict) or not {*map(str, value.values())} <= {NUMBER, STRING}:
+        raise TypeError(f"field_types must be an object of {NUMBER!r} and {STRING!r}")
+    return value
 
 
 def number_in_meta(connection: sqlite3.Connection, key: str) -> int:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from corpus.document import Document
 from corpus.readers import BadLine, Layout, read_documents
+from corpus.tables import FieldTypes
 from encoder.artifact import check_destination
 from encoder.codes import CodeError, check_n_bits
 from encoder.recipes import BaseRecipe, flag_of
@@ -121,7 +122,12 @@ def add_layout(
 
 
 def read(
-    args: argparse.Namespace, source: str, *, unique_ids: bool = True, uses_payload: bool = True
+    args: argparse.Namespace,
+    source: str,
+    *,
+    unique_ids: bool = True,
+    uses_payload: bool = True,
+    field_types: FieldTypes | None = None,
 ) -> Iterator[Document]:
     """Read the documents of `source` according to the options of :func:`add_reading`."""
     return read_documents(
@@ -133,6 +139,7 @@ def read(
         unique_ids=unique_ids,
         layout=layout_of(args),
         uses_payload=uses_payload,
+        field_types=field_types,
     )
 
 

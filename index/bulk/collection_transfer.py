@@ -50,6 +50,7 @@ def export_collection(
             ranking=collection.ranking,
             indexed_fields=collection.indexed_fields,
             keep_vectors=collection.keep_vectors,
+            field_types=collection.field_types,
         )
         return write_export(
             header, pages_of(collection), stream, progress, _annotations(collection)
@@ -86,6 +87,7 @@ def collection_for(folder: Folder, name: str, header: Header) -> CollectionBacke
             created.set_ranking(header.ranking)
         with suppress(InputError):  # nor does it take indexes of fields
             created.set_indexed_fields(header.indexed_fields)
+        created.remember_field_types(header.field_types)
         return created
     check_same_encoder(header, name, collection.n_bits, collection.encoder_fingerprint)
     return collection

@@ -4,7 +4,7 @@
 
     {"format": "hummingbit export", "version": 1, "name": ..., "n_bits": ..., "encoder": ...,
      "encoder_fingerprint": ..., "engine": ..., "documents": ..., "ranking": ...,
-     "indexed_fields": [...], "keep_vectors": ...}
+     "indexed_fields": [...], "keep_vectors": ..., "field_types": {...}}
     {"id": ..., "text": ..., "payload": {...}, "code": "00ff..."}
     ...
     {"labelled": {"id": ..., "labels": [...], "grade": 1, "who": ..., "when": ...}}
@@ -20,13 +20,14 @@ last line distinguishes a complete export from one that was cut short.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, BinaryIO
 
 from corpus.document import Document, DocumentError, parse_document
 from corpus.json_rows import read_json_lines
 from corpus.rows import BadLine, ReadError, Row
+from corpus.tables import FieldType
 from encoder.codes import Codes, code_from_hex
 from foundation.errors import InputError, counted
 from index.annotations.annotation_records import (
@@ -42,7 +43,7 @@ from index.filter_parser import check_indexed_fields
 from index.kept_vectors import FLOAT32, FORMS
 from index.rankings.protocol import HAMMING, RANKINGS
 from index.records import StoredDocument
-from index.schema import AUTO
+from index.schema import AUTO, parse_field_types
 
 FORMAT = "hummingbit export"
 VERSION = 1
@@ -66,6 +67,8 @@ class Header:
     """The indexed fields of payloads."""
     keep_vectors: str = FLOAT32
     """The form in which vectors were kept; see :mod:`index.kept_vectors`."""
+    field_types: Mapping[str, FieldType] = field(default_factory=dict)
+    """The types of payload fields that tables decided."""
 
 
 def write_export(
@@ -203,6 +206,7 @@ def _parse_header(record: dict[str, Any]) -> Header:
         ranking=record.get("ranking", HAMMING),
         indexed_fields=_parse_fields(record.get("indexed_fields", [])),
         keep_vectors=record.get("keep_vectors", FLOAT32),
+        field_types=parse_field_types(record.get("field_types", {})),
     )
     strings = (header.name, header.encoder or "", header.encoder_fingerprint or "")
     numbers = (header.n_bits, header.documents)

@@ -7,21 +7,86 @@ needed, so this also works for standard input, for a corrected file, and in anot
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from corpus.document import Document
+from corpus.tables import NUMBER, STRING, FieldType, FieldTypes
 from encoder.codes import Codes
 from foundation.garbage import rare_collections
 from index.backend import CollectionBackend
 from index.bulk.encoding import EncodingPool
 from index.encoded_inputs import Contents, batches, last_of_each_id, read_contents
+from index.filters import Filter, InRange
 
 COMMIT_SIZE = 10_000
+
+
+NUMBERS, STRINGS = {"gte": -sys.float_info.max}, {"gte": ""}
+"""The ranges of all numbers and of all strings, for filters."""
+
+
+class CollectionFieldTypes(FieldTypes):
+    """The types of a collection's fields: those that it remembers, or else what documents hold.
+
+    Other fields are those of collections on Milvus, which remembers none, of collections that an
+    earlier version wrote, and of documents that did not come from tables. Such a field has the type
+    that most of its values have.
+    """
+
+    def __init__(self, collection: CollectionBackend) -> None:
+        """Begin with the types that `collection` remembers.
+
+        Raises:
+            StoreError: if they cannot be read.
+        """
+        super().__init__(collection.field_types)
+        self._collection = collection
+
+    def known(self, names: Collection[str]) -> dict[str, FieldType]:
+        """Return the types of those of the fields `names` that have one."""
+        known = super().known(names)
+        if len(self._collection):
+            found = {name: self._held(name) for name in sorted({*names} - known.keys())}
+            held = {name: type_ for name, type_ in found.items() if type_ is not None}
+            if held:
+                self.remember(held)
+                known |= held
+        return known
+
+    def remember(self, types: Mapping[str, FieldType]) -> None:
+        """Let the collection remember the types of fields that had none.
+
+        Raises:
+            StoreError: if they cannot be written.
+        """
+        super().remember(types)
+        self._collection.remember_field_types(types)
+
+    def _held(self, name: str) -> FieldType | None:
+        return held_type(name, self._has, self._collection.count)
+
+    def _has(self, filter_: Filter) -> bool:
+        return bool(self._collection.scroll(1, filter=filter_).documents)
+
+
+def held_type(
+    name: str, has: Callable[[Filter], bool], count: Callable[[Filter], int]
+) -> FieldType | None:
+    """Return the type that most values of a field have, or None if it has neither.
+
+    `has` tells whether a document of the collection passes a filter, and `count` how many do.
+    """
+    numbers, strings = InRange(name, **NUMBERS), InRange(name, **STRINGS)
+    kinds = has(numbers), has(strings)
+    if kinds == (True, True):
+        return NUMBER if count(numbers) >= count(strings) else STRING
+    return {(True, False): NUMBER, (False, True): STRING}.get(kinds)
 
 
 @dataclass(frozen=True, slots=True)

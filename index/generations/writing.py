@@ -16,6 +16,7 @@ from itertools import chain, islice
 import numpy as np
 
 from corpus.document import Document
+from corpus.tables import FieldType
 from encoder.codes import Codes
 from foundation.slices import stepping_aside, unbroken
 from index.filters import Filter
@@ -135,6 +136,15 @@ class Writer:
         """
         with self._lock, self._store.writing() as changes:
             changes.set_default_ranking(ranking)
+
+    def remember_field_types(self, types: Mapping[str, FieldType]) -> None:
+        """Remember the types of more payload fields.
+
+        Raises:
+            StoreError: if the store cannot be written.
+        """
+        with self._lock, self._store.writing() as changes:
+            changes.remember_field_types(types)
 
     def set_indexed_fields(
         self, fields: Sequence[str], progress: Callable[[], object] | None = None

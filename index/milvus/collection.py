@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from corpus.document import Document
+from corpus.tables import FieldType
 from encoder.codes import Codes
 from encoder.encoder import Encoder
 from foundation.slices import stepping_aside, unbroken
@@ -236,6 +237,14 @@ class MilvusCollection(SearchableCollection):
     ) -> None:
         """Raise an InputError unless `fields` is empty: Milvus evaluates filters itself."""
         check_fields_on_milvus(fields)
+
+    @property
+    def field_types(self) -> Mapping[str, FieldType]:
+        """See :attr:`index.backend.CollectionBackend.field_types`: there are none."""
+        return {}
+
+    def remember_field_types(self, types: Mapping[str, FieldType]) -> None:
+        """Do nothing; the documents show the types."""
 
     def verify(self) -> Verification:
         """Check every document against its checksum; the index is Milvus' own responsibility."""

@@ -109,6 +109,7 @@ def _check_store(path: Path, contents: Contents) -> Description:
             verification = verify_store(connection, description.n_bits // 8, None)
         generation, documents = store.generation(), verification.documents
         fields = list(store.indexed_fields())
+        store.field_types()
     if verification.problems:
         raise InvalidSnapshot(f"the snapshot's store is damaged: {verification.problems[0]}")
     if (generation, documents) != (contents.generation, contents.documents):

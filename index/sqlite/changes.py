@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from corpus.document import Document
+from corpus.tables import FieldType
 from encoder.codes import Codes
 from index.engines.protocol import Rows
 from index.filters import Filter
@@ -24,6 +26,7 @@ from index.schema import (
     new_incarnation,
     number_in_meta,
     payloads_to_json,
+    read_field_types,
 )
 from index.sqlite.annotation_tables import (
     Record,
@@ -172,6 +175,12 @@ class Changes:
     def set_default_ranking(self, ranking: str) -> None:
         """Set the default ranking; the generation is unchanged."""
         self._write_meta(default_ranking=ranking)
+        self._commit(self.generation)
+
+    def remember_field_types(self, types: Mapping[str, FieldType]) -> None:
+        """Remember the types of more payload fields; the generation is unchanged."""
+        known = read_field_types(self._connection)
+        self._write_meta(field_types=json.dumps({**known, **types}, ensure_ascii=False))
         self._commit(self.generation)
 
     def set_indexed_fields(self, fields: Sequence[str]) -> None:

@@ -18,11 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from corpus.tables import FieldType
 from encoder.codes import Codes
 from index.engines.protocol import Rows
 from index.errors import StoreError
 from index.filters import Filter
-from index.schema import BOOKMARK, last_row, number_in_meta
+from index.schema import BOOKMARK, last_row, number_in_meta, read_field_types
 from index.sqlite.blocks import Block, BlockError, read_blocks, read_removed
 from index.sqlite.changes import Changes, read_texts
 from index.sqlite.database import Database
@@ -198,6 +199,11 @@ class Store(DocumentReader):
         """See :func:`index.sqlite.field_indexes.indexed_fields`."""
         with self._database.reading() as connection:
             return indexed_fields(connection)
+
+    def field_types(self) -> dict[str, FieldType]:
+        """See :func:`index.schema.read_field_types`."""
+        with self._database.reading() as connection:
+            return read_field_types(connection)
 
     def is_covered(self, filter_: Filter, *, wholly: bool = False) -> bool:
         """See :func:`index.sqlite.field_indexes.is_covered`."""

@@ -61,6 +61,7 @@ def _begin(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str,
     try:
         draft.collection.set_ranking(source.ranking)
         draft.collection.set_indexed_fields(source.indexed_fields)
+        draft.collection.remember_field_types(source.field_types)
         row = _copy(source, draft.collection, progress)
         copied = carry_most_annotations(source, draft.collection)
         with gate.closed():

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from corpus.layout import Layout
 from corpus.readers import BadLine, ReadError, read_documents
+from corpus.tables import FieldType, FieldTypes
 
 CHINESE = "".join(f"{i},中国经济新闻第{i}条今天开始\n" for i in range(30))
 FRENCH = "".join(f"{i},L'élève français va à l'école {i} fois\n" for i in range(30))
@@ -329,8 +330,12 @@ def test_columns_without_a_name_are_numbered_if_there_are_several(tmp_path: Path
 CELLS = st.one_of(
     st.integers(-(10**17), 10**17).map(str),
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
-    st.sampled_from(["", "0", "-0", "007", "+1", "1.", ".5", "-12.50", "1e5", "NaN", "٣", "six"]),
+    st.sampled_from(
+        ["", "0", "-0", "007", "+1", "1.", ".5", "-12.50", "1e5", "٣", "six", "none so"]
+    ),
+    st.sampled_from(["NA", "n/a", "N/A", "-", "null", "NaN", " NA "]),
 )
+MISSING = ("", "NA", "n/a", "N/A", "-", "null", "NaN", " NA ")
 
 
 def is_short_number(cell: str) -> bool:
@@ -350,12 +355,71 @@ def test_a_column_of_the_payload_holds_numbers_if_all_of_its_cells_do(
     path = tmp_path_factory.mktemp("table") / "d.csv"
     rows = "".join(f"{place},word,{cell}\n" for place, cell in enumerate(cells))
     path.write_text(f"id,text,size\n{rows}", encoding="utf-8")
-    given_cells = [cell for cell in cells if cell]
-    numbers = all(map(is_short_number, given_cells))
-    expected = [json.loads(cell) if numbers else cell for cell in given_cells]
-    found = [one.payload["size"] for one in read_documents(path) if "size" in one.payload]
+    given_cells = [cell for cell in cells if cell not in MISSING]
+    numbers = bool(given_cells) and all(map(is_short_number, given_cells))
+    types = FieldTypes()
+    found = [one.payload.get("size") for one in read_documents(path, field_types=types)]
+    expected = [
+        None if not cell or (numbers and cell in MISSING) else json.loads(cell) if numbers else cell
+        for cell in cells
+    ]
     assert found == expected
     assert list(map(type, found)) == list(map(type, expected))
+    kind = "number" if numbers else "string"
+    assert types.decided == ({"size": kind} if given_cells else {})
+
+
+@given(
+    st.lists(CELLS, min_size=1, max_size=6), st.sampled_from([{}, {"a": "number"}, {"a": "string"}])
+)
+def test_a_table_is_read_by_the_types_that_are_known(
+    tmp_path_factory: pytest.TempPathFactory, cells: list[str], known: dict[str, FieldType]
+) -> None:
+    path = tmp_path_factory.mktemp("table") / "d.csv"
+    rows = "".join(f"{place},word,{cell}\n" for place, cell in enumerate(cells))
+    path.write_text(f"id,text,a\n{rows}", encoding="utf-8")
+    types, notices = FieldTypes(known), list[str]()
+    documents = read_documents(path, field_types=types, notice=notices.append)
+    found = [one.payload.get("a") for one in documents]
+    kind = types.decided.get("a", "string")
+    assert known.items() <= types.decided.items()
+    missing = [cell for cell in cells if cell and cell in MISSING]
+    numbers = [cell for cell in cells if is_short_number(cell)]
+    others = [cell for cell in cells if cell and cell not in (*missing, *numbers)]
+    assert [one for one in found if isinstance(one, str)] == [
+        one for one in cells if one in others or (one and kind == "string")
+    ]
+    if kind == "number":
+        assert [one for one in found if not isinstance(one, str | None)] == [
+            *map(json.loads, numbers)
+        ]
+    says = " ".join(notices)
+    assert ("missing value" in says) == (kind == "number" and bool(missing))
+    assert ("kept as" in says) == (kind == "number" and bool(others))
+    assert ("read as" in says) == (known == {"a": "string"} and bool(numbers) and not others)
+
+
+def test_what_is_not_of_its_fields_type_is_said_with_counts(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text(
+        "id,text,year,zip,note\na,one,1990,10010,x\nb,two,n/a,10011,-\nc,three,soon,10012,y\n"
+        "d,four,NA,10013,z\n"
+    )
+    notices: list[str] = []
+    types = FieldTypes({"year": "number", "zip": "string"})
+    found = list(read_documents(path, field_types=types, notice=notices.append))
+    assert [one.payload for one in found] == [
+        {"year": 1990, "zip": "10010", "note": "x"},
+        {"zip": "10011", "note": "-"},
+        {"year": "soon", "zip": "10012", "note": "y"},
+        {"zip": "10013", "note": "z"},
+    ]
+    assert notices == [
+        f"{path}: 'year' holds numbers; 2 cells such as 'n/a' are missing values",
+        f"{path}: 'year' holds numbers; 1 cell such as 'soon' is none, and is kept as a string",
+        f"{path}: 'zip' holds strings in the collection, so 4 numbers are read as strings",
+    ]
+    assert types.decided == {"year": "number", "zip": "string", "note": "string"}
 
 
 def test_ids_texts_and_labels_stay_strings(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from hummingbit.commands.json_output import add_json
 from hummingbit.commands.options import SOURCE_HELP, BitsOption, OptionError, add_reading, read
 from index.backend import MAX_K, CollectionBackend
 from index.bulk.encoding import available_cores
-from index.bulk.ingest import IngestReport, ingest
+from index.bulk.ingest import CollectionFieldTypes, IngestReport, ingest
 from index.engines.choice import ENGINES as SEARCH_ENGINES
 from index.errors import CollectionExists, UnknownDocument
 from index.kept_vectors import FLOAT32, FORMS
@@ -195,9 +195,10 @@ def run_delete(args: argparse.Namespace) -> int:
 def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> IngestReport:
     if args.jobs < 1:
         raise OptionError(f"--jobs is {args.jobs}; it must be at least 1")
+    types = CollectionFieldTypes(collection)
     # Repeated ids are allowed: checking them would take memory for every document.
     documents = itertools.chain.from_iterable(
-        read(args, source, unique_ids=False) for source in args.sources
+        read(args, source, unique_ids=False, field_types=types) for source in args.sources
     )
     counts = [count_documents(source) for source in args.sources]
     total = None if None in counts else sum(count or 0 for count in counts)

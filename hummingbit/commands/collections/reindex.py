@@ -73,6 +73,7 @@ def _reindex(folder: DataFolder, args: argparse.Namespace) -> int:
     try:
         draft.collection.set_ranking(source.ranking)
         draft.collection.set_indexed_fields(source.indexed_fields)
+        draft.collection.remember_field_types(source.field_types)
         with count_in_stage("encoding", len(source)) as advance:
             copy_following(source, draft.collection, 0, advance)
         begin_stage("copying labels and judgements")

@@ -128,6 +128,7 @@ def _removing_unfinished(data_dir: Path) -> Iterator[None]:
 
 def _index(folder: DataFolder, name: str, corpus: Corpus) -> None:
     collection = folder.create_collection(name, encoder=name)
+    collection.remember_field_types(corpus.field_types.decided)
     with count_in_stage("encoding and storing", corpus.count) as advance:
         ingest(collection, corpus.stored_documents(), jobs=available_cores(), progress=advance)
 

@@ -17,6 +17,7 @@ from corpus.detection.field_names import LABEL_NAMES, rank_of
 from corpus.document import Document
 from corpus.layout import Layout
 from corpus.readers import BadLine, read_documents
+from corpus.tables import FieldTypes
 from encoder.analyzers import VISIBLE
 from encoder.texts.scripts import is_spaceless
 
@@ -53,6 +54,8 @@ class Corpus:
     n_bad_lines: int = 0
     n_without_text: int = 0
     """Documents whose text is empty."""
+    field_types: FieldTypes = field(default_factory=FieldTypes)
+    """What the fields of a table hold."""
 
     @property
     def training_documents(self) -> list[Document]:
@@ -93,7 +96,10 @@ class Corpus:
     def stored_documents(self) -> Iterator[Document]:
         """Read the source again, and yield every document with text that is not held out."""
         held_out_ids = {document.id for document in self.held_out}
-        for document in read_documents(self.source, layout=self.layout, on_error="skip"):
+        documents = read_documents(
+            self.source, layout=self.layout, on_error="skip", field_types=self.field_types
+        )
+        for document in documents:
             if _has_text(document) and document.id not in held_out_ids:
                 yield document
 
@@ -115,7 +121,12 @@ def read_corpus(source: Path, layout: Layout, notice: Callable[[str], object]) -
     places: list[tuple[int, Document]] = []
     seen: set[int] = set()
     documents = read_documents(
-        source, layout=layout, on_error="skip", report=corpus.record_bad_line, notice=notice
+        source,
+        layout=layout,
+        on_error="skip",
+        report=corpus.record_bad_line,
+        notice=notice,
+        field_types=corpus.field_types,
     )
     for document in documents:
         if not _has_text(document):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,23 @@ from service.settings import Settings
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import make_data_folder, running_service
 
-Ask = Callable[..., str]
+
+class Ask:
+    """Runs commands on a folder or on a service, and returns what they print."""
+
+    def __init__(self, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+        self._options, self._capsys = options, capsys
+
+    def __call__(self, *arguments: str, status: int = 0) -> str:
+        return self.both(*arguments, status=status)[1 if status else 0]
+
+    def both(self, *arguments: str, status: int = 0) -> tuple[str, str]:
+        """Return the standard output and the standard error."""
+        assert main([*arguments, *self._options]) == status
+        found = self._capsys.readouterr()
+        return found.out, found.err
+
+
 N = 30
 
 
@@ -55,13 +71,7 @@ def ask(
     data = make_data_folder(tmp_path / "data")
     write_artifact(data / "encoders" / "others", text_encoder(16, seed=3), random_texts(40))
     with place_of(request.param, data) as options:
-
-        def run(*arguments: str, status: int = 0) -> str:
-            assert main([*arguments, *options]) == status
-            found = capsys.readouterr()
-            return found.err if status else found.out
-
-        yield run
+        yield Ask(options, capsys)
 
 
 def test_documents(ask: Ask, corpus: Path) -> None:
@@ -83,6 +93,29 @@ def test_documents(ask: Ask, corpus: Path) -> None:
     assert "exists" in ask("index", "build", "c", str(corpus), "--encoder", "words", status=2)
     ask("index", "drop", "c")
     assert ask("index", "list") == ""
+
+
+def test_a_later_table_is_read_by_the_types_of_the_collection(ask: Ask, tmp_path: Path) -> None:
+    texts = random_texts(120)
+
+    def write(name: str, rows: range, changes: dict[int, str]) -> str:
+        lines = [f"t{n},{texts[n]},{changes.get(n, 1900 + n)},{10000 + n}" for n in rows]
+        (tmp_path / name).write_text("\n".join(["id,text,year,zip", *lines]) + "\n")
+        return str(tmp_path / name)
+
+    first, second = write("a.csv", range(60), {}), write("b.csv", range(60, 120), {61: "n/a"})
+    ask("index", "build", "c", first, "--encoder", "words")
+    _, said = ask.both("index", "add", "c", second)
+    assert "'year' holds numbers; 1 cell such as 'n/a' is a missing value" in said
+    assert ask("index", "count", "c", "--filter", '{"field": "year", "gte": 1900}') == "119\n"
+    assert ask("index", "count", "c", "--filter", '{"field": "zip", "gte": 10000}') == "120\n"
+    # One edited cell changes one document.
+    edited = write("a.csv", range(60), {5: "soon"})
+    printed, said = ask.both("index", "add", "c", edited)
+    assert "59 of them unchanged, 120 in all" in printed
+    assert "1 cell such as 'soon' is none, and is kept as a string" in said
+    assert ask("index", "count", "c", "--filter", '{"field": "year", "gte": 1900}') == "118\n"
+    assert json.loads(ask("index", "get", "c", "t5"))["payload"] == {"year": "soon", "zip": 10005}
 
 
 @pytest.mark.parametrize("file", ["e.jsonl", "e.jsonl.gz"])

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +17,12 @@ from corpus.document import Document
 from encoder.artifact import write_artifact
 from foundation.errors import InputError
 from index.bulk import encoding
-from index.bulk.ingest import ingest
+from index.bulk.ingest import CollectionFieldTypes, ingest
+from index.collection import Collection
 from index.data_folder import DataFolder
+from index.errors import StoreError
 from index.records import Query
+from index.sqlite.store import Store
 from tests.support.codes import random_hex
 from tests.support.collections import code_collection, code_documents
 from tests.support.encoders import random_texts, text_encoder
@@ -152,3 +157,52 @@ def test_a_document_that_cannot_be_encoded_ends_it(folder: Path) -> None:
             with pytest.raises(InputError, match=r"vector: cannot be encoded.*document 'bad'"):
                 ingest(collection, documents, batch_size=10, jobs=jobs)
             assert len(collection) == 30
+
+
+def test_types_of_fields_are_remembered_and_carried(tmp_path: Path) -> None:
+    with closing(code_collection(tmp_path)) as collection:
+        types = CollectionFieldTypes(collection)
+        assert types.known({"year", "zip"}) == {}
+        types.remember({"year": "number"})
+        types.remember({"zip": "string"})
+        assert collection.generation == 0
+    with closing(Collection(Store(tmp_path / "store.sqlite", writable=False))) as reader:
+        assert reader.field_types == {"year": "number", "zip": "string"}
+        assert CollectionFieldTypes(reader).known({"zip", "other"}) == {"zip": "string"}
+
+
+def test_fields_of_which_nothing_is_remembered_have_the_type_of_most_values(tmp_path: Path) -> None:
+    payloads: list[dict[str, Any]] = [
+        {"n": 1, "s": "1", "mixed": 1, "mostly": "a", "d.o": 1, "": 1, "o": True},
+        {"n": None, "s": ["x"], "mixed": "1", "mostly": "b", 'q"': "x"},
+        {"mostly": 3},
+    ]
+    with closing(code_collection(tmp_path)) as collection:
+        collection.upsert(
+            [Document(id=str(at), code="0000", payload=one) for at, one in enumerate(payloads)]
+        )
+        names = {name for one in payloads for name in one}
+        held = CollectionFieldTypes(collection).known(names)
+        assert held == {
+            "n": "number",
+            "s": "string",
+            "mixed": "number",
+            "mostly": "string",
+            "d.o": "number",
+            "": "number",
+            'q"': "string",
+        }
+        collection.delete(["0", "1", "2"])
+        assert collection.field_types == held
+
+
+def test_damaged_types_of_fields_are_an_error(tmp_path: Path) -> None:
+    with closing(code_collection(tmp_path)) as collection:
+        collection.remember_field_types({"year": "number"})
+    with closing(sqlite3.connect(tmp_path / "store.sqlite")) as connection, connection:
+        connection.execute("UPDATE meta SET value = '{\"year\": 7}' WHERE key = 'field_types'")
+    with (
+        closing(Collection(Store(tmp_path / "store.sqlite", writable=True))) as collection,
+        pytest.raises(StoreError, match="field_types must be an object of 'number' and 'string'"),
+    ):
+        CollectionFieldTypes(collection)
