@@ -38,9 +38,15 @@ _OBJECT_WITH_A_LIST = re.compile(
     rb'\s*\{\s*(?:"[^"]*"\s*:\s*(?:"[^"]*"\s*|\{[^{}]*\}\s*|[^"{[,\s][^"{[,]*),\s*)*+'
     rb'"[^"]*"\s*:\s*\[\s*\{'
 )
+# A line with the beginning of a value that is written over several lines, and with nothing else.
+_ONLY_A_BEGINNING = re.compile(r"\s*[\[{][\s\[{]*\Z")
 # How an object begins that is written over several lines.
 _SPREAD_OBJECT = re.compile(rb"\s*\{\s*\n")
 _BUFFER = 4096
+_SEVERAL_LINES = (
+    "is only the beginning of a JSON value; JSON lines have one document a line, and a file of one"
+    " value over several lines must be named .json"
+)
 _NOT_DOCUMENTS = "must hold an array of documents, or a document on each line"
 
 
@@ -105,6 +111,8 @@ def _rows_of_line(number: int, line: bytes) -> Iterator[Row]:
         text = as_text(line)
         if text.strip():
             check_utf8(text)
+            if _ONLY_A_BEGINNING.match(text):
+                raise LineError(_SEVERAL_LINES)
             yield Row(number, parse_json(text))
     except LineError as error:
         yield Row(number, reason=str(error))

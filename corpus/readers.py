@@ -259,7 +259,7 @@ class _Documents:
     def _document(self, row: Row) -> Document | BadLine:
         """Return the document of a row, or what is wrong with the row."""
         if row.reason is not None:
-            return BadLine(self._source, row.line, row.reason)
+            return BadLine(self._source, row.line, row.reason, row.n_lines)
         record = row.record
         if isinstance(record, dict):
             has_id = self._layout.id_field is not None or record.get("id") is not None

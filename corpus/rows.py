@@ -18,11 +18,15 @@ class ReadError(HummingbitError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line of a source that is not a document: where it is, and what is wrong with it."""
+    """A line of a source that is not a document: where it is, and what is wrong with it.
+
+    `n_lines` counts the lines that were read with it.
+    """
 
     source: str
     line: int
     reason: str
+    n_lines: int = 1
 
     def __str__(self) -> str:
         return f"{self.source}:{self.line}: {self.reason}"
@@ -32,11 +36,13 @@ class Row(NamedTuple):
     """A record of a source before it is checked, or the reason why it cannot be read.
 
     `line` is the line on which the record starts, from 1, or the row in a format without lines.
+    `n_lines` counts its lines if it cannot be read.
     """
 
     line: int
     record: object = None
     reason: str | None = None
+    n_lines: int = 1
 
 
 def in_blocks(rows: Iterator[Row]) -> Iterator[list[Row]]:

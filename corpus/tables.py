@@ -222,17 +222,7 @@ def read_table(
             truncated.
     """
     source = str(path)
-    known: dict[str, FieldType] = {}
-    if types is not None:
-        # What is wrong with the file is reported when it is read for its rows.
-        with suppress(ReadError), open_source(path) as stream:
-            table = _open_table(stream, source, delimiter, layout, lambda _: None)
-            columns = _payload_columns(table.names, layout)
-            known |= types.known(columns)
-            if undecided := columns - known.keys():
-                decided = _decide_types(table, layout, undecided)
-                types.remember(decided)
-                known |= types.known(undecided)
+    known = {} if types is None else _types_of(path, delimiter, layout, types)
     with open_source(path) as stream:
         table = _open_table(stream, source, delimiter, layout, notice)
         reading = _Columns.of(table.names, layout, known)
@@ -242,6 +232,24 @@ def read_table(
         notice(message)
     if more := messages[_MAX_MESSAGES:]:
         notice(f"cells of {counted(len(more), 'more field')} are no numbers, either")
+
+
+def _types_of(
+    path: Path, delimiter: str | None, layout: Layout, types: FieldTypes
+) -> dict[str, FieldType]:
+    """Return the types of the payload fields of a table; `types` remember those of new fields."""
+    known: dict[str, FieldType] = {}
+    # What is wrong with the file is reported when it is read for its rows.
+    with suppress(ReadError), open_source(path) as stream:
+        table = _open_table(stream, str(path), delimiter, layout, lambda _: None)
+        with closing(table.lines):
+            columns = _payload_columns(table.names, layout)
+            known = types.known(columns)
+            if undecided := columns - known.keys():
+                decided = _decide_types(table, layout, undecided)
+                types.remember(decided)
+                known |= decided
+    return known
 
 
 def _open_table(
@@ -306,7 +314,7 @@ def _payload_columns(names: Collection[str], layout: Layout) -> set[str]:
 
 
 def _decide_types(table: _Table, layout: Layout, columns: set[str]) -> dict[str, FieldType]:
-    """Return the types of those of the `columns` that have a value, and close the table."""
+    """Return the types of those of the `columns` that have a value."""
     with_numbers: set[str] = set()
     left = set(columns)
     with closing(_read_rows(table, _Columns.of(table.names, layout, {}))) as rows:
@@ -390,7 +398,12 @@ def _read_rows(table: _Table, columns: _Columns) -> Generator[Row]:
             except StopIteration:
                 return
             except (LineError, csv.Error) as error:
-                yield Row(start, reason=_reason(error))
+                reason, n_lines = _reason(error), max(lines.number - start + 1, 1)
+                if n_lines > 1:
+                    after = "line" if n_lines == 2 else f"{n_lines - 1:,} lines"
+                    reason += f"; it takes in the {after} after it, up to line {lines.number}"
+                    reason += ", perhaps because a quotation mark is not closed"
+                yield Row(start, reason=reason, n_lines=n_lines)
 
 
 def _reason(error: Exception) -> str:

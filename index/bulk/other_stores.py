@@ -37,7 +37,8 @@ class PointSelection:
 
     `vector_field` names the vector if there are several. `vector_type` says which numbers of two
     bytes each its bytes hold. `packing` turns the vector into a code. If `n_bits` is given, only
-    the first bits are used, for vectors that were trained for this.
+    the first bits are used, for vectors that were trained for this. If `code_bits` is given, codes
+    of another length are refused.
     """
 
     content: Literal["text", "vector", "code"]
@@ -45,6 +46,7 @@ class PointSelection:
     packing: Packing | None = None
     n_bits: int | None = None
     vector_type: VectorType | None = None
+    code_bits: int | None = None
 
 
 def read_points(
@@ -193,8 +195,8 @@ def _numbers(vector: Any, point: Point, selection: PointSelection) -> Any:
 
 def _code(point: Point, selection: PointSelection, source: str) -> str:
     packing = selection.packing or "sign"
+    vector = np.asarray(_vector(point, selection, source))
     try:
-        vector = np.asarray(_vector(point, selection, source))
         if selection.n_bits is not None:
             length = selection.n_bits if packing == "sign" else selection.n_bits // 8
             if len(vector) < length:
@@ -202,6 +204,13 @@ def _code(point: Point, selection: PointSelection, source: str) -> str:
                     "vector", f"has {counted(len(vector), 'number')}; it must have {length}"
                 )
             vector = vector[:length]
-        return code_to_hex(codes_of_vectors(vector[None], packing)[0])
+        code = code_to_hex(codes_of_vectors(vector[None], packing)[0])
+        if selection.code_bits not in (None, 4 * len(code)):
+            raise CodeError(
+                "vector",
+                f"has {counted(len(vector), 'number')}, which make a code of {4 * len(code)} bits;"
+                f" the codes of the collection have {selection.code_bits}",
+            )
     except (CodeError, ValueError) as error:
         raise ReadError(str(BadLine(source, point.line, str(error)))) from None
+    return code

@@ -117,7 +117,9 @@ def test_standard_input_is_json_lines(monkeypatch: pytest.MonkeyPatch) -> None:
         (b'["id"]', "document: is ['id']; it must be an object"),
         (b"7", "document: is 7; it must be an object"),
         (b'{"id": "a", "text": "again"}', "id: is 'a', as on line 1; ids must be unique"),
-        (b"[" * 100_000, "cannot be read as JSON"),
+        (b"[" * 100_000 + b"1", "cannot be read as JSON"),
+        (b"{", "is only the beginning of a JSON value; JSON lines have one document a line"),
+        (b" [ {", "is only the beginning of a JSON value; JSON lines have one document a line"),
         (b'{"id": "x", "vector": [' + b"9" * 5000 + b"]}", "cannot be read as JSON"),
         (b'{"id": "x", "text": "' + b"t" * MAX_LINE_BYTES + b'"}', "is longer than 16,777,216 b"),
         (b'{"id": "x", "text": "' + b"t" * (MAX_TEXT_LENGTH + 1) + b'"}', "text: has 1,000,001 ch"),
@@ -297,9 +299,8 @@ def test_a_quote_that_never_closes_is_reported_where_it_opens(tmp_path: Path) ->
     path = write_source(tmp_path, "d.csv", b'id,text\na,one\nb,"two\nc,three\n')
     found, bad = read_skipping(path)
     assert found == ["a"]
-    assert [(one.line, one.reason) for one in bad] == [
-        (3, "is not valid CSV: unexpected end of data")
-    ]
+    assert [(one.line, one.n_lines) for one in bad] == [(3, 2)]
+    assert bad[0].reason.startswith("is not valid CSV: unexpected end of data; it takes in the")
 
 
 @pytest.mark.parametrize(

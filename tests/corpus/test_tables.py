@@ -489,3 +489,34 @@ def test_a_table_is_read_twice_only_for_the_numbers_of_its_payload(tmp_path: Pat
     (document,) = read_documents(path, uses_payload=False)
     writer.join()
     assert document.payload == {"cost": "1"}
+
+
+@pytest.mark.parametrize(
+    ("cell", "takes_in"),
+    [
+        # Until the end of the file, until the next quotation mark, and until one that closes.
+        ('"open', 71),
+        ('"open', 30),
+        ('"a, "b",c', None),
+    ],
+)
+def test_a_line_says_how_many_lines_an_open_quotation_mark_takes_in(
+    tmp_path: Path, cell: str, takes_in: int | None
+) -> None:
+    lines = [f"{n},text {n}" for n in range(100)]
+    lines[28] = f"28,{cell}"
+    if takes_in == 30:
+        lines[58] = '58,"text" 58'
+    path = tmp_path / "d.csv"
+    path.write_text("\n".join(["id,text", *lines]) + "\n")
+    bad: list[BadLine] = []
+    found = [one.id for one in read_documents(path, on_error="skip", report=bad.append)]
+    assert [one.line for one in bad] == [30]
+    assert len(found) + sum(one.n_lines for one in bad) == 100
+    if takes_in is not None:
+        assert bad[0].n_lines == takes_in + 1
+        message = f"it takes in the {takes_in} lines after it, up to line {30 + takes_in}, perhaps"
+        assert message in str(bad[0])
+    with pytest.raises(ReadError) as caught:
+        list(read_documents(path))
+    assert str(caught.value) == str(bad[0])

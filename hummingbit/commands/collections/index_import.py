@@ -168,7 +168,8 @@ def _point_selection(
     packing = cast("Packing | None", args.codes)
     length = n_bits if args.bits is not None else None
     vector_type = cast("VectorType | None", args.vector_type)
-    return PointSelection(content, args.vector_field, packing, length, vector_type)
+    code_bits = n_bits if content == "code" else None
+    return PointSelection(content, args.vector_field, packing, length, vector_type, code_bits)
 
 
 def _print_error(what: str) -> None:

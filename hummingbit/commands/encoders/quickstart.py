@@ -153,8 +153,7 @@ def _read(args: argparse.Namespace) -> tuple[Corpus, Survey]:
     end_stage()
     for one in corpus.bad_lines:
         print(f"skipped: {one}", file=sys.stderr)
-    if corpus.n_bad_lines > len(corpus.bad_lines):
-        more = corpus.n_bad_lines - len(corpus.bad_lines)
+    if more := corpus.n_bad_lines - sum(one.n_lines for one in corpus.bad_lines):
         print(f"skipped: {counted(more, 'more line')}", file=sys.stderr)
     _check_texts(corpus)
     return corpus, layout_survey

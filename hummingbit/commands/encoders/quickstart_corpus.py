@@ -105,7 +105,7 @@ class Corpus:
 
     def record_bad_line(self, bad: BadLine) -> None:
         """Count a bad line, and keep it if it is one of the first."""
-        self.n_bad_lines += 1
+        self.n_bad_lines += bad.n_lines
         if len(self.bad_lines) < MAX_BAD_LINES:
             self.bad_lines.append(bad)
 

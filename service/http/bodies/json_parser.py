@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -36,7 +37,7 @@ Positions = NDArray[np.int32]
 def parse_json(
     raw: bytes, max_depth: int, max_entries: Mapping[str, int] | None = None, size: int = SLICE
 ) -> Any:
-    """Parse UTF-8 JSON, `size` bytes at a time.
+    """Parse UTF-8 JSON, `size` bytes at a time; a byte order mark before it is ignored.
 
     `max_entries` limits lists that are fields of the outermost object; a longer one is refused
     before its entries are parsed. Numbers too large for a float become infinity, and lone
@@ -48,6 +49,7 @@ def parse_json(
             than :data:`MAX_CONTAINERS` containers, or is nested in more than `max_depth` levels;
             422 if a list is longer than its limit.
     """
+    raw = raw.removeprefix(BOM_UTF8)
     if len(raw) > size or raw.count(b"[") + raw.count(b"{") > max_depth:
         structure = _Structure(raw, max_depth)
         if len(raw) > size:

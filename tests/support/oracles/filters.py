@@ -5,13 +5,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hypothesis import strategies as st
 
-NAMES = ("a", "b", "a b", "é", "0", "#", "[1]", "a.b", "a.a.b", 'a"', "x\n", "b\\", 'a"b', "a/b")
-NAMES += ("a.", ".", ".a", "a..b", "a.b.a", "b.a.b.a", "a.b.a.b.a", 'a.a"', "a.0", "'", "b.a/b")
+NAMES = [
+    *(
+        "a",
+        "b",
+        "a b",
+        "é",
+        "0",
+        "#",
+        "[1]",
+        "a.b",
+        "a.a.b",
+        'a"',
+        "x\n",
+        "b\\",
+        'a"b',
+        "a/b",
+        "a.",
+    ),
+    *(".", ".a", "a..b", "a.b.a", "b.a.b.a", "a.b.a.b.a", 'a.a"', "a.0", "'", "b.a/b"),
+]
 STRINGS = st.sampled_from(["", "a", "b", "B", "é", "\U0001f600", "\ue000", "%s", "?1", ":v0", "'"])
 NUMBERS = st.one_of(
     st.integers(-3, 3),
@@ -62,7 +80,7 @@ FILTERS = st.recursive(
 )
 
 
-def passes(payload: dict[str, Any], record: dict[str, Any]) -> bool:
+def passes(payload: Mapping[str, Any], record: dict[str, Any]) -> bool:
     """Tell whether a payload passes the filter that a decoded JSON object describes."""
     if "and" in record:
         return all(passes(payload, part) for part in record["and"])
@@ -72,7 +90,7 @@ def passes(payload: dict[str, Any], record: dict[str, Any]) -> bool:
         return not passes(payload, record["not"])
     held = [value for path, value in _paths("", payload) if path == f".{record['field']}"]
     if "exists" in record:
-        return any(value is not None for value in held) == record["exists"]
+        return bool(any(value is not None for value in held) == record["exists"])
     elements = [one for value in held for one in (value if isinstance(value, list) else [value])]
     if "eq" in record or "in" in record:
         wanted = record.get("in", [record.get("eq")])

@@ -216,3 +216,23 @@ def test_other_bits_than_a_collection_has_are_refused(
     assert f"--bits {bits}: collection 'c' has 16 bits" in capsys.readouterr().err
     assert documents("c") == before
     assert hummingbit("index", "import", "c", file, *options, 16) == 0
+
+
+@pytest.mark.parametrize(
+    ("vector", "reason"),
+    [
+        ([1.0] * 8, "vector has 8 numbers, which make a code of 8 bits; the codes of the"),
+        (None, "has no vector 'vector'; its vectors: none"),
+    ],
+)
+def test_a_vector_unlike_the_others_is_named_once(
+    data: Path, capsys: pytest.CaptureFixture[str], vector: list[float] | None, reason: str
+) -> None:
+    points = [{"id": 1, "vector": [0.5] * 16}, {"id": 2, "vector": vector}]
+    Path("two.jsonl").write_text("".join(json.dumps(one) + "\n" for one in points))
+    options = ("--from", "qdrant", "--codes", "sign")
+    assert hummingbit("index", "import", "c", "two.jsonl", *options) == 2
+    said = capsys.readouterr().err
+    assert reason in said
+    assert said.count("two.jsonl:2: ") == 1
+    assert "hexadecimal" not in said

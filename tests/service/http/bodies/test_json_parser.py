@@ -133,3 +133,13 @@ def test_short_texts_are_parsed_as_any(
         except ProblemError as problem:
             found.append((problem.status_code, problem.code, problem.detail))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("size", [4, 1 << 16])
+def test_a_byte_order_mark_is_ignored(size: int) -> None:
+    raw = b'\xef\xbb\xbf{"text": "\xc3\xa9", "limit": [1, 2, 3]}'
+    expected = {"text": "é", "limit": [1, 2, 3]}
+    assert parse_json(raw, 4, size=size) == expected
+    assert parse_short_json(raw, 4) == expected
+    with pytest.raises(ProblemError, match="line 1, column 1"):
+        parse_json(b"\xef\xbb\xbf" + raw, 4)
