@@ -35,6 +35,7 @@ def folder(tmp_path: Path) -> Path:
         plain = data.create_collection("plain", n_bits=24, engine="distinct")
         plain.set_ranking("asymmetric")
         plain.set_indexed_fields(["year", "author.name"])
+        plain.remember_field_types({"year": "number", "zip": "string"})
         plain.upsert([Document(id="p", code="00ff00")])
     return tmp_path
 
@@ -79,6 +80,7 @@ def test_what_is_exported_is_imported(folder: Path, name: str) -> None:
         assert again.engine_setting == before.engine_setting
         assert again.ranking == before.ranking
         assert again.indexed_fields == before.indexed_fields
+        assert again.field_types == before.field_types
         assert again.verify().problems == []
     assert exported(folder, "again").splitlines()[1:] == content.splitlines()[1:]
 

@@ -83,7 +83,7 @@ def test_a_search_that_is_reranked(data: Path, capsys: pytest.CaptureFixture[str
         (["index", "import", "e", "corpus.jsonl"], "corpus.jsonl:1: is not the head of an export"),
         (["index", "export", "c", "absent/e.jsonl"], "absent/e.jsonl: No such file"),
         (["index", "verify", "absent"], "there is no collection 'absent'"),
-        (["index", "fields", "c", "a..b"], "indexed_fields: is 'a..b'; it must be names separated"),
+        (["index", "fields", "c", "a\0b"], "indexed_fields: is 'a\\x00b'; it must not contain NUL"),
         (["index", "fields", "c", "a", "--none"], "--none: cannot be combined with fields"),
         (["index", "drop", "absent"], "there is no collection 'absent'"),
     ],
