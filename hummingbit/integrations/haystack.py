@@ -6,6 +6,7 @@ Source of the interfaces: https://docs.haystack.deepset.ai/docs/document-store
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +15,30 @@ from haystack.dataclasses import Document
 from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy
 from haystack.errors import FilterError
+from haystack.utils.filters import document_matches_filter
 
 from foundation.errors import InputError
 from hummingbit.embedded import Collection
 from hummingbit.encoder_loading import load_encoder
+from hummingbit.integrations.narrowing import (
+    all_of,
+    any_of,
+    equal_to_any,
+    in_order,
+    matching_hits,
+    present,
+)
 from index.document_pages import pages_of
-from index.filter_parser import parse_filter
-from index.records import StoredDocument
+from index.filters import Filter
+from index.records import Hit
 
 Filters = Mapping[str, Any]
 """A comparison (field, operator, value) or a logic (operator, conditions), as Haystack has them."""
 
-COMPARISONS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
-NOTHING: dict[str, Any] = {
-    "and": [{"field": "id", "exists": True}, {"field": "id", "exists": False}]
-}
-"""A condition that holds for no document."""
+BOUND_NAMES = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
+OPERATORS = ("==", "!=", *BOUND_NAMES, "in", "not in")
+FIELDS = frozenset(field.name for field in fields(Document))
+"""The names that filters read from a document itself; other names are those of metadata."""
 
 
 class HummingbitDocumentStore:
@@ -71,14 +80,15 @@ class HummingbitDocumentStore:
             FilterError: if `filters` is not a filter of Haystack, or compares values without an
                 order.
         """
-        return [_document(stored) for stored in self._scroll(filters)]
+        return list(self._matching(filters))
 
     def write_documents(
         self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
     ) -> int:
         """Write documents, all or none of them, and return how many were written.
 
-        Without a policy, a document that already exists is an error, as with ``FAIL``.
+        Without a policy, a document that already exists is an error, as with ``FAIL``. Documents of
+        the list with the same id are treated as if one of them had existed before.
 
         Raises:
             ValueError: if `documents` is not a list of documents.
@@ -88,12 +98,18 @@ class HummingbitDocumentStore:
             isinstance(one, Document) for one in documents
         ):
             raise ValueError("documents must be a list of Haystack's documents")
-        new = documents
-        if policy != DuplicatePolicy.OVERWRITE:
-            existing = self.collection.backend.existing_ids([one.id for one in documents])
-            if existing and policy != DuplicatePolicy.SKIP:
-                raise DuplicateDocumentError(f"document {min(existing)!r} already exists")
-            new = [one for one in documents if one.id not in existing]
+        if policy == DuplicatePolicy.OVERWRITE:
+            if documents:
+                self.collection.add([_record(one) for one in documents])
+            return len(documents)
+        seen = self.collection.backend.existing_ids([one.id for one in documents])
+        new = []
+        for one in documents:
+            if one.id not in seen:
+                seen.add(one.id)
+                new.append(one)
+            elif policy != DuplicatePolicy.SKIP:
+                raise DuplicateDocumentError(f"document {one.id!r} already exists or occurs twice")
         return self.collection.add([_record(one) for one in new]) if new else 0
 
     def delete_documents(self, document_ids: list[str]) -> None:
@@ -102,19 +118,22 @@ class HummingbitDocumentStore:
 
     def delete_all_documents(self) -> None:
         """Delete every document; the collection stays."""
-        self.collection.delete([stored.id for stored in self._scroll(None)])
+        pages = pages_of(self.collection.backend)
+        self.collection.delete([stored.id for page in pages for stored in page])
 
     def delete_by_filter(self, filters: Filters) -> int:
-        """Delete the documents that match `filters`, and return their number."""
-        condition = parse_filter(translate(filters))
-        return self.collection.backend.delete_where(condition).deleted
+        """Delete the documents that match `filters`, and return their number.
+
+        Raises:
+            FilterError: as :meth:`filter_documents`; then nothing is deleted.
+        """
+        return self.collection.delete([one.id for one in self._matching(filters, required=True)])
 
     def update_by_filter(self, filters: Filters, meta: dict[str, Any]) -> int:
         """Set metadata fields of the documents that match `filters`, and return their number."""
-        documents = self.filter_documents(filters)
-        for document in documents:
-            document.meta = {**document.meta, **meta}
-        return self.write_documents(documents, DuplicatePolicy.OVERWRITE)
+        matching = self._matching(filters, required=True)
+        changed = [replace(one, meta={**one.meta, **meta}) for one in matching]
+        return self.write_documents(changed, DuplicatePolicy.OVERWRITE)
 
     def search(
         self,
@@ -124,19 +143,27 @@ class HummingbitDocumentStore:
         ranking: str | None = None,
     ) -> list[Document]:
         """Return the `top_k` best documents, each with the score of `ranking`."""
-        condition = translate(filters) if filters else None
-        hits = self.collection.search(query, limit=top_k, filter=condition, ranking=ranking)
-        documents = []
-        for hit in hits:
-            document = _read(hit.id, hit.text, hit.payload or {})
-            document.score = hit.score
-            documents.append(document)
-        return documents
+        if filters:
+            hits = matching_hits(
+                self.collection,
+                query,
+                top_k,
+                narrowing(filters),
+                lambda hit: _holds(filters, _hit_document(hit)),
+                ranking=ranking,
+            )
+        else:
+            hits = [*self.collection.search(query, limit=top_k, ranking=ranking)]
+        return [replace(_hit_document(hit), score=hit.score) for hit in hits]
 
-    def _scroll(self, filters: Filters | None) -> Iterator[StoredDocument]:
-        condition = parse_filter(translate(filters)) if filters else None
-        for page in pages_of(self.collection.backend, condition):
-            yield from page
+    def _matching(self, filters: Filters | None, *, required: bool = False) -> Iterator[Document]:
+        """Yield the documents that match; unless `required`, empty filters match all."""
+        narrowed = narrowing(filters) if filters or required else None
+        for page in pages_of(self.collection.backend, narrowed):
+            for stored in page:
+                document = _read(stored.id, stored.text, stored.payload)
+                if not filters or _holds(filters, document):
+                    yield document
 
 
 @component
@@ -216,84 +243,89 @@ class HummingbitDocumentEmbedder:
     def run(self, documents: list[Document]) -> dict[str, Any]:
         """Embed the contents of documents."""
         margins = self._loaded.margins([one.content or "" for one in documents])
-        for document, row in zip(documents, margins, strict=True):
-            document.embedding = row.tolist()
-        return {"documents": documents}
+        embedded = [
+            replace(document, embedding=row.tolist())
+            for document, row in zip(documents, margins, strict=True)
+        ]
+        return {"documents": embedded}
 
 
-def translate(filters: Filters) -> dict[str, Any]:
-    """Return Haystack's filters as a condition on payloads.
+def narrowing(filters: Filters) -> Filter | None:
+    """Return a condition on payloads that holds at least for the documents of Haystack's filters.
 
     Raises:
-        FilterError: if they are not filters of Haystack, or compare values without an order.
+        FilterError: if they are not filters of Haystack.
     """
-    if "field" in filters:
-        return _comparison(filters)
-    if "operator" not in filters or "conditions" not in filters:
-        raise FilterError("a filter must have a field, or an operator and conditions")
-    parts = [translate(one) for one in filters["conditions"]]
-    operator = filters["operator"]
-    if operator in ("AND", "OR"):
-        return {operator.lower(): parts}
-    if operator == "NOT":
-        return {"not": {"and": parts}}
-    raise FilterError(f"operator is {operator!r}; it must be AND, OR or NOT")
-
-
-def _comparison(filters: Filters) -> dict[str, Any]:
-    for key in ("operator", "value"):
+    for key in ("operator", "value" if "field" in filters else "conditions"):
         if key not in filters:
-            raise FilterError(f"a comparison must have {key!r}")
-    field, operator, value = filters["field"], filters["operator"], filters["value"]
-    if operator in COMPARISONS:
-        return _range(field, COMPARISONS[operator], value)
-    if operator in ("in", "not in"):
-        if not isinstance(value, list):
-            raise FilterError(f"the value of {operator!r} must be a list")
-        condition = {"field": field, "in": value} if value else NOTHING
-    elif operator in ("==", "!="):
-        missing = {"field": field, "exists": False}
-        condition = missing if value is None else _equal(field, value)
-    else:
-        known = ", ".join(("==", "!=", *COMPARISONS, "in", "not in"))
-        raise FilterError(f"operator is {operator!r}; it must be one of {known}")
-    return {"not": condition} if operator in ("not in", "!=") else condition
+            kind = "a comparison" if "field" in filters else "a filter without a field"
+            raise FilterError(f"{kind} must have {key!r}")
+    operator = filters["operator"]
+    if "field" in filters:
+        return _narrowed_comparison(filters["field"], operator, filters["value"])
+    parts = [narrowing(one) for one in filters["conditions"]]
+    if operator not in ("AND", "OR", "NOT"):
+        raise FilterError(f"operator is {operator!r}; it must be AND, OR or NOT")
+    if operator == "NOT":
+        return None
+    return all_of(parts) if operator == "AND" else any_of(parts)
 
 
-def _equal(field: str, value: Any) -> dict[str, Any]:
-    if isinstance(value, list | dict):
-        raise FilterError(f"{field}: == and != compare no lists or objects; use in or not in")
-    return {"field": field, "eq": value}
+def _narrowed_comparison(field: str, operator: str, value: Any) -> Filter | None:
+    if operator not in OPERATORS:
+        raise FilterError(f"operator is {operator!r}; it must be one of {', '.join(OPERATORS)}")
+    if operator in ("in", "not in") and not isinstance(value, list):
+        raise FilterError(f"{field}: the value of {operator!r} is {value!r}; it must be a list")
+    place = field if field.startswith("meta.") else f"meta.{field}"
+    if ("." in field and place != field) or field in FIELDS:
+        return None
+    values = value if isinstance(value, list) and operator in ("in", "not in") else [value]
+    if operator in ("!=", "not in"):
+        return present(place) if None in values else None
+    if operator in BOUND_NAMES and not isinstance(value, str):
+        return in_order(place, BOUND_NAMES[operator], value)
+    # The same time can be written in several ways.
+    if operator in BOUND_NAMES or any(_can_be_date(one) for one in values):
+        return None if None in values else present(place)
+    return equal_to_any(place, values)
 
 
-def _range(field: str, operator: str, value: Any) -> dict[str, Any]:
-    if value is None:
-        return NOTHING
-    is_date = isinstance(value, str) and value[:4].isdigit() and value[4:5] == "-"
-    if not is_date and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise FilterError(f"{field}: {value!r} has no order; it must be a number or an ISO date")
-    return {"field": field, operator: value}
+def _can_be_date(value: Any) -> bool:
+    return isinstance(value, str) and value[:4].isdigit() and value[4:5] == "-"
+
+
+def _holds(filters: Filters, document: Document) -> bool:
+    """Tell whether Haystack's filters hold for a document.
+
+    Raises:
+        FilterError: if they compare values without an order.
+    """
+    try:
+        return document_matches_filter(dict(filters), document)
+    except (TypeError, ValueError, OverflowError) as error:
+        message = f"{error}; compare only values of one kind"
+        raise FilterError(f"the filter does not suit document {document.id!r}: {message}") from None
 
 
 def _record(document: Document) -> dict[str, Any]:
     """Return the record of a document for a collection; :func:`_read` is the inverse."""
-    fields = document.to_dict(flatten=False)
-    rest = {name: value for name, value in fields.items() if value is not None}
-    for name in ("id", "content", "meta", "score"):
+    whole = document.to_dict(flatten=False)
+    rest = {name: value for name, value in whole.items() if value is not None}
+    for name in ("id", "content", "meta"):
         rest.pop(name, None)
     payload = {"meta": document.meta, **({"haystack": rest} if rest else {})}
     payload |= {} if document.content is None else {"has_content": True}
     return {"id": document.id, "text": document.content or "", "payload": payload}
 
 
-def _document(stored: StoredDocument) -> Document:
-    return _read(stored.id, stored.text, stored.payload)
+def _hit_document(hit: Hit) -> Document:
+    return _read(hit.id, hit.text, hit.payload or {})
 
 
 def _read(id_: str, text: str | None, payload: Mapping[str, Any]) -> Document:
-    fields = {"id": id_, "meta": payload.get("meta", {}), **payload.get("haystack", {})}
+    parts = {"id": id_, "meta": payload.get("meta", {}), **payload.get("haystack", {})}
     content = text if payload.get("has_content") else None
     try:
-        return Document.from_dict({**fields, "content": content})
+        return Document.from_dict({**parts, "content": content})
     except (TypeError, ValueError) as error:
         raise InputError("payload", f"of {id_!r} is no Haystack document: {error}") from error

@@ -26,6 +26,8 @@ from hummingbit.embedded import Collection
 from hummingbit.encoder_loading import load_encoder
 from hummingbit.hasher import SemanticHasher
 from hummingbit.hits import Hits
+from hummingbit.inputs import check_several, filter_of
+from hummingbit.integrations.narrowing import documents_with_ids, refuse_unknown
 from index.document_pages import pages_of
 from index.records import Hit
 
@@ -93,14 +95,19 @@ class HummingbitVectorStore(VectorStore):
         metadatas: list[dict[str, Any]] | None = None,
         *,
         ids: list[str] | None = None,
-        **_: Any,
+        batch_size: int | None = None,  # noqa: ARG002
+        **unknown: Any,
     ) -> list[str]:
         """Add texts, and replace those with the same ids; return the ids.
 
+        LangChain's indexing passes `batch_size`; all texts are written at once, whatever it is.
+
         Raises:
             DocumentError: if a text or its metadata cannot be stored.
-            ValueError: if there are not as many metadata or ids as texts.
+            ValueError: if there are not as many metadata or ids as texts, or if metadata of a
+                collection of vectors have the field :data:`PAGE_CONTENT`.
         """
+        refuse_unknown("add_texts", unknown)
         contents: Any = list(texts)
         names = [
             str(uuid.uuid4()) if id_ is None else id_
@@ -108,6 +115,9 @@ class HummingbitVectorStore(VectorStore):
         ]
         payloads = [{} for _ in contents] if metadatas is None else metadatas
         if self._embedding is not None:
+            if any(PAGE_CONTENT in payload for payload in payloads):
+                message = f"metadatas have the field {PAGE_CONTENT!r}, which holds the text"
+                raise ValueError(f"{message}; use another name")
             payloads = [
                 {**payload, PAGE_CONTENT: text}
                 for payload, text in zip(payloads, contents, strict=True)
@@ -117,11 +127,31 @@ class HummingbitVectorStore(VectorStore):
             self._collection.add(contents, ids=names, payloads=payloads)
         return names
 
-    def delete(self, ids: list[str] | None = None, **_: Any) -> bool:
-        """Delete documents by id, or all of them; unknown ids are ignored."""
+    def delete(
+        self,
+        ids: list[str] | None = None,
+        *,
+        filter: Filter | None = None,  # noqa: A002
+        **unknown: Any,
+    ) -> bool:
+        """Delete the documents with these ids, or all documents, that match `filter`.
+
+        Without any argument, all documents are deleted. Unknown ids are ignored.
+
+        Raises:
+            InputError: if `filter` is not a condition; then nothing is deleted.
+        """
+        refuse_unknown("delete", unknown)
+        condition = filter_of(filter)
+        if ids is None and condition is not None:
+            self._collection.backend.delete_where(condition)
+            return True
         if ids is None:
             pages = pages_of(self._collection.backend)
             ids = [stored.id for page in pages for stored in page]
+        elif condition is not None:
+            stored_documents = documents_with_ids(self._collection, check_several("ids", ids))
+            ids = [one.id for one in stored_documents if condition.matches(one.payload)]
         self._collection.delete(ids)
         return True
 
@@ -256,7 +286,7 @@ class HummingbitRetriever(BaseRetriever):
     ranking: str | None = None
     filter: Filter | None = None
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     def _get_relevant_documents(
         self,

@@ -21,24 +21,44 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryMode,
     VectorStoreQueryResult,
 )
-from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
+from llama_index.core.vector_stores.utils import (
+    build_metadata_filter_fn,
+    metadata_dict_to_node,
+    node_to_metadata_dict,
+)
 
 from foundation.errors import InputError
 from hummingbit.embedded import Collection
+from hummingbit.integrations.narrowing import (
+    all_of,
+    any_of,
+    documents_with_ids,
+    equal_to_any,
+    in_order,
+    matching_hits,
+    present,
+    refuse_unknown,
+)
 from index.document_pages import pages_of
 from index.filter_parser import parse_filter
-from index.records import StoredDocument
+from index.filters import Filter
+from index.rankings.protocol import ASYMMETRIC, BM25, HYBRID
+from index.records import Hit, Hybrid, StoredDocument
 
 NODE = "node"
 """The field of the payload that holds the node; filters see its metadata as fields."""
 
 RANKINGS = {
-    VectorStoreQueryMode.DEFAULT: "asymmetric",
-    VectorStoreQueryMode.TEXT_SEARCH: "bm25",
-    VectorStoreQueryMode.SPARSE: "bm25",
-    VectorStoreQueryMode.HYBRID: "hybrid",
-    VectorStoreQueryMode.SEMANTIC_HYBRID: "hybrid",
+    VectorStoreQueryMode.DEFAULT: ASYMMETRIC,
+    VectorStoreQueryMode.TEXT_SEARCH: BM25,
+    VectorStoreQueryMode.SPARSE: BM25,
+    VectorStoreQueryMode.HYBRID: HYBRID,
+    VectorStoreQueryMode.SEMANTIC_HYBRID: HYBRID,
 }
+LEAST_SHARE = 0.001
+"""The least share of codes or of words in a hybrid score in which neither is lost."""
+HOLD_FOR_MISSING = {FilterOperator.NE, FilterOperator.NIN, FilterOperator.IS_EMPTY}
+"""The comparisons that hold for a node without the key."""
 RANGES = {
     FilterOperator.GT: "gt",
     FilterOperator.GTE: "gte",
@@ -80,8 +100,9 @@ class HummingbitVectorStore(BasePydanticVectorStore):
         """The collection."""
         return self._collection
 
-    def add(self, nodes: Sequence[BaseNode], **_: Any) -> list[str]:
+    def add(self, nodes: Sequence[BaseNode], **unknown: Any) -> list[str]:
         """Add nodes, and replace those with the same ids; return the ids."""
+        refuse_unknown("add", unknown)
         records = [self._record(node) for node in nodes]
         if records:
             self._collection.add(records)
@@ -90,11 +111,16 @@ class HummingbitVectorStore(BasePydanticVectorStore):
     def get_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
-        """Return the nodes with these ids, or all nodes, that match `filters`."""
+        """Return the nodes with these ids, or all nodes, that match `filters`.
+
+        Raises:
+            ValueError: if `filters` compare values that have no such comparison.
+        """
         return [_node(stored.payload) for stored in self._matching(node_ids, filters)]
 
-    def delete(self, ref_doc_id: str, **_: Any) -> None:
+    def delete(self, ref_doc_id: str, **unknown: Any) -> None:
         """Delete the nodes of the document `ref_doc_id`."""
+        refuse_unknown("delete", unknown)
         condition = {"field": f"{NODE}.ref_doc_id", "eq": ref_doc_id}
         self._collection.backend.delete_where(parse_filter(condition))
 
@@ -102,29 +128,43 @@ class HummingbitVectorStore(BasePydanticVectorStore):
         self,
         node_ids: list[str] | None = None,
         filters: MetadataFilters | None = None,
-        **_: Any,
+        **unknown: Any,
     ) -> None:
-        """Delete the nodes with these ids, or all nodes, that match `filters`."""
+        """Delete the nodes with these ids, or all nodes, that match `filters`.
+
+        Raises:
+            ValueError: as :meth:`get_nodes`; then nothing is deleted.
+        """
+        refuse_unknown("delete_nodes", unknown)
         self._collection.delete([stored.id for stored in self._matching(node_ids, filters)])
+
+    async def adelete_nodes(
+        self,
+        node_ids: list[str] | None = None,
+        filters: MetadataFilters | None = None,
+        **unknown: Any,
+    ) -> None:
+        """See :meth:`delete_nodes`."""
+        self.delete_nodes(node_ids, filters, **unknown)
 
     def clear(self) -> None:
         """Delete every node; the collection stays."""
         self._collection.delete([stored.id for stored in self._matching(None, None)])
 
-    def query(self, query: VectorStoreQuery, **_: Any) -> VectorStoreQueryResult:
+    def query(self, query: VectorStoreQuery, **unknown: Any) -> VectorStoreQueryResult:
         """Return the nodes that answer a query, best first.
 
         The mode chooses the ranking: `asymmetric` for the default mode, `bm25` for modes of words,
-        and `hybrid` for modes of both. `alpha` is the share of the codes in a hybrid score, from 0
-        to 1.
+        and `hybrid` for modes of both. `alpha` is the share of the codes in a hybrid score: with 0
+        the ranking is `bm25`, with 1 `asymmetric`. `doc_ids` and `node_ids` narrow the query to the
+        nodes of these documents and to these nodes, unless they are empty.
 
         Raises:
-            ValueError: if the mode is unknown, or the query lacks the text or embedding it needs.
+            ValueError: if the mode or `alpha` is none of these, the query lacks the text or
+                embedding that it needs, or `filters` compare values that have no such comparison.
         """
-        ranking = RANKINGS.get(query.mode)
-        if ranking is None:
-            known = ", ".join(mode.value for mode in RANKINGS)
-            raise ValueError(f"mode is {query.mode.value!r}; it must be one of {known}")
+        refuse_unknown("query", unknown)
+        ranking, hybrid = _ranking_of(query)
         content: Any = query.query_str
         if self.is_embedding_query:
             embedding = query.query_embedding
@@ -132,27 +172,36 @@ class HummingbitVectorStore(BasePydanticVectorStore):
         if content is None:
             needed = "query_embedding" if self.is_embedding_query else "query_str"
             raise ValueError(f"{needed} is None; the collection needs it")
-        weight = None
-        if ranking == "hybrid" and query.alpha is not None:
-            weight = query.alpha / max(1 - query.alpha, 1e-9)
-        hits = self._collection.search(
+        doc_ids, node_ids = frozenset(query.doc_ids or ()), frozenset(query.node_ids or ())
+
+        def holds(hit: Hit) -> bool:
+            metadata = _metadata(hit.payload or {})
+            if doc_ids or node_ids:
+                is_listed = metadata.get("ref_doc_id") in doc_ids or hit.id in node_ids
+                if not is_listed:
+                    return False
+            return _holds(query.filters, metadata)
+
+        listed = [_listed("ref_doc_id", doc_ids), _listed("node_id", node_ids)]
+        asked = [part for part, ids in zip(listed, (doc_ids, node_ids), strict=True) if ids]
+        hits = matching_hits(
+            self._collection,
             content,
-            limit=query.similarity_top_k,
+            query.similarity_top_k,
+            all_of([any_of(asked), _narrowing(query.filters)]),
+            holds,
             ranking=ranking,
-            filter=_conjunction(
-                [_any_of(query.doc_ids, query.node_ids), _condition(query.filters)]
-            ),
-            codes_weight=weight,
+            hybrid=hybrid,
         )
         return VectorStoreQueryResult(
             nodes=[_node(hit.payload or {}) for hit in hits],
             similarities=[hit.score for hit in hits],
-            ids=hits.ids,
+            ids=[hit.id for hit in hits],
         )
 
     def _record(self, node: BaseNode) -> dict[str, Any]:
         metadata = node_to_metadata_dict(node, flat_metadata=self.flat_metadata)
-        payload = {NODE: {**metadata, "node_id": node.node_id}}
+        payload = {NODE: {"node_id": node.node_id, **metadata}}
         if not self.is_embedding_query:
             text = node.get_content(metadata_mode=MetadataMode.NONE)
             return {"id": node.node_id, "text": text, "payload": payload}
@@ -161,73 +210,96 @@ class HummingbitVectorStore(BasePydanticVectorStore):
     def _matching(
         self, node_ids: list[str] | None, filters: MetadataFilters | None
     ) -> Iterator[StoredDocument]:
-        if node_ids is not None and not node_ids:
-            return
-        condition = _conjunction([_any_of(None, node_ids), _condition(filters)])
-        parsed = None if condition is None else parse_filter(condition)
-        for page in pages_of(self._collection.backend, parsed):
-            yield from page
+        narrowed = _narrowing(filters)
+        stored = (
+            (one for page in pages_of(self._collection.backend, narrowed) for one in page)
+            if node_ids is None
+            else documents_with_ids(self._collection, node_ids)
+        )
+        return (one for one in stored if _holds(filters, _metadata(one.payload)))
 
 
 def _node(payload: Mapping[str, Any]) -> BaseNode:
+    return metadata_dict_to_node(dict(_metadata(payload)))
+
+
+def _metadata(payload: Mapping[str, Any]) -> Mapping[str, Any]:
     node = payload.get(NODE)
     if not isinstance(node, Mapping):
         raise InputError("payload", "is not a node's; LlamaIndex did not add the document")
-    return metadata_dict_to_node(dict(node))
+    return node
 
 
-def _any_of(doc_ids: list[str] | None, node_ids: list[str] | None) -> dict[str, Any] | None:
-    """Return the condition that a node is of certain documents, or is certain nodes."""
-    parts = [
-        {"field": f"{NODE}.{field}", "in": list(ids)}
-        for field, ids in (("ref_doc_id", doc_ids), ("node_id", node_ids))
-        if ids
-    ]
-    return {"or": parts} if parts else None
+def _ranking_of(query: VectorStoreQuery) -> tuple[str, Hybrid | None]:
+    """Return the ranking of a query, and how a hybrid one combines codes and words."""
+    ranking, alpha = RANKINGS.get(query.mode), query.alpha
+    if ranking is None:
+        known = ", ".join(mode.value for mode in RANKINGS)
+        raise ValueError(f"mode is {query.mode.value!r}; it must be one of {known}")
+    if ranking != HYBRID or alpha is None:
+        return ranking, None
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"alpha is {alpha!r}; it must be from 0 to 1")
+    if alpha in (0, 1):
+        return ASYMMETRIC if alpha else BM25, None
+    share = min(max(alpha, LEAST_SHARE), 1 - LEAST_SHARE)
+    return HYBRID, Hybrid(codes=share / (1 - share))
 
 
-def _conjunction(parts: list[dict[str, Any] | None]) -> dict[str, Any] | None:
-    """Return the condition that all parts hold, or None if all parts are None."""
-    conditions = [part for part in parts if part is not None]
-    return {"and": conditions} if conditions else None
+def _listed(field: str, ids: frozenset[str]) -> Filter | None:
+    """Return a condition that holds wherever a field of nodes is one of `ids`."""
+    return equal_to_any(f"{NODE}.{field}", sorted(ids))
 
 
-def _condition(filters: MetadataFilters | None) -> dict[str, Any] | None:
-    """Return LlamaIndex's filters as a condition on payloads.
-
-    Raises:
-        ValueError: if payloads do not support a comparison.
-    """
-    if filters is None or not filters.filters:
+def _narrowing(filters: MetadataFilters | None) -> Filter | None:
+    """Return a condition on payloads that holds at least for the nodes that match `filters`."""
+    if filters is None or not filters.filters or filters.condition == FilterCondition.NOT:
         return None
     parts = [
-        _condition(part) if isinstance(part, MetadataFilters) else _comparison(part)
+        _narrowing(part) if isinstance(part, MetadataFilters) else _narrowed_comparison(part)
         for part in filters.filters
     ]
-    conditions = [part for part in parts if part is not None]
-    if filters.condition == FilterCondition.NOT:
-        return {"not": {"or": conditions}}
-    return {"or" if filters.condition == FilterCondition.OR else "and": conditions}
+    return any_of(parts) if filters.condition == FilterCondition.OR else all_of(parts)
 
 
-def _comparison(filter_: MetadataFilter) -> dict[str, Any]:
+def _narrowed_comparison(filter_: MetadataFilter) -> Filter | None:
     field, operator, value = f"{NODE}.{filter_.key}", filter_.operator, filter_.value
+    # A dot in a key is a part of it, while a field is a path.
+    if "." in filter_.key or operator in HOLD_FOR_MISSING:
+        return None
     if operator in RANGES:
-        return {"field": field, RANGES[operator]: value}
-    every = value if isinstance(value, list) else [value]
-    # A condition on a list holds when it does for one of its elements.
-    conditions: dict[FilterOperator, dict[str, Any]] = {
-        FilterOperator.EQ: {"field": field, "eq": value},
-        FilterOperator.NE: {"not": {"field": field, "eq": value}},
-        FilterOperator.CONTAINS: {"field": field, "eq": value},
-        FilterOperator.IN: {"field": field, "in": every},
-        FilterOperator.ANY: {"field": field, "in": every},
-        FilterOperator.NIN: {"not": {"field": field, "in": every}},
-        FilterOperator.ALL: {"and": [{"field": field, "eq": part} for part in every]},
-        FilterOperator.IS_EMPTY: {"field": field, "exists": False},
-    }
-    if operator not in conditions:
-        raise ValueError(
-            f"filters: {operator.value!r} is not supported; search by the ranking bm25"
-        )
-    return conditions[operator]
+        return in_order(field, RANGES[operator], value)
+    if operator == FilterOperator.IN and isinstance(value, list):
+        return equal_to_any(field, value)
+    if operator == FilterOperator.EQ and value is not None:
+        return equal_to_any(field, [value])
+    return present(field)
+
+
+def _holds(filters: MetadataFilters | None, metadata: Mapping[str, Any]) -> bool:
+    """Tell whether LlamaIndex's filters, which may be nested, hold for the metadata of a node.
+
+    Raises:
+        ValueError: if they compare values that have no such comparison.
+    """
+    if filters is None or not filters.filters:
+        return True
+    parts = [
+        _holds(part, metadata)
+        if isinstance(part, MetadataFilters)
+        else _comparison_holds(part, metadata)
+        for part in filters.filters
+    ]
+    if filters.condition == FilterCondition.NOT:
+        return not any(parts)
+    return any(parts) if filters.condition == FilterCondition.OR else all(parts)
+
+
+def _comparison_holds(filter_: MetadataFilter, metadata: Mapping[str, Any]) -> bool:
+    compare = build_metadata_filter_fn(lambda _: metadata, MetadataFilters(filters=[filter_]))
+    try:
+        return compare("")
+    except TypeError as error:
+        place = f"filters: {filter_.key!r} {filter_.operator.value} {filter_.value!r}"
+        found = f"{metadata[filter_.key]!r:.80}"
+        raise ValueError(f"{place} cannot be compared with {found}: {error}") from None

@@ -4,6 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 
+from hypothesis import HealthCheck, settings
+
+# The examples are the same in every run, as in the rest of the suite.
+settings.register_profile(
+    "same-examples",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    derandomize=True,
+)
+settings.load_profile("same-examples")
+
 # The framework of each test file; without it the file is not collected.
 NEEDS = {
     "test_langchain.py": "langchain_tests",

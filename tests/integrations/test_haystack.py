@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from haystack import Pipeline
 from haystack.core.serialization import allow_deserialization_module
 from haystack.dataclasses import ByteStream, Document
 from haystack.document_stores.errors import DuplicateDocumentError
+from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.document_stores.types import DuplicatePolicy
+from haystack.errors import FilterError
 from haystack.testing.document_store import DocumentStoreBaseExtendedTests
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hummingbit import Collection, SemanticHasher
 from hummingbit.integrations.haystack import (
@@ -85,3 +91,226 @@ def test_embedders_give_the_signs_of_the_code(tmp_path: Path, hasher: SemanticHa
     bits = hasher.set_params(output="bits").transform(TEXTS[:1])[0]
     assert [number > 0 for number in documents[0].embedding] == [bool(bit) for bit in bits]
     assert [number > 0 for number in query] == [bool(bit) for bit in bits]
+
+
+DATES = [
+    "2024-01-01",
+    "2024-01-01T00:00:00",
+    "2024-01-01T00:00:00Z",
+    "2024-01-01T00:00:00+00:00",
+    "2024-01-01T01:00:00+01:00",
+    "2024-02-30",
+    "2025-06-01T12:00:00",
+]
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 3),
+    st.sampled_from([0.5, 1.0, 2**53, 2**53 + 1, -1e300]),
+    st.sampled_from(["", "a", "b", "1", "1.0", "true", "é", "d0", "a text", 'q"x', "\\"]),
+    st.sampled_from(DATES),
+)
+VALUES = st.one_of(
+    SCALARS,
+    st.lists(SCALARS, max_size=2),
+    st.dictionaries(st.sampled_from(["b", "x"]), SCALARS, max_size=2),
+    st.lists(st.dictionaries(st.just("x"), SCALARS, max_size=1), min_size=1, max_size=2),
+)
+DOCUMENTS = st.lists(
+    st.builds(
+        Document,
+        id=st.sampled_from([f"d{number}" for number in range(6)]),
+        content=st.sampled_from([None, "", "a text", "1", DATES[0]]),
+        meta=st.dictionaries(
+            st.sampled_from(["a", "b", "a.b", 'q"x', "x y", "id", "content"]), VALUES, max_size=4
+        ),
+        score=st.sampled_from([None, 0.5, 1.0]),
+        embedding=st.sampled_from([None, [1.0, 0.0]]),
+    ),
+    max_size=6,
+    unique_by=lambda document: document.id,
+)
+FIELDS = st.sampled_from(
+    [
+        *("id", "content", "score", "embedding", "blob", "meta", "a", "b", "x", "x y", 'q"x'),
+        *("meta.a", "meta.b", "meta.a.b", "meta.a.x", "meta.b.x", "meta.x y", 'meta.q"x'),
+        *("meta.id", "meta.content", "content.x", "unknown.x", "meta.", ".", ""),
+    ]
+)
+COMPARISONS = st.one_of(
+    st.fixed_dictionaries(
+        {
+            "field": FIELDS,
+            "operator": st.sampled_from(["==", "!=", ">", ">=", "<", "<="]),
+            "value": VALUES,
+        }
+    ),
+    st.fixed_dictionaries(
+        {
+            "field": FIELDS,
+            "operator": st.sampled_from(["in", "not in"]),
+            "value": st.lists(VALUES, max_size=3),
+        }
+    ),
+)
+FILTERS = st.recursive(
+    COMPARISONS,
+    lambda inner: st.fixed_dictionaries(
+        {
+            "operator": st.sampled_from(["AND", "OR", "NOT"]),
+            "conditions": st.lists(inner, max_size=3),
+        }
+    ),
+    max_leaves=5,
+)
+Filters = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def lasting(
+    tmp_path_factory: pytest.TempPathFactory, hasher: SemanticHasher
+) -> Iterator[HummingbitDocumentStore]:
+    folder = tmp_path_factory.mktemp("data")
+    Collection.create(folder, "notes", encoder=hasher).close()
+    store = HummingbitDocumentStore(str(folder), "notes")
+    yield store
+    store.collection.close()
+
+
+def in_both(store: HummingbitDocumentStore, documents: list[Document]) -> InMemoryDocumentStore:
+    """Write the documents to `store`, which is emptied first, and to a store in memory."""
+    store.delete_all_documents()
+    memory = InMemoryDocumentStore()
+    for one in (store, memory):
+        one.write_documents([replace(document) for document in documents])
+    return memory
+
+
+def found_in_memory(memory: InMemoryDocumentStore, filters: Filters) -> tuple[list[str], bool]:
+    """Return the ids of what matches, and whether no document makes the filters an error.
+
+    If one does, the filters are asked about each document alone, and match none that does.
+    """
+    try:
+        return sorted(one.id for one in memory.filter_documents(filters)), True
+    except Exception:  # noqa: BLE001 - it raises whatever a comparison raises
+        found = []
+        for document in memory.filter_documents():
+            alone = InMemoryDocumentStore()
+            alone.write_documents([document])
+            if memory.count_documents() > 1:
+                found += found_in_memory(alone, filters)[0]
+        return sorted(found), False
+
+
+@settings(max_examples=150)
+@given(documents=DOCUMENTS, many=st.lists(FILTERS, min_size=20, max_size=20))
+def test_filters_hold_for_what_the_store_in_memory_finds(
+    lasting: HummingbitDocumentStore, documents: list[Document], many: list[Filters]
+) -> None:
+    memory = in_both(lasting, documents)
+    assert lasting.filter_documents() == memory.filter_documents()
+    for filters in many:
+        expected, compares = found_in_memory(memory, filters)
+        try:
+            found = sorted(one.id for one in lasting.filter_documents(filters))
+        except FilterError:
+            assert not compares, filters
+        else:
+            assert found == expected, filters
+
+
+@settings(max_examples=200)
+@given(documents=DOCUMENTS, filters=FILTERS)
+def test_what_is_deleted_is_what_the_store_in_memory_deletes(
+    lasting: HummingbitDocumentStore, documents: list[Document], filters: Filters
+) -> None:
+    memory = in_both(lasting, documents)
+    expected, compares = found_in_memory(memory, filters)
+    left = {one.id for one in documents} - set(expected)
+    try:
+        assert lasting.delete_by_filter(filters) == len(expected)
+    except FilterError:
+        assert not compares
+        left = {one.id for one in documents}
+    assert {one.id for one in lasting.filter_documents()} == left
+
+
+@settings(max_examples=100)
+@given(documents=DOCUMENTS, filters=FILTERS, top_k=st.integers(1, 7))
+def test_a_search_finds_the_best_of_what_matches(
+    lasting: HummingbitDocumentStore, documents: list[Document], filters: Filters, top_k: int
+) -> None:
+    memory = in_both(lasting, documents)
+    expected, compares = found_in_memory(memory, filters)
+    everything = [one.id for one in lasting.search("a cat", top_k=9, ranking="hamming")]
+    assert sorted(everything) == sorted(one.id for one in documents)
+    if compares:
+        found = lasting.search("a cat", top_k=top_k, filters=filters, ranking="hamming")
+        assert [one.id for one in found] == [id_ for id_ in everything if id_ in expected][:top_k]
+
+
+@settings(max_examples=150)
+@given(
+    first=DOCUMENTS,
+    second=st.lists(DOCUMENTS, max_size=2).map(
+        lambda lists: [one for some in lists for one in some]
+    ),
+    policy=st.sampled_from(DuplicatePolicy),
+)
+def test_documents_with_one_id_are_written_as_in_memory(
+    lasting: HummingbitDocumentStore,
+    first: list[Document],
+    second: list[Document],
+    policy: DuplicatePolicy,
+) -> None:
+    memory = in_both(lasting, first)
+    try:
+        expected = memory.write_documents([replace(one) for one in second], policy)
+    except DuplicateDocumentError:
+        with pytest.raises(DuplicateDocumentError):
+            lasting.write_documents(second, policy)
+        assert lasting.filter_documents() == first  # all or none
+    else:
+        assert lasting.write_documents(second, policy) == expected
+        assert lasting.filter_documents() == memory.filter_documents()
+
+
+def test_what_is_not_in_the_list_is_deleted_and_nothing_else(
+    store: HummingbitDocumentStore,
+) -> None:
+    documents = [Document(id=f"d{row}", content=text) for row, text in enumerate(TEXTS[:3])]
+    for field, kept in (("id", "d1"), ("content", TEXTS[2])):
+        store.write_documents(documents, DuplicatePolicy.OVERWRITE)
+        filters = {"field": field, "operator": "not in", "value": [kept]}
+        assert store.delete_by_filter(filters) == 2
+        (left,) = store.filter_documents()
+        assert kept in (left.id, left.content)
+
+
+def test_filters_may_be_larger_than_a_condition_of_a_collection(
+    store: HummingbitDocumentStore,
+) -> None:
+    documents = [Document(id=f"d{n}", content="a", meta={"n": n, "s": f"s{n}"}) for n in range(20)]
+    store.write_documents(documents)
+    for values in ([*range(10, 3000)], [f"s{n}" for n in range(10, 3000)]):
+        name = "meta.n" if isinstance(values[0], int) else "meta.s"
+        some = {"field": name, "operator": "in", "value": values}
+        each = [{"field": name, "operator": "==", "value": value} for value in values[:300]]
+        for filters in (some, {"operator": "OR", "conditions": each}):
+            assert {one.meta["n"] for one in store.filter_documents(filters)} == {*range(10, 20)}
+        either = {"operator": "OR", "conditions": [each[0], some]}
+        both = {"operator": "AND", "conditions": [either] * 300}
+        assert len(store.filter_documents(both)) == 10
+
+
+@pytest.mark.parametrize("filters", [{"field": "meta.a"}, {"operator": "AND"}, {"a": 1}, {}])
+def test_what_is_no_filter_deletes_nothing(
+    store: HummingbitDocumentStore, filters: Filters
+) -> None:
+    store.write_documents([Document(content="a cat", meta={"a": 1})])
+    with pytest.raises(FilterError):
+        store.delete_by_filter(filters)
+    with pytest.raises(FilterError):
+        store.update_by_filter(filters, {"a": 2})
+    assert store.count_documents() == 1

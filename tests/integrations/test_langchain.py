@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import operator
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.vectorstores import VectorStore
+from langchain_core.indexing import InMemoryRecordManager, index
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_tests.integration_tests import (
     EmbeddingsIntegrationTests,
     RetrieversIntegrationTests,
@@ -138,3 +143,181 @@ def test_an_embedding_and_a_collection_of_texts_do_not_go_together(
 ) -> None:
     with pytest.raises(ValueError, match="takes texts; embedding must be None"):
         HummingbitVectorStore(store.collection, DeterministicFakeEmbedding(size=8))
+
+
+@pytest.fixture
+def animals(tmp_path: Path, words: SemanticHasher) -> Iterator[HummingbitVectorStore]:
+    with Collection.create(tmp_path, "animals", encoder=words) as collection:
+        store = HummingbitVectorStore(collection)
+        store.add_texts(WORDS, [{"n": n} for n in range(6)], ids=[*"abcdef"])
+        yield store
+
+
+def test_deletion_takes_ids_a_filter_or_both(animals: HummingbitVectorStore) -> None:
+    assert animals.delete(filter={"field": "n", "gte": 5})
+    assert animals.delete(["a", "b", "unknown"], filter={"field": "n", "lt": 1})
+    assert asyncio.run(animals.adelete(filter={"field": "n", "eq": 4}))
+    assert animals.delete([])
+    assert animals.delete(["c"])
+    assert {one.id for one in animals.similarity_search("foo", k=9, ranking="hamming")} == {*"bd"}
+    assert animals.delete()
+    assert len(animals.collection) == 0
+
+
+@pytest.mark.parametrize("name", ["where", "id", "filters", "namespace"])
+def test_a_condition_that_a_method_does_not_know_is_refused(
+    animals: HummingbitVectorStore, name: str
+) -> None:
+    condition: dict[str, Any] = {name: {"field": "n", "eq": 0}}
+    calls: list[Any] = [
+        lambda: animals.delete(**condition),
+        lambda: animals.delete(["a"], **condition),
+        lambda: asyncio.run(animals.adelete(**condition)),
+        lambda: animals.add_texts(["foo"], **condition),
+        lambda: animals.add_documents([Document("foo")], **condition),
+        lambda: animals.similarity_search("foo", **condition),
+        lambda: animals.similarity_search_with_score("foo", **condition),
+        lambda: animals.similarity_search_with_relevance_scores("foo", **condition),
+        lambda: animals.max_marginal_relevance_search("foo", **condition),
+        lambda: HummingbitRetriever(store=animals, **condition),
+        lambda: HummingbitRetriever(store=animals).invoke("foo", **condition),
+    ]
+    for call in calls:
+        with pytest.raises((TypeError, ValueError), match=name):
+            call()
+    assert len(animals.collection) == 6
+
+
+def test_what_is_no_filter_deletes_nothing(animals: HummingbitVectorStore) -> None:
+    for condition in ({}, {"n": 0}, {"field": "n"}):
+        with pytest.raises(ValueError, match="filter"):
+            animals.delete(filter=condition)
+    assert len(animals.collection) == 6
+
+
+def test_langchain_can_index_into_the_store(animals: HummingbitVectorStore) -> None:
+    records = InMemoryRecordManager("animals")
+    records.create_schema()
+    documents = [Document(text, metadata={"source": text}) for text in TEXTS[:5]]
+    arguments: dict[str, Any] = {"cleanup": "full", "source_id_key": "source"}
+    arguments |= {"key_encoder": "sha256"}
+    assert index(documents, records, animals, **arguments)["num_added"] == 5
+    assert index(documents[:2], records, animals, **arguments)["num_deleted"] == 3
+    assert len(animals.collection) == 8
+
+
+def test_metadata_does_not_lose_a_field_to_the_text(tmp_path: Path) -> None:
+    store = HummingbitVectorStore.from_texts(
+        TEXTS, DeterministicFakeEmbedding(size=8), folder=tmp_path, n_bits=64
+    )
+    with pytest.raises(ValueError, match="'page_content', which holds the text"):
+        store.add_texts(["foo"], [{"page_content": "another"}])
+    store.collection.close()
+
+
+SCALARS = st.sampled_from([0, 1, 2, -1, 0.5, 1.0, True, False, "", "a", "b", "1", "é"])
+METADATA = st.dictionaries(
+    st.sampled_from(["a", "b"]),
+    st.none() | SCALARS | st.lists(SCALARS, max_size=3) | st.just({"x": "a"}),
+)
+NAMES = st.sampled_from(["a", "b", "none"])
+BOUNDS = {"gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le}
+FILTERS = st.recursive(
+    st.one_of(
+        st.fixed_dictionaries({"field": NAMES, "eq": SCALARS}),
+        st.fixed_dictionaries({"field": NAMES, "in": st.lists(SCALARS, min_size=1, max_size=3)}),
+        st.fixed_dictionaries({"field": NAMES, "exists": st.booleans()}),
+        *(
+            st.fixed_dictionaries({"field": NAMES, name: st.sampled_from([0, 1.0, "a", "b"])})
+            for name in BOUNDS
+        ),
+    ),
+    lambda inner: st.one_of(
+        st.fixed_dictionaries({"and": st.lists(inner, min_size=1, max_size=3)}),
+        st.fixed_dictionaries({"or": st.lists(inner, min_size=1, max_size=3)}),
+        st.fixed_dictionaries({"not": inner}),
+    ),
+    max_leaves=5,
+)
+
+
+def holds(condition: dict[str, Any], metadata: dict[str, Any]) -> bool:
+    """Tell what a condition means, as the documentation says it."""
+    if "and" in condition:
+        return all(holds(part, metadata) for part in condition["and"])
+    if "or" in condition:
+        return any(holds(part, metadata) for part in condition["or"])
+    if "not" in condition:
+        return not holds(condition["not"], metadata)
+    value = metadata.get(condition["field"])
+    if "exists" in condition:
+        return (value is not None) == condition["exists"]
+    elements = value if isinstance(value, list) else [value]
+    wanted = [condition["eq"]] if "eq" in condition else condition.get("in", [])
+    if wanted:
+        return any(kind(one) == kind(each) and one == each for one in elements for each in wanted)
+    ((name, bound),) = ((name, condition[name]) for name in BOUNDS if name in condition)
+    return any(kind(one) == kind(bound) and BOUNDS[name](one, bound) for one in elements)
+
+
+def kind(value: object) -> object:
+    return float if type(value) is int else type(value)
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HummingbitVectorStore]:
+    vectors = DeterministicFakeEmbedding(size=8)
+    hasher = SemanticHasher(n_bits=64, method="lsh").fit(np.array(vectors.embed_documents(TEXTS)))
+    folder = tmp_path_factory.mktemp("data")
+    with Collection.create(folder, "vectors", encoder=hasher) as collection:
+        yield HummingbitVectorStore(collection, vectors)
+
+
+def in_both(store: HummingbitVectorStore, many: list[dict[str, Any]]) -> InMemoryVectorStore:
+    """Add a document for each of the metadata to `store`, which is emptied, and one in memory."""
+    store.delete()
+    memory = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+    documents = [
+        Document(TEXTS[row], metadata=metadata, id=f"d{row}") for row, metadata in enumerate(many)
+    ]
+    for one in (store, memory):
+        one.add_documents(documents)
+    return memory
+
+
+def ids_in_memory(memory: InMemoryVectorStore, condition: dict[str, Any]) -> set[str | None]:
+    found = memory.similarity_search(
+        "foo bar", k=40, filter=lambda document: holds(condition, document.metadata)
+    )
+    return {one.id for one in found}
+
+
+@settings(max_examples=150)
+@given(metadata=st.lists(METADATA, max_size=6), many=st.lists(FILTERS, min_size=20, max_size=20))
+def test_filters_hold_for_what_the_store_in_memory_finds(
+    lasting: HummingbitVectorStore, metadata: list[dict[str, Any]], many: list[dict[str, Any]]
+) -> None:
+    memory = in_both(lasting, metadata)
+    for condition in many:
+        found = lasting.similarity_search("foo bar", k=40, filter=condition)
+        assert {one.id for one in found} == ids_in_memory(memory, condition)
+
+
+@settings(max_examples=200)
+@given(
+    metadata=st.lists(METADATA, max_size=6),
+    condition=FILTERS,
+    ids=st.none() | st.lists(st.sampled_from(["d0", "d1", "d2", "x"]), max_size=3),
+)
+def test_what_is_deleted_is_what_matches_in_memory(
+    lasting: HummingbitVectorStore,
+    metadata: list[dict[str, Any]],
+    condition: dict[str, Any],
+    ids: list[str] | None,
+) -> None:
+    memory = in_both(lasting, metadata)
+    matching = ids_in_memory(memory, condition)
+    memory.delete([id_ for id_ in matching if id_ and (ids is None or id_ in ids)])
+    lasting.delete(ids, filter=condition)
+    left = lasting.similarity_search("foo bar", k=40)
+    assert {one.id for one in left} == {*memory.store}

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
@@ -173,5 +178,230 @@ def test_what_cannot_be_is_named(store: HummingbitVectorStore) -> None:
         store.query(VectorStoreQuery(query_embedding=[0.0] * 12, mode=VectorStoreQueryMode.MMR))
     with pytest.raises(ValueError, match="query_embedding is None"):
         store.query(VectorStoreQuery(query_str="a cat"))
-    with pytest.raises(ValueError, match="'text_match' is not supported"):
-        store.get_nodes(filters=one("topic", "pets", FilterOperator.TEXT_MATCH))
+    store.add(make_nodes())
+    with pytest.raises(ValueError, match="'row' text_match 'pets' cannot be compared with 0"):
+        store.get_nodes(filters=one("row", "pets", FilterOperator.TEXT_MATCH))
+
+
+def test_what_a_method_does_not_know_is_refused(store: HummingbitVectorStore) -> None:
+    nodes, where = make_nodes(), {"filter": one("topic", "pets")}
+    store.add(nodes)
+    calls: list[Any] = [
+        lambda: store.add(nodes, **where),
+        lambda: store.delete("d0", **where),
+        lambda: store.delete_nodes(**where),  # type: ignore[arg-type]
+        lambda: asyncio.run(store.adelete("d0", **where)),
+        lambda: asyncio.run(store.adelete_nodes(["n1"], **where)),  # type: ignore[arg-type]
+        lambda: store.query(VectorStoreQuery(query_embedding=VECTORS[0].tolist()), **where),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match="'filter'"):
+            call()
+    assert len(store.client) == 40
+
+
+@pytest.mark.parametrize(("alpha", "ranking"), [(0, "bm25"), (0.0, "bm25"), (1, "asymmetric")])
+def test_the_ends_of_alpha_are_words_alone_and_codes_alone(
+    texts: HummingbitVectorStore, alpha: float, ranking: str
+) -> None:
+    query = VectorStoreQuery(
+        query_str="a cat", similarity_top_k=40, mode=VectorStoreQueryMode.HYBRID, alpha=alpha
+    )
+    assert texts.query(query).ids == texts.client.search("a cat", limit=40, ranking=ranking).ids
+
+
+@pytest.mark.parametrize("alpha", [1e-9, 0.5, 1 - 1e-9])
+def test_alpha_may_be_near_its_ends(texts: HummingbitVectorStore, alpha: float) -> None:
+    hybrid = VectorStoreQueryMode.HYBRID
+    query = VectorStoreQuery(query_str="a cat", similarity_top_k=40, mode=hybrid, alpha=alpha)
+    assert len(texts.query(query).ids or []) == 40
+
+
+@pytest.mark.parametrize("alpha", [-0.1, 1.1, float("nan")])
+def test_alpha_is_a_share(texts: HummingbitVectorStore, alpha: float) -> None:
+    query = VectorStoreQuery(query_str="cat", mode=VectorStoreQueryMode.HYBRID, alpha=alpha)
+    with pytest.raises(ValueError, match=r"alpha is .*; it must be from 0 to 1"):
+        texts.query(query)
+
+
+def test_ids_may_be_thousands(store: HummingbitVectorStore) -> None:
+    store.add(make_nodes())
+    unknown = [f"x{number}" for number in range(3000)]
+    assert [node.node_id for node in store.get_nodes([*unknown, "n7", "n2"])] == ["n7", "n2"]
+    embedding = VECTORS[0].tolist()
+    by_document = VectorStoreQuery(
+        query_embedding=embedding, similarity_top_k=40, doc_ids=[*unknown, "d1"]
+    )
+    assert set(store.query(by_document).ids or []) == {f"n{row}" for row in range(1, 40, 3)}
+    by_node = VectorStoreQuery(
+        query_embedding=embedding, similarity_top_k=3, node_ids=[*unknown, "n9", "n0"]
+    )
+    assert store.query(by_node).ids == ["n0", "n9"]
+    store.delete_nodes([*unknown, "n7", "n2"])
+    assert len(store.client) == 38
+    store.delete_nodes(unknown)
+    assert len(store.client) == 38
+
+
+SCALARS = [0, 1, 2, -1, 0.5, 1.0, 2**53 + 1, "", "a", "b", "ab", "A", "1", "n0", 'q"x']
+METADATA = st.dictionaries(
+    st.sampled_from(["a", "b", "a.b", 'q"x', "node_id", "ref_doc_id"]),
+    st.one_of(
+        st.sampled_from(SCALARS),
+        st.sampled_from([None, True, False, [], {}, {"b": "a"}, ["a"], [{"b": "a"}]]),
+        st.lists(st.sampled_from(SCALARS), max_size=3),
+    ),
+    max_size=4,
+)
+FILTER = st.builds(
+    MetadataFilter,
+    key=st.sampled_from(["a", "b", "a.b", 'q"x', "none", "ref_doc_id", "_node_type", ""]),
+    operator=st.sampled_from(FilterOperator),
+    value=st.one_of(
+        st.none(),
+        st.sampled_from(SCALARS),
+        st.lists(st.sampled_from([one for one in SCALARS if isinstance(one, str)]), max_size=3),
+        st.lists(st.sampled_from([0, 1, 2]), max_size=3),
+    ),
+)
+FILTERS_OF_MANY = st.builds(
+    MetadataFilters,
+    filters=st.lists(FILTER, max_size=3),
+    condition=st.sampled_from(FilterCondition),
+)
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HummingbitVectorStore]:
+    hasher = SemanticHasher(n_bits=64, method="lsh").fit(VECTORS)
+    folder = tmp_path_factory.mktemp("data")
+    with Collection.create(folder, "vectors", encoder=hasher) as collection:
+        yield HummingbitVectorStore(collection)
+
+
+def in_both(store: HummingbitVectorStore, many: list[dict[str, Any]]) -> SimpleVectorStore:
+    """Add a node for each of the metadata to `store`, which is emptied, and to one in memory."""
+    nodes = [
+        TextNode(
+            id_=f"n{row}",
+            metadata=metadata,
+            embedding=VECTORS[row].tolist(),
+            relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=f"d{row % 2}")}
+            if row % 3
+            else {},
+        )
+        for row, metadata in enumerate(many)
+    ]
+    store.clear()
+    simple = SimpleVectorStore()
+    for one_store in (store, simple):
+        one_store.add(nodes)
+    return simple
+
+
+def ids_in_memory(simple: SimpleVectorStore, filters: MetadataFilters) -> set[str]:
+    if not simple.data.embedding_dict:
+        return set()
+    query = VectorStoreQuery(
+        query_embedding=VECTORS[0].tolist(), similarity_top_k=40, filters=filters
+    )
+    return set(simple.query(query).ids or [])
+
+
+def found_in_memory(simple: SimpleVectorStore, filters: MetadataFilters) -> tuple[set[str], bool]:
+    """Return the ids of what matches, and whether no node makes the filters an error.
+
+    If one does, the filters are asked about each node alone, and match none that does.
+    """
+    try:
+        return ids_in_memory(simple, filters), True
+    except (TypeError, ValueError):
+        found = set()
+        for id_, metadata in simple.data.metadata_dict.items():
+            alone = SimpleVectorStore()
+            alone.data.embedding_dict[id_] = simple.data.embedding_dict[id_]
+            alone.data.metadata_dict[id_] = metadata
+            with suppress(TypeError, ValueError):
+                found |= ids_in_memory(alone, filters)
+        return found, False
+
+
+@settings(max_examples=150)
+@given(
+    metadata=st.lists(METADATA, max_size=6),
+    many=st.lists(FILTERS_OF_MANY, min_size=20, max_size=20),
+)
+def test_random_filters_hold_for_the_nodes_that_the_store_in_memory_finds(
+    lasting: HummingbitVectorStore, metadata: list[dict[str, Any]], many: list[MetadataFilters]
+) -> None:
+    simple = in_both(lasting, metadata)
+    for filters in many:
+        expected, compares = found_in_memory(simple, filters)
+        try:
+            found = {node.node_id for node in lasting.get_nodes(filters=filters)}
+        except ValueError:
+            assert not compares, filters
+        else:
+            assert found == expected, filters
+        if compares:
+            query = VectorStoreQuery(
+                query_embedding=VECTORS[0].tolist(), similarity_top_k=2, filters=filters
+            )
+            everything = lasting.client.search(VECTORS[0], limit=9, ranking="asymmetric").ids
+            best = [id_ for id_ in everything if id_ in expected][:2]
+            assert lasting.query(query).ids == best
+
+
+@settings(max_examples=200)
+@given(
+    metadata=st.lists(METADATA, max_size=6),
+    filters=st.none() | FILTERS_OF_MANY,
+    node_ids=st.none() | st.lists(st.sampled_from(["n0", "n1", "n2", "n3", "x"]), max_size=4),
+    ref_doc_id=st.sampled_from(["d0", "d1", "None", "x"]),
+)
+def test_what_is_deleted_is_what_the_store_in_memory_deletes(
+    lasting: HummingbitVectorStore,
+    metadata: list[dict[str, Any]],
+    filters: MetadataFilters | None,
+    node_ids: list[str] | None,
+    ref_doc_id: str,
+) -> None:
+    simple = in_both(lasting, metadata)
+    lasting.delete(ref_doc_id)
+    simple.delete(ref_doc_id)
+    assert {node.node_id for node in lasting.get_nodes()} == {*simple.data.embedding_dict}
+    before = len(lasting.client)
+    try:
+        simple.delete_nodes(node_ids, filters)
+    except (TypeError, ValueError):
+        return
+    lasting.delete_nodes(node_ids, filters)
+    assert {node.node_id for node in lasting.get_nodes()} == {*simple.data.embedding_dict}
+    assert len(lasting.client) <= before
+
+
+@settings(max_examples=100)
+@given(
+    metadata=st.lists(METADATA, max_size=6),
+    parts=st.lists(FILTERS_OF_MANY, min_size=1, max_size=3),
+    condition=st.sampled_from(FilterCondition),
+)
+def test_nested_filters_combine_their_parts(
+    lasting: HummingbitVectorStore,
+    metadata: list[dict[str, Any]],
+    parts: list[MetadataFilters],
+    condition: FilterCondition,
+) -> None:
+    simple = in_both(lasting, metadata)
+    everything = {*simple.data.embedding_dict}
+    matches = [found_in_memory(simple, part) for part in parts]
+    if all(compares for _, compares in matches):
+        some = set[str]().union(*(found for found, _ in matches))
+        combined = {
+            FilterCondition.AND: everything.intersection(*(found for found, _ in matches)),
+            FilterCondition.OR: some,
+            FilterCondition.NOT: everything - some,
+        }
+        nested = MetadataFilters(filters=[*parts], condition=condition)
+        found = {node.node_id for node in lasting.get_nodes(filters=nested)}
+        assert found == combined[condition]

@@ -1,0 +1,135 @@
+"""Filters of a framework, which hold for the documents that the framework itself would find.
+
+Each framework compares values in its own way: whether 1 equals true, which dates are the same, what
+a list contains. So its own comparison decides about each document. A condition on payloads only
+narrows what is read. It holds at least wherever the framework's filter does; None stands for one
+that holds everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from foundation.errors import InputError
+from hummingbit.embedded import Collection
+from hummingbit.inputs import query_of
+from index.document_pages import PAGE
+from index.filter_parser import MAX_PARTS, parse_filter
+from index.filters import And, Filter, Or
+from index.records import Hit, Hybrid, StoredDocument
+
+EXACT_INTEGERS = 2**53
+"""A float64 holds every integer up to this one."""
+
+
+def present(field: str) -> Filter | None:
+    """Return a condition that holds wherever `field` is not null."""
+    return _parsed({"field": field, "exists": True})
+
+
+def equal_to_any(field: str, values: Sequence[Any]) -> Filter | None:
+    """Return a condition that holds wherever `field` equals one of `values`, as Python compares."""
+    if any(value is None for value in values):
+        return None
+    if not values or not all(_is_comparable(value) for value in values):
+        return present(field)
+    # To Python, true is 1 and false is 0.
+    twins = [bool(value) for value in values if value in (0, 1)]
+    twins += [int(value) for value in values if isinstance(value, bool)]
+    return _parsed({"field": field, "in": [*values, *twins]}) or present(field)
+
+
+def in_order(field: str, bound: str, value: Any) -> Filter | None:
+    """Return a condition that holds wherever `field` is beyond `value`, as Python compares.
+
+    `bound` is one of :data:`index.filters.BOUNDS`.
+    """
+    if isinstance(value, bool) or not _is_comparable(value):
+        return present(field)
+    condition: dict[str, Any] = {"field": field, bound: value}
+    if not isinstance(value, str):
+        condition = {"or": [condition, {"field": field, "in": [False, True]}]}
+    return _parsed(condition) or present(field)
+
+
+def all_of(parts: Iterable[Filter | None]) -> Filter | None:
+    """Return a condition that holds wherever all `parts` do."""
+    known = [part for part in parts if part is not None][:MAX_PARTS]
+    return And(tuple(known)) if known else None
+
+
+def any_of(parts: Iterable[Filter | None]) -> Filter | None:
+    """Return a condition that holds wherever one of `parts` does."""
+    every = list(parts)
+    known = tuple(part for part in every if part is not None)
+    return Or(known) if 0 < len(known) == len(every) <= MAX_PARTS else None
+
+
+def documents_with_ids(collection: Collection, ids: Iterable[str]) -> Iterator[StoredDocument]:
+    """Yield the documents with these ids, in their order; unknown ids are left out."""
+    for id_ in dict.fromkeys(ids):
+        stored = collection.get(id_)
+        if stored is not None:
+            yield stored
+
+
+def matching_hits(
+    collection: Collection,
+    query: Any,
+    limit: int,
+    narrowed: Filter | None,
+    holds: Callable[[Hit], bool],
+    *,
+    ranking: str | None = None,
+    hybrid: Hybrid | None = None,
+) -> list[Hit]:
+    """Return the `limit` best hits of a text or vector for which `holds`.
+
+    Raises:
+        InputError: as :meth:`hummingbit.Collection.search`.
+    """
+    found: list[Hit] = []
+    cursor, size = None, limit
+    while True:
+        result = collection.backend.search(
+            [query_of(query)],
+            size,
+            ranking=ranking,
+            filter=narrowed,
+            cursor=cursor,
+            with_payload=True,
+            with_text=True,
+            hybrid=hybrid,
+        )
+        found += filter(holds, result.hits[0])
+        (cursor,) = result.next_cursors
+        if cursor is None or len(found) >= limit:
+            return found[:limit]
+        size = max(size, min(2 * size, PAGE))
+
+
+def refuse_unknown(method: str, unknown: Mapping[str, Any]) -> None:
+    """Raise TypeError if a method was called with arguments that it does not know.
+
+    The frameworks' interfaces let a method take any keyword; one that is ignored may be a
+    condition.
+    """
+    if unknown:
+        names = ", ".join(map(repr, unknown))
+        raise TypeError(f"{method}() does not know the argument {names}")
+
+
+def _is_comparable(value: Any) -> bool:
+    """Tell whether a collection compares `value` exactly."""
+    if isinstance(value, int | float):
+        return -EXACT_INTEGERS <= value <= EXACT_INTEGERS
+    return isinstance(value, str)
+
+
+def _parsed(condition: dict[str, Any]) -> Filter | None:
+    """Return the filter of a condition, or None if collections do not take it."""
+    try:
+        return parse_filter(condition)
+    except InputError:
+        return None
