@@ -24,6 +24,7 @@ from index.data_folder import DataFolder
 from index.errors import DataFolderError
 from index.kept_vectors import FLOAT32
 from index.records import Hybrid, Query, Rescore, StoredDocument
+from index.search.search_options import SearchOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -240,19 +241,20 @@ class Collection:
         values = inputs.check_several("queries", queries)
         parsed = [one if isinstance(one, Query) else inputs.query_of(one) for one in values]
         condition = inputs.filter_of(filter)
-        result = self.backend.search(
-            parsed,
+        options = SearchOptions(
             limit,
             radius,
-            ranking=ranking,
-            filter=condition,
-            offset=offset,
+            ranking,
+            condition,
+            offset,
             with_payload=True,
             with_text=True,
             with_cursor=False,
             hybrid=None if codes_weight is None else Hybrid(codes=codes_weight),
             rescore=Rescore.of(rescore),
+            with_relevance=True,
         )
+        result = self.backend.find(parsed, options)
         return hits_of(result, self.backend, None if offset else condition)
 
     def evaluate(

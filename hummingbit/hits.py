@@ -71,6 +71,14 @@ class Hits(Sequence[Hit]):
         """The scores of the ranking, ``float64[k]``; higher is better."""
         return np.array([hit.score for hit in self._hits], dtype=np.float64)
 
+    @property
+    def relevances(self) -> npt.NDArray[np.float64]:
+        """The scores on one scale for all rankings, ``float64[k]`` from 0 to 1, in their order.
+
+        A document has 0 if it agrees with the query by chance, and 1 if it consists of the query.
+        """
+        return np.array([hit.relevance for hit in self._hits], dtype=np.float64)
+
     def to_pandas(self) -> pd.DataFrame:
         """Return a row for each hit: id, distance, score, text, and one column a payload field."""
         rows = [

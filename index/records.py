@@ -154,9 +154,11 @@ class Hit(NamedTuple):
     `payload`, `text` and `code`, in hexadecimal, are None unless requested. `distance` is the
     Hamming distance from the query's code. `score` is the score of the ranking, higher is better;
     see :meth:`index.rankings.protocol.Ranking.hit_scores`. `highlight` is a passage of the text, if
-    requested and if query and document both have a text. `rerank_score` is set in a reranked search
-    only: the sum over the bits of |alpha_b - c_b|, the query's probability of a 1 minus the
-    stored bit.
+    requested and if query and document both have a text. `relevance`, None unless requested, is the
+    score on a scale from 0, where a document agrees with the query by chance, to 1, where it
+    consists of the query; scores beyond an end of the scale become that end. `rerank_score` is set
+    in a reranked search only: the sum over the bits of |alpha_b - c_b|, the query's probability of
+    a 1 minus the stored bit.
     """
 
     id: str
@@ -168,6 +170,7 @@ class Hit(NamedTuple):
     code: str | None = None
     rerank_score: float | None = None
     highlight: Highlight | None = None
+    relevance: float | None = None
 
 
 StoredRow = tuple[str, dict[str, Any] | None, str | None, bytes | None]

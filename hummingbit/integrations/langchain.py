@@ -6,7 +6,7 @@ Source of the interfaces: https://python.langchain.com/api_reference/core/vector
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import run_in_executor
 from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from pydantic import ConfigDict
@@ -225,17 +226,24 @@ class HummingbitVectorStore(VectorStore):
         chosen = maximal_marginal_relevance(self._query_weights(query), signs, lambda_mult, k)
         return [_hit_document(found[place][0]) for place in chosen]
 
-    def _select_relevance_score_fn(self) -> Callable[[float], float]:
-        """Return how a Hamming distance becomes a relevance: the share of equal bits."""
-        return lambda distance: 1 - distance / self._collection.n_bits
-
     def _similarity_search_with_relevance_scores(
+        self,
+        query: str,
+        k: int = 4,
+        filter: Filter | None = None,  # noqa: A002
+        **options: Any,
+    ) -> list[tuple[Document, float]]:
+        """Return the `k` best documents with :attr:`hummingbit.hits.Hits.relevances`."""
+        hits = self._search(query, k, filter, **options)
+        pairs = zip(hits, hits.relevances.tolist(), strict=True)
+        return [(_hit_document(hit), relevance) for hit, relevance in pairs]
+
+    async def _asimilarity_search_with_relevance_scores(
         self, query: str, k: int = 4, **options: Any
     ) -> list[tuple[Document, float]]:
-        relevance = self._select_relevance_score_fn()
-        filter_ = options.pop("filter", None)
-        hits = self._search(query, k, filter_, **options)
-        return [(_hit_document(hit), relevance(hit.distance)) for hit in hits]
+        return await run_in_executor(
+            None, self._similarity_search_with_relevance_scores, query, k, **options
+        )
 
     def _search(self, query: str, k: int, filter_: Filter | None, **options: Any) -> Hits:
         search_by: Any = query

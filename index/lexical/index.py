@@ -21,7 +21,16 @@ import numpy as np
 from encoder.analyzers import Analyzer
 from encoder.texts.openings import summary_of, title_of
 from index.engines.protocol import Rows
-from index.lexical.bm25_formula import SUMMARY_TERMS, SUMMARY_WEIGHT, TITLE_WEIGHT, UNIT, B
+from index.lexical.bm25_formula import (
+    OPENING,
+    SUMMARY_TERMS,
+    SUMMARY_WEIGHT,
+    TITLE_WEIGHT,
+    UNIT,
+    B,
+    part_of_summary,
+    saturation,
+)
 from index.lexical.field import Field, TermWeight
 from index.lexical.matches import Matches, ScoredRows
 from index.lexical.segment import Segment
@@ -208,6 +217,32 @@ class LexicalIndex:
                 for found in score_summaries(some, weights, highest, query.average_summary_size):
                     matches.add(found)
         return matches
+
+    def own_score(self, query: WeighedQuery) -> int:
+        """Return the score of a text of one line that consists of the terms of a query, in units.
+
+        Terms that no document has are left out.
+        """
+        terms = [term for term in query.terms if term.idf]
+        if not terms:
+            return 0
+        counts = np.array([term.repeats for term in terms], dtype=np.float64)
+        if query.hybrid:
+            opening = np.clip(OPENING - np.concatenate([[0], np.cumsum(counts)[:-1]]), 0, counts)
+            frequencies = counts + opening
+        else:
+            frequencies = counts
+        lengths = np.full(len(terms), frequencies.sum())
+        saturations = saturation(frequencies, lengths, query.average_length)
+        weights = np.array([term.idf for term in terms])
+        total = float(np.rint(weights * UNIT * saturations) @ counts)
+        if query.average_summary_size:
+            size = np.array([sum(len(term.term) ** 2 for term in terms)])
+            highest = float(weights @ counts)
+            total += float(
+                part_of_summary(highest, np.ones(1), size, query.average_summary_size)[0]
+            )
+        return round(total)
 
     def rank(self, text: str, k: int, allowed: Rows | None = None) -> ScoredRows:
         """Return the `k` best documents by (score descending, row ascending).

@@ -13,7 +13,7 @@ from index.milvus.catalogue import Counters
 from index.milvus.exact_search import Band, ExactSearch, Neighbour
 from index.milvus.schema import to_code, to_payload, to_text
 from index.milvus.store import MilvusStore
-from index.rankings.hamming import bit_agreement
+from index.rankings.hamming import AGREEMENTS, bit_agreement
 from index.rankings.protocol import HAMMING, RankedRows
 from index.records import EncodedQueries, SearchResult, StoredRow
 from index.search.search_steps import Search, rows_of
@@ -88,6 +88,14 @@ class _HammingOnMilvus:
     def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         """Return 1 - distance / n_bits: the share of bits that agree."""
         return bit_agreement(queries, found)
+
+    def anchors(
+        self,
+        queries: EncodedQueries,  # noqa: ARG002
+        found: Sequence[RankedRows],
+    ) -> list[tuple[float, float]]:
+        """Return :data:`index.rankings.hamming.AGREEMENTS`."""
+        return [AGREEMENTS] * len(found)
 
     def read_hits(self, search: Search, rows: Sequence[int]) -> dict[int, StoredRow] | None:
         """Return the stored rows of the hits, or None if one was replaced or deleted meanwhile."""

@@ -27,6 +27,7 @@ from index.engines.compiled import kernel
 from index.engines.portable.weighted import weighted_distances
 from index.engines.protocol import MAX_WEIGHT, After, Rows, Weights
 from index.engines.segments import Generation
+from index.rankings.hamming import AGREEMENTS
 from index.rankings.protocol import ASYMMETRIC, RankedRows, Scores
 from index.records import EncodedQueries
 
@@ -79,6 +80,14 @@ class AsymmetricRanking:
             ((1 + some.scores / total) / 2).tolist()
             for total, some in zip(totals, found, strict=True)
         ]
+
+    def anchors(
+        self,
+        queries: EncodedQueries,  # noqa: ARG002
+        found: Sequence[RankedRows],
+    ) -> list[tuple[float, float]]:
+        """Return :data:`index.rankings.hamming.AGREEMENTS`."""
+        return [AGREEMENTS] * len(found)
 
 
 def whole_weights(weights: Floats) -> tuple[Weights, npt.NDArray[np.int64]]:

@@ -56,6 +56,17 @@ class Bm25Ranking:
         """Return the scores of the formula."""
         return [(np.asarray(some.scores) / UNIT).tolist() for some in found]
 
+    def anchors(
+        self,
+        queries: EncodedQueries,
+        found: Sequence[RankedRows],  # noqa: ARG002
+    ) -> list[tuple[float, float]]:
+        """Return 0, which most documents have, and the score of the query's own text."""
+        return [
+            (0.0, self._lexical.own_score(self._lexical.weigh(*words, self._statistics)) / UNIT)
+            for words in words_of(queries, self.name)
+        ]
+
     def _matches(self, queries: EncodedQueries) -> Iterator[tuple[WeighedQuery, Matches]]:
         for words in words_of(queries, self.name):
             weighed = self._lexical.weigh(*words, self._statistics)

@@ -68,6 +68,14 @@ class CosineScorer:
         """Return the scores unchanged."""
         return [some.scores.tolist() for some in found]
 
+    def anchors(
+        self,
+        queries: EncodedQueries,  # noqa: ARG002
+        found: Sequence[RankedRows],
+    ) -> list[tuple[float, float]]:
+        """Return the cosines of vectors at a right angle and of equal ones."""
+        return [(0.0, 1.0)] * len(found)
+
     def _score(self, vector: Vector | None, rows: Rows) -> Floats:
         """Return the scores of `rows` for one query, ``float64[len(rows)]``."""
         if vector is None:

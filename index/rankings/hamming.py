@@ -10,6 +10,9 @@ from index.engines.segments import Generation
 from index.rankings.protocol import HAMMING, RankedRows, Scores
 from index.records import EncodedQueries
 
+AGREEMENTS = (0.5, 1.0)
+"""The share of bits that agree by chance, and that of equal codes."""
+
 
 class HammingRanking:
     """A :class:`~index.rankings.protocol.Ranking` whose score is minus the distance in bits."""
@@ -49,6 +52,14 @@ class HammingRanking:
     def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         """Return 1 - distance / n_bits: the share of bits that agree."""
         return bit_agreement(queries, found)
+
+    def anchors(
+        self,
+        queries: EncodedQueries,  # noqa: ARG002
+        found: Sequence[RankedRows],
+    ) -> list[tuple[float, float]]:
+        """Return :data:`AGREEMENTS`."""
+        return [AGREEMENTS] * len(found)
 
 
 def bit_agreement(queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:

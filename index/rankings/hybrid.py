@@ -92,6 +92,22 @@ class HybridRanking:
         """Return the scores unchanged."""
         return [some.scores.tolist() for some in found]
 
+    def anchors(
+        self, queries: EncodedQueries, found: Sequence[RankedRows]
+    ) -> list[tuple[float, float]]:
+        """Return 0, the mean of all documents, and the score of the query's own text and bits."""
+        anchors = []
+        for words, some in zip(words_of(queries, self.name), found, strict=True):
+            end = 4 + queries.weights.shape[1]
+            by_words = StandardScore(*some.statistics[:2])
+            by_codes = StandardScore(*some.statistics[2:4])
+            weights = np.array([some.statistics[4:end]], dtype=np.float32)
+            weighed = self._lexical.weigh(*words, some.statistics[end:], hybrid=True)
+            own = by_words.standardize(np.array([self._lexical.own_score(weighed)]))
+            equal_bits = by_codes.standardize(whole_weights(weights)[1])
+            anchors.append((0.0, float(own[0] + self._weight * equal_bits[0])))
+        return anchors
+
     def _scorers(self, queries: EncodedQueries) -> Iterator[_Scorer]:
         """Yield the scorer of each query, one at a time, because each is large."""
         for place, words in enumerate(words_of(queries, self.name)):

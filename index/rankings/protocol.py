@@ -69,6 +69,15 @@ class Ranking(Protocol):
     def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         """Return the scores that hits report, for the result of each query; higher is better."""
 
+    def anchors(
+        self, queries: EncodedQueries, found: Sequence[RankedRows]
+    ) -> list[tuple[float, float]]:
+        """Return two scores that hits could report, for the result of each query.
+
+        The first is that of a document that agrees with the query by chance. The second is that of
+        one that consists of the query, or about that.
+        """
+
 
 @runtime_checkable
 class RankingFromAnywhere(Protocol):

@@ -98,5 +98,11 @@ class _TextsByWords:
         pairs = ((queries[place : place + 1], some) for place, some in enumerate(found))
         return [self._ranking_for(query).hit_scores(query, [some])[0] for query, some in pairs]
 
+    def anchors(
+        self, queries: EncodedQueries, found: Sequence[RankedRows]
+    ) -> list[tuple[float, float]]:
+        pairs = ((queries[place : place + 1], some) for place, some in enumerate(found))
+        return [self._ranking_for(query).anchors(query, [some])[0] for query, some in pairs]
+
     def _ranking_for(self, query: EncodedQueries) -> Ranking:
         return self._codes if query.texts[0] is None else self._words

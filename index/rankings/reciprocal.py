@@ -60,6 +60,14 @@ class ReciprocalRanking:
         """Return the scores unchanged."""
         return [some.scores.tolist() for some in found]
 
+    def anchors(
+        self,
+        queries: EncodedQueries,  # noqa: ARG002
+        found: Sequence[RankedRows],
+    ) -> list[tuple[float, float]]:
+        """Return the limit of the last places, and the score of the first place in both."""
+        return [(0.0, 2 / (self._constant + 1))] * len(found)
+
     def _scores(self, queries: EncodedQueries) -> list[npt.NDArray[np.float64]]:
         totals = []
         for place, words in enumerate(words_of(queries, self.name)):

@@ -22,6 +22,11 @@ class Scorer(RowScorer, Protocol):
     def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         """Return the scores that hits report, for the result of each query; higher is better."""
 
+    def anchors(
+        self, queries: EncodedQueries, found: Sequence[RankedRows]
+    ) -> list[tuple[float, float]]:
+        """See :meth:`index.rankings.protocol.Ranking.anchors`."""
+
 
 class RescoredRanking:
     """A :class:`~index.rankings.protocol.Ranking` of the candidates of another one."""
@@ -48,3 +53,9 @@ class RescoredRanking:
     def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         """Return the scores that the other ranking reports."""
         return self._scorer.hit_scores(queries, found)
+
+    def anchors(
+        self, queries: EncodedQueries, found: Sequence[RankedRows]
+    ) -> list[tuple[float, float]]:
+        """Return the anchors of the other ranking."""
+        return self._scorer.anchors(queries, found)

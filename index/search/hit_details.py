@@ -1,4 +1,4 @@
-"""What a search adds to its hits on request: codes, reranking and highlights."""
+"""What a search adds to its hits on request: codes, reranking, relevances and highlights."""
 
 from __future__ import annotations
 
@@ -53,6 +53,22 @@ def rerank_hits(hits: list[Hit], codes: Codes, margins: npt.NDArray[np.float64])
     scores = np.abs(alpha - unpack_codes(codes)).sum(axis=1).tolist()
     scored = [hit._replace(rerank_score=score) for hit, score in zip(hits, scores, strict=True)]
     return sorted(scored, key=lambda hit: (hit.rerank_score or 0.0, hit.distance, hit.row))
+
+
+def add_relevances(
+    hits: Sequence[Sequence[Hit]], anchors: Sequence[tuple[float, float]]
+) -> list[list[Hit]]:
+    """Add to each hit its score on the scale between the anchors of its query, from 0 to 1."""
+    return [
+        [hit._replace(relevance=_share(hit.score, lowest, highest)) for hit in some]
+        for some, (lowest, highest) in zip(hits, anchors, strict=True)
+    ]
+
+
+def _share(score: float, lowest: float, highest: float) -> float:
+    if highest <= lowest:
+        return 0.0
+    return min(max((score - lowest) / (highest - lowest), 0.0), 1.0)
 
 
 def add_highlights(

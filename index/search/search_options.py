@@ -47,6 +47,7 @@ class SearchOptions:
     hybrid: Hybrid | None = None
     rescore: Rescore | None = None
     highlight: bool = False
+    with_relevance: bool = False
 
     def check(self, n_bits: int, n_queries: int) -> None:
         """Raise InputError unless the options are valid for `n_queries` queries of `n_bits`."""

@@ -33,7 +33,7 @@ from index.rankings.protocol import BM25, BY_CODES, BY_WORDS, HAMMING, RANKINGS,
 from index.rankings.ranking_choice import make_ranking
 from index.records import EncodedQueries, Hit, Queries, Query, SearchResult, StoredRow
 from index.search.cursors import Position, read_cursor
-from index.search.hit_details import add_highlights, hits_with_codes
+from index.search.hit_details import add_highlights, add_relevances, hits_with_codes
 from index.search.paging import Page, cursor_after, cursor_identity, hits_after
 from index.search.search_options import SearchOptions, check_compatible, choose_ranking, rankings_of
 from index.sqlite.store import Store
@@ -137,6 +137,8 @@ class Search:
             if place or len(one.rows) > FEW_HITS:
                 checkpoint()
             hits.append(self._hits(place, one, scores[place], stored_rows))
+        if options.with_relevance:
+            hits = add_relevances(hits, ranking.anchors(queries, ranked))
         if options.highlight:
             hits = add_highlights(hits, queries, lexical, with_text=options.with_text)
         cursors: list[str | None] = [None] * len(pages)

@@ -220,6 +220,29 @@ def test_filters_hold_for_what_the_store_in_memory_finds(
             assert found == expected, filters
 
 
+EACH = [None, True, False, 0, 1, 2, 0.5, 1.0, 2**53 + 1, "", "a", "1", [], [1], ["a"], {"x": 1}]
+
+
+@pytest.mark.parametrize("name", ["==", "!=", ">", ">=", "<", "<=", "in", "not in"])
+def test_every_value_is_compared_with_every_other_as_in_memory(
+    lasting: HummingbitDocumentStore, name: str
+) -> None:
+    documents = [
+        Document(id=f"d{row}", meta={"a": value}) for row, value in enumerate([*EACH, *DATES])
+    ]
+    memory = in_both(lasting, [*documents, Document(id="none")])
+    for value in [*EACH, *DATES]:
+        values = [value] if "in" in name else value
+        filters = {"field": "meta.a", "operator": name, "value": values}
+        expected, compares = found_in_memory(memory, filters)
+        try:
+            found = sorted(one.id for one in lasting.filter_documents(filters))
+        except FilterError:
+            assert not compares, filters
+        else:
+            assert found == expected, filters
+
+
 @settings(max_examples=200)
 @given(documents=DOCUMENTS, filters=FILTERS)
 def test_what_is_deleted_is_what_the_store_in_memory_deletes(

@@ -121,6 +121,31 @@ def test_filters_and_rankings_reach_the_collection(store: HummingbitVectorStore)
     assert all(0 <= relevance <= 1 for _, relevance in scored)
 
 
+@pytest.mark.parametrize("ranking", [None, "hamming", "asymmetric", "bm25", "hybrid"])
+def test_a_threshold_of_relevance_keeps_the_best_in_their_order(
+    store: HummingbitVectorStore, ranking: str | None
+) -> None:
+    best = store.similarity_search("foo bar", k=36, ranking=ranking)
+    scored = store.similarity_search_with_relevance_scores("foo bar", k=36, ranking=ranking)
+    assert [one for one, _ in scored] == best
+    assert best[0].page_content in ("foo bar", "bar foo")
+    assert scored[0][1] > 0.8
+    assert len({relevance for _, relevance in scored}) > 2
+    for threshold in (0.1, 0.3, scored[0][1]):
+        some = store.similarity_search_with_relevance_scores(
+            "foo bar", k=36, ranking=ranking, score_threshold=threshold
+        )
+        n_kept = sum(relevance >= threshold for _, relevance in scored)
+        assert some == scored[:n_kept]
+        search = store.asimilarity_search_with_relevance_scores(
+            "foo bar", k=36, ranking=ranking, score_threshold=threshold
+        )
+        assert asyncio.run(search) == some
+    only = {"field": "first", "eq": "baz"}
+    filtered = store.similarity_search_with_relevance_scores("foo bar", k=36, filter=only)
+    assert {one.metadata["first"] for one, _ in filtered} == {"baz"}
+
+
 def test_diverse_documents_differ_more_than_the_best(store: HummingbitVectorStore) -> None:
     best = store.similarity_search("foo bar", k=3)
     diverse = store.max_marginal_relevance_search("foo bar", k=3, fetch_k=20, lambda_mult=0.1)

@@ -352,6 +352,23 @@ def test_random_filters_hold_for_the_nodes_that_the_store_in_memory_finds(
             assert lasting.query(query).ids == best
 
 
+@pytest.mark.parametrize("name", FilterOperator)
+def test_every_value_is_compared_with_every_other_as_in_memory(
+    lasting: HummingbitVectorStore, name: FilterOperator
+) -> None:
+    stored = [*SCALARS, None, True, False, [], ["a"], ["ab", "a"], [1], {"b": "a"}]
+    simple = in_both(lasting, [{"a": value} for value in stored] + [{}])
+    for value in [*SCALARS, None, [], ["a"], ["a", "b"], [0, 1]]:
+        filters = one("a", value, name)
+        expected, compares = found_in_memory(simple, filters)
+        try:
+            found = {node.node_id for node in lasting.get_nodes(filters=filters)}
+        except ValueError:
+            assert not compares, filters
+        else:
+            assert found == expected, filters
+
+
 @settings(max_examples=200)
 @given(
     metadata=st.lists(METADATA, max_size=6),
