@@ -158,7 +158,7 @@ class HummingbitDocumentStore:
 
     def _matching(self, filters: Filters | None, *, required: bool = False) -> Iterator[Document]:
         """Yield the documents that match; unless `required`, empty filters match all."""
-        narrowed = narrowing(filters) if filters or required else None
+        narrowed = narrowing(filters or {}) if filters or required else None
         for page in pages_of(self.collection.backend, narrowed):
             for stored in page:
                 document = _read(stored.id, stored.text, stored.payload)

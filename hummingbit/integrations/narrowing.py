@@ -35,7 +35,7 @@ def equal_to_any(field: str, values: Sequence[Any]) -> Filter | None:
     if not values or not all(_is_comparable(value) for value in values):
         return present(field)
     # To Python, true is 1 and false is 0.
-    twins = [bool(value) for value in values if value in (0, 1)]
+    twins: list[int] = [bool(value) for value in values if value in (0, 1)]
     twins += [int(value) for value in values if isinstance(value, bool)]
     return _parsed({"field": field, "in": [*values, *twins]}) or present(field)
 

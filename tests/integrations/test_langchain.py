@@ -277,7 +277,7 @@ def holds(condition: dict[str, Any], metadata: dict[str, Any]) -> bool:
     value = metadata.get(condition["field"])
     if "exists" in condition:
         return (value is not None) == condition["exists"]
-    elements = value if isinstance(value, list) else [value]
+    elements: list[Any] = value if isinstance(value, list) else [value]
     wanted = [condition["eq"]] if "eq" in condition else condition.get("in", [])
     if wanted:
         return any(kind(one) == kind(each) and one == each for one in elements for each in wanted)

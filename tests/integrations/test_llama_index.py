@@ -189,9 +189,9 @@ def test_what_a_method_does_not_know_is_refused(store: HummingbitVectorStore) ->
     calls: list[Any] = [
         lambda: store.add(nodes, **where),
         lambda: store.delete("d0", **where),
-        lambda: store.delete_nodes(**where),  # type: ignore[arg-type]
+        lambda: store.delete_nodes(**where),
         lambda: asyncio.run(store.adelete("d0", **where)),
-        lambda: asyncio.run(store.adelete_nodes(["n1"], **where)),  # type: ignore[arg-type]
+        lambda: asyncio.run(store.adelete_nodes(["n1"], **where)),
         lambda: store.query(VectorStoreQuery(query_embedding=VECTORS[0].tolist()), **where),
     ]
     for call in calls:
