@@ -141,29 +141,27 @@ class _Columns:
                 record[name] = parse_json(cell, "vector: ")
             elif name in ("label", "labels", self.label):
                 record[name] = self._labels_in(cell, name)
-            elif name not in self.numbers or not self._is_missing_number(name, cell):
-                record[name] = self._value(name, cell)
+            else:
+                value = self._value(name, cell)
+                if value is not None:
+                    record[name] = value
         return record
 
-    def _is_missing_number(self, name: str, cell: str) -> bool:
-        if _is_missing(cell):
-            self.missing.setdefault(name, _Cells(cell)).count += 1
-            return True
-        return False
-
-    def _value(self, name: str, cell: str) -> float | str:
-        """Return the value of a cell, and count it if its field holds anything else."""
-        if name not in self.numbers and name not in self.strings:
-            return cell
-        number = _to_number(cell)
+    def _value(self, name: str, cell: str) -> float | str | None:
+        """Return the value of a cell, or None; count it if its field holds anything else."""
         if name in self.numbers:
-            if number is None:
-                self.kept.setdefault(name, _Cells(cell)).count += 1
-            return cell if number is None else number
-        if number is not None:
-            self.strings[name] += 1
-        elif not _is_missing(cell):
-            del self.strings[name]
+            number = _to_number(cell)
+            if number is not None:
+                return number
+            is_missing = _is_missing(cell)
+            others = self.missing if is_missing else self.kept
+            others.setdefault(name, _Cells(cell)).count += 1
+            return None if is_missing else cell
+        if name in self.strings:
+            if _to_number(cell) is not None:
+                self.strings[name] += 1
+            elif not _is_missing(cell):
+                del self.strings[name]
         return cell
 
     def _labels_in(self, cell: str, name: str) -> str | list[str]:
@@ -335,7 +333,9 @@ def _decide_types(table: _Table, layout: Layout, columns: set[str]) -> dict[str,
 def _to_number(cell: str) -> float | None:
     """Return the number in a cell, or None."""
     number = _NUMBER.fullmatch(cell)
-    if number is None or sum(map(str.isdigit, cell)) > _MAX_DIGITS:
+    if number is None:
+        return None
+    if len(cell) > _MAX_DIGITS and sum(map(str.isdigit, cell)) > _MAX_DIGITS:
         return None
     return int(cell) if number[1] is None else float(cell)
 

@@ -277,6 +277,17 @@ def test_a_reindexing_keeps_the_engine(ask: Ask, corpus: Path) -> None:
     assert "never" not in ask("index", "list")
 
 
+def test_a_reindexing_keeps_which_fields_hold_numbers(ask: Ask, tmp_path: Path) -> None:
+    lines = [f"t{n},{text},{1900 + n}" for n, text in enumerate(random_texts(30))]
+    (tmp_path / "a.csv").write_text("\n".join(["id,text,year", *lines]) + "\n")
+    ask("index", "build", "c", str(tmp_path / "a.csv"), "--encoder", "words")
+    ask("reindex", "c", "--encoder", "others", "--into", "kept")
+    (tmp_path / "b.csv").write_text("id,text,year\nu,apple jam,unknown\nv,apple cake,1990\n")
+    _, said = ask.both("index", "add", "kept", str(tmp_path / "b.csv"))
+    assert "'year' holds numbers; 1 cell such as 'unknown' is none" in said
+    assert json.loads(ask("index", "get", "kept", "v"))["payload"] == {"year": 1990}
+
+
 def test_snapshots(ask: Ask, corpus: Path, tmp_path: Path) -> None:
     ask("index", "build", "c", str(corpus), "--encoder", "words")
     out = tmp_path / "c.tar"

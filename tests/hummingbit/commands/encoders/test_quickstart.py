@@ -50,8 +50,12 @@ def _of_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def write_csv(path: Path, *, labelled: bool) -> None:
     documents = topic_documents(150)
-    rows = [f'"{one.text}",{one.labels[0] if labelled else "any"}' for one in documents]
-    path.write_text("\n".join(["question,intent" if labelled else "question,label", *rows]))
+    rows = [
+        f'"{one.text}",{one.labels[0] if labelled else "any"},{1870 + at}'
+        for at, one in enumerate(documents)
+    ]
+    header = "question,intent,year" if labelled else "question,label,year"
+    path.write_text("\n".join([header, *rows]))
 
 
 @pytest.mark.parametrize("labelled", [True, False])
@@ -78,7 +82,9 @@ def test_a_csv_becomes_a_collection(
     assert (told in printed) is not labelled
     assert bool(re.search(r"\nhamming +– ", printed)) is not labelled
     with DataFolder(tmp_path / "my-bank-data", writable=False) as folder:
-        assert len(folder.collection("my-bank")) == 150
+        collection = folder.collection("my-bank")
+        assert len(collection) == 150
+        assert collection.field_types == {"year": "number"}
     assert main(["search", "my-bank", "apple bread", "--data-dir", "my-bank-data"]) == 0
 
 

@@ -110,7 +110,7 @@ def test_fields_are_indexed(client: httpx.Client) -> None:
     assert client.post("/v1/collections/c/verify").json()["problems"] == []
     job = wait_for_job(client, client.post(url, json={"indexed_fields": []}, headers=ASYNC))
     assert (job["kind"], job["result"]) == ("index_fields", {"indexed_fields": []})
-    refused = client.post(url, json={"indexed_fields": ["a..b"]})
+    refused = client.post(url, json={"indexed_fields": ["a\0b"]})
     check_problem(refused, 422, "invalid_request")
     assert refused.json()["errors"][0]["pointer"] == "/indexed_fields"
 
