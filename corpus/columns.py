@@ -21,6 +21,7 @@ from corpus.json_rows import parse_json
 from corpus.layout import Layout
 from corpus.lines import LineError
 from corpus.rows import ReadError, Row
+from foundation.extras import install_command
 
 Array = npt.NDArray[Any]
 NPZ_CONTENT = ("vectors", "matrices", "text", "codes")
@@ -151,7 +152,7 @@ def _import_arrow(path: Path, format_: str) -> Any:
         importlib.import_module("pyarrow.parquet")
         return importlib.import_module("pyarrow")
     except ImportError:
-        message = f"{format_} needs pyarrow; install it with: pip install 'hummingbit[parquet]'"
+        message = f"{format_} needs pyarrow; install it with: {install_command('parquet')}"
         raise ReadError(f"{path}: {message}") from None
 
 

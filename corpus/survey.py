@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from corpus.detection.cell_lists import with_lists
+from corpus.detection.cell_lists import separator_of, with_lists
 from corpus.detection.dialects import NUMBER, lacks_header
 from corpus.detection.field_names import (
     LABEL_NAMES,
@@ -31,10 +31,15 @@ MIN_WORDS = 4
 """A field with fewer words on average is no text beside another one."""
 FEW = 200
 """Records, and characters of each, in which words are counted."""
-_WORD = re.compile(r"[^\W\d_]{2,}")
+# Words of two letters or more and, in Thai, Lao, Myanmar, Khmer, Kana and Han, pairs of characters.
+_WORDS = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2}"
+    r"|[^\W\d_]{2,}"
+)
 _COLUMN = re.compile(r"column\d+")
 _MEASURE = re.compile(r"[-+]?[$€£¥]? ?\d[\d.,:/ eE+TZ'-]* ?[%$€£¥]?")
 _INTEGER = re.compile(r"[-+]?\d+")
+IN_LIST = "[]."
 MAX_DEPTH = 3
 """Objects inside objects are looked into so deep for a text."""
 
@@ -74,8 +79,12 @@ class Survey:
     """A field that is named like an id but whose values repeat, or None."""
     unused_lists: Mapping[str, int]
     """Fields with lists of strings that are no labels, and how many different strings they hold."""
+    separated_lists: Mapping[str, str]
+    """Fields named as labels whose strings hold several values, and what separates these."""
     other_texts: tuple[str, ...]
     """Fields whose strings look like texts, too, but that are not part of the text."""
+    texts_in_lists: tuple[str, ...]
+    """Paths of such strings inside lists of objects, such as ``paragraphs[].context``."""
 
 
 class _Unchecked(Layout):
@@ -140,7 +149,26 @@ def survey(source: Path, settings: Layout) -> Survey:
     }
     used = {*texts, layout.label_field, layout.id_field, "id", "label", "labels"}
     others = [field for field in _other_texts(records, texts) if field not in used]
-    return Survey(layout, tuple(names), candidates, next(repeated, None), lists, tuple(others))
+    label_names = [name for name in names if rank_of(name, LABEL_NAMES) is not None]
+    separators = {name: separator_of(_cells(records, name)) for name in label_names}
+    in_lists = [_with_lists_of_objects(record) for record in records[:FEW]]
+    return Survey(
+        layout=layout,
+        names=tuple(names),
+        label_candidates=candidates,
+        repeated_id=next(repeated, None),
+        unused_lists=lists,
+        separated_lists={name: one for name, one in separators.items() if one is not None},
+        other_texts=tuple(others),
+        texts_in_lists=tuple(one for one in _other_texts(in_lists, texts) if IN_LIST in one),
+    )
+
+
+def _cells(records: Iterable[Mapping[str, Any]], name: str) -> list[str]:
+    """Return the strings of a field, in lists or not."""
+    values = [record.get(name) for record in records]
+    entries = [one for value in values for one in (value if isinstance(value, list) else [value])]
+    return [one for one in entries if isinstance(one, str)]
 
 
 def _sample(source: Path, layout: Layout) -> tuple[list[Mapping[str, Any]], str]:
@@ -174,6 +202,19 @@ def _with_paths(record: Mapping[str, Any]) -> dict[str, Any]:
         objects = {at: value for at, value in level.items() if isinstance(value, Mapping)}
         level = {f"{at}.{name}": one for at, held in objects.items() for name, one in held.items()}
         found = level | found
+    return found
+
+
+def _with_lists_of_objects(record: Mapping[str, Any], depth: int = MAX_DEPTH) -> dict[str, Any]:
+    """Return a record with the strings in its lists of objects, too, by paths such as ``a[].b``."""
+    found = dict(record)
+    for name, value in record.items():
+        entries = value if isinstance(value, list) and depth else []
+        objects = [one for one in entries if isinstance(one, Mapping)]
+        inside = [_with_lists_of_objects(one, depth - 1) for one in objects]
+        for path in dict.fromkeys(path for one in inside for path in one):
+            texts = [one[path] for one in inside if isinstance(one.get(path), str)]
+            found[f"{name}{IN_LIST}{path}"] = " ".join(texts)
     return found
 
 
@@ -236,7 +277,7 @@ def _texts(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[s
 
 
 def _count_words(value: object) -> int:
-    return len(_WORD.findall(value[:FEW])) if isinstance(value, str) else 0
+    return len(_WORDS.findall(value[:FEW])) if isinstance(value, str) else 0
 
 
 def _usual(fields: Sequence[_Field], names: Sequence[str]) -> list[_Field]:

@@ -31,6 +31,7 @@ from encoder.encoder import Encoder, Inputs, Layer
 from encoder.features import SparseRows, TextFeatures
 from encoder.vector_features import VectorFeatures
 from foundation.errors import HummingbitError
+from foundation.extras import install_command
 
 OPSET = 17
 # The format of the file, which onnxruntime reads since 1.15.
@@ -241,5 +242,5 @@ def _library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        hint = "install it with: pip install 'hummingbit[onnx]'"
+        hint = f"install it with: {install_command('onnx')}"
         raise OnnxError(f"exporting to ONNX needs {name}; {hint}") from None

@@ -154,8 +154,9 @@ def _explain(error: Exception) -> str | None:
     if isinstance(error, HummingbitError):
         return f"{error}{_hint(error)}"
     if isinstance(error, ModuleNotFoundError) and error.name in {"torch", "geoopt", "pyriemann"}:
-        hint = "install it with: pip install 'hummingbit[train]'"
-        return f"training needs {error.name}; {hint}"
+        from foundation.extras import install_command  # noqa: PLC0415
+
+        return f"training needs {error.name}; install it with: {install_command('train')}"
     if isinstance(error, OSError) and error.strerror is not None:
         place = "standard output" if error.filename is None else error.filename
         return f"{place}: {error.strerror}"

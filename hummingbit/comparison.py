@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corpus.document import Document
+from encoder.texts.openings import split_sentences
 from encoder.texts.scripts import is_spaceless
 from evaluation.evaluation_input import RelevanceSettings
 from evaluation.rankings import evaluate_rankings
@@ -86,8 +87,6 @@ def words_of_sentences(documents: Sequence[Document], seed: int = 0) -> list[str
     If the text has no spaces between words, the query is a run of twice as many characters. If no
     sentence has two words, it is the whole text.
     """
-    from training.queries import split_sentences  # noqa: PLC0415 - torch takes a second
-
     rng = np.random.default_rng(seed)
     texts = [document.text or "" for document in documents]
     return [_words_of(text, split_sentences(text), rng) for text in texts]

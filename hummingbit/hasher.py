@@ -26,6 +26,7 @@ from encoder.recipes import (
     former_names,
 )
 from evaluation.retrieval import evaluate_codes
+from foundation.extras import install_command
 from hummingbit.estimator_inputs import label_sets, texts_of
 from hummingbit.training_methods import (
     METHOD_NAMES,
@@ -43,8 +44,9 @@ Bits = npt.NDArray[np.uint8]
 class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Learn short binary codes of texts or vectors; search them by Hamming distance.
 
-    It is a scikit-learn transformer: pipelines, grid search and ``clone`` work. Training needs the
-    extra ``hummingbit[train]`` unless the method is class-codes, itq, pca-sign or lsh.
+    It is a scikit-learn transformer: pipelines, grid search and ``clone`` work. Training needs
+    torch, the extra ``train``, unless the method is one of itq, pca-sign and lsh, or class-codes
+    whose content is not learned by ict.
 
     Parameters
     ----------
@@ -303,7 +305,8 @@ def _train(data: TrainingData, recipe: BaseRecipe, out: Path, words: WordVectors
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        hint = "install hummingbit[train], or use one of the methods itq, pca-sign and lsh"
+        hint = f"install it with: {install_command('train')}; the methods class-codes (of rows with"
+        hint += " labels), itq, pca-sign and lsh need none"
         raise ModuleNotFoundError(f"{recipe.method} needs torch; {hint}", name="torch") from error
 
 

@@ -6,6 +6,7 @@ This module needs no torch until a method that learns a network is run.
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from encoder.recipes import (
     CLASS_CODES,
     CONTENT_SHARES,
     DISTILLATION,
+    ICT,
     METRIC,
     RECIPES,
     WORDS_AND_CLASSES,
@@ -23,6 +25,7 @@ from encoder.recipes import (
     LinearRecipe,
     Recipe,
 )
+from foundation.extras import install_command
 from training.class_codes.run import train_class_codes
 from training.class_codes.word_vectors import WordVectors
 from training.data import TrainingData, TrainingDataError
@@ -32,22 +35,52 @@ from training.text_features import have_more_terms
 
 METHOD_NAMES = tuple(name for name in RECIPES if name not in (METRIC, DISTILLATION))
 """The methods that need nothing beside the documents and their labels."""
+WITHOUT_TORCH = (
+    "torch is not installed; codes learned with it find more documents. Install it with:"
+    f" {install_command('train')}"
+)
 
 
-def default_method(data: TrainingData, n_bits: int) -> str:
+def has_torch() -> bool:
+    """Return whether torch is installed."""
+    return find_spec("torch") is not None
+
+
+def check_torch(recipe: object) -> None:
+    """Check that torch is installed if training by `recipe` needs it.
+
+    All recipes need it but those of itq, pca-sign and lsh, and of class-codes whose content is
+    not learned by ict.
+
+    Raises:
+        ModuleNotFoundError: if it is not.
+    """
+    if isinstance(recipe, LinearRecipe):
+        is_needed = recipe.method == "sne"
+    else:
+        is_needed = not isinstance(recipe, ClassCodeRecipe) or recipe.content == ICT
+    if is_needed and not has_torch():
+        name = getattr(recipe, "method", "training")
+        raise ModuleNotFoundError(f"{name} needs torch", name="torch")
+
+
+def default_method(data: TrainingData, n_bits: int, *, with_torch: bool = True) -> str:
     """Return the default method for codes of `n_bits`.
 
     If there are labels of two classes or more, it is class-codes if these
     :func:`can learn <class_codes_can_learn>` the documents, and ssb-vae otherwise. Without labels,
     it is ict for texts and sne for vectors, or lsh if there are fewer vectors, or they have fewer
-    numbers, than a code has bits.
+    numbers, than a code has bits. Without torch, itq takes the places of ssb-vae, ict and sne.
     """
+    if len(data.classes) > 1 and class_codes_can_learn(data, ClassCodeRecipe(n_bits=n_bits)):
+        return CLASS_CODES
+    if isinstance(data.inputs, np.ndarray) and min(data.inputs.shape) < n_bits:
+        return "lsh" if len(data.classes) < 2 or not with_torch else "ssb-vae"
+    if not with_torch:
+        return "itq"
     if len(data.classes) > 1:
-        recipe = ClassCodeRecipe(n_bits=n_bits)
-        return CLASS_CODES if class_codes_can_learn(data, recipe) else "ssb-vae"
-    if not isinstance(data.inputs, np.ndarray):
-        return "ict"
-    return "sne" if min(data.inputs.shape) >= n_bits else "lsh"
+        return "ssb-vae"
+    return "sne" if isinstance(data.inputs, np.ndarray) else "ict"
 
 
 def class_codes_can_learn(data: TrainingData, recipe: ClassCodeRecipe) -> bool:
@@ -70,11 +103,16 @@ def class_codes_can_learn(data: TrainingData, recipe: ClassCodeRecipe) -> bool:
 
 def recipe_for_search(
     data: TrainingData, n_bits: int, *, has_labels: bool
-) -> Recipe | ClassCodeRecipe:
+) -> Recipe | ClassCodeRecipe | LinearRecipe:
     """Return the recipe of codes that find texts by their words and, with labels, by their class.
 
-    It is ssb-vae for labelled texts that class codes cannot learn.
+    It is ssb-vae for labelled texts that class codes cannot learn. Without torch, it is class-codes
+    or, without labels that these can learn, itq: both find fewer texts by their words.
     """
+    if not has_torch():
+        classes = ClassCodeRecipe(n_bits=n_bits)
+        is_learned = has_labels and class_codes_can_learn(data, classes)
+        return classes if is_learned else LinearRecipe(method="itq", n_bits=n_bits)
     if not has_labels:
         return Recipe(method="ict", n_bits=n_bits)
     recipe = ClassCodeRecipe(n_bits=n_bits, **WORDS_AND_CLASSES)
@@ -104,6 +142,7 @@ def train_by(
         TrainingDataError, ArtifactError, CheckpointError: as the run of the method.
     """
     check_word_vectors(recipe.method, given=word_vectors is not None)
+    check_torch(recipe)
     if isinstance(recipe, LinearRecipe):
         return train_linear(data, recipe, out, overwrite=overwrite)
     if isinstance(recipe, ClassCodeRecipe):

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, get_args
 
+from foundation.extras import install_command
 from index.data_folder import DataFolder
 from index.errors import DataFolderError
 
@@ -40,7 +41,7 @@ class DataFolderLocation:
             hint = "set --milvus-uri or HUMMINGBIT_MILVUS_URI, for example http://HOST:19530"
             raise DataFolderError(f"the engine milvus needs the address of a server; {hint}")
         if find_spec("pymilvus") is None:
-            hint = "pip install 'hummingbit[milvus]'"
+            hint = install_command("milvus")
             raise DataFolderError(f"the engine milvus needs the package pymilvus; run {hint}")
         # pymilvus takes a second to import and may not be installed.
         from index.milvus.folder import MilvusFolder  # noqa: PLC0415

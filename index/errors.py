@@ -92,6 +92,13 @@ class UnknownSnapshot(HummingbitError, LookupError):
     """No snapshot of the data folder has the id."""
 
 
+DAMAGE_REMEDY = (
+    "; the file is damaged: `hummingbit index verify NAME` lists what is, and `hummingbit snapshot"
+    " restore` brings back a snapshot"
+)
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
 class SnapshotError(HummingbitError, RuntimeError):
     """A snapshot cannot be written or read, or is damaged."""
 
@@ -111,13 +118,19 @@ class DataFolderInUse(DataFolderError):
 def store_error(path: Path, error: sqlite3.Error | OSError, prefix: str = "") -> StoreError:
     """Return the StoreError of an error, a StoreFull if the disk is full."""
     kind = StoreFull if _is_full(path, error) else StoreError
-    return kind(f"{path}: {prefix}{getattr(error, 'strerror', None) or error}")
+    remedy = DAMAGE_REMEDY if _sqlite_code(error) in _DAMAGED else ""
+    return kind(f"{path}: {prefix}{getattr(error, 'strerror', None) or error}{remedy}")
+
+
+def _sqlite_code(error: sqlite3.Error | OSError) -> int:
+    """Return the primary error code of SQLite, without its extension."""
+    return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)) & 0xFF
 
 
 def _is_full(path: Path, error: sqlite3.Error | OSError) -> bool:
     if isinstance(error, OSError):
         return error.errno == errno.ENOSPC
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+    code = _sqlite_code(error)
     if code != sqlite3.SQLITE_IOERR:
         return code == sqlite3.SQLITE_FULL
     # SQLite reports this general error for some files that it cannot extend.

@@ -6,7 +6,6 @@ They stand for the queries that a search will receive, of which there may be no 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 
 from encoder.features import Floats, SparseRows, TextFeatures
 from encoder.recipes import METHODS, Recipe
+from encoder.texts.openings import split_sentences
 from foundation import arrays
 from training.data import Rows
 from training.linear_codes import itq_of_terms
@@ -24,25 +24,12 @@ from training.models.encoder_networks import AnyEncoderNetwork, LinearEncoderNet
 from training.objectives.inverse_cloze import inverse_cloze_loss
 from training.text_features import principal_directions
 
-_END = re.compile(r"[.!?;:](?=\s)|[\n。！？；：]")
-# Longer sentences are cut into pieces of this many words.
-_MAX_WORDS = 30
 # The first sentences of a text are a title or a summary.
 _FIRST_SENTENCES = 3
 # The factor of a query's logits in the loss. Logits exceed the ±1 of tanh.
 _LOGIT_FACTOR = 0.25
 # The directions of latent semantics, without bits for classes and beside them.
 _DIRECTIONS, _DIRECTIONS_BESIDE_CLASSES = 400, 200
-
-
-def split_sentences(text: str) -> list[str]:
-    """Return the sentences of `text`, at most thirty words each, in order."""
-    sentences: list[str] = []
-    for sentence in _END.split(text):
-        words = sentence.split()
-        starts = range(0, len(words), _MAX_WORDS)
-        sentences.extend(" ".join(words[start : start + _MAX_WORDS]) for start in starts)
-    return sentences
 
 
 class SentenceQueries:

@@ -1,4 +1,4 @@
-"""The title and the summary of a text: what it is about, in its own first words."""
+"""The title, the summary and the sentences of a text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ SEARCHED_LENGTH = 1000
 MAX_SUMMARY_WEIGHT = 100.0
 """The highest weight of the summary in the features of a document."""
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
+_CLAUSE_END = re.compile(r"[.!?;:](?=\s)|[\n。！？；：]")
+# Longer sentences are cut into pieces of this many words.
+_MAX_SENTENCE_WORDS = 30
 _SENTENCE_OR_LINE_END = re.compile(rf"{_SENTENCE_END.pattern}|\n")
 
 
@@ -37,6 +40,16 @@ def sentences_after_summary(text: str) -> list[str]:
     """Return the sentences and lines of a text that are not in its summary."""
     _, _, rest = _parts(text)
     return [one for one in _SENTENCE_OR_LINE_END.split(rest) if one.strip()]
+
+
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences of `text`, at most thirty words each, in order."""
+    sentences: list[str] = []
+    for sentence in _CLAUSE_END.split(text):
+        words = sentence.split()
+        starts = range(0, len(words), _MAX_SENTENCE_WORDS)
+        sentences.extend(" ".join(words[start : start + _MAX_SENTENCE_WORDS]) for start in starts)
+    return sentences
 
 
 def _parts(text: str) -> tuple[str | None, str, str]:

@@ -13,6 +13,7 @@ from evaluation.metrics.metric_names import dialects
 from evaluation.reports.metric_table import format_share, metric_rows
 from evaluation.reports.plots import ACCENT, INK, LINE, MUTED, SECOND, PlotError, draw_plots
 from evaluation.reports.report import Report
+from foundation.extras import install_command
 
 MAX_CLASSES = 100
 
@@ -115,7 +116,7 @@ def _load_jinja() -> tuple[Any, Any]:
         from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - an extra
         from markupsafe import Markup  # noqa: PLC0415 - jinja2's
     except ModuleNotFoundError as error:
-        message = "HTML reports need jinja2: pip install 'hummingbit[report]'"
+        message = f"HTML reports need jinja2: {install_command('report')}"
         raise PlotError(message) from error
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True

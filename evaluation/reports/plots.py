@@ -16,6 +16,7 @@ import numpy as np
 
 from evaluation.reports.report import Report
 from foundation.errors import HummingbitError
+from foundation.extras import install_command
 
 ACCENT, SECOND, MUTED, INK, LINE = "#3454d1", "#e07a3f", "#a3abbd", "#2b3244", "#e6e9f0"
 
@@ -54,7 +55,7 @@ def draw_plots(report: Report, baseline: Report | None = None) -> dict[str, str]
     Raises:
         PlotError: if matplotlib is not installed.
     """
-    figure_class = _load_figure()
+    figure_class = load_figure()
     plots: Mapping[str, Callable[[Any], None]] = {
         "precision-recall": lambda axes: _precision_recall(axes, report, baseline),
         "precision-at-k": lambda axes: _precision_at_k(axes, report, baseline),
@@ -81,7 +82,7 @@ def draw_label_curve(labels: list[int], lines: Mapping[str, list[float]], metric
         axes.set(xlabel="labels", ylabel=f"{metric}, tie-averaged", ylim=(0, 1.02))
         axes.legend(loc="lower right")
 
-    return draw(_load_figure(), "labels", plot)
+    return draw(load_figure(), "labels", plot)
 
 
 def draw(figure_class: Any, name: str, plot: Callable[[Any], None]) -> str:
@@ -100,11 +101,16 @@ def draw(figure_class: Any, name: str, plot: Callable[[Any], None]) -> str:
     return re.sub(r'(\bid="|xlink:href="#|url\(#)', rf"\g<1>{name}-", element)
 
 
-def _load_figure() -> Any:
+def load_figure() -> Any:
+    """Return matplotlib's class of figures.
+
+    Raises:
+        PlotError: if matplotlib is not installed.
+    """
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
-        message = "plots need matplotlib: pip install 'hummingbit[report]'"
+        message = f"plots need matplotlib: {install_command('report')}"
         raise PlotError(message) from error
     return Figure
 

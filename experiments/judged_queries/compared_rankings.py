@@ -16,6 +16,7 @@ import numpy.typing as npt
 from encoder.codes import Codes, unpack_codes
 from encoder.encoder import Encoder, Inputs
 from encoder.features import Floats
+from encoder.texts.openings import split_sentences
 from index.engines.segments import Generation
 from index.lexical.analyzer_names import ANALYZERS
 from index.lexical.index import LexicalIndex
@@ -23,7 +24,6 @@ from index.rankings.hybrid import HybridRanking
 from index.rankings.moments import CodeMoments
 from index.records import EncodedQueries
 from training.linear_codes import itq_rotation
-from training.queries import split_sentences
 
 Scores = npt.NDArray[np.float64]
 

@@ -55,10 +55,10 @@ def print_trained(out: Path, trained: Trained) -> None:
     for warning in trained.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     if not figures:
-        command = "quickstart FILE" if encoder.kind == "text" else "evaluate NAME --nearest 10"
         print(
-            f"no labelled documents were held out to evaluate it; `hummingbit {command}` measures"
-            " how many documents such codes find"
+            "no labelled documents were held out to evaluate it; in a collection built with it,"
+            " `hummingbit evaluate NAME --nearest 10 --queries SOURCE` measures how many of the"
+            " nearest documents its codes find"
         )
         return
     shown = counted(len(trained.labelled_ids), "label")

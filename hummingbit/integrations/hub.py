@@ -26,6 +26,7 @@ from encoder.artifact import (
 from encoder.artifact_files.manifest import MANIFEST, METRICS
 from encoder.encoder import Encoder
 from foundation.errors import HummingbitError
+from foundation.extras import install_command
 from foundation.files import replace_folder
 
 CARD = "README.md"
@@ -207,5 +208,5 @@ def _library() -> Any:
     try:
         return importlib.import_module("huggingface_hub")
     except ImportError:
-        hint = "install it with: pip install 'hummingbit[hub]'"
+        hint = f"install it with: {install_command('hub')}"
         raise HubError(f"repositories need huggingface_hub; {hint}") from None

@@ -13,6 +13,7 @@ from foundation.errors import InputError, counted
 from foundation.stages import begin_stage
 from index.engines.choice import check_engine
 from index.errors import (
+    DAMAGE_REMEDY,
     EncoderMismatch,
     InvalidSnapshot,
     SnapshotError,
@@ -85,7 +86,7 @@ def check_snapshot(tar: Path, store: Path, artifact: Path) -> tuple[Contents, De
 
 def _hide_path(unpacked: Path, error: Exception) -> str:
     """Return the message of an error without the path that a file was unpacked to."""
-    reason = str(error)
+    reason = str(error).removesuffix(DAMAGE_REMEDY)
     for path in (unpacked.resolve(), unpacked.absolute(), unpacked):
         reason = reason.replace(f"{path}: ", "").replace(f"{path}/", "")
     return reason

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from foundation.extras import install_command
 from service.configuration import SettingsError
 from service.http.monitoring import route_of
 
@@ -27,7 +28,7 @@ def otlp_provider(endpoint: str) -> TracerProvider:
         )
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
     except ModuleNotFoundError:
-        message = "traces_endpoint needs OpenTelemetry: pip install 'hummingbit[otel]'"
+        message = f"traces_endpoint needs OpenTelemetry: {install_command('otel')}"
         raise SettingsError(message) from None
     return tracer_provider(BatchSpanProcessor(OTLPSpanExporter(endpoint)))
 

@@ -312,3 +312,51 @@ def test_texts_with_tags_are_html(tmp_path: Path) -> None:
     path.write_text(f"sku,name,description\n{rows.replace('<', '').replace('>', '')}")
     assert not survey(path, Layout()).layout.html
     assert survey(path, Layout(html=True)).layout.html
+
+
+def test_labels_with_commas_between_them_are_a_list(tmp_path: Path) -> None:
+    names = ["bug", "needs reply", "docs", "area: core", "help wanted", "question"]
+    # As GitHub lists the labels of issues: most have one label or none.
+    cells = [", ".join(names[at % 6 : at % 6 + 1 + 2 * (at % 11 == 0)]) for at in range(len(TEXTS))]
+    assert len({cell for cell in cells if "," in cell}) >= 2
+    path = table(tmp_path, ["title", "body", "labels"], TEXTS, TEXTS, cells)
+    assert survey(path, Layout()).separated_lists == {"labels": ","}
+    shops = [["Home, Garden", "Home", "Sports", "Books"][min(at % 9, 3)] for at in range(90)]
+    path = table(tmp_path, ["title", "body", "labels"], TEXTS, TEXTS, shops)
+    assert survey(path, Layout()).separated_lists == {}
+
+
+def test_a_second_text_is_named_where_words_have_no_spaces(tmp_path: Path) -> None:
+    # The fields of JNLI: pairs of Japanese sentences.
+    pairs = [
+        {
+            "sentence_pair_id": str(at),
+            "sentence1": f"公園で{at}匹の犬が走っている。",
+            "sentence2": f"{at}匹の犬が公園を楽しそうに走っています。",
+            "label": LABELS[at],
+        }
+        for at in range(len(TEXTS))
+    ]
+    path = tmp_path / "jnli.jsonl"
+    path.write_text("\n".join(json.dumps(one, ensure_ascii=False) for one in pairs))
+    found = survey(path, Layout())
+    assert found.layout.text_fields == ("sentence2",)
+    assert found.other_texts == ("sentence1",)
+
+
+def test_texts_inside_lists_are_named(tmp_path: Path) -> None:
+    # The form of SQuAD.
+    articles = [
+        {
+            "title": f"The article of number {at}",
+            "paragraphs": [
+                {"context": text * 3, "qas": [{"id": f"{at}", "question": "?", "answers": []}]}
+            ],
+        }
+        for at, text in enumerate(TEXTS)
+    ]
+    path = tmp_path / "squad.json"
+    path.write_text(json.dumps({"version": "1.1", "data": articles}))
+    found = survey(path, Layout())
+    assert found.layout.text_fields == ("title",)
+    assert found.texts_in_lists == ("paragraphs[].context",)

@@ -14,6 +14,7 @@ from corpus.document import Document
 from corpus.readers import read_documents
 from encoder.artifact import load_encoder, write_artifact
 from evaluation.retrieval import evaluate_codes
+from foundation.extras import install_command
 from hummingbit.cli import main
 from index.data_folder import DataFolder
 from tests.support.corpora import topic_documents, topic_vectors
@@ -83,15 +84,9 @@ def test_every_method_trains(
     assert load_encoder(tmp_path / "e").metadata["method"] == method
 
 
-@pytest.mark.parametrize(
-    ("documents", "command"),
-    [(topic_documents, "quickstart FILE"), (topic_vectors, "evaluate NAME --nearest 10")],
-)
+@pytest.mark.parametrize("documents", [topic_documents, topic_vectors])
 def test_without_labels_the_command_that_measures_codes_is_named(
-    documents: Callable[[int], list[Document]],
-    command: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    documents: Callable[[int], list[Document]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     corpus = tmp_path / "train.jsonl"
     with corpus.open("w") as lines:
@@ -100,7 +95,14 @@ def test_without_labels_the_command_that_measures_codes_is_named(
             print(json.dumps({"id": one.id, "text": one.text, "vector": vector}), file=lines)
     train = ["train", "lsh", "--data", corpus, "--bits", "8", "--out", tmp_path / "e"]
     assert hummingbit(*train) == 0
-    assert f"`hummingbit {command}` measures how many documents" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "in a collection built with it, `hummingbit evaluate NAME --nearest 10 --queries" in said
+    # What it names can be run.
+    data = ["--data-dir", tmp_path]
+    assert hummingbit("encoder", "install", tmp_path / "e", "--name", "codes", *data) == 0
+    assert hummingbit("index", "build", "docs", corpus, "--encoder", "codes", *data) == 0
+    measured = ["evaluate", "docs", "--nearest", "10", "--queries", corpus, *data]
+    assert hummingbit(*measured) == 0
 
 
 def test_class_codes_are_searched_by_their_query_head(
@@ -407,7 +409,7 @@ def test_an_experiment_without_its_packages_says_which_and_hides_no_other(
     assert hummingbit("reproduce", "continuous-histogram", "--seeds", "3", "--part", "mnist") == 2
     said = capsys.readouterr().err
     assert "hummingbit: reproduce continuous-histogram needs experiments.continuous_histo" in said
-    assert "pip install 'hummingbit[experiments,train]'" in said
+    assert install_command("experiments", "train") in said
     with pytest.raises(SystemExit) as ended:
         hummingbit("reproduce", "ssb-vae", "--help")
     assert ended.value.code == 0

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from encoder.features import TextFeatures
 from encoder.recipes import Recipe
+from encoder.texts.openings import split_sentences
 from tests.support.encoders import text_encoder
 from training.models.encoder_networks import EncoderNetwork, LinearEncoderNetwork, Shape
 from training.objectives.inverse_cloze import inverse_cloze_loss
-from training.queries import ClozeTask, SentenceQueries, Similarities, split_sentences
+from training.queries import ClozeTask, SentenceQueries, Similarities
 from training.text_features import fit_text_features
 
 TEXTS = [

@@ -22,6 +22,7 @@ from encoder.artifact_files.manifest import MANIFEST
 from encoder.encoder import Encoder
 from encoder.features import Floats
 from foundation.errors import HummingbitError
+from foundation.extras import install_command
 from training.data import TrainingData
 
 SENTENCE_TRANSFORMERS = "sentence-transformers"
@@ -228,7 +229,7 @@ def load_sentence_transformer(source: str) -> Any:
             raise
         raise TeacherError(
             f"{source!r} is neither a file of vectors ({', '.join(VECTOR_FILES)}) nor an encoder's "
-            "folder; to load it as a model: pip install 'hummingbit[sentence-transformers]'"
+            f"folder; to load it as a model: {install_command('sentence-transformers')}"
         ) from None
     try:
         # Other formats of weights would be unpickled.

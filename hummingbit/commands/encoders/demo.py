@@ -28,6 +28,7 @@ from evaluation.retrieval import evaluate_collection
 from evaluation.scores import evaluate_by_score
 from hummingbit.commands.options import check_folder_above
 from hummingbit.commands.printing import timed_stage
+from hummingbit.training_methods import check_torch
 from index.backend import CollectionBackend
 from index.bulk.ingest import ingest
 from index.data_folder import DataFolder
@@ -86,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
     """Build the corpus, train, index, evaluate, and serve until interrupted."""
     encoder_folder = args.data_dir / "encoders" / ENCODER
     check_folder_above(encoder_folder, f"--data-dir {args.data_dir}")
+    check_torch(RECIPE)
     with timed_stage("reading the docstrings of the packages installed here"):
         documents = list(read_documents(f"{NAME}:train"))
         queries = list(read_documents(f"{NAME}:test"))

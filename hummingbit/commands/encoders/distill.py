@@ -29,7 +29,7 @@ from hummingbit.commands.training_source import (
     read_training_data,
     word_vectors_of,
 )
-from hummingbit.training_methods import print_trial
+from hummingbit.training_methods import has_torch, print_trial
 from training.class_codes.run import train_class_codes
 from training.class_codes.word_vectors import WordVectors
 from training.data import TrainingData
@@ -98,6 +98,8 @@ def run(args: argparse.Namespace) -> int:
     recipe = _recipe(args)
     if args.word_vectors and not isinstance(recipe, ClassCodeRecipe):
         raise OptionError("--word-vectors needs --supervision: they help to learn from labels")
+    if not has_torch():
+        raise ModuleNotFoundError("distill needs torch", name="torch")
     check_out(args)
     word_vectors = word_vectors_of(args)
     begin_stage(f"reading {args.data}")

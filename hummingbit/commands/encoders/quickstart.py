@@ -39,7 +39,13 @@ from hummingbit.comparison import (
     verdict,
     words_of_sentences,
 )
-from hummingbit.training_methods import check_word_vectors, recipe_for_search, train_by
+from hummingbit.training_methods import (
+    WITHOUT_TORCH,
+    check_word_vectors,
+    has_torch,
+    recipe_for_search,
+    train_by,
+)
 from index.backend import CollectionBackend
 from index.bulk.encoding import available_cores
 from index.bulk.ingest import ingest
@@ -97,6 +103,8 @@ def run(args: argparse.Namespace) -> int:
     _print_corpus(layout_survey, corpus)
     data = gather(corpus.training_documents)
     recipe = recipe_for_search(data, args.bits, has_labels=corpus.has_labels)
+    if not has_torch():
+        print(WITHOUT_TORCH, file=sys.stderr)
     check_word_vectors(recipe.method, given=word_vectors is not None)
     with _removing_unfinished(data_dir):
         with timed_stage(f"training {recipe.n_bits}-bit codes ({recipe.method})"):
@@ -179,10 +187,14 @@ def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
     _print_row("text", " + ".join(layout_survey.layout.text_fields) or "text")
     _print_row("length", f"{median(terms):,.0f} terms in the median, {max(terms):,} at most")
     _print_row("label", _label_line(layout_survey, corpus))
+    separated = {**layout_survey.separated_lists, **corpus.separated_labels()}
     for name, count in layout_survey.unused_lists.items():
-        values = f"{count:,} different values, which hardly repeat"
-        _print_row("list", f"{name}: {values}; no label, kept in the payload")
-    for name, separator in corpus.separated_labels().items():
+        if name not in separated:
+            # Beside another label, a payload with labels would hide it.
+            kept = "left out" if name == "labels" else "kept in the payload"
+            values = f"{count:,} different values, which hardly repeat"
+            _print_row("list", f"{name}: {values}; no label, {kept}")
+    for name, separator in separated.items():
         hint = (
             f"to learn from them, write | instead, and name it: --label-field {shlex.quote(name)}"
         )
@@ -191,6 +203,10 @@ def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
         others = shlex.join(layout_survey.other_texts)
         texts = shlex.join(layout_survey.layout.text_fields or ["text"])
         _print_row("other", f"{others}: not searched; to join it: --text-field {texts} {others}")
+    if layout_survey.texts_in_lists:
+        paths = ", ".join(layout_survey.texts_in_lists)
+        hint = "to search them, write a document for each object of the list"
+        _print_row("other", f"{paths}: texts inside lists, not searched; {hint}")
     _print_row("id", _id_line(layout_survey))
     _print_row("writing", "no spaces between words" if corpus.is_spaceless() else "words")
     if layout_survey.layout.html:

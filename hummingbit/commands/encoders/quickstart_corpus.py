@@ -83,7 +83,10 @@ class Corpus:
         return 2 * sum(is_spaceless(one.text or "") for one in self.sample) > len(self.sample)
 
     def separated_labels(self) -> dict[str, str]:
-        """Return fields named as labels whose strings hold several, and what separates these."""
+        """Return fields of the payload, named as labels, whose strings hold several values.
+
+        The values are what separates these.
+        """
         names = {name for one in self.sample for name in one.payload}
         cells = {
             name: [cell for one in self.sample if isinstance(cell := one.payload.get(name), str)]

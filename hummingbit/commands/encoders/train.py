@@ -40,8 +40,11 @@ from hummingbit.commands.training_source import (
     word_vectors_of,
 )
 from hummingbit.training_methods import (
+    WITHOUT_TORCH,
+    check_torch,
     check_word_vectors,
     default_method,
+    has_torch,
     print_trial,
     train_by,
 )
@@ -129,7 +132,9 @@ def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
             parser.error(f"the following arguments are required: --{option}")
     check_out(args)
     data = _documents(args)
-    method = default_method(data, args.n_bits)
+    method = default_method(data, args.n_bits, with_torch=has_torch())
+    if method != default_method(data, args.n_bits):
+        print(WITHOUT_TORCH, file=sys.stderr)
     print(f"{counted(len(data.classes), 'label')}: training by {method}", file=sys.stderr)
     check_word_vectors(method, given=args.word_vectors is not None)
     word_vectors = word_vectors_of(args)
@@ -153,6 +158,7 @@ def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
 def run_neural(args: argparse.Namespace) -> int:
     """Train and print where the encoder is and how it did on the held-out documents."""
     recipe = recipe_from(args, Recipe)
+    check_torch(recipe)
     search = args.search and args.word_dropout is None
     if args.paper:
         recipe, search = as_in_the_paper(recipe, args.paper), False
@@ -180,6 +186,7 @@ def _train(
 def run_metric(args: argparse.Namespace) -> int:
     """Train and print where the encoder is and how it did on the held-out documents."""
     recipe = recipe_from(args, MetricRecipe)
+    check_torch(recipe)
     check_out(args)
     data = _documents(args)
     from training.metric_learning import train_metric  # noqa: PLC0415 - torch takes a second
@@ -199,6 +206,7 @@ def run_metric(args: argparse.Namespace) -> int:
 def run_linear(args: argparse.Namespace) -> int:
     """Fit and print where the encoder is and how it did on the held-out documents."""
     recipe = recipe_from(args, LinearRecipe)
+    check_torch(recipe)
     check_out(args)
     print_trained(args.out, train_by(_documents(args), recipe, args.out, overwrite=args.overwrite))
     return 0
@@ -223,6 +231,7 @@ def _resumable() -> Iterator[None]:
 def run_class_codes(args: argparse.Namespace) -> int:
     """Train, print each trial, where the encoder is and how it did on the held-out documents."""
     recipe = recipe_from(args, ClassCodeRecipe)
+    check_torch(recipe)
     check_out(args)
     word_vectors = word_vectors_of(args)
     data = _documents(args)

@@ -11,13 +11,14 @@ from pathlib import Path
 from encoder.recipes import SSB_VAE, Recipe
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
 from evaluation.metrics.metric_names import parse_metric
-from evaluation.reports.plots import draw_label_curve
+from evaluation.reports.plots import draw_label_curve, load_figure
 from evaluation.retrieval import evaluate_encoder
 from foundation.errors import counted
 from foundation.stages import begin_stage
 from hummingbit.commands.json_output import add_json_or_former_file, print_or_write_json
 from hummingbit.commands.options import SOURCE_HELP, add_reading, add_setting, write_text
 from hummingbit.commands.training_source import read_training_data
+from hummingbit.training_methods import check_torch
 from training.data import TrainingData
 
 SETTINGS = ("method", "n_bits", "seed", "epochs", "batch_size", "hidden")
@@ -84,6 +85,9 @@ def run(args: argparse.Namespace) -> int:
     metric = parse_metric(args.metric).name
     settings = {name: getattr(args, name) for name in SETTINGS}
     recipes = [Recipe(label_fraction=share, **settings) for share in sorted(set(args.supervision))]
+    check_torch(recipes[0])
+    if args.plot is not None:
+        load_figure()
     begin_stage(f"reading {args.data} and {args.queries}")
     data, query_data = (read_training_data(args, source) for source in (args.data, args.queries))
     print(

@@ -10,11 +10,12 @@ from functools import partial
 from importlib.metadata import entry_points
 from typing import Any
 
+from foundation.extras import install_command
 from hummingbit.commands.json_output import print_json
 from hummingbit.commands.options import OptionError
 
 GROUP = "hummingbit.experiments"
-EXTRA = "pip install 'hummingbit[experiments,train]'"
+EXTRA = install_command("experiments", "train")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ from evaluation.labelling.exchange import FORMATS, JSONL, QRELS
 from evaluation.labelling.sampling import DEFAULT_METHOD
 from evaluation.labelling.suggesting import SUGGESTION_METHODS
 from foundation.errors import counted
+from foundation.extras import install_command
 from foundation.stages import begin_stage
 from hummingbit.commands.controls import without_controls
 from hummingbit.commands.data_folder_options import (
@@ -265,7 +266,7 @@ def run_train(args: argparse.Namespace) -> int:
     )
 
     if not can_train():
-        requirements = "torch (pip install 'hummingbit[train]') and a system other than Windows"
+        requirements = f"torch ({install_command('train')}) and a system other than Windows"
         raise OptionError(f"training needs {requirements}")
     jobs: Path = args.data_dir / "jobs"
     while True:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from foundation.extras import install_command
 from hummingbit.commands.options import OptionError, add_data_dir
 
 
@@ -32,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if error.name != "mcp":
             raise
-        hint = "install it with: pip install 'hummingbit[integrations]'"
+        hint = f"install it with: {install_command('integrations')}"
         raise OptionError(f"mcp: needs the package mcp; {hint}") from None
     from hummingbit.embedded import Collection  # noqa: PLC0415 - it takes long to import
 

@@ -47,7 +47,7 @@ router = APIRouter(prefix="/v1", route_class=JSONRoute)
 def post_map(collection: CollectionOf, body: DrawMap, submit: SubmitOf) -> Response:
     """Lay out the distinct codes in the plane, as a job: similar codes lie near each other."""
     if body.method == "tsne" and importlib.util.find_spec("openTSNE") is None:
-        message = "is 'tsne', which needs openTSNE: pip install 'hummingbit[map]', or send 'pca'"
+        message = "is 'tsne', for which the service needs openTSNE, its extra map; or send 'pca'"
         raise invalid_field(message, "method")
     return accepted_response(submit("map", collection.name, body.model_dump()))
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
+from index.backend import MAX_K
 from service.schemas.common import (
     Code,
     Cursor,
@@ -61,7 +62,7 @@ class StoredDocument(ResponseModel):
 class ScrollRequest(RequestModel):
     """A page of documents, in the order of insertion."""
 
-    limit: int = Field(100, ge=1, le=1000)
+    limit: int = Field(100, ge=1, le=MAX_K)
     cursor: Cursor = None
     filter: Filter = None
 

@@ -14,6 +14,7 @@ from evaluation.reports.gate import parse_gate
 from evaluation.reports.junit import to_junit
 from evaluation.reports.markdown import to_markdown
 from evaluation.reports.report import read_report
+from foundation.extras import install_command
 from index.data_folder import DataFolder
 from tests.support.evaluations import labelled_codes, make_collections, parse_junit
 
@@ -98,4 +99,4 @@ except PlotError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
-    assert "pip install 'hummingbit[report]'" in done.stdout
+    assert install_command("report") in done.stdout

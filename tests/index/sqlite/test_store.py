@@ -292,3 +292,21 @@ def test_ids_that_were_read_are_kept_until_the_store_writes(
         assert writer.read_ids([9, 10]) == {10: everything[8]}
     with pytest.raises(StoreError, match="is closed"):
         writer.read_ids([1])
+
+
+def test_a_damaged_file_says_what_to_do(path: Path) -> None:
+    with closing(Store(path, writable=True)) as store:
+        insert(store, *map(str, range(500)))
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xa5" * (size - 4096))
+    remedy = r"`hummingbit index verify NAME` lists what is, and `hummingbit snapshot restore`"
+    with (
+        pytest.raises(StoreError, match=rf"database disk image is malformed; .*{remedy}"),
+        closing(Store(path, writable=True)) as store,
+    ):
+        store.read_rows(range(1, 500), with_payload=True, with_code=True)
+    path.write_bytes(b"no database" * 1000)
+    with pytest.raises(StoreError, match=remedy):
+        Store(path, writable=True)

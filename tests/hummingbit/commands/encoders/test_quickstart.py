@@ -6,8 +6,11 @@ import itertools
 import json
 import re
 import socket
+import sys
 from dataclasses import replace
+from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +18,7 @@ from corpus.detection.cell_lists import separator_of
 from corpus.document import Document
 from corpus.layout import Layout
 from encoder.recipes import LabelledRecipe, LinearRecipe
+from foundation.extras import install_command
 from hummingbit.cli import main
 from hummingbit.commands.encoders import quickstart, quickstart_corpus
 from hummingbit.commands.encoders.quickstart_corpus import read_corpus
@@ -334,3 +338,69 @@ def test_the_example_searches_by_words_not_by_addresses_or_rules() -> None:
 )
 def test_the_name_of_a_file_names_what_is_made_of_it(name: str, expected: str) -> None:
     assert quickstart_corpus.name_of(Path(name)) == expected
+
+
+@pytest.fixture
+def _without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make torch impossible to find, also for modules that have imported it."""
+
+    class NoTorch(PathFinder):
+        @classmethod
+        def find_spec(cls, fullname: str, *args: Any, **kwargs: Any) -> Any:
+            return None if fullname == "torch" else super().find_spec(fullname, *args, **kwargs)
+
+    finders = [NoTorch if one is PathFinder else one for one in sys.meta_path]
+    monkeypatch.setattr(sys, "meta_path", finders)
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "torch" or (
+            name.startswith("training.") and hasattr(module, "torch")
+        ):
+            monkeypatch.delitem(sys.modules, name)
+
+
+@pytest.mark.usefixtures("_without_torch")
+@pytest.mark.parametrize(("labelled", "method"), [(True, "class-codes"), (False, "itq")])
+def test_without_torch_a_method_is_chosen_that_needs_none(
+    capsys: pytest.CaptureFixture[str], *, labelled: bool, method: str
+) -> None:
+    write_csv(Path("bank.csv"), labelled=labelled)
+    assert main(["quickstart", "bank.csv", "--no-serve", "--bits", "16"]) == 0
+    printed = capsys.readouterr()
+    assert f"training 16-bit codes ({method})" in printed.out
+    assert "torch is not installed; codes learned with it find more documents" in printed.err
+
+
+@pytest.mark.usefixtures("_without_torch")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "train ssb-vae --data absent.csv --out e",
+        "train ict --data absent.csv --out e",
+        "train metric --data absent.csv --out e",
+        "train sne --data absent.csv --out e",
+        "train class-codes --content ict --data absent.csv --out e",
+        "distill --teacher absent.npz --data absent.csv --out e",
+        "evaluate curve --data absent.csv --queries absent.csv",
+        "demo --no-serve",
+    ],
+)
+def test_torch_is_missed_before_any_file_is_read(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert main(command.split()) == 2
+    said = capsys.readouterr().err
+    assert f"training needs torch; install it with: {install_command('train')}" in said
+
+
+@pytest.mark.usefixtures("_without_torch")
+@pytest.mark.parametrize("labelled", [True, False])
+def test_training_without_torch_and_without_a_method(
+    capsys: pytest.CaptureFixture[str], *, labelled: bool
+) -> None:
+    write_csv(Path("bank.csv"), labelled=labelled)
+    layout = ["--text-field", "question", "--label-field", "intent" if labelled else "label"]
+    command = ["train", "--data", "bank.csv", "--bits", "16", "--out", "encoder", *layout]
+    assert main(command) == 0
+    said = capsys.readouterr().err
+    assert f"training by {'class-codes' if labelled else 'itq'}" in said
+    assert ("torch is not installed" in said) is not labelled

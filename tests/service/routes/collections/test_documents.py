@@ -102,6 +102,10 @@ def test_a_long_body_is_written_as_it_comes_and_errors_are_counted(
     assert (len(answer["errors"]), answer["errors_left_out"]) == (1000, 500)
     assert answer["generation"] == client.get(path).json()["generation"] == 4
     assert scrolled(client, path, limit=999) == [f"d{at}" for at in range(3500)]
+    page = client.post(f"{path}/documents:scroll", json={"limit": 10_000}).json()
+    assert [one["id"] for one in page["documents"]] == [f"d{at}" for at in range(3500)]
+    assert page["next_cursor"] is None
+    assert client.post(f"{path}/documents:scroll", json={"limit": 10_001}).status_code == 422
 
 
 def test_to_create_only_refuses_what_is_there(
