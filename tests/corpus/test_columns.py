@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 import sys
 from collections.abc import Callable
 from decimal import Decimal
@@ -18,6 +19,7 @@ import pytest
 
 from corpus.layout import Layout
 from corpus.readers import ReadError, read_documents
+from foundation.extras import install_command
 from tests.support.corpora import read_skipping, write_source
 
 
@@ -120,7 +122,7 @@ def test_without_pyarrow_the_error_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(ReadError, match=r"pip install 'hummingbit\[parquet\]'"):
+    with pytest.raises(ReadError, match=re.escape(install_command("parquet"))):
         list(read_documents(write_source(tmp_path, "d.parquet", b"PAR1")))
 
 

@@ -80,7 +80,7 @@ def test_commands_are_there(block: Block, capsys: pytest.CaptureFixture[str]) ->
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
     ]
-    for names in re.findall(r"'hummingbit\[([\w,-]+)\]'", block.text):
+    for names in re.findall(r"'(?:\.|hummingbit)\[([\w,-]+)\]", block.text):
         assert set(names.split(",")) <= set(extras)
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from corpus.document import Document
 from corpus.rows import ReadError
 from encoder.artifact import write_artifact
 from encoder.features import Floats
+from foundation.extras import install_command
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 from training.data import TrainingData, gather
 from training.distillation.teachers import (
@@ -178,7 +180,7 @@ def test_without_sentence_transformers_a_name_is_refused_plainly(
 ) -> None:
     # None is what Python itself keeps for a module that must not be found.
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(TeacherError, match=r"pip install 'hummingbit\[sentence-transformers\]'"):
+    with pytest.raises(TeacherError, match=re.escape(install_command("sentence-transformers"))):
         read_teacher("all-MiniLM-L6-v2", texts())
 
 
