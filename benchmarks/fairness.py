@@ -2,9 +2,11 @@
 
 Run as ``python -m benchmarks.fairness``. One client sends searches by text for ten hits, one after
 the other, alone and then beside clients that send one kind of expensive request without pause. The
-output has the median and the 99th percentile of the cheap searches, and the number of expensive
-requests answered meanwhile. Cheap and expensive requests come from different processes. The data
-folder is made once and reused from ``build/``; ``--documents`` sets its size.
+output has the median and the 99th percentile of the cheap searches, the longest time that the event
+loop of the service was late, and the number of expensive requests answered meanwhile. Each kind has
+a service of its own, so that indexes are built anew. Cheap and expensive requests come from
+different processes. The data folder is made once and reused from ``build/``; ``--documents`` sets
+its size.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -30,7 +33,11 @@ from index.data_folder import DataFolder
 from index.rankings.protocol import HAMMING
 
 NAME = "bench"
+# Its documents have payloads of 600 KB, and one has very many keys.
+LARGE = "large"
+LARGE_DOCUMENTS, LARGE_BYTES, MANY_KEYS = 100, 600_000, 1_300_000
 PATH = f"/v1/collections/{NAME}"
+LOOP_DELAY = re.compile(r"^hummingbit_longest_event_loop_delay_seconds (\S+)$", re.M)
 BODIES = 200
 OPTIONS = ("--log-level", "error", "--max-body-bytes", str(16 << 20))
 MAX_BODY_FILE_BYTES = 64 << 20
@@ -41,13 +48,17 @@ ALLOWED_RATIO, ALLOWED_MS = 5.0, 15.0
 
 
 class Kind(NamedTuple):
-    """A kind of expensive request; `body` returns the body of the n-th, as a JSON value."""
+    """A kind of expensive request; `body` returns the body of the n-th, as a JSON value.
+
+    With the method GET, it returns what follows `path` in the address.
+    """
 
     name: str
     path: str
     body: Callable[[int], object]
     method: str = "POST"
     clients: int = 4
+    collection: str = NAME
 
 
 CHEAP = Kind("cheap", "/search", lambda _: None, clients=1)
@@ -63,6 +74,7 @@ def make_folder(path: Path, documents: int) -> Corpus:
         (path / "queries.json").write_text(json.dumps(corpus.queries))
         _index(corpus)
         complete.touch()
+    _add_large_documents(Corpus(path, np.load(path / "codes.npy"), [], np.empty(0)))
     codes, query_codes = np.load(path / "codes.npy"), np.load(path / "query_codes.npy")
     return Corpus(path, codes, json.loads((path / "queries.json").read_text()), query_codes)
 
@@ -75,6 +87,21 @@ def _index(corpus: Corpus) -> None:
             codes = corpus.codes[start : start + 50_000]
             documents = [_document(start + offset) for offset in range(len(codes))]
             collection.upsert_encoded(documents, codes)
+
+
+def _add_large_documents(corpus: Corpus) -> None:
+    with DataFolder(corpus.folder, writable=True, indexed=False) as folder:
+        if LARGE in folder.collections():
+            return
+        collection = folder.create_collection(LARGE, encoder="bench")
+        codes = corpus.codes[: LARGE_DOCUMENTS + 1]
+        payloads: list[dict[str, Any]] = [{"long": "x" * LARGE_BYTES}] * LARGE_DOCUMENTS
+        payloads.append({f"key{number}": number for number in range(MANY_KEYS)})
+        documents = [
+            Document(id=str(number), text=f"w{number:05d}", payload=payload)
+            for number, payload in enumerate(payloads)
+        ]
+        collection.upsert_encoded(documents, codes)
 
 
 def _document(number: int) -> Document:
@@ -104,10 +131,10 @@ def kinds(corpus: Corpus) -> list[Kind]:
     def unused_filter() -> dict[str, Any]:
         return {"field": "number", "gte": next(unused_numbers), "lt": size // 2}
 
-    def upsert(n: int) -> dict[str, Any]:
+    def upsert(n: int, count: int = 1000) -> dict[str, Any]:
         documents = [
             {"id": f"new{n % 10}-{place}", "text": text, "payload": {"label": "label0"}}
-            for place, text in enumerate(take_texts(n, 1000))
+            for place, text in enumerate(take_texts(n, count))
         ]
         return {"documents": documents}
 
@@ -143,6 +170,51 @@ def kinds(corpus: Corpus) -> list[Kind]:
         Kind("evaluate 500 queries", "/evaluate", evaluation, clients=2),
         Kind("verify", "/verify", lambda _: {}, clients=2),
         Kind("upsert 1,000 documents", "/documents", upsert, "PUT", clients=2),
+        *_stalling_kinds(corpus, search, upsert),
+    ]
+
+
+def _stalling_kinds(
+    corpus: Corpus,
+    search: Callable[..., dict[str, Any]],
+    upsert: Callable[[int, int], dict[str, Any]],
+) -> list[Kind]:
+    """Return kinds that would hold the interpreter if they were not cut into slices."""
+    texts = corpus.queries
+
+    def unknown_labels(n: int) -> dict[str, Any]:
+        return {"labels": [{"id": f"no{n}-{at}", "label": "a"} for at in range(5000)]}
+
+    def long_query(n: int) -> dict[str, Any]:
+        words = itertools.islice(itertools.cycle(texts[n % len(texts) :]), 40)
+        return {"text": " ".join(words)[:2000], "ranking": "hybrid"}
+
+    def hits(n: int) -> dict[str, Any]:
+        return search(n, limit=100, with_payload=True)
+
+    return [
+        Kind("three writers", "/documents", lambda n: upsert(n, 700), "PUT", clients=3),
+        Kind("refused labels", "/labels", unknown_labels, "PUT", clients=2),
+        Kind("search by words", "/search", lambda n: search(n, ranking="bm25"), clients=1),
+        Kind("hybrid query of 2,000 characters", "/search", long_query, clients=1),
+        Kind(
+            "profile of the codes",
+            "/codes?label_field=",
+            lambda n: ("label", "none")[n % 2],
+            "GET",
+            clients=1,
+        ),
+        Kind("near-duplicates", "/duplicates", lambda _: {"radius": 3}, clients=1),
+        Kind("near-duplicates, radius 30", "/duplicates", lambda _: {"radius": 30}, clients=1),
+        Kind("hits of 600 KB with payload", "/search", hits, clients=1, collection=LARGE),
+        Kind(
+            "a document of 1.3 million keys",
+            "/documents/",
+            lambda _: str(LARGE_DOCUMENTS),
+            "GET",
+            clients=1,
+            collection=LARGE,
+        ),
     ]
 
 
@@ -172,7 +244,7 @@ def _start_load(address: str, kind: Kind, bodies: Path, seconds: float) -> subpr
         "benchmarks.harness.load",
         address,
         kind.method,
-        PATH + kind.path,
+        f"/v1/collections/{kind.collection}{kind.path}",
     ]
     command += [str(bodies), str(kind.clients), str(seconds)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -199,6 +271,8 @@ def _write_bodies(path: Path, kind: Kind) -> None:
     with path.open("w") as file:
         for number in range(BODIES):
             line = json.dumps(kind.body(number))
+            if kind.method == "GET":
+                line = f"/v1/collections/{kind.collection}{kind.path}{kind.body(number)}"
             written += len(line)
             file.write(line + "\n")
             if written > MAX_BODY_FILE_BYTES:
@@ -227,32 +301,40 @@ def main() -> None:
         for kind in kinds(corpus)
         if not args.kinds or any(word in kind.name for word in args.kinds)
     ]
-    with service_process(folder, *OPTIONS) as (_, address):
-        httpx.get(f"{address}/readyz", timeout=60).raise_for_status()
-        measure(address, folder, None, 1)
-        _print_table(address, folder, selected_kinds, args.seconds, args.rounds)
+    print_table(folder, selected_kinds, args.seconds, args.rounds)
 
 
-def _print_table(
-    address: str, folder: Path, kinds: list[Kind], seconds: float, rounds: int
-) -> None:
-    head = f"{'beside':<32}{'clients':>8}{'p50 ms':>9}{'p99 ms':>9}{'× alone':>9}"
+def print_table(folder: Path, kinds: list[Kind], seconds: float, rounds: int) -> None:
+    """Measure each kind beside a service of its own, and print a row for it."""
+    head = f"{'beside':<34}{'clients':>8}{'p50 ms':>9}{'p99 ms':>9}{'× alone':>9}{'loop ms':>9}"
     print(f"{head}{'answered':>10}{'refused':>9}{'p50 s':>8}")
     for kind in kinds:
         alone_runs, beside_runs = [], []
-        for _ in range(rounds):
-            alone_runs.append(measure(address, folder, None, seconds / 2))
-            beside_runs.append(measure(address, folder, kind, seconds))
+        with service_process(folder, *OPTIONS) as (_, address):
+            httpx.get(f"{address}/readyz", timeout=60).raise_for_status()
+            measure(address, folder, None, 1)
+            for _ in range(rounds):
+                alone_runs.append(measure(address, folder, None, seconds / 2))
+                beside_runs.append(measure(address, folder, kind, seconds))
+            delay = longest_delay(address)
         alone, beside = _median(alone_runs), _median(beside_runs)
         allowed = max(ALLOWED_RATIO * alone["p99_ms"], ALLOWED_MS)
         verdict = "" if beside["p99_ms"] <= allowed else f"  more than {allowed:.1f} ms"
-        print(f"{'nothing':<32}{'':>8}{alone['p50_ms']:>9.2f}{alone['p99_ms']:>9.2f}")
+        print(f"{'nothing':<34}{'':>8}{alone['p50_ms']:>9.2f}{alone['p99_ms']:>9.2f}")
         print(
-            f"{kind.name:<32}{kind.clients:>8}{beside['p50_ms']:>9.2f}{beside['p99_ms']:>9.2f}"
-            f"{beside['p99_ms'] / alone['p99_ms']:>9.1f}{beside['answered']:>10.0f}"
-            f"{beside['refused']:>9.0f}{beside['expensive_s']:>8.2f}{verdict}",
+            f"{kind.name:<34}{kind.clients:>8}{beside['p50_ms']:>9.2f}{beside['p99_ms']:>9.2f}"
+            f"{beside['p99_ms'] / alone['p99_ms']:>9.1f}{delay * 1000:>9.0f}"
+            f"{beside['answered']:>10.0f}{beside['refused']:>9.0f}"
+            f"{beside['expensive_s']:>8.2f}{verdict}",
             flush=True,
         )
+
+
+def longest_delay(address: str) -> float:
+    """Return the longest time, in seconds, that the event loop of a service was late."""
+    found = LOOP_DELAY.search(httpx.get(f"{address}/metrics", timeout=60).text)
+    assert found is not None  # noqa: S101 - for the type checker
+    return float(found[1])
 
 
 if __name__ == "__main__":

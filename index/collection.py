@@ -230,6 +230,10 @@ class Collection(IndexedCollection):
         """See :meth:`index.backend.CollectionBackend.coded_payloads`."""
         return self.store.read_payloads(with_given_labels=with_given_labels)
 
+    def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
+        """See :meth:`index.backend.CollectionBackend.labelled_codes`."""
+        return self.store.read_labels(label_field)
+
     def verify(self) -> Verification:
         """See :meth:`index.backend.CollectionBackend.verify`.
 

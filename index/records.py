@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from encoder.codes import Codes, unpack_codes
 from encoder.corrections import QueryTerms
 from encoder.features import Floats
 from foundation.errors import InputError, abbreviate
+from foundation.slices import has_allowance
 from index.lexical.highlights import Highlight
 
 
@@ -173,7 +175,53 @@ class Hit(NamedTuple):
     relevance: float | None = None
 
 
-StoredRow = tuple[str, dict[str, Any] | None, str | None, bytes | None]
+# Parsing a longer payload takes more memory and time than a response needs, which only copies it.
+LONG_PAYLOAD = 4096
+
+
+class StoredPayload(Mapping[str, Any]):
+    """A long payload as it is stored, parsed when something in it is first read."""
+
+    __slots__ = ("_parsed", "json")
+
+    def __init__(self, json_: str) -> None:
+        """Hold the payload that the JSON object `json_` describes."""
+        self.json = json_
+        """The payload as JSON."""
+        self._parsed: dict[str, Any] | None = None
+
+    def __getitem__(self, key: str) -> Any:
+        return self._fields[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def __repr__(self) -> str:
+        return repr(self._fields)
+
+    @property
+    def _fields(self) -> dict[str, Any]:
+        if self._parsed is None:
+            self._parsed = json.loads(self.json)
+        return self._parsed
+
+
+def parse_payload(stored: str) -> Mapping[str, Any]:
+    """Return a payload that is stored as this JSON.
+
+    Work with an allowance mostly copies payloads into a response, so there a long one is a
+    :class:`StoredPayload`; otherwise it is a dict.
+    """
+    if len(stored) > LONG_PAYLOAD and has_allowance():
+        return StoredPayload(stored)
+    parsed: dict[str, Any] = json.loads(stored)
+    return parsed
+
+
+StoredRow = tuple[str, Mapping[str, Any] | None, str | None, bytes | None]
 """The id, payload, text and code of a row; the last three are None unless requested."""
 
 
@@ -239,7 +287,7 @@ class CodedPayloads:
     """
 
     codes: Codes
-    payloads: list[dict[str, Any]]
+    payloads: list[Mapping[str, Any]]
     given_labels: list[tuple[str, ...]]
 
 

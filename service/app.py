@@ -30,7 +30,7 @@ from service.http.tracing import Trace, otlp_provider
 from service.jobs.kinds import explain, kinds_of_jobs
 from service.jobs.quota import Quota
 from service.jobs.runner import Jobs
-from service.lanes import COMPUTING, FILTERS_AT_A_TIME, Lane
+from service.lanes import COMPUTING, FILTERS_AT_A_TIME, Lane, LargeAnswers
 from service.logs import log_problems
 from service.routes import embeddings, encoders, fast_path, query_batches, search
 from service.routes.collections import (
@@ -172,7 +172,12 @@ def _share_resources(app: FastAPI, settings: Settings) -> None:
     state.write_gate = WriteGate()
     state.write_slots = Semaphore(settings.concurrent_writes)
     state.compute_turns = ComputeTurns(COMPUTING)
-    lane = partial(Lane, waiting=settings.concurrent_requests, turns=state.compute_turns)
+    lane = partial(
+        Lane,
+        waiting=settings.concurrent_requests,
+        turns=state.compute_turns,
+        large=LargeAnswers(),
+    )
     state.long_reads = lane(settings.concurrent_long_reads)
     state.filters = lane(FILTERS_AT_A_TIME)
     state.profiles = code_profiles.Profiles()
@@ -215,6 +220,8 @@ def _open_jobs(app: FastAPI, scratch: TemporaryDirectory[str] | None) -> Jobs:
         workers={
             "long": settings.concurrent_jobs,
             "short": settings.concurrent_short_jobs,
+            "analysis": settings.concurrent_analyses,
+            "evaluation": settings.concurrent_analyses,
         },
         quota=Quota(settings.kept_jobs, settings.jobs_per_key, settings.job_bytes_per_key),
         turns=app.state.compute_turns,

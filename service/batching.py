@@ -6,7 +6,11 @@ the next: the busier the service, the cheaper a search. No search waits for a ba
 while there are no other requests, searches need no tasks.
 
 A search that takes less time than handing it to a thread and back runs on the event loop. Others
-run in threads, and wait while all threads are busy.
+run in threads, and wait while all threads are busy. What a search will cost is known from the last
+of its kind (:class:`_Kind`), so the first of a kind runs in a thread. A search on the loop never
+waits, for a write or for an index to be built, and reads a few documents at most; if it would, it
+begins again in a thread. From there a search that needs an index to be built, or that finds large
+documents, fails with :class:`foundation.slices.BeyondAllowance`: it would hold up all others.
 """
 
 from __future__ import annotations
@@ -16,23 +20,30 @@ import os
 import time
 from collections.abc import Callable, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
+from foundation.slices import Allowance, BeyondAllowance, may_wait, within
 from index.backend import CollectionBackend
 from index.collection import Collection
 from index.records import Query, SearchResult
 from index.search.search_options import SearchOptions
 from service.http.monitoring import Metrics
+from service.lanes import SMALL_ANSWER
 
 MAX_BATCH = 64
-# The limits of a search that runs on the event loop: the seconds that a query of its collection
-# last took, its hits, and the characters of its text. A batch then takes a few milliseconds.
+# The limits of a search that runs on the event loop: the seconds that a query of its kind last
+# took, how many such queries a batch may have, its hits, the characters of its text, and the bytes
+# of payloads and texts that the batch reads. A batch then takes a few milliseconds.
 QUICK_SECONDS = 0.001
-# After so many searches in succession that took longer, a collection's searches run in threads. One
-# alone may have been slow because another process had the processor.
-SLOW_IN_SUCCESSION = 2
+QUICK_QUERIES = 16
 QUICK_LIMIT = 100
 QUICK_LENGTH = 2_000
+QUICK_BYTES = 256 << 10
+# After so many searches in succession that took longer, searches of a kind run in threads. One
+# alone may have been slow because another process had the processor.
+SLOW_IN_SUCCESSION = 2
 
 Answer = TypeVar("Answer")
 Key = tuple[str, SearchOptions]
@@ -55,6 +66,25 @@ class BatchedResult(NamedTuple):
     result: SearchResult
     seconds: float
     """The time of the whole batch."""
+
+
+class _Kind(NamedTuple):
+    """Searches of one collection that cost about the same."""
+
+    ranking: str
+    with_payload: bool
+    with_text: bool
+    length: int
+    """The number of binary digits of the length of the longest text; 0 without texts."""
+
+
+@dataclass(slots=True)
+class _Pace:
+    """How long a search of a kind takes."""
+
+    seconds: float
+    slow: int = 0
+    """The number of slow searches since a quick one."""
 
 
 class _WaitingQuery(NamedTuple, Generic[Answer]):
@@ -96,8 +126,9 @@ class Batcher(Generic[Answer]):
         self._is_scheduled = False
         self.requests: Sized = ()
         """The requests that the server is answering; empty if that is not known."""
-        # The number of slow searches since a quick one, of each collection that has quick searches.
-        self._slow: dict[str, int] = {}
+        # Of each kind whose searches are quick.
+        self._paces: WeakKeyDictionary[CollectionBackend, dict[_Kind, _Pace]]
+        self._paces = WeakKeyDictionary()
 
     async def search(self, name: str, options: SearchOptions, query: Query) -> Answer:
         """Search the collection `name` and return the answer.
@@ -105,6 +136,7 @@ class Batcher(Generic[Answer]):
         Raises:
             UnknownCollection, CollectionUnavailable: if it does not exist, or cannot be opened.
             InputError, UnknownDocument, StoreError: as the collection's search does.
+            BeyondAllowance: if an index must be built first, or the hits are large.
         """
         loop = asyncio.get_running_loop()
         waiting: _WaitingQuery[Answer] = _WaitingQuery(query, loop.create_future())
@@ -146,34 +178,52 @@ class Batcher(Generic[Answer]):
     ) -> Sequence[Answer | None]:
         """Return the answers of searches that are quick; None for others and for what fails."""
         none = [None] * len(queries)
-        if not self._is_quick(name, options, queries):
+        if len(queries) > MAX_BATCH:
             return none
         try:
             collection = self._open_collection(name)
         except Exception:  # noqa: BLE001 - :meth:`search` raises it
             return none
-        outcome = self._answer_batch(collection, options, queries)
-        self._note_time(name, collection, outcome.seconds / len(queries))
+        outcome = self._answer_on_loop(collection, options, queries)
+        if outcome is None:
+            return none
         return [None if isinstance(one, Exception) else one for one in outcome.answers]
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run the quick searches, and give others to the free workers."""
         self._is_scheduled = False
-        for key, waiting in [*self._waiting.items()]:
-            name, options = key
-            queries = [search.query for search in waiting]
-            if self._is_quick(name, options, queries):
-                batch = self._take(key)
-                if batch is not None:
-                    outcome = self._answer_batch(batch.collection, options, queries)
-                    self._hand_out(batch, outcome)
+        for key in [*self._waiting]:
+            batch = self._take(key)
+            if batch is None:
+                continue
+            queries = [search.query for search in batch.waiting]
+            outcome = self._answer_on_loop(batch.collection, batch.options, queries)
+            if outcome is None:
+                self._waiting[key] = [*batch.waiting, *self._waiting.pop(key, [])]
+            else:
+                _hand_out(batch, outcome)
         while self._free and self._waiting:
             self._start(loop)
 
-    def _is_quick(self, name: str, options: SearchOptions, queries: Sequence[Query]) -> bool:
-        """Tell whether searches take less time than handing them to a thread and back."""
-        is_short = name in self._slow and options.k <= QUICK_LIMIT and len(queries) <= MAX_BATCH
-        return is_short and not any(map(_is_long, queries))
+    def _answer_on_loop(
+        self, collection: CollectionBackend, options: SearchOptions, queries: Sequence[Query]
+    ) -> _BatchOutcome[Answer] | None:
+        """Answer searches that are quick; return None if they are not."""
+        kind = _kind_of(collection, options, queries)
+        pace = self._paces.get(collection, {}).get(kind)
+        if pace is None or options.k > QUICK_LIMIT or any(map(_is_long, queries)):
+            return None
+        n = len(queries)
+        if n > QUICK_QUERIES and pace.seconds * n > QUICK_SECONDS * QUICK_QUERIES:
+            return None
+        try:
+            with within(Allowance(QUICK_BYTES)):
+                outcome = self._answer_batch(collection, options, queries)
+        except BeyondAllowance:
+            del self._paces[collection][kind]
+            return None
+        self._note_time(collection, kind, outcome.seconds / n)
+        return outcome
 
     def _take(self, key: Key) -> _Batch[Answer] | None:
         """Remove a batch from the waiting searches; those beyond its size go on waiting.
@@ -201,7 +251,7 @@ class Batcher(Generic[Answer]):
         self._free -= 1
         queries = [search.query for search in batch.waiting]
         outcome = loop.run_in_executor(
-            self._workers, self._answer_batch, batch.collection, batch.options, queries
+            self._workers, self._answer_in_thread, batch.collection, batch.options, queries
         )
         outcome.add_done_callback(lambda future: self._finish(loop, batch, future))
 
@@ -215,40 +265,50 @@ class Batcher(Generic[Answer]):
         self._free += 1
         while self._free and self._waiting:
             self._start(loop)
-        self._hand_out(batch, outcome.result())
+        found = outcome.result()
+        if not any(isinstance(answer, BeyondAllowance) for answer in found.answers):
+            queries = [search.query for search in batch.waiting]
+            kind = _kind_of(batch.collection, batch.options, queries)
+            self._note_time(batch.collection, kind, found.seconds / len(queries))
+        _hand_out(batch, found)
 
-    def _note_time(self, name: str, collection: CollectionBackend, seconds: float) -> None:
-        """Note how long a query of the collection took."""
+    def _note_time(self, collection: CollectionBackend, kind: _Kind, seconds: float) -> None:
+        """Note how long a query of a kind took."""
         # A collection elsewhere spends its time waiting, which would block the event loop.
         if isinstance(collection, Collection) and seconds <= QUICK_SECONDS:
-            self._slow[name] = 0
-        elif name in self._slow:
-            self._slow[name] += 1
-            if self._slow[name] == SLOW_IN_SUCCESSION:
-                del self._slow[name]
+            self._paces.setdefault(collection, {})[kind] = _Pace(seconds)
+            return
+        paces = self._paces.get(collection, {})
+        if kind in paces:
+            paces[kind].slow += 1
+            if paces[kind].slow == SLOW_IN_SUCCESSION:
+                del paces[kind]
 
-    def _hand_out(self, batch: _Batch[Answer], outcome: _BatchOutcome[Answer]) -> None:
-        self._note_time(batch.name, batch.collection, outcome.seconds / len(batch.waiting))
-        for search, answer in zip(batch.waiting, outcome.answers, strict=True):
-            if search.answer.done():  # the request was cancelled
-                continue
-            if isinstance(answer, Exception):
-                search.answer.set_exception(answer)
-            else:
-                search.answer.set_result(answer)
+    def _answer_in_thread(
+        self, collection: CollectionBackend, options: SearchOptions, queries: Sequence[Query]
+    ) -> _BatchOutcome[Answer]:
+        with within(Allowance(SMALL_ANSWER, waits=True)):
+            return self._answer_batch(collection, options, queries)
 
     def _answer_batch(
         self, collection: CollectionBackend, options: SearchOptions, queries: Sequence[Query]
     ) -> _BatchOutcome[Answer]:
-        """Search for all queries; if that fails, one by one, so that only the bad ones fail."""
+        """Search for all queries; if that fails, one by one, so that only the bad ones fail.
+
+        Raises:
+            BeyondAllowance: on the event loop, if the searches must run elsewhere.
+        """
         start = time.perf_counter()
         answers: list[Answer | Exception]
         try:
             answers = [*self._search_batch(collection, options, queries)]
-        except Exception as error:  # noqa: BLE001 - :meth:`search` raises it
+        except Exception as error:
+            if isinstance(error, BeyondAllowance) and not may_wait():
+                raise
             answers = [error]
             if len(queries) > 1:
-                outcomes = (self._answer_batch(collection, options, [one]) for one in queries)
+                alone = self._answer_in_thread if may_wait() else self._answer_batch
+                outcomes = (alone(collection, options, [one]) for one in queries)
                 answers = [answer for outcome in outcomes for answer in outcome.answers]
         return _BatchOutcome(answers, time.perf_counter() - start)
 
@@ -268,3 +328,21 @@ class Batcher(Generic[Answer]):
 
 def _is_long(query: Query) -> bool:
     return query.text is not None and len(query.text) > QUICK_LENGTH
+
+
+def _kind_of(
+    collection: CollectionBackend, options: SearchOptions, queries: Sequence[Query]
+) -> _Kind:
+    longest = max(len(query.text or "") for query in queries)
+    ranking = options.ranking or collection.ranking
+    return _Kind(ranking, options.with_payload, options.with_text, longest.bit_length())
+
+
+def _hand_out(batch: _Batch[Answer], outcome: _BatchOutcome[Answer]) -> None:
+    for search, answer in zip(batch.waiting, outcome.answers, strict=True):
+        if search.answer.done():  # the request was cancelled
+            continue
+        if isinstance(answer, Exception):
+            search.answer.set_exception(answer)
+        else:
+            search.answer.set_result(answer)

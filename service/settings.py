@@ -112,6 +112,9 @@ class Settings(BaseSettings):
         description="nested levels of objects and lists in a body",
     )
     max_text_length: Count = Field(default=MAX_TEXT_LENGTH, description="characters in a text")
+    max_payload_values: Count = Field(
+        default=100_000, description="keys, entries and values in the payload of a document"
+    )
     max_id_length: int = Field(
         default=MAX_ID_LENGTH, ge=1, le=MAX_ID_LENGTH, description="characters in a document's id"
     )
@@ -150,7 +153,12 @@ class Settings(BaseSettings):
         description="long jobs at a time: reindexing, snapshots, compaction, large bulks",
     )
     concurrent_short_jobs: Count = Field(
-        default=1, description="short jobs at a time: evaluations, verifications, small bulks"
+        default=1, description="short jobs at a time: verifications, small bulks"
+    )
+    concurrent_analyses: Count = Field(
+        default=2,
+        description="maps and searches for near-duplicates at a time, and as many evaluations;"
+        " one of each key",
     )
     jobs_per_key: Count = Field(
         default=32, description="unfinished jobs of one key; one more returns 429"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -113,17 +114,17 @@ def _pairs(
 ) -> tuple[list[str], tuple[Integers, Integers, Integers]]:
     """Return the names of labels; and code, label and document of each (document, label)."""
     numbers: dict[str, int] = {}
-    rows: list[int] = []
-    label_numbers: list[int] = []
+    # Lists of a million numbers would be freed, and converted, without a break.
+    rows, label_numbers = array("q"), array("q")
     for row, of_one in enumerate(labels):
         if not row % ROWS_AT_ONCE:
             checkpoint()
         for name in dict.fromkeys(of_one):
             rows.append(row)
             label_numbers.append(numbers.setdefault(name, len(numbers)))
-    documents = np.array(rows, dtype=np.int64)
-    pairs = code_of[documents].astype(np.int64), np.array(label_numbers, dtype=np.int64), documents
-    return list(numbers), pairs
+    documents = np.frombuffer(rows, dtype=np.int64)
+    of_pairs = np.frombuffer(label_numbers, dtype=np.int64)
+    return list(numbers), (code_of[documents].astype(np.int64), of_pairs, documents)
 
 
 def _majorities(

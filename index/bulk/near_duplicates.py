@@ -9,7 +9,7 @@ differ more.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,12 +22,18 @@ from foundation.errors import InputError
 from foundation.slices import checkpoint
 from foundation.stages import begin_stage
 from index.backend import CollectionBackend
+from index.engines.compiled.kernel import words_of
 from index.engines.portable.distinct_codes import distinct_codes
-from index.engines.self_join import Integers, pairs_within
+from index.engines.self_join import Integers, compares_all_pairs, pairs_within
+
+Tell = Callable[[str, int, int], object]
+"""Called with the name of a step, the amount that is done, and the total."""
 
 MAX_SHINGLE = 100
 # Limits the memory of the edges that are connected at once.
-EDGES_AT_ONCE = 1 << 23
+EDGES_AT_ONCE = 1 << 21
+# Comparisons of two codes between two checkpoints.
+COMPARED_AT_ONCE = 1 << 21
 ROWS_AT_ONCE = 4096
 # Limits the memory of the shingles that pairs of texts share: thousands may begin alike.
 SHARED_AT_ONCE = 1 << 20
@@ -55,21 +61,22 @@ class DuplicateCriteria:
 
 
 def find_duplicates(
-    collection: CollectionBackend, criteria: DuplicateCriteria
+    collection: CollectionBackend, criteria: DuplicateCriteria, tell: Tell | None = None
 ) -> Iterator[list[str]]:
     """Yield the ids of each cluster of near-duplicates, in the order of insertion, oldest first.
 
     Clusters are ordered by their oldest documents. The collection is read in pages, so documents
-    that are written meanwhile may be missing.
+    that are written meanwhile may be missing. `tell` hears how many codes are read and compared.
 
     Raises:
         InputError: if `criteria` are not valid for the collection.
     """
     criteria.check(collection.n_bits)
+    tell = tell or (lambda *_: None)
     begin_stage(f"reading {len(collection):,} codes")
-    ids, codes = _read(collection)
+    ids, codes = _read(collection, tell)
     begin_stage(f"comparing {len(codes):,} codes")
-    clusters = near_codes(codes, criteria.radius)
+    clusters = near_codes(codes, criteria.radius, tell)
     begin_stage(f"comparing the texts of {len(clusters):,} clusters of codes")
     for cluster in clusters:
         checkpoint()
@@ -77,21 +84,60 @@ def find_duplicates(
             yield [ids[place] for place in members.tolist()]
 
 
-def near_codes(codes: Codes, radius: int) -> list[Integers]:
+def near_codes(codes: Codes, radius: int, tell: Tell | None = None) -> list[Integers]:
     """Return the clusters of `codes`, ``uint8[N, C]``, that pairs within `radius` connect.
 
     A cluster has the ascending positions of two or more codes; clusters are ordered by the first.
+    `tell` hears how far the comparison is.
     """
+    tell = tell or (lambda *_: None)
     distinct, postings = distinct_codes(codes)
+    if compares_all_pairs(len(distinct), codes.shape[1] * 8, radius):
+        return _clusters(_connect_codes(distinct, radius, tell)[postings.code_of])
     labels = np.arange(len(distinct))
     edges: list[tuple[Integers, Integers]] = []
     waiting = 0
-    for pairs in pairs_within(distinct, radius):
+    for pairs in pairs_within(distinct, radius, lambda *done: tell("comparing", *done)):
         edges.append((pairs.first, pairs.second))
         waiting += len(pairs.first)
         if waiting >= EDGES_AT_ONCE:
             labels, edges, waiting = _connect(labels, edges), [], 0
     return _clusters(_connect(labels, edges)[postings.code_of])
+
+
+def _connect_codes(codes: Codes, radius: int, tell: Tell) -> Integers:
+    """Return labels of distinct codes, which are equal if pairs within `radius` connect the codes.
+
+    Each code that is found is compared with those that are not found yet. So with a large radius,
+    within which nearly all pairs lie, there are few comparisons, and pairs take no memory.
+    """
+    words = words_of(codes)
+    labels = np.empty(len(codes), dtype=np.int64)
+    left = np.arange(len(codes))
+    columns = [np.ascontiguousarray(column) for column in words.T]
+    found: list[int] = []
+    compared = label = 0
+    while len(left):
+        if found:
+            one = found.pop()
+        else:
+            one, label = int(left[0]), label + 1
+            labels[one] = label
+            left, columns = left[1:], [column[1:] for column in columns]
+        compared += len(left) + 1
+        if compared >= COMPARED_AT_ONCE:
+            compared = 0
+            checkpoint()
+            tell("comparing", len(codes) - len(left), len(codes))
+        distances = np.zeros(len(left), dtype=np.uint16)
+        for column, word in zip(columns, words[one], strict=True):
+            distances += np.bitwise_count(column ^ word)
+        near = distances <= radius
+        if near.any():
+            labels[left[near]] = label
+            found += left[near].tolist()
+            left, columns = left[~near], [column[~near] for column in columns]
+    return labels
 
 
 def near_texts(texts: Sequence[str], codes: Codes, criteria: DuplicateCriteria) -> list[Integers]:
@@ -143,16 +189,17 @@ def shingles_of(text: str, length: int) -> set[tuple[str, ...]]:
     return set(zip(*(terms[start:] for start in range(length)), strict=False))
 
 
-def _read(collection: CollectionBackend) -> tuple[list[str], Codes]:
+def _read(collection: CollectionBackend, tell: Tell) -> tuple[list[str], Codes]:
     ids: list[str] = []
-    codes: list[str] = []
+    codes = bytearray()
     row = 0
     while page := collection.documents_after(row, PAGE):
         checkpoint()
         ids += [document.id for document in page]
-        codes += [document.code for document in page]
+        codes += bytes.fromhex("".join([document.code for document in page]))
         row = page[-1].row
-    packed = np.frombuffer(bytes.fromhex("".join(codes)), dtype=np.uint8)
+        tell("reading", len(ids), len(collection))
+    packed = np.frombuffer(codes, dtype=np.uint8)
     return ids, packed.reshape(len(ids), collection.n_bits // 8)
 
 
@@ -166,8 +213,12 @@ def _confirm(
     """Split a cluster by comparing texts, if the criteria say so."""
     if criteria.confirm is None:
         return [cluster]
-    documents = {place: collection.get(ids[place]) for place in cluster.tolist()}
-    texts = {place: one.text for place, one in documents.items() if one and one.text is not None}
+    texts: dict[int, str] = {}
+    for place in cluster.tolist():
+        checkpoint()
+        one = collection.get(ids[place])
+        if one is not None and one.text is not None:
+            texts[place] = one.text
     places = np.array(list(texts), dtype=np.int64)
     return [places[some] for some in near_texts(list(texts.values()), codes[places], criteria)]
 
@@ -186,21 +237,34 @@ def _shingle_matrix(texts: Sequence[str], length: int) -> Any:
 
 
 def _connect(labels: Integers, edges: Sequence[tuple[Integers, Integers]]) -> Integers:
-    """Return labels that are equal where `labels` are, and along `edges`."""
-    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415 - imports scipy.linalg
+    """Return labels that are equal where `labels` are, and along `edges`.
 
-    if not edges:
-        return labels
-    first, second = (labels[np.concatenate(ends)] for ends in zip(*edges, strict=True))
-    shape = (len(labels), len(labels))
-    graph = sparse.coo_array((np.ones(len(first), dtype=np.int8), (first, second)), shape=shape)
-    components: Integers = connected_components(graph, directed=False)[1].astype(np.int64)
-    return components[labels]
+    Of the labels at the ends of an edge, the higher one becomes the lower one, until none is left.
+    SciPy's function takes as long, but without a break, and keeps the interpreter lock.
+    """
+    parents = np.arange(int(labels.max(initial=-1)) + 1)
+    for first, second in edges:
+        one, other = parents[labels[first]], parents[labels[second]]
+        while len(apart := np.flatnonzero(one != other)):
+            checkpoint()
+            one, other = one[apart], other[apart]
+            parents[np.maximum(one, other)] = np.minimum(one, other)
+            while not np.array_equal(above := parents[parents], parents):
+                parents = above
+            one, other = parents[one], parents[other]
+    return parents[labels]
 
 
 def _clusters(labels: Integers) -> list[Integers]:
     """Return the positions of each label that occurs at least twice, ordered by the first."""
     order = np.argsort(labels, kind="stable")
     starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
-    groups = [group for group in np.split(order, starts[1:]) if len(group) > 1]
-    return sorted(groups, key=lambda group: int(group[0]))
+    ends = np.append(starts[1:], len(order))
+    several = np.flatnonzero(ends - starts > 1)
+    several = several[np.argsort(order[starts[several]])]
+    clusters = []
+    for place, (start, end) in enumerate(zip(starts[several], ends[several], strict=True)):
+        if not place % ROWS_AT_ONCE:
+            checkpoint()
+        clusters.append(order[start:end])
+    return clusters

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -42,8 +42,17 @@ class Pairs(NamedTuple):
     distances: npt.NDArray[np.uint16]
 
 
-def pairs_within(codes: Codes, radius: int) -> Iterator[Pairs]:
+def compares_all_pairs(n_codes: int, n_bits: int, radius: int) -> bool:
+    """Tell whether :func:`pairs_within` would compare every code with every other one."""
+    return not _parts_agreeing(n_codes, n_bits, radius)
+
+
+def pairs_within(
+    codes: Codes, radius: int, tell: Callable[[int, int], object] | None = None
+) -> Iterator[Pairs]:
     """Yield every pair of `codes`, ``uint8[N, C]``, that differ in at most `radius` bits, once.
+
+    `tell` is called with the number of sorted lists that are done, and that of all.
 
     Raises:
         ValueError: if `radius` is negative.
@@ -58,8 +67,11 @@ def pairs_within(codes: Codes, radius: int) -> Iterator[Pairs]:
         return
     lengths = [len(part) for part in np.array_split(np.arange(n_bits), radius + agreeing)]
     keys = _keys(words, lengths)
-    for chosen in itertools.combinations(range(len(keys)), agreeing):
+    total = math.comb(len(keys), agreeing)
+    for done, chosen in enumerate(itertools.combinations(range(len(keys)), agreeing)):
         checkpoint()
+        if tell is not None:
+            tell(done, total)
         key = np.zeros(len(codes), dtype=np.int64)
         for part in chosen:
             key = key << lengths[part] | keys[part]

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from encoder.codes import Codes
-from foundation.slices import unbroken
+from foundation.slices import about_to_build, about_to_wait, acquired, unbroken
 from foundation.stages import inner_stage
 from index.engines.protocol import Rows
 from index.engines.segments import Generation
@@ -71,7 +71,8 @@ class Publication:
         """
         published = self.published
         if published is None:
-            with self.lock:
+            about_to_build()
+            with acquired(self.lock):
                 published = self._catch_up()
         return published
 
@@ -83,7 +84,8 @@ class Publication:
         """
         published = self.current()
         while published.lexical is None:
-            with self._build_lock:
+            about_to_build()
+            with acquired(self._build_lock):
                 published = self.current()
                 if published.lexical is None:
                     lexical, last_row = self._index_texts()
@@ -112,11 +114,13 @@ class Publication:
 
         Whatever this thread reads of the store inside the block belongs to the same transaction.
         """
+        about_to_wait()
         with self.lock, unbroken():
             while True:
                 with self._store.read_transaction():
                     published = self.catch_up()
                     if lexical and published.lexical is None:
+                        about_to_build()
                         published = self._publish_texts(*self._index_texts())
                     if filter_ is None:
                         yield SearchTarget(published, None)

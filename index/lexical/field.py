@@ -67,6 +67,22 @@ class Field:
             [one.rows if one.live is None else one.rows[one.live] for one in self.segments]
         )
 
+    @property
+    def n_terms(self) -> int:
+        """How many terms the segments have; one that is in several of them counts for each."""
+        return sum(len(segment.terms) for segment in self.segments)
+
+    def terms(self) -> npt.NDArray[np.int64]:
+        """Return the numbers of the terms of each segment in turn, ascending in each."""
+        return np.concatenate([segment.terms for segment in self.segments])
+
+    def renumbered(self, numbers: npt.NDArray[np.int64]) -> Field:
+        """Return the field for a vocabulary in which the term ``numbers[i]`` has the number i.
+
+        `numbers` ascend, and have every term of the field.
+        """
+        return Field(tuple(segment.renumbered(numbers) for segment in self.segments))
+
     def compacted(self) -> Field:
         """Return an equivalent field that consists of one base."""
         return Field.of(self.segments)

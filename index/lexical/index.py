@@ -43,6 +43,8 @@ from index.lexical.summaries import (
 )
 from index.lexical.term_rows import TermRows, Vocabulary
 
+# A vocabulary with fewer terms is not worth a compaction of its own; it takes some megabytes.
+MIN_UNUSED = 1 << 16
 # A build reads so many documents at a time, which limits its memory.
 DOCUMENTS_AT_ONCE = 100_000
 
@@ -96,7 +98,7 @@ class LexicalIndex:
     """The number of the generation."""
     analyzer: Analyzer
     vocabulary: Vocabulary
-    """The number of each term. Indexes made from one another share it, and it only grows."""
+    """The number of each term. Indexes made from one another share it, up to a compaction."""
     texts: Field
     titles: Field
     summaries: Field
@@ -124,16 +126,27 @@ class LexicalIndex:
     @property
     def needs_compaction(self) -> bool:
         """Whether :meth:`compacted` would make searches faster or free much memory."""
-        return any(field.needs_compaction for field in self._fields)
+        return any(field.needs_compaction for field in self._fields) or self._has_unused_terms
 
     def rows(self) -> Rows:
         """Return the rows of all documents with a text, ascending."""
         return self.texts.rows()
 
     def compacted(self) -> LexicalIndex:
-        """Return an equivalent index whose fields consist of one base each."""
-        texts, titles, summaries = (field.compacted() for field in self._fields)
-        return replace(self, texts=texts, titles=titles, summaries=summaries)
+        """Return an equivalent index whose fields consist of one base each.
+
+        It has a vocabulary of its own, without the terms that no document has any more.
+        """
+        fields = [field.compacted() for field in self._fields]
+        used = np.unique(np.concatenate([field.terms() for field in fields]))
+        texts, titles, summaries = (field.renumbered(used) for field in fields)
+        return replace(
+            self,
+            vocabulary=self.vocabulary.of_numbers(used),
+            texts=texts,
+            titles=titles,
+            summaries=summaries,
+        )
 
     def with_changes(
         self, number: int, documents: Sequence[tuple[int, str]], removed: Rows
@@ -275,6 +288,12 @@ class LexicalIndex:
         """Return whether a document has a term of `word`."""
         numbers = map(self.vocabulary.get, self.analyzer.terms(word))
         return any(number is not None and self.texts.frequency(number) for number in numbers)
+
+    @property
+    def _has_unused_terms(self) -> bool:
+        """Whether most terms of the vocabulary, and many, are certainly in no document."""
+        most_used = sum(field.n_terms for field in self._fields)
+        return len(self.vocabulary) > max(MIN_UNUSED, 2 * most_used)
 
     @property
     def _fields(self) -> tuple[Field, Field, Field]:

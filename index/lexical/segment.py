@@ -185,6 +185,11 @@ class Segment:
         live[places] = False
         return replace(self, live=live, _frequencies={}, _occurrences={}, _places_among=[])
 
+    def renumbered(self, numbers: Integers) -> Segment:
+        """Return the segment with i in place of the term ``numbers[i]``; `numbers` ascend."""
+        terms = np.searchsorted(numbers, self.terms)
+        return replace(self, terms=terms, _frequencies={}, _occurrences={}, _places_among=[])
+
     def _postings(self, term: int) -> slice:
         at = int(np.searchsorted(self.terms, term))
         if at == len(self.terms) or self.terms[at] != term:

@@ -11,24 +11,38 @@ import numpy.typing as npt
 
 from index.lexical.segment import Segment, build_segment
 
+TERMS_AT_ONCE = 1 << 16
+
 
 class Vocabulary(dict[str, int]):
-    """The number of each term; an unknown term gets the next number. It only grows."""
+    """The number of each term; an unknown term gets the next number.
+
+    It never forgets a term, so that the indexes of several generations can share it;
+    :meth:`of_numbers` makes a smaller one.
+    """
 
     def __init__(self) -> None:
         """Begin without terms."""
         super().__init__()
-        self._sizes = array("q")
+        self._terms: list[str] = []
 
     def __missing__(self, term: str) -> int:
         number = self[term] = len(self)
-        self._sizes.append(len(term) ** 2)
+        self._terms.append(term)
         return number
 
     def sizes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the squares of the terms' lengths in characters."""
-        sizes = map(self._sizes.__getitem__, numbers.tolist())
-        return np.fromiter(sizes, np.int64, len(numbers))
+        lengths = map(len, map(self._terms.__getitem__, numbers.tolist()))
+        return np.fromiter(lengths, np.int64, len(numbers)) ** 2
+
+    def of_numbers(self, numbers: npt.NDArray[np.int64]) -> Vocabulary:
+        """Return a vocabulary of the terms with these numbers only, in their order."""
+        smaller = Vocabulary()
+        for start in range(0, len(numbers), TERMS_AT_ONCE):
+            for number in numbers[start : start + TERMS_AT_ONCE].tolist():
+                smaller[self._terms[number]]
+        return smaller
 
 
 class TermRows:

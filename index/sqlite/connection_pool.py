@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from foundation.errors import InputError
-from foundation.slices import checkpoint
+from foundation.slices import about_to_hold, about_to_wait, checkpoint
 from index.errors import StoreClosed, StoreReplaced, store_error
-from index.records import StoredRow
+from index.records import StoredRow, parse_payload
 from index.sqlite.open_files import OpenFiles
 
 BUSY_SECONDS = 5.0
@@ -119,6 +118,11 @@ class Connections:
             if not self.is_open or idle is not self._idle:
                 _close_all(idle)
 
+    def each(self, query: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of one query one by one; see :meth:`fetch`."""
+        with self.reading() as connection, closing(connection.execute(query, values)) as cursor:
+            yield from cursor
+
     def connect(self, mode: str) -> sqlite3.Connection:
         """Open a connection with the mode ``ro`` or ``rw``, which the caller closes.
 
@@ -165,6 +169,7 @@ class Connections:
                     self.files.check()
                 return self.connect("ro")
             except StoreReplaced:
+                about_to_wait()
                 if time.monotonic() > deadline:
                     raise
             time.sleep(0.01)
@@ -205,22 +210,27 @@ class RowReader:
         """
         query = _ROWS_QUERIES[with_payload, with_text, with_code]
         stored: dict[int, StoredRow] = {}
+        is_large = with_payload or with_text
         size = 0
         for start in range(0, len(rows), PARAMETERS):
             if start:
                 checkpoint()
             some = rows[start : start + PARAMETERS]
             marks = ",".join("?" * len(some))
-            found = self._connections.fetch(f"{query}({marks})", some)
-            if not (with_payload or with_text or with_code):
-                stored.update((row, (id_, None, None, None)) for row, id_ in found)
+            if not is_large:
+                found = self._connections.fetch(f"{query}({marks})", some)
+                for row, id_, *code in found:
+                    stored[row] = (id_, None, None, code[-1] if code else None)
                 continue
-            for row, id_, payload, text, code in found:
-                size += len(payload or "") + len(text or "")
+            # One row at a time: a payload may have millions of characters.
+            for row, id_, payload, text, code in self._connections.each(f"{query}({marks})", some):
+                length = len(payload or "") + len(text or "")
+                size += length
                 if size > MAX_READ:
                     message = f"the hits hold more than {MAX_READ:,} characters; request fewer"
                     raise InputError("limit", message)
-                stored[row] = (id_, None if payload is None else json.loads(payload), text, code)
+                about_to_hold(length)
+                stored[row] = (id_, None if payload is None else parse_payload(payload), text, code)
         return stored
 
     def read_ids(self, rows: Sequence[int]) -> dict[int, StoredRow]:

@@ -25,19 +25,20 @@ def write_clusters(folder: DataFolder, progress: Progress) -> dict[str, Any]:
         InputError: if the criteria do not suit the collection.
     """
     collection = folder.collection(progress.job.collection)
-    progress.step = "comparing"
-    progress.advance()
+    progress.show_percent("reading", 0, 1)
     n_clusters = n_newer = 0
     with (
         replacing(progress.folder / CLUSTERS_FILE) as path,
         path.open("w", encoding="utf-8") as file,
     ):
-        for ids in find_duplicates(collection, DuplicateCriteria(**progress.job.spec)):
+        criteria = DuplicateCriteria(**progress.job.spec)
+        for ids in find_duplicates(collection, criteria, progress.show_percent):
             line = json.dumps({"size": len(ids), "ids": ids[:MAX_LISTED]}, ensure_ascii=False)
             file.write(line + "\n")
             n_clusters += 1
             n_newer += len(ids) - 1
-            progress.advance(1)
+            progress.advance()
+    progress.show_percent("comparing", 1, 1)
     return {
         "clusters": n_clusters,
         "documents_with_an_older_duplicate": n_newer,

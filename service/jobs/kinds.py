@@ -66,17 +66,19 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
         "bulk": Kind(bulk, short_bytes=SHORT_BULK_BYTES),
         "evaluation": Kind(
             lambda progress: evaluate(folder, limits, progress),
-            short_bytes=ALL_SHORT,
+            only_lane="evaluation",
             kept_files=frozenset({REPORT_FILE, REQUEST_FILE, RUN_FILE}),
             in_slices=True,
         ),
         "map": Kind(
             lambda progress: draw_map(folder, progress),
+            only_lane="analysis",
             kept_files=frozenset({MAP_FILE, POINTS_FILE}),
             in_slices=True,
         ),
         "duplicates": Kind(
             lambda progress: write_clusters(folder, progress),
+            only_lane="analysis",
             kept_files=frozenset({CLUSTERS_FILE}),
             in_slices=True,
         ),
@@ -86,7 +88,7 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
                 folder, gate, progress, elsewhere=limits.training == "elsewhere"
             ),
             counted=False,
-            trains=True,
+            only_lane="training",
         ),
         "snapshot": Kind(lambda progress: _snapshot(folder, progress)),
         "upload": Kind(lambda progress: _upload(folder, progress), counted=False),

@@ -202,7 +202,10 @@ class Jobs:
             id_ = self._queue.take(lane, SECONDS_BETWEEN_ATTEMPTS)
             self._record_outstanding()
             if id_ is not None:
-                self._run(id_, lane)
+                try:
+                    self._run(id_, lane)
+                finally:
+                    self._queue.end(lane, id_)
 
     def _run(self, id_: str, lane: Lane) -> None:
         try:

@@ -62,6 +62,16 @@ class Progress:
             except JobStoreError as error:  # nothing depends on it, and the next may succeed
                 _log.warning("the progress of job %s cannot be recorded: %s", self.job.id, error)
 
+    def show_percent(self, step: str, done: int, total: int) -> None:
+        """Report that `done` of `total` units of a step are done; all steps begin at 0 percent.
+
+        Raises:
+            Stopped: as :meth:`advance`.
+        """
+        self.step = step
+        self.done = 100 * done // max(total, 1)
+        self.advance(total=100)
+
     def is_stopped(self) -> bool:
         """Tell whether the job was cancelled or the service is stopping."""
         return self.cancelled.is_set() or self.ending.is_set()
@@ -95,11 +105,11 @@ Explain = Callable[[Exception], ProblemError | None]
 class Kind:
     """A kind of job.
 
-    A job is short if its files have at most `short_bytes` bytes. One that `trains` has a lane of
-    its own, because it may take days, or wait for a trainer elsewhere. `kept_files` stay after the
-    job has finished. Files of a kind that is not `counted` do not count towards the owner's quota.
-    A job that only reads may run `in_slices`, in turn with expensive requests; it can be stopped
-    after each slice.
+    A job is short if its files have at most `short_bytes` bytes. A kind may have a lane of its own,
+    `only_lane`: those that only read, and training, which may take days or wait for a trainer
+    elsewhere. `kept_files` stay after the job has finished. Files of a kind that is not `counted`
+    do not count towards the owner's quota. A job that only reads may run `in_slices`, in turn with
+    expensive requests; it can be stopped after each slice.
     """
 
     work: Work
@@ -107,7 +117,7 @@ class Kind:
     kept_files: frozenset[str] = frozenset()
     counted: bool = True
     in_slices: bool = False
-    trains: bool = False
+    only_lane: Lane | None = None
 
     def run(self, progress: Progress, turns: ComputeTurns) -> dict[str, Any]:
         """Do a job and return its result."""
@@ -118,8 +128,8 @@ class Kind:
 
     def lane(self, bytes_: int) -> Lane:
         """Return the lane of a job whose files have `bytes_` bytes."""
-        if self.trains:
-            return "training"
+        if self.only_lane is not None:
+            return self.only_lane
         return "short" if bytes_ <= self.short_bytes else "long"
 
 

@@ -12,6 +12,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from corpus.document import parse_vector
 from foundation.errors import InputError
+from foundation.slices import BeyondAllowance
 from index.backend import CollectionBackend
 from index.records import Query
 from index.search.search_options import SearchOptions
@@ -73,6 +74,9 @@ async def search_response(
         answer: bytes = await app.state.batcher.search(name, options_of(body), query)
     except InputError as error:
         raise problem_at(error) from None
+    except BeyondAllowance:
+        collection = app.state.folder.collection(name)
+        return await special_search(app, state, collection, body, query, is_long=False)
     return answer
 
 

@@ -1,25 +1,34 @@
-"""Searches that cannot share a batch: expensive ones, and those with filters or further options."""
+"""Searches that cannot share a batch: expensive ones, and those with filters or further options.
+
+:func:`short_or_long` begins a read as a short one, and moves it to a lane if it proves long.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, MutableMapping
 from contextvars import copy_context
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 
 from encoder.explanation import explain_text
+from foundation.slices import Allowance, BeyondAllowance, within
 from index.backend import CollectionBackend
 from index.filters import Filter
 from index.rankings.cosine import VECTORS
 from index.records import Hybrid, Query
 from index.search.empty_results import reasons_for_none, with_warnings
+from service.lanes import SMALL_ANSWER
 from service.schemas.checks import parse_body_filter, pointing_at
 from service.schemas.results import add_codes, add_differing_bits, answer_to_json, search_answer
 from service.schemas.search import SearchRequest
+
+Answer = TypeVar("Answer")
+Work = Callable[[], Answer]
 
 # A search that reads more vectors waits in the lane of long reads.
 CHEAP_VECTORS = 200
@@ -36,20 +45,52 @@ async def special_search(
 ) -> bytes:
     """Answer a search in a thread; one with a new filter, or a long one, waits in its lane.
 
-    `state` is that of the request's scope.
+    Whether a search needs an index that is not built, or finds large documents, shows only when it
+    runs. It then begins again in a lane. `state` is that of the request's scope.
     """
     filter_ = parse_body_filter(body.filter)
-    is_long = is_long or _reads_many_vectors(body)
-    arguments = (app, collection, body, query, filter_)
+    work = partial(_search_alone, app, collection, body, query, filter_)
     if filter_ is not None and not collection.knows_filter(filter_):
-        async with app.state.filters.place(state):
-            work = partial(copy_context().run, _search_alone, *arguments)
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(app.state.filter_threads, work)
-    if is_long:
-        async with app.state.long_reads.place(state):
-            return await run_in_threadpool(_search_alone, *arguments)
-    return await run_in_threadpool(_search_alone, *arguments)
+        return await _in_filter_thread(app, state, work)
+    if is_long or _reads_many_vectors(body):
+        return await in_long_lane(app, state, work)
+    return await short_or_long(app, state, work)
+
+
+async def short_or_long(
+    app: FastAPI, state: MutableMapping[str, Any], work: Work[Answer]
+) -> Answer:
+    """Do `work` in a thread; if it takes long there, do it again in a lane.
+
+    `state` is that of the request's scope.
+    """
+    try:
+        return await run_in_threadpool(_short, work)
+    except BeyondAllowance as error:
+        if error.builds:
+            return await _in_filter_thread(app, state, work)
+    return await in_long_lane(app, state, work)
+
+
+def _short(work: Work[Answer]) -> Answer:
+    with within(Allowance(SMALL_ANSWER, waits=True)):
+        return work()
+
+
+async def in_long_lane(app: FastAPI, state: MutableMapping[str, Any], work: Work[Answer]) -> Answer:
+    """Do `work` in the lane of long reads."""
+    async with app.state.long_reads.place(state):
+        return await run_in_threadpool(work)
+
+
+async def _in_filter_thread(
+    app: FastAPI, state: MutableMapping[str, Any], work: Work[Answer]
+) -> Answer:
+    """Do `work`, which mostly waits until an index or the matches of a filter are complete."""
+    async with app.state.filters.place(state):
+        run = partial(copy_context().run, work)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(app.state.filter_threads, run)
 
 
 def _reads_many_vectors(body: SearchRequest) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,6 +25,7 @@ def parse_item(item: Any, limits: Settings, *place: str | int, id: str) -> Docum
     """
     check_text(item.text, limits, *place)
     check_id(id, limits, *place)
+    check_payload(getattr(item, "payload", None), limits, *place)
     record = {field: getattr(item, field, None) for field in FIELDS}
     with pointing_at(*place):
         return parse_document({**record, "id": id})
@@ -45,6 +46,29 @@ def check_text(text: str | None, limits: Settings, *place: str | int) -> None:
     """Raise a ProblemError if the text at `place` of the body is too long."""
     if text is not None:
         check_length(text, limits.max_text_length, *place, "text")
+
+
+def check_payload(payload: Mapping[str, Any] | None, limits: Settings, *place: str | int) -> None:
+    """Raise a ProblemError if the payload of the item at `place` of the body is too large.
+
+    The interpreter can do nothing else while it writes or parses one.
+    """
+    if payload is not None and _count_values(payload) > limits.max_payload_values:
+        message = f"at most {limits.max_payload_values:,} are allowed"
+        message = f"has {_count_values(payload):,} keys, entries and values; {message}"
+        raise invalid_field(message, *place, "payload")
+
+
+def _count_values(payload: Mapping[str, Any]) -> int:
+    """Return the number of values in a payload, nested ones included, and of keys."""
+    count = 0
+    nested: list[Mapping[str, Any] | list[Any]] = [payload]
+    while nested:
+        one = nested.pop()
+        members = one.values() if isinstance(one, Mapping) else one
+        count += len(one) * (2 if isinstance(one, Mapping) else 1)
+        nested += [value for value in members if isinstance(value, Mapping | list)]
+    return count
 
 
 def check_id(id_: str, limits: Settings, *place: str | int) -> None:

@@ -14,7 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from encoder.codes import code_from_hex, code_to_hex, unpack_codes
 from foundation.slices import checkpoint
 from index.backend import CollectionBackend
-from index.records import Hit, SearchResult, StoredDocument
+from index.records import Hit, SearchResult, StoredDocument, StoredPayload
 from service.http.problems import ProblemError
 
 LONG_LISTS = ("hits", "documents", "results", "data", "queries")
@@ -75,7 +75,7 @@ def _write_hits(
     ]
     if with_payload:
         for entry, hit in zip(written, hits, strict=True):
-            entry["payload"] = dict(hit.payload or {})
+            entry["payload"] = _payload(hit.payload or {})
     if with_text:
         for entry, hit in zip(written, hits, strict=True):
             entry["text"] = hit.text
@@ -112,8 +112,13 @@ def document_to_json(stored: StoredDocument) -> dict[str, Any]:
         "code": stored.code,
         "text": stored.text,
         "vector": None if stored.vector is None else stored.vector.tolist(),
-        "payload": dict(stored.payload),
+        "payload": _payload(stored.payload),
     }
+
+
+def _payload(payload: Mapping[str, Any]) -> dict[str, Any] | orjson.Fragment:
+    """Return a payload for :func:`to_json`, which copies one that is not parsed."""
+    return orjson.Fragment(payload.json) if isinstance(payload, StoredPayload) else dict(payload)
 
 
 class LongAnswer(Response):
@@ -217,7 +222,12 @@ def to_json(answer: Mapping[str, Any] | Sequence[Any]) -> bytes:
     except TypeError:
         # A payload may hold whole numbers of more than 64 bits, and a quoted part of a request
         # may hold a lone surrogate.
-        return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
+        written = json.dumps(answer, ensure_ascii=False, default=_parsed)
+        return written.encode("utf-8", "replace")
+
+
+def _parsed(fragment: orjson.Fragment) -> Any:
+    return json.loads(fragment.contents)
 
 
 def _ties_cut(hits: Sequence[Hit], n_kept: int, *, cut: bool) -> bool:

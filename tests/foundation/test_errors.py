@@ -18,7 +18,15 @@ from service.http.problems import TITLES
 ROOT = Path(__file__).parents[2]
 BUILT_IN = {"Exception", "ValueError", "RuntimeError", "LookupError", "OSError", "TypeError"}
 # These end a loop or a request early; no user reads them.
-SIGNALS = {"Cancelled", "Stopped", "OutOfTimeError", "NoDrawingError", "Unsure", "_WrongRangeError"}
+SIGNALS = {
+    "Cancelled",
+    "Stopped",
+    "OutOfTimeError",
+    "NoDrawingError",
+    "Unsure",
+    "BeyondAllowance",
+    "_WrongRangeError",
+}
 
 # The client is used inside other programs and imports none of the application's folders.
 CLIENT_ERROR = "ServiceError"

@@ -7,10 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from corpus.document import Document
 from encoder.codes import code_to_hex
 from foundation.errors import InputError
+from foundation.slices import BeyondAllowance
 from index.collection import Collection
 from index.errors import UnknownDocument
+from index.lexical.index import LexicalIndex
+from index.rankings.protocol import HAMMING
 from index.records import Query
 from index.search.search_options import SearchOptions
 from service.batching import (
@@ -23,7 +27,8 @@ from service.batching import (
 )
 from service.http.monitoring import Metrics
 from tests.support.codes import clustered_codes
-from tests.support.collections import Model, code_collection, code_documents
+from tests.support.collections import Model, code_collection, code_documents, text_collection
+from tests.support.encoders import random_texts
 
 N_BITS = 16
 
@@ -204,7 +209,7 @@ def test_what_may_be_slow_is_not_answered_at_once(
     asyncio.run(batcher.search("c", options, query))
     assert batcher.answer_now([quick]) == ["d1"]
     slow = [
-        BatchedQuery("other", options, query),
+        BatchedQuery("c", SearchOptions(1, with_payload=True, with_cursor=False), query),
         BatchedQuery("c", SearchOptions(QUICK_LIMIT + 1, with_cursor=False), query),
         BatchedQuery("c", SearchOptions(2), Query(text="a" * (QUICK_LENGTH + 1))),
         None,
@@ -216,6 +221,137 @@ def test_what_may_be_slow_is_not_answered_at_once(
     batcher.requests = []
     monkeypatch.setattr("service.batching.QUICK_SECONDS", 0.0)
     assert [batcher.answer_now([quick]) for _ in range(3)] == [["d1"], ["d1"], [None]]
+    batcher.close()
+    collection.close()
+
+
+TEXTS = random_texts(60)
+
+
+def make_words(tmp_path: Path) -> Collection:
+    """Return a collection of short texts, with payloads of up to 190 KB, ranked by distance."""
+    collection = text_collection(tmp_path)
+    payloads = [{"long": "x" * (10_000 * (n % 20))} for n in range(len(TEXTS))]
+    collection.upsert(
+        Document(f"d{n}", text, payload=payload)
+        for n, (text, payload) in enumerate(zip(TEXTS, payloads, strict=True))
+    )
+    collection.set_ranking(HAMMING)
+    return collection
+
+
+async def learn(batcher: Batcher[str], options: SearchOptions) -> None:
+    """Search until the batcher knows how long a search by a text takes."""
+    for _ in range(2):
+        await batcher.search("c", options, Query(text=TEXTS[1]))
+
+
+@pytest.mark.parametrize("by_default", [False, True])
+def test_a_word_index_is_not_built_where_other_searches_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_default: bool
+) -> None:
+    monkeypatch.setattr("service.batching.QUICK_SECONDS", 60.0)
+    collection = make_words(tmp_path)
+    built: list[str] = []
+    build = LexicalIndex.build
+    monkeypatch.setattr(
+        LexicalIndex, "build", lambda *args: (built.append("here"), build(*args))[1]
+    )
+    plain = SearchOptions(3, ranking=None, with_cursor=False)
+    worded = plain if by_default else SearchOptions(3, ranking="bm25", with_cursor=False)
+    query = Query(text=TEXTS[1])
+
+    async def ask() -> str:
+        batcher = Batcher(
+            lambda _: collection, Metrics(), lambda found, place: found.result.hits[place][0].id
+        )
+        await learn(batcher, plain)
+        if by_default:
+            collection.set_ranking("hybrid")
+        assert batcher.answer_now([BatchedQuery("c", worded, query)]) == [None]
+        with pytest.raises(BeyondAllowance) as raised:
+            await batcher.search("c", worded, query)
+        assert raised.value.builds
+        assert built == []
+        # Another search, which may take its time, has built it.
+        collection.find([query], worded)
+        await learn(batcher, worded)
+        (answer,) = batcher.answer_now([BatchedQuery("c", worded, query)])
+        batcher.close()
+        assert built == ["here"]
+        return answer or ""
+
+    assert asyncio.run(ask()) == collection.find([query], worded).hits[0][0].id
+    collection.close()
+
+
+def test_hits_with_large_payloads_are_read_in_a_thread_or_a_lane(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.batching.QUICK_SECONDS", 60.0)
+    monkeypatch.setattr("service.batching.SMALL_ANSWER", 1 << 20)
+    collection = make_words(tmp_path)
+    threads: list[bool] = []
+
+    def write(found: BatchedResult, place: int) -> int:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return len(found.result.hits[place])
+
+    async def ask(limit: int) -> int:
+        options = SearchOptions(limit, with_payload=True, with_cursor=False)
+        return await batcher.search("c", options, Query(text=TEXTS[0]))
+
+    async def ask_all() -> list[int]:
+        few = [await ask(1), await ask(1), await ask(10)]
+        with pytest.raises(BeyondAllowance):
+            await ask(60)
+        return few
+
+    batcher = Batcher(lambda _: collection, Metrics(), write)
+    assert asyncio.run(ask_all()) == [1, 1, 10]
+    assert threads == [False, True, False]
+    batcher.close()
+    collection.close()
+
+
+def test_the_cost_of_a_search_is_that_of_its_own_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = make_words(tmp_path)
+    collection.find([Query(text="apple")], SearchOptions(1, ranking="hybrid"))  # builds the index
+    monkeypatch.setattr("service.batching.QUICK_SECONDS", 60.0)
+    batcher = Batcher(
+        lambda _: collection, Metrics(), lambda found, place: found.result.hits[place][0].id
+    )
+    plain = SearchOptions(1, with_cursor=False)
+    asyncio.run(learn(batcher, plain))
+
+    def answered_at_once(options: SearchOptions, text: str) -> bool:
+        return batcher.answer_now([BatchedQuery("c", options, Query(text=text))]) != [None]
+
+    text = TEXTS[1]
+    assert answered_at_once(plain, text)
+    assert not answered_at_once(SearchOptions(1, ranking="hybrid", with_cursor=False), text)
+    assert not answered_at_once(plain, " ".join([text] * 60))
+    collection.set_ranking("hybrid")
+    assert not answered_at_once(plain, text)
+    batcher.close()
+    collection.close()
+
+
+def test_a_search_on_the_event_loop_does_not_wait_for_a_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hit is gone before it is read, and the publishing lock is taken: a thread waits for it."""
+    collection = quick_collection(tmp_path, monkeypatch, ["00ff", "ff00"])
+    options, query = SearchOptions(1, with_cursor=False), Query(code="ff00")
+    batcher = Batcher(
+        lambda _: collection, Metrics(), lambda found, place: found.result.hits[place][0].id
+    )
+    asyncio.run(batcher.search("c", options, query))
+    monkeypatch.setattr(collection.store, "read_ids", lambda _: {})
+    with collection._publication.lock:
+        assert batcher.answer_now([BatchedQuery("c", options, query)]) == [None]
     batcher.close()
     collection.close()
 

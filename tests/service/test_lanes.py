@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from foundation.slices import Cancelled, ComputeTurns, checkpoint
+from foundation.slices import Cancelled, ComputeTurns, about_to_hold, checkpoint
 from index.sqlite.store import Store
 from service.http.problems import ProblemError
-from service.lanes import Lane
+from service.lanes import SMALL_ANSWER, Lane, LargeAnswers
 from service.settings import Settings
 from tests.support.service import check_problem, make_data_folder, running_service, send
 
@@ -140,5 +140,58 @@ def test_the_work_of_a_request_that_expired_is_cancelled() -> None:
             state["expired"] = True
             with pytest.raises(Cancelled):
                 checkpoint()
+
+    asyncio.run(run())
+
+
+def test_few_large_responses_are_made_at_a_time_and_small_ones_pass_them() -> None:
+    """The second large one goes on only when the first has left its lane."""
+    went_on: list[str] = []
+
+    async def make(name: str, size: int, opened: threading.Event) -> None:
+        def work() -> None:
+            about_to_hold(size)
+            about_to_hold(size)
+            went_on.append(name)
+            assert opened.wait(SECONDS)
+
+        async with lane.place({}):
+            await asyncio.to_thread(work)
+
+    async def wait_for(*names: str) -> None:
+        while sorted(went_on) != sorted(names):
+            await asyncio.sleep(0.005)
+
+    async def run() -> None:
+        first, others = threading.Event(), threading.Event()
+        others.set()
+        tasks = [asyncio.create_task(make("large", SMALL_ANSWER, first))]
+        await wait_for("large")
+        tasks.append(asyncio.create_task(make("another", SMALL_ANSWER, others)))
+        tasks.append(asyncio.create_task(make("small", 100, others)))
+        await wait_for("large", "small")
+        first.set()
+        await asyncio.gather(*tasks)
+        assert sorted(went_on) == ["another", "large", "small"]
+
+    lane = Lane(3, 3, ComputeTurns(1), LargeAnswers(1))
+    asyncio.run(run())
+
+
+def test_a_request_that_waits_to_make_a_large_response_ends_when_it_has_expired() -> None:
+    async def run() -> None:
+        large = LargeAnswers(1)
+        large.places.acquire()
+        state: dict[str, Any] = {}
+
+        def work() -> None:
+            state["expired"] = True
+            about_to_hold(2 * SMALL_ANSWER)
+
+        async with Lane(1, 1, ComputeTurns(1), large).place(state):
+            with pytest.raises(Cancelled):
+                await asyncio.to_thread(work)
+        large.places.release()
+        assert large.places.acquire(blocking=False)
 
     asyncio.run(run())

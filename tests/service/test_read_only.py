@@ -36,7 +36,6 @@ WRITES = [
     ("POST", "/v1/snapshots:upload", None),
     ("POST", "/v1/snapshots/x/restore", {"collection": "x"}),
     ("DELETE", "/v1/snapshots/x", None),
-    ("POST", "/v1/jobs/x/cancel", None),
     ("POST", "/v1/jobs/x/confirm", None),
     ("POST", "/v1/jobs/x/take-back", None),
     ("PUT", "/v1/collections/c/labels", {"labels": []}),

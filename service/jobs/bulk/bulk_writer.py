@@ -21,7 +21,13 @@ from service.http.bodies.json_parser import parse_short_json
 from service.http.problems import ProblemError
 from service.jobs.bulk.bulk_progress import BulkResult, Resume
 from service.jobs.work import Progress
-from service.schemas.checks import check_fingerprint, check_id, check_text, pointing_at
+from service.schemas.checks import (
+    check_fingerprint,
+    check_id,
+    check_payload,
+    check_text,
+    pointing_at,
+)
 from service.settings import Settings
 from service.write_gate import WriteGate
 
@@ -127,6 +133,7 @@ class BulkWriter:
                     read_contents([document], collection.encoder, collection.n_bits)
                 check_id(document.id, self._limits)
                 check_text(document.text, self._limits)
+                check_payload(document.payload, self._limits)
                 yield Line(number, document, code)
             except ProblemError as problem:
                 self.result.refuse(number, id_ if isinstance(id_, str) else None, problem)

@@ -36,6 +36,7 @@ from service.routes.dependencies import (
     render,
     stage,
 )
+from service.routes.special_search import short_or_long
 from service.routes.system.health import unavailable_collections
 from service.schemas.checks import (
     check_fingerprint,
@@ -51,7 +52,7 @@ from service.schemas.collections.collections import (
     UpdateCollection,
 )
 from service.schemas.collections.documents import StoredDocument, UpsertDocuments, Upserted
-from service.schemas.results import document_to_json
+from service.schemas.results import JSONAnswer, document_to_json, to_json
 
 
 class _AnyText(Convertor[str]):
@@ -218,17 +219,21 @@ def put_documents(
     openapi_extra=roles.READ,
     summary="Get a document",
 )
-def get_document(
+async def get_document(
     request: Request,
     collection: CollectionOf,
     id: str,  # noqa: A002 - as in the path
 ) -> Response:
     """Get a document as it is stored. Percent-encode the id; it may contain any characters."""
-    with stage(request, "store"):
-        stored = collection.get(id)
-    if stored is None:
-        raise UnknownDocument(f"collection {collection.name!r} has no document {id[:80]!r}")
-    return render(StoredDocument(**document_to_json(stored)))
+
+    def read() -> bytes:
+        with stage(request, "store"):
+            stored = collection.get(id)
+        if stored is None:
+            raise UnknownDocument(f"collection {collection.name!r} has no document {id[:80]!r}")
+        return to_json(document_to_json(stored))
+
+    return JSONAnswer(await short_or_long(request.app, request.scope["state"], read))
 
 
 @router.delete(

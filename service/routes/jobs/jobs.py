@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from service.http.keys import request_key
-from service.http.roles import READ, WRITE
-from service.http.routing import JSONRoute
+from service.http.roles import READ, Role
+from service.http.routing import JSONRoute, check_role
 from service.jobs.job_records import Idempotency, JobRecord, NewJob, State
 from service.jobs.runner import Jobs
 from service.routes.dependencies import Limits, render
@@ -31,16 +31,20 @@ async def _jobs(request: Request) -> Jobs:
 JobsOf = Annotated[Jobs, Depends(_jobs)]
 
 
+def owner_of(request: Request) -> str:
+    """Return the owner of the jobs that a request submits: its key's hash, so no key is on disk."""
+    # If the service has no keys, a client must not get a quota for each key that it invents.
+    is_required = request.app.state.keyring.is_required
+    key = request_key(request.scope["state"]["headers"]) if is_required else None
+    return "" if key is None else hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
 class Submit:
     """Submits jobs for the key of the request, which has a quota of its own."""
 
     def __init__(self, request: Request, jobs: JobsOf) -> None:
-        # If the service has no keys, a client must not get a quota for each key that it invents.
-        is_required = request.app.state.keyring.is_required
-        key = request_key(request.scope["state"]["headers"]) if is_required else None
         self.jobs = jobs
-        # A hash, so that the key itself is nowhere on disk.
-        self._owner = "" if key is None else hashlib.sha256(key.encode()).hexdigest()[:16]
+        self._owner = owner_of(request)
 
     def draft(self) -> Path:
         """Return an empty folder for the job's files."""
@@ -95,11 +99,21 @@ def get_job(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
     "/{id}/cancel",
     response_model=JobInfo,
     status_code=202,
-    openapi_extra=WRITE,
+    openapi_extra=READ,
     summary="Cancel a job",
 )
-def post_cancel(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
-    """Cancel a waiting or running job. What it has written stays; a reindexing is undone."""
+def post_cancel(
+    request: Request,
+    id: str,  # noqa: A002 - as in the path
+    jobs: JobsOf,
+) -> Response:
+    """Cancel a waiting or running job. What it has written stays; a reindexing is undone.
+
+    A read key can cancel the jobs that it submitted, a write key all jobs.
+    """
+    owner = jobs.get(id).owner
+    if not owner or owner != owner_of(request):
+        check_role(request, Role.WRITE)
     return accepted_response(jobs.cancel(id))
 
 

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from corpus.document import Document
 from encoder.artifact import write_artifact
 from foundation.errors import InputError
+from foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
+from index.bulk import near_duplicates
 from index.bulk.near_duplicates import (
     DuplicateCriteria,
     find_duplicates,
@@ -20,6 +22,7 @@ from index.bulk.near_duplicates import (
     shingles_of,
 )
 from index.data_folder import DataFolder
+from tests.support.codes import random_codes
 from tests.support.encoders import random_texts, text_encoder
 
 
@@ -39,13 +42,50 @@ def bits_apart(one: np.ndarray, other: np.ndarray) -> int:
     return int(np.unpackbits(one ^ other).sum())
 
 
+@pytest.mark.parametrize("compares_all", [True, False])
 @settings(deadline=None)
-@given(st.integers(0, 40), st.integers(0, 4), st.integers(0, 2**32 - 1))
-def test_clusters_are_what_pairs_of_codes_connect(size: int, radius: int, seed: int) -> None:
-    codes = np.random.default_rng(seed).integers(0, 256, (size, 2), dtype=np.uint8)
+@given(st.integers(0, 40), st.integers(0, 6), st.sampled_from([2, 9]), st.integers(0, 2**32 - 1))
+def test_clusters_are_what_pairs_of_codes_connect(
+    compares_all: bool, size: int, radius: int, code_size: int, seed: int
+) -> None:
+    codes = np.random.default_rng(seed).integers(0, 256, (size, code_size), dtype=np.uint8)
+    codes[:, 2:] &= 1  # so that some are near
     pairs = itertools.combinations(range(size), 2)
     alike = [(a, b) for a, b in pairs if bits_apart(codes[a], codes[b]) <= radius]
-    assert [some.tolist() for some in near_codes(codes, radius)] == brute_force(alike, size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(near_duplicates, "compares_all_pairs", lambda *_: compares_all)
+        patch.setattr(near_duplicates, "EDGES_AT_ONCE", 5)
+        found = near_codes(codes, radius)
+    assert [some.tolist() for some in found] == brute_force(alike, size)
+
+
+def test_a_large_radius_takes_few_comparisons_and_little_memory() -> None:
+    """A third of all pairs lie within it: 600 million of them would take gigabytes."""
+    codes = random_codes(np.random.default_rng(0), 60_000, 64)
+    told: list[tuple[str, int, int]] = []
+    tracemalloc.start()
+    try:
+        (cluster,) = near_codes(codes, 30, lambda *step: told.append(step))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(cluster) == len(codes)
+    assert most < 20 << 20
+    assert len(told) < 10
+
+
+def test_work_ends_at_a_checkpoint_and_says_how_far_it_is() -> None:
+    codes = random_codes(np.random.default_rng(0), 20_000, 64)
+    told: list[tuple[str, int, int]] = []
+
+    def is_abandoned() -> bool:
+        return len(told) == 3
+
+    with pytest.raises(Cancelled), in_slices(Slices(ComputeTurns(1), is_abandoned)):
+        near_codes(codes, 16, lambda *step: told.append(step))
+    assert [step for step, _, _ in told] == ["comparing"] * 3
+    done = [done for _, done, _ in told]
+    assert done == sorted(done)
 
 
 @settings(deadline=None)

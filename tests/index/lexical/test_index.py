@@ -295,3 +295,46 @@ def test_compaction_is_asked_for_once_much_was_tombstones() -> None:
     assert fewer.needs_compaction
     assert not fewer.compacted().needs_compaction
     assert len(fewer.compacted()) == 5
+
+
+@pytest.mark.parametrize("compacts", [True, False])
+def test_words_of_deleted_documents_are_forgotten_by_compaction(
+    monkeypatch: pytest.MonkeyPatch, compacts: bool
+) -> None:
+    """One document is replaced again and again, each time with other words."""
+    monkeypatch.setattr("index.lexical.index.MIN_UNUSED", 100)
+    index = LexicalIndex.build(
+        0, WORDS_ONLY, [(0, "common title\nThe first sentence. Another one.")]
+    )
+    largest = 0
+    for row in range(1, 400):
+        text = f"common word{row} other{row}\nThe first{row} sentence. Another one."
+        index = index.with_changes(row, [(row, text)], np.array([row - 1]))
+        largest = max(largest, len(index.vocabulary))
+        if compacts and index.needs_compaction:
+            index = index.compacted()
+    assert (largest <= 110) == compacts
+    compacted = index.compacted()
+    assert len(compacted.vocabulary) < 20
+    anew = LexicalIndex.build(0, WORDS_ONLY, [(399, text)])
+    for one in (index, compacted):
+        for query in ("word399 first399", "common sentence", "word1", "nothing"):
+            weighed, expected = one.weigh(query, hybrid=True), anew.weigh(query, hybrid=True)
+            assert weighed.statistics == expected.statistics
+            found, wanted = one.matches(weighed).best(9), anew.matches(expected).best(9)
+            assert found.rows.tolist() == wanted.rows.tolist()
+            assert found.scores.tolist() == wanted.scores.tolist()
+
+
+def test_a_compaction_leaves_the_index_before_it_as_it_was() -> None:
+    index = LexicalIndex.build(0, WORDS_ONLY, [(row, f"word{row} common") for row in range(50)])
+    fewer = index.with_changes(1, [], np.arange(49))
+    compacted = fewer.compacted()
+    assert len(compacted.vocabulary) == 2
+    later = compacted.with_changes(2, [(50, "common later")], np.arange(0))
+    assert later.rank("later common", 9).rows.tolist() == [50, 49]
+    assert fewer.rank("word49", 9).rows.tolist() == [49]
+    assert index.rank("word7", 9).rows.tolist() == [7]
+    assert fewer.with_changes(2, [(50, "word7")], np.arange(0)).rank("word7", 9).rows.tolist() == [
+        50
+    ]

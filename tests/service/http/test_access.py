@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from pydantic import SecretStr
 
 from service.app import create_app
 from service.http.keys import revoke_key
+from service.jobs.work import Progress
 from service.settings import Settings
 from tests.support.service import (
     check_problem,
@@ -232,3 +234,36 @@ def test_a_key_to_read_evaluates_as_a_job_within_its_quota_and_verifies_at_once_
         assert client.post(f"{path}/evaluate", json=body, headers=writer).status_code == 202
         held = sum(one.stat().st_size for one in tmp_path.glob("jobs/*/*"))
         assert held <= 2 * 40_000
+
+
+def test_a_read_key_cancels_its_own_jobs_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both jobs read on until they are cancelled, each in a thread of its own."""
+    from service.http.keys import create_key  # noqa: PLC0415 - as above
+
+    def read_forever(_: object, progress: Progress) -> dict[str, Any]:
+        while True:
+            progress.advance()
+            time.sleep(0.001)
+
+    monkeypatch.setattr("service.jobs.kinds.write_clusters", read_forever)
+    names = ("one", "other")
+    headers = {
+        name: {"X-API-Key": create_key(tmp_path / "keys.json", name, "read")} for name in names
+    }
+    with running_service(make_data_folder(tmp_path), settings_with_keys()) as client:
+        admin, write = ({"X-API-Key": KEYS[role]} | JSON for role in ("admin", "write"))
+        client.put("/v1/collections/c", json={"n_bits": 8}, headers=admin).raise_for_status()
+        path = "/v1/collections/c/duplicates"
+        jobs = [
+            client.post(path, json={"radius": 1}, headers=headers[name] | JSON).json()["id"]
+            for name in names
+        ]
+
+        def cancel(job: str, shown: dict[str, str]) -> httpx.Response:
+            return client.post(f"/v1/jobs/{job}/cancel", headers=shown)
+
+        check_problem(cancel(jobs[0], headers["other"]), 403, "forbidden")
+        assert cancel(jobs[0], headers["one"]).status_code == 202
+        assert cancel(jobs[1], write).status_code == 202

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import asyncio
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
-from service.http.monitoring import BUCKETS, Histograms
+from service.http.monitoring import BUCKETS, Histograms, Metrics
 
 DURATIONS = st.floats(0, 100) | st.sampled_from(BUCKETS)
 
@@ -43,3 +45,23 @@ def test_no_duration_is_lost_or_counted_twice_while_others_arrive() -> None:
     counts, total = histogram.read()
     assert counts[-1] == ("+Inf", 10_000)
     assert total == 10_000.0
+
+
+def test_the_delay_of_the_event_loop_is_measured_even_while_nothing_computes() -> None:
+    """A loop that waits for a lock or a disk answers nobody, though the process is idle."""
+    metrics = Metrics()
+
+    async def block() -> None:
+        watching = asyncio.create_task(metrics.watch_loop())
+        await asyncio.sleep(0.1)
+        time.sleep(0.3)
+        await asyncio.sleep(0.1)
+        watching.cancel()
+
+    asyncio.run(block())
+    (line,) = [
+        line
+        for line in metrics.exposition().decode().splitlines()
+        if line.startswith("hummingbit_longest_event_loop_delay_seconds ")
+    ]
+    assert float(line.split()[1]) >= 0.25

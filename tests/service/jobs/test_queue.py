@@ -25,3 +25,17 @@ def test_a_queue_that_is_closed_hands_out_nothing() -> None:
     queue.enqueue("long", "", "a")
     queue.close()
     assert queue.take("long", 10) is None
+
+
+def test_in_a_lane_of_reading_an_owner_has_one_running_job() -> None:
+    queue = JobQueue()
+    for owner, id_ in (("one", "o0"), ("one", "o1"), ("other", "x0"), ("one", "o2")):
+        queue.enqueue("analysis", owner, id_)
+    assert [queue.take("analysis", 0) for _ in range(3)] == ["o0", "x0", None]
+    queue.end("analysis", "x0")
+    assert queue.take("analysis", 0) is None
+    queue.end("analysis", "o0")
+    assert queue.take("analysis", 0) == "o1"
+    queue.end("analysis", "o1")
+    assert queue.take("evaluation", 0) is None
+    assert queue.take("analysis", 0) == "o2"

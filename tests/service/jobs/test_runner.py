@@ -16,6 +16,7 @@ from service.http.problems import ProblemError
 from service.jobs import runner
 from service.jobs.job_records import Idempotency, JobRecord, NewJob
 from service.jobs.job_store import JobStore, JobStoreError
+from service.jobs.queue import Lane
 from service.jobs.quota import Quota
 from service.jobs.runner import Jobs
 from service.jobs.work import Kind, Progress
@@ -428,3 +429,32 @@ def test_a_short_job_that_cannot_be_started_is_not_held_up_by_long_ones(
         short = wait(jobs, submit(jobs, "b").id, finished)
         assert failed.is_set()
         assert (short.state, jobs.get(long.id).state) == ("done", "running")
+
+
+def test_jobs_that_read_hold_up_neither_others_nor_those_of_another_owner(tmp_path: Path) -> None:
+    """One of an owner runs at a time; it ends only when it is cancelled."""
+
+    def read(progress: Progress) -> dict[str, Any]:
+        while True:
+            progress.advance()
+            time.sleep(0.001)
+
+    kinds = {"count": Kind(read, only_lane="analysis"), "write": Kind(lambda _: {})}
+    workers: dict[Lane, int] = {"analysis": 2}
+    with closing(Jobs(tmp_path, kinds, explain, workers=workers)) as jobs:
+
+        def runs(job: JobRecord) -> bool:
+            return job.state == "running"
+
+        first, second = (submit(jobs, "a", owner="one") for _ in range(2))
+        wait(jobs, first.id, runs)
+        other = submit(jobs, "a", owner="other")
+        wait(jobs, other.id, runs)
+        written = jobs.submit(jobs.files.draft(), NewJob("write", "words"))
+        assert wait(jobs, written.id, finished).state == "done"
+        assert jobs.get(second.id).state == "queued"
+        jobs.cancel(first.id)
+        wait(jobs, second.id, runs)
+        for one in (second, other):
+            jobs.cancel(one.id)
+            wait(jobs, one.id, finished)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,6 +14,8 @@ from corpus.document import FIELDS
 from encoder.codes import Codes, code_from_hex, code_to_hex
 from evaluation.retrieval import evaluate_codes
 from index.engines.brute_force import BruteForceIndex
+from index.lexical.index import LexicalIndex
+from index.records import StoredPayload
 from service.schemas.jobs.evaluations import EvaluateResponse
 from service.schemas.search import SearchResponse
 from tests.support.codes import clustered_codes
@@ -419,3 +423,86 @@ def test_a_ranking_that_cannot_be_is_pointed_to(  # noqa: PLR0917 - the cases ab
     (error,) = response.json()["errors"]
     assert error["pointer"] == pointer
     assert message in error["message"]
+
+
+def test_the_first_search_by_words_builds_their_index_beside_all_others(
+    client: httpx.Client, make_collection: MakeCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it is built, the event loop and the threads of plain searches answer others."""
+    texts = random_texts(30)
+    documents = [{"id": f"d{n}", "text": text} for n, text in enumerate(texts)]
+    path = make_collection(documents, encoder="words")
+    client.patch(path, json={"ranking": "hamming"}).raise_for_status()
+    begun, go_on, build = threading.Event(), threading.Event(), LexicalIndex.build
+    threads: list[str] = []
+
+    def build_later(*given: Any) -> LexicalIndex:
+        threads.append(threading.current_thread().name)
+        begun.set()
+        assert go_on.wait(120)
+        return build(*given)
+
+    monkeypatch.setattr(LexicalIndex, "build", build_later)
+    plain, worded = {"text": texts[0]}, {"text": texts[0], "ranking": "bm25"}
+    for _ in range(3):
+        ok(client.post(f"{path}/search", json=plain))
+    client.patch(path, json={"ranking": "hybrid"}).raise_for_status()
+    with ThreadPoolExecutor(8) as pool:
+        asked = [plain, worded, worded | {"highlight": True}, plain, worded, plain]
+        waiting = [pool.submit(client.post, f"{path}/search", json=body) for body in asked]
+        assert begun.wait(120)
+        hamming = {"text": texts[0], "ranking": "hamming"}
+        for _ in range(5):
+            ok(client.post(f"{path}/search", json=hamming))
+        assert not any(one.done() for one in waiting)
+        go_on.set()
+        found = [ok(one.result()) for one in waiting]
+    assert [one["ranking"] for one in found] == [
+        *("hybrid", "bm25", "bm25", "hybrid", "bm25", "hybrid")
+    ]
+    (thread,) = threads
+    assert thread.startswith("filter")
+
+
+def test_long_payloads_are_sent_as_they_are_stored(
+    client: httpx.Client, make_collection: MakeCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not parsed and written again, which would hold the interpreter for long."""
+    payloads = [
+        {"large": 2**80, "text": 'é "quoted" \\ \U0001f426', "none": None, "list": [1, {"a": []}]},
+        {f"key {n}": n / 7 for n in range(20_000)},
+        {"long": "x" * 300_000},
+    ]
+    documents = [
+        {"id": f"d{n}", "code": "0f0f", "payload": payload} for n, payload in enumerate(payloads)
+    ]
+    path = make_collection(documents, n_bits=16)
+    monkeypatch.setattr(StoredPayload, "_fields", property(lambda _: pytest.fail("it is parsed")))
+    search = {"code": "0f0f", "with_payload": True}
+    searched = [ok(client.post(f"{path}/search", json=search)) for _ in range(3)]
+    searched.append(ok(client.post(f"{path}/search", json=search | {"limit": 500})))
+    batch = ok(client.post(f"{path}/search/batch", json={"searches": [search] * 2}))
+    for result in [*searched, *batch["results"]]:
+        assert [hit["payload"] for hit in result["hits"]] == payloads
+    got = [ok(client.get(f"{path}/documents/d{n}")) for n in range(3)]
+    scrolled = ok(client.post(f"{path}/documents:scroll", json={}))["documents"]
+    listed = ok(client.post(f"{path}/documents:get", json={"ids": ["d0", "d1", "d2"]}))
+    assert [one["payload"] for one in got] == payloads
+    assert got == scrolled == listed["documents"]
+
+
+def test_a_payload_of_very_many_values_is_refused(
+    client: httpx.Client, make_collection: MakeCollection
+) -> None:
+    path = make_collection([{"id": "a", "code": "0f0f"}], n_bits=16)
+    payload = {"many": [[n] for n in range(50_000)]}
+    document = {"id": "b", "code": "0f0f", "payload": payload}
+    refused = client.put(f"{path}/documents", json={"documents": [document]})
+    problem = check_problem(refused, 422, "invalid_request")
+    assert problem["errors"][0]["pointer"] == "/documents/0/payload"
+    assert "has 100,002 keys, entries and values; at most 100,000" in problem["detail"]
+    line = (json.dumps(document) + "\n").encode()
+    headers = {"content-type": "application/x-ndjson"}
+    answer = ok(client.post(f"{path}/documents:bulk", content=line, headers=headers))
+    assert answer["upserted"] == 0
+    assert ok(client.get(path))["documents"] == 1
