@@ -287,7 +287,7 @@ class CodedPayloads:
     """
 
     codes: Codes
-    payloads: list[Mapping[str, Any]]
+    payloads: Sequence[Mapping[str, Any]]
     given_labels: list[tuple[str, ...]]
 
 

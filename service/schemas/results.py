@@ -18,7 +18,7 @@ from index.records import Hit, SearchResult, StoredDocument, StoredPayload
 from service.http.problems import ProblemError
 
 LONG_LISTS = ("hits", "documents", "results", "data", "queries")
-# Entries that are written between two checkpoints; each may be large.
+# Entries that are written between two checkpoints, fewer if they are large.
 ENTRIES_AT_ONCE = 16
 # Bytes of a response that are sent at a time.
 SENT_AT_ONCE = 64 << 10
@@ -75,7 +75,7 @@ def _write_hits(
     ]
     if with_payload:
         for entry, hit in zip(written, hits, strict=True):
-            entry["payload"] = _payload(hit.payload or {})
+            entry["payload"] = {} if hit.payload is None else _payload(hit.payload)
     if with_text:
         for entry, hit in zip(written, hits, strict=True):
             entry["text"] = hit.text
@@ -215,19 +215,19 @@ def _pieces(answer: Mapping[str, Any]) -> Iterator[bytes]:
     yield b"}"
 
 
-def to_json(answer: Mapping[str, Any] | Sequence[Any]) -> bytes:
+def to_json(answer: Any) -> bytes:
     """Write an answer, or a part of one, as JSON."""
     try:
         return orjson.dumps(answer)
     except TypeError:
         # A payload may hold whole numbers of more than 64 bits, and a quoted part of a request
-        # may hold a lone surrogate.
-        written = json.dumps(answer, ensure_ascii=False, default=_parsed)
-        return written.encode("utf-8", "replace")
-
-
-def _parsed(fragment: orjson.Fragment) -> Any:
-    return json.loads(fragment.contents)
+        # may hold a lone surrogate. Only these are written by Python, and the rest by orjson.
+        if isinstance(answer, Mapping):
+            parts = (to_json(name) + b":" + to_json(value) for name, value in answer.items())
+            return b"{" + b",".join(parts) + b"}"
+        if isinstance(answer, list | tuple):
+            return b"[" + b",".join(map(to_json, answer)) + b"]"
+        return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _ties_cut(hits: Sequence[Hit], n_kept: int, *, cut: bool) -> bool:
