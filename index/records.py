@@ -287,7 +287,7 @@ class CodedPayloads:
     """
 
     codes: Codes
-    payloads: Sequence[Mapping[str, Any]]
+    payloads: list[Mapping[str, Any]]
     given_labels: list[tuple[str, ...]]
 
 

@@ -19,7 +19,7 @@ from scipy import sparse
 from encoder.analyzers import VISIBLE
 from encoder.codes import Codes, hamming_distance
 from foundation.errors import InputError
-from foundation.slices import checkpoint
+from foundation.slices import checkpoint, drop
 from foundation.stages import begin_stage
 from index.backend import CollectionBackend
 from index.engines.compiled.kernel import words_of
@@ -82,6 +82,7 @@ def find_duplicates(
         checkpoint()
         for members in _confirm(collection, cluster, codes, ids, criteria):
             yield [ids[place] for place in members.tolist()]
+    drop(ids)
 
 
 def near_codes(codes: Codes, radius: int, tell: Tell | None = None) -> list[Integers]:

@@ -34,8 +34,12 @@ Index = TypeVar("Index", bound=Compactable)
 class Compaction(Generic[Index]):
     """At most one rebuild at a time."""
 
-    def __init__(self, finish: Callable[[Compaction[Index], Index], None]) -> None:
-        """Call `finish` with the rebuilt index; it takes the locks, replays and publishes."""
+    def __init__(self, finish: Callable[[Compaction[Index], Index], Index | None]) -> None:
+        """Call `finish` with the rebuilt index; it takes the locks, replays and publishes.
+
+        It returns the published index, which is rebuilt again if writes have made that necessary,
+        or None if nothing was published.
+        """
         self._finish = finish
         self._lock = threading.Lock()
         self._writes: list[tuple[Any, ...]] = []
@@ -74,7 +78,10 @@ class Compaction(Generic[Index]):
 
     def _run(self, index: Index) -> None:
         try:
-            self._finish(self, self.replay(index.compacted(), leave=FEW_WRITES))
+            published: Index | None = index
+            while published is not None and published.needs_compaction:
+                rebuilt = self.replay(published.compacted(), leave=FEW_WRITES)
+                published = self._finish(self, rebuilt)
         finally:
             with self._lock:
                 self._writes = []

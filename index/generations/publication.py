@@ -252,31 +252,35 @@ class Publication:
 
     def _finish_compaction(
         self, compaction: Compaction[Generation], generation: Generation
-    ) -> None:
-        """Publish a rebuilt generation."""
+    ) -> Generation | None:
+        """Publish a rebuilt generation and return it."""
         with self._write_lock:
             generation = compaction.replay(generation)
             with self.lock:
                 published = self.published
                 if compaction is not self._compaction or published is None:
-                    return
-                if published.generation.number == generation.number:
-                    self.published = published._replace(generation=generation)
-                    self.compactions += 1
+                    return None
+                if published.generation.number != generation.number:
+                    return None
+                self.published = published._replace(generation=generation)
+                self.compactions += 1
         self._matching.clear()
+        return generation
 
     def _finish_lexical_compaction(
         self, compaction: Compaction[LexicalIndex], lexical: LexicalIndex
-    ) -> None:
-        """Publish a rebuilt lexical index."""
+    ) -> LexicalIndex | None:
+        """Publish a rebuilt lexical index and return it."""
         with self._write_lock:
             lexical = compaction.replay(lexical)
             with self.lock:
                 published = self.published
                 if compaction is not self._lexical_compaction or published is None:
-                    return
-                if published.generation.number == lexical.number:
-                    self.published = published._replace(lexical=lexical)
+                    return None
+                if published.generation.number != lexical.number:
+                    return None
+                self.published = published._replace(lexical=lexical)
+        return lexical
 
     def _index_texts(self) -> tuple[LexicalIndex, int]:
         """Return an index of the texts up to the last row, and that row.

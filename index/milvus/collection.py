@@ -209,7 +209,7 @@ class MilvusCollection(SearchableCollection):
         """See :meth:`index.backend.CollectionBackend.coded_payloads`."""
         fields = ["row", "code", "payload", "original"]
         entities = list(self._store.by_row(fields, 1, self._progress.now().last_row))
-        payloads = [schema.to_payload(entity) for entity in entities]
+        payloads: list[Mapping[str, Any]] = [schema.to_payload(entity) for entity in entities]
         given_labels: list[tuple[str, ...]] = [()] * len(entities) if with_given_labels else []
         return CodedPayloads(schema.to_codes(entities, self.n_bits), payloads, given_labels)
 

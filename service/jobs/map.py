@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from foundation.errors import InputError
 from foundation.files import replace_file
-from foundation.slices import stepping_aside
+from foundation.slices import drop, stepping_aside
 from index.backend import CollectionBackend
 from index.bulk.code_layout import Method, Places, best_method
 from index.bulk.code_table import CodeTable, DistinctCodes, table_of
@@ -97,13 +97,16 @@ def read_colours(collection: CollectionBackend, options: MapOptions) -> MapColou
     stored = collection.coded_payloads(with_given_labels=True)
     if not len(stored.codes):
         raise InputError("collection", f"{collection.name!r} has no documents to lay out")
-    labels = [labels_of(payload, options.label_field) for payload in stored.payloads]
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+    found = (labels_of(payload, options.label_field) for payload in stored.payloads)
+    labels = [known.setdefault(one, one) for one in found]
     distinct = DistinctCodes.of(stored.codes)
     given_labels, times = None, None
     if any(stored.given_labels):
         given_labels = table_of(distinct, stored.given_labels, generation)
     if options.time_field:
         times = code_times(distinct, stored.payloads, options.time_field)
+    drop(stored.payloads)
     return MapColours(table_of(distinct, labels, generation), given_labels, times)
 
 
