@@ -74,9 +74,10 @@ def make_folder(path: Path, documents: int) -> Corpus:
         (path / "queries.json").write_text(json.dumps(corpus.queries))
         _index(corpus)
         complete.touch()
-    _add_large_documents(Corpus(path, np.load(path / "codes.npy"), [], np.empty(0)))
     codes, query_codes = np.load(path / "codes.npy"), np.load(path / "query_codes.npy")
-    return Corpus(path, codes, json.loads((path / "queries.json").read_text()), query_codes)
+    corpus = Corpus(path, codes, json.loads((path / "queries.json").read_text()), query_codes)
+    _add_large_documents(corpus)
+    return corpus
 
 
 def _index(corpus: Corpus) -> None:

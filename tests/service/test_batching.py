@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -254,9 +255,12 @@ def test_a_word_index_is_not_built_where_other_searches_wait(
     collection = make_words(tmp_path)
     built: list[str] = []
     build = LexicalIndex.build
-    monkeypatch.setattr(
-        LexicalIndex, "build", lambda *args: (built.append("here"), build(*args))[1]
-    )
+
+    def build_and_note(*given: Any) -> LexicalIndex:
+        built.append("here")
+        return build(*given)
+
+    monkeypatch.setattr(LexicalIndex, "build", build_and_note)
     plain = SearchOptions(3, ranking=None, with_cursor=False)
     worded = plain if by_default else SearchOptions(3, ranking="bm25", with_cursor=False)
     query = Query(text=TEXTS[1])

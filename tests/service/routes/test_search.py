@@ -482,7 +482,12 @@ def test_long_payloads_are_sent_as_they_are_stored(
     ]
     path = make_collection(documents, n_bits=16)
     parsed: list[int] = []
-    monkeypatch.setattr(StoredPayload, "_fields", property(lambda _: parsed.append(1) or {}))
+
+    def parse(payload: StoredPayload) -> dict[str, Any]:
+        parsed.append(len(payload.json))
+        return {}
+
+    monkeypatch.setattr(StoredPayload, "_fields", property(parse))
     search = {"code": "0f0f", "with_payload": True}
     searched = [ok(client.post(f"{path}/search", json=search)) for _ in range(3)]
     searched.append(ok(client.post(f"{path}/search", json=search | {"limit": 500})))
