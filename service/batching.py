@@ -129,6 +129,8 @@ class Batcher(Generic[Answer]):
         # Of each kind whose searches are quick.
         self._paces: WeakKeyDictionary[CollectionBackend, dict[_Kind, _Pace]]
         self._paces = WeakKeyDictionary()
+        # The names by which quick searches have come, so that others are not looked up twice.
+        self._quick_names: set[str] = set()
 
     async def search(self, name: str, options: SearchOptions, query: Query) -> Answer:
         """Search the collection `name` and return the answer.
@@ -178,7 +180,7 @@ class Batcher(Generic[Answer]):
     ) -> Sequence[Answer | None]:
         """Return the answers of searches that are quick; None for others and for what fails."""
         none = [None] * len(queries)
-        if len(queries) > MAX_BATCH:
+        if name not in self._quick_names or len(queries) > MAX_BATCH:
             return none
         try:
             collection = self._open_collection(name)
@@ -201,6 +203,7 @@ class Batcher(Generic[Answer]):
             if outcome is None:
                 self._waiting[key] = [*batch.waiting, *self._waiting.pop(key, [])]
             else:
+                self._quick_names.add(batch.name)
                 _hand_out(batch, outcome)
         while self._free and self._waiting:
             self._start(loop)
@@ -270,6 +273,8 @@ class Batcher(Generic[Answer]):
             queries = [search.query for search in batch.waiting]
             kind = _kind_of(batch.collection, batch.options, queries)
             self._note_time(batch.collection, kind, found.seconds / len(queries))
+            if kind in self._paces.get(batch.collection, {}):
+                self._quick_names.add(batch.name)
         _hand_out(batch, found)
 
     def _note_time(self, collection: CollectionBackend, kind: _Kind, seconds: float) -> None:
