@@ -6,7 +6,9 @@ Lines are streamed: memory holds a few at a time, however long the file is.
 from __future__ import annotations
 
 import lzma
+import os
 import re
+import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
@@ -21,6 +23,12 @@ from foundation.errors import HummingbitError
 MAX_LINE_BYTES = 16 * 1024 * 1024
 # Lines of a few hundred bytes are read by the hundred; a long line is read by itself.
 BLOCK_BYTES = 32 * 1024
+
+# What is unpacked at once may be so many times as large as the packed file. Texts are 3 to 30.
+MAX_RATIO = 100
+# Small files may be unpacked to this size in any case.
+MAX_UNPACKED_BYTES = 64 * 1024 * 1024
+_UNPACK = f"no more is unpacked where that is more than {MAX_RATIO} times the packed file"
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -124,11 +132,29 @@ def as_text(line: bytes) -> str:
 
 
 def read_all(stream: BinaryIO, source: str) -> bytes:
-    """Return the rest of a stream; raise ReadError if it is truncated."""
+    """Return the rest of a stream.
+
+    Raises:
+        ReadError: if it is truncated, or compressed more than any text of documents is.
+    """
     try:
-        return stream.read()
+        status = os.fstat(stream.fileno())
+        most = most_unpacked(status.st_size) if stat.S_ISREG(status.st_mode) else -1
+    except OSError:  # it is not a file
+        most = -1
+    try:
+        raw = stream.read(most)
+        is_whole = most < 0 or not stream.read(1)
     except STREAM_ERRORS as error:
         raise ReadError(f"{source}: cannot be read: {error}") from None
+    if not is_whole:
+        raise ReadError(f"{source}: has more than {most:,} bytes once unpacked; {_UNPACK}")
+    return raw
+
+
+def most_unpacked(compressed_bytes: int) -> int:
+    """Return how many bytes may be unpacked of a file of so many bytes."""
+    return max(MAX_UNPACKED_BYTES, MAX_RATIO * compressed_bytes)
 
 
 def read_text_lines(stream: BinaryIO, source: str) -> Iterator[Row]:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+WRITING = ".writing-"
+"""The prefix of the folders in which :func:`replace_folder` writes."""
 
 
 def write_file(path: Path, content: str | bytes) -> None:
@@ -94,19 +103,21 @@ def replacing(path: Path) -> Iterator[Path]:
 def replace_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
     """Replace `folder` by one with the files of `contents`; it appears whole or not at all.
 
-    The previous folder is deleted last, so it is still there after an error.
+    The previous folder is deleted last, so it is still there after an error. If the process is
+    killed, the next call in the same parent, or :func:`remove_leftovers`, puts it back.
 
     Raises:
         OSError: if the files cannot be written.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".writing-", dir=folder.parent) as scratch:
-        written = Path(scratch) / "written"
+    remove_leftovers(folder.parent)
+    with scratch_folder(f"{WRITING}{folder.name}-", folder.parent) as scratch:
+        written = scratch / "written"
         written.mkdir()
         for name, raw in contents.items():
             write_file(written / name, raw)
         sync_folder(written)
-        replaced = Path(scratch) / "replaced"
+        replaced = scratch / "replaced"
         try:
             if folder.exists():
                 folder.rename(replaced)
@@ -116,6 +127,81 @@ def replace_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
                 replaced.rename(folder)
             raise
         sync_folder(folder.parent)
+
+
+def remove_leftovers(parent: Path) -> None:
+    """Delete what killed processes left of :func:`replace_folder`; put back what they replaced.
+
+    What a process is still writing stays. Windows cannot tell, so everything stays there.
+    """
+    for leftover in _abandoned(WRITING, parent):
+        replaced = leftover / "replaced"
+        if replaced.exists() and (leftover / "written").exists():
+            name = leftover.name.removeprefix(WRITING).rpartition("-")[0]
+            if not name:  # an earlier version wrote it, and nobody knows whose place this was
+                continue
+            if not (parent / name).exists():
+                replaced.rename(parent / name)
+                sync_folder(parent)
+        shutil.rmtree(leftover)
+
+
+@contextmanager
+def scratch_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
+    """Yield an empty folder of the system's folder for temporary files, or of `parent`.
+
+    Its name begins with `prefix`. It is deleted at the end of the block. In the system's folder,
+    those that killed processes left are deleted first, except on Windows.
+
+    Raises:
+        OSError: if it cannot be created.
+    """
+    if parent is None:
+        for leftover in _abandoned(prefix, Path(tempfile.gettempdir())):
+            shutil.rmtree(leftover, ignore_errors=True)
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        lock = _locked(folder, wait=True)
+        if folder.is_dir():
+            break
+        # Another process took it for abandoned before it was locked.
+        _unlock(lock)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+        _unlock(lock)
+
+
+def _abandoned(prefix: str, parent: Path) -> Iterator[Path]:
+    """Yield the folders of a prefix whose processes have ended, each locked meanwhile."""
+    for path in sorted(parent.glob(f"{prefix}*")):
+        lock = _locked(path, wait=False)
+        if lock is not None:
+            try:
+                yield path
+            finally:
+                _unlock(lock)
+
+
+def _locked(folder: Path, *, wait: bool) -> int | None:
+    """Return a descriptor that locks a folder, or None if it is locked or cannot be."""
+    if fcntl is None:
+        return None
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+        else:
+            return descriptor
+    return None
+
+
+def _unlock(lock: int | None) -> None:
+    if lock is not None:
+        os.close(lock)
 
 
 def sync_folder(folder: Path) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import codecs
 import gc
 import importlib
+import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -188,10 +190,20 @@ def _run(arguments: list[str]) -> int:
 
 
 def _accept_all_characters() -> None:
-    """Let output in an encoding without a character show its number instead of failing."""
+    """Let output in an encoding without a character show its number instead of failing.
+
+    The number is written as in JSON, ``\\u00e9``, so that what ``--json`` prints can be read.
+    """
+    codecs.register_error("json", _json_escapes)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and stream.encoding.lower() != "utf-8":
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors="json")
+
+
+def _json_escapes(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def _drop_output() -> None:

@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from foundation.files import remove_leftovers
 from index.backend import CollectionBackend
 from index.collection import Collection
 from index.errors import CollectionExists, SnapshotError, UnknownCollection
@@ -71,6 +72,8 @@ class DataFolder:
         self._follower: Follower | None = None
         self._collections = self._make_collections(engine, indexed=indexed)
         self._lock = FolderLock(path, writable=writable)
+        if writable:
+            remove_leftovers(path / "encoders")
         try:
             if writable:
                 self.snapshots.delete_partial()

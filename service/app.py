@@ -6,11 +6,10 @@ import asyncio
 from asyncio import Semaphore
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
@@ -18,6 +17,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from evaluation.labelling.document_vectors import VectorCache
+from foundation.files import scratch_folder
 from foundation.slices import ComputeTurns
 from index.data_folder import DataFolder
 from service.batching import Batcher
@@ -131,7 +131,7 @@ async def _running(
     app.state.folder = data if opened is None else opened
     await run_in_threadpool(log_problems, app.state.folder)
     app.state.metrics.watch(app.state.folder)
-    scratch = TemporaryDirectory(prefix="hummingbit-") if settings.read_only else None
+    scratch = ExitStack()
     app.state.jobs = await run_in_threadpool(_open_jobs, app, scratch)
     # A thread of its own, so that health checks never wait for other work.
     app.state.health_thread = ThreadPoolExecutor(1, thread_name_prefix="health")
@@ -150,8 +150,7 @@ async def _running(
         await run_in_threadpool(app.state.filter_threads.shutdown)
         app.state.health_thread.shutdown()
         await run_in_threadpool(app.state.jobs.close)
-        if scratch is not None:
-            await run_in_threadpool(scratch.cleanup)
+        await run_in_threadpool(scratch.close)
         if opened is not None:
             await run_in_threadpool(opened.close)
 
@@ -208,11 +207,13 @@ def _gateway(app: Service, settings: Settings) -> ASGIApp:
     return gateway
 
 
-def _open_jobs(app: FastAPI, scratch: TemporaryDirectory[str] | None) -> Jobs:
-    """Open the data folder's jobs; a read-only service keeps its own in `scratch` instead."""
+def _open_jobs(app: FastAPI, scratch: ExitStack) -> Jobs:
+    """Open the data folder's jobs; a read-only service keeps its own in a folder of `scratch`."""
     folder, settings = app.state.folder, app.state.settings
     kinds = kinds_of_jobs(folder, app.state.write_gate, settings)
-    path = folder.path / "jobs" if scratch is None else Path(scratch.name)
+    path = folder.path / "jobs"
+    if settings.read_only:
+        path = scratch.enter_context(scratch_folder("hummingbit-reader-"))
     return Jobs(
         path,
         kinds,

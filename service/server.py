@@ -45,7 +45,7 @@ class AddressError(HummingbitError, RuntimeError):
 
 
 def serve(settings: Settings) -> None:
-    """Serve a data folder until SIGINT or SIGTERM, then finish the requests under way.
+    """Serve a data folder until SIGINT, SIGTERM or SIGHUP, then finish the requests under way.
 
     Once the service accepts requests, it prints its address on standard output.
 
@@ -84,7 +84,7 @@ def run_server(
     listeners: list[socket.socket],
     on_ready: Callable[[], object],
 ) -> None:
-    """Serve `app` until SIGINT or SIGTERM; call `on_ready` once it accepts requests."""
+    """Serve `app` until SIGINT, SIGTERM or SIGHUP; call `on_ready` once it accepts requests."""
     sys.setswitchinterval(SWITCH_SECONDS)
     # All objects so far are kept, so the collector need not visit them again and again.
     gc.freeze()
@@ -172,6 +172,18 @@ def bind_listener(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
+def ending_signals() -> list[signal.Signals]:
+    """Return the signals on which a service ends in order.
+
+    A terminal that closes sends SIGHUP. ``nohup`` lets a process ignore it, and this stays so.
+    """
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    hang_up = getattr(signal, "SIGHUP", None)
+    if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:
+        numbers.append(hang_up)
+    return numbers
+
+
 class _Server(uvicorn.Server):
     """Stops on a signal, after a delay; a second signal ends the delay."""
 
@@ -210,13 +222,12 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def _stop_on_signals(server: _Server) -> Iterator[None]:
-    """Let SIGINT and SIGTERM stop `server`, but not the process.
+    """Let the signals that end a service stop `server`, but not the process.
 
     uvicorn handles the signals while it runs, but raises them again at its end, and the default
     handlers would end the process before the data folder is closed.
     """
-    signals = (signal.SIGINT, signal.SIGTERM)
-    handlers = {number: signal.signal(number, server.handle_exit) for number in signals}
+    handlers = {number: signal.signal(number, server.handle_exit) for number in ending_signals()}
     try:
         yield
     finally:

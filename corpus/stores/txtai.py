@@ -6,6 +6,7 @@ approximate index, whose format depends on the backend; they are not read.
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import tarfile
 import tempfile
@@ -18,7 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from corpus.json_rows import parse_json
-from corpus.lines import STREAM_ERRORS, LineError
+from corpus.lines import STREAM_ERRORS, LineError, most_unpacked
 from corpus.rows import ReadError
 from corpus.stores.point import Point, point_of
 
@@ -57,8 +58,13 @@ def _database(path: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="hummingbit-txtai-") as folder:
         place = Path(folder) / DATABASE
         with place.open("wb") as out:
-            for block in _blocks(path):
-                out.write(block)
+            try:
+                for block in _blocks(path):
+                    out.write(block)
+            except OSError as error:
+                raise ReadError(
+                    f"{path}: cannot be unpacked in {folder}: {error.strerror}"
+                ) from None
         yield place
 
 
@@ -70,21 +76,39 @@ def _blocks(path: Path) -> Iterator[bytes]:
                 names = [name for name in archive.namelist() if Path(name).name == DATABASE]
                 if not names:
                     raise ReadError(f"{path}: {_MISSING}")
+                _check_size(path, archive.getinfo(names[0]).file_size)
                 with archive.open(names[0]) as member:
                     yield from iter(partial(member.read, 1 << 20), b"")
             return
         with tarfile.open(path) as tar:
             for info in tar:
-                content = tar.extractfile(info) if Path(info.name).name == DATABASE else None
-                if content is not None:
-                    yield from iter(partial(content.read, 1 << 20), b"")
-                    return
+                if Path(info.name).name != DATABASE or info.isdir():
+                    continue
+                content = tar.extractfile(info) if info.isreg() else None
+                if content is None:
+                    raise ReadError(f"{path}: {info.name} is a link or a device; it must be a file")
+                _check_size(path, info.size)
+                yield from iter(partial(content.read, 1 << 20), b"")
+                return
     except RuntimeError as error:  # from zipfile: encrypted, or an unknown compression
         raise ReadError(f"{path}: cannot be read as an index of txtai: {error}") from None
     except (tarfile.TarError, zipfile.BadZipFile, *STREAM_ERRORS) as error:
         reason = getattr(error, "strerror", None) or "it must be a folder, a .zip or a .tar file"
         raise ReadError(f"{path}: cannot be read as an index of txtai: {reason}") from None
     raise ReadError(f"{path}: {_MISSING}")
+
+
+def _check_size(path: Path, size: int) -> None:
+    """Raise ReadError if a member of `size` bytes is too large to be unpacked from `path`."""
+    hint = "unpack it yourself, and give the folder"
+    most = most_unpacked(path.stat().st_size)
+    if size > most:
+        raise ReadError(f"{path}: {DATABASE} has {size:,} bytes, more than {most:,}; {hint}")
+    place = tempfile.gettempdir()
+    free = shutil.disk_usage(place).free
+    if size > free:
+        message = f"{DATABASE} has {size:,} bytes, and {place} has room for {free:,}"
+        raise ReadError(f"{path}: {message}; set TMPDIR to another folder, or {hint}")
 
 
 def _is_sqlite(file: Path) -> bool:

@@ -34,7 +34,7 @@ class FolderLock:
 
         Raises:
             DataFolderInUse: if `writable` and another process is writing.
-            DataFolderError: if the folder is missing, or cannot be created or read.
+            DataFolderError: if the folder is missing, or cannot be created, read or locked.
         """
         self._path = path
         self._writable = writable
@@ -68,10 +68,15 @@ class FolderLock:
     def _lock(self) -> None:
         try:
             self._folder.lock()
-        except OSError as error:
+        except BlockingIOError as error:
             self.close()
             message = f"{self._path} is in use: another process is writing to it"
             raise DataFolderInUse(message) from error
+        except OSError as error:
+            self.close()
+            message = f"cannot be locked against other writers: {error.strerror or error}"
+            hint = "put it on a file system that can lock files, or use --read-only to serve it"
+            raise DataFolderError(f"{self._path} {message}; {hint}") from error
 
     def _is_at_path(self) -> bool:
         """Tell whether the folder that was opened is still at its path."""
@@ -91,7 +96,10 @@ class _LockedItself:
         self.status = os.fstat(self._descriptor)
 
     def lock(self) -> None:
-        """Raise OSError if another process has locked it and does not release it in HANDOVER."""
+        """Raise BlockingIOError if another process locks it and does not release it in HANDOVER.
+
+        Any other OSError says why it cannot be locked at all.
+        """
         deadline = time.monotonic() + HANDOVER
         while True:
             try:
@@ -119,13 +127,15 @@ class _LockedByFile:
         self._file: sqlite3.Connection | None = None
 
     def lock(self) -> None:
-        """Raise OSError if another process has locked the file."""
+        """Raise BlockingIOError if another process has locked the file, or else an OSError."""
         file = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
         try:
             file.execute("BEGIN EXCLUSIVE")
         except sqlite3.Error as error:
             file.close()
-            raise BlockingIOError(errno.EAGAIN, str(error)) from None
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                raise BlockingIOError(errno.EAGAIN, str(error)) from None
+            raise OSError(errno.ENOLCK, str(error)) from None
         self._file = file
 
     def close(self) -> None:

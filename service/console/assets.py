@@ -27,12 +27,16 @@ COMPRESSED_ALREADY = {"font/woff2"}
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A file, its media type and its entity tag; `gzipped` is None for a compressed format."""
+    """A file, its media type and its entity tag."""
 
     body: bytes
-    gzipped: bytes | None
     media_type: str
     tag: str
+
+    @property
+    def is_compressible(self) -> bool:
+        """Whether the format is not a compressed one."""
+        return self.media_type not in COMPRESSED_ALREADY
 
 
 @cache
@@ -59,11 +63,16 @@ def page() -> Asset:
     return _asset(PAGE, body.replace(_FILES, release().encode()))
 
 
+@cache
+def gzipped(asset: Asset) -> bytes:
+    """Return a file compressed; the first time takes milliseconds, too long for an event loop."""
+    return gzip.compress(asset.body, mtime=0)
+
+
 def _asset(name: str, body: bytes) -> Asset:
     media_type = MEDIA_TYPES[_extension(name)]
-    zipped = None if media_type in COMPRESSED_ALREADY else gzip.compress(body, mtime=0)
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-    return Asset(body, zipped, media_type, tag)
+    return Asset(body, media_type, tag)
 
 
 def _extension(name: str) -> str:

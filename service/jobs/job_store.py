@@ -84,7 +84,9 @@ class JobStore:
                 if version > FORMAT_VERSION:
                     message = f"has version {version}; version {FORMAT_VERSION} can be read"
                     raise JobStoreError(f"{path}: {message}")
-                connection.execute("PRAGMA journal_mode = WAL")
+                # With a write-ahead log, SQLite would take a damaged log for a shorter one, and
+                # forget without an error what was acknowledged.
+                connection.execute("PRAGMA journal_mode = TRUNCATE")
                 connection.execute("PRAGMA synchronous = FULL")
                 _upgrade(connection, version)
             self._inode = path.stat().st_ino

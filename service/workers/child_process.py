@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from foundation.errors import HummingbitError
 from index.errors import DataFolderError
+from service.server import ending_signals
 
 POLL_SECONDS = 0.25
 START_SECONDS = 600.0
@@ -72,7 +73,7 @@ def _run_role(role: Role, alive: tuple[int, int], report: int) -> NoReturn:
     """Do `role` in the child, report on the descriptor `report`, and exit."""
     status = 1
     try:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in ending_signals():
             signal.signal(number, signal.SIG_DFL)
         # A terminal's signals, such as Ctrl-C, go to the parent only.
         os.setpgid(0, 0)

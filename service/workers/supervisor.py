@@ -28,11 +28,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import NamedTuple
 
 from foundation.errors import HummingbitError
+from foundation.files import scratch_folder
 from index.collection import Collection
 from index.data_folder import DataFolder
 from index.errors import DataFolderError
@@ -41,7 +41,14 @@ from service.app import create_app
 from service.http.admission import Keyring
 from service.http.gateway import Service
 from service.logs import configure_logs
-from service.server import BACKLOG, announce, bind_listener, check_address, run_server
+from service.server import (
+    BACKLOG,
+    announce,
+    bind_listener,
+    check_address,
+    ending_signals,
+    run_server,
+)
 from service.settings import Settings
 from service.workers.child_process import send_signal, start
 from service.workers.forwarding import ForwardedClient, Forwarding
@@ -62,7 +69,7 @@ _log = logging.getLogger("hummingbit.service")
 
 
 def serve_by_workers(settings: Settings) -> None:
-    """Serve a data folder with several processes until SIGINT or SIGTERM.
+    """Serve a data folder with several processes until SIGINT, SIGTERM or SIGHUP.
 
     Raises:
         DataFolderError, AddressError, KeysError: as :func:`service.server.serve`; also if the
@@ -76,11 +83,11 @@ def serve_by_workers(settings: Settings) -> None:
     check_address(settings)
     with (
         bind_listener(settings.host, settings.port) as listener,
-        TemporaryDirectory(prefix="hummingbit-") as private,
+        scratch_folder("hummingbit-workers-") as private,
     ):
         configure_logs(settings)
-        check_socket_path(Path(private))
-        _Supervisor(settings, listener, Path(private)).run()
+        check_socket_path(private)
+        _Supervisor(settings, listener, private).run()
 
 
 class _Process(NamedTuple):
@@ -276,7 +283,7 @@ class _Supervisor:
 
     @contextmanager
     def _handle_signals(self) -> Iterator[None]:
-        """Let SIGINT and SIGTERM end the loop; a second one ends the readers' shutdown delay."""
+        """Let the ending signals end the loop; a second one ends the readers' shutdown delay."""
 
         def stop_all(_number: int, _frame: FrameType | None) -> None:
             if self._stopping:
@@ -286,8 +293,7 @@ class _Supervisor:
             self._stopping = True
             self._wake_up.set()
 
-        signals = (signal.SIGINT, signal.SIGTERM)
-        handlers = {number: signal.signal(number, stop_all) for number in signals}
+        handlers = {number: signal.signal(number, stop_all) for number in ending_signals()}
         try:
             yield
         finally:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from corpus.layout import Layout
+from corpus.lines import MAX_UNPACKED_BYTES, open_source, read_all
 from corpus.readers import ReadError, read_documents
 
 
@@ -164,3 +169,18 @@ def test_a_text_file_with_tabs_in_each_line_may_be_a_table(
     assert texts == [line for line in content.splitlines() if line]
     hint = f"{path}: each line has tabs and is one document; to read it as a table, name it .tsv"
     assert (hint in notices) is is_table
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])
+def test_what_unpacks_to_far_more_than_texts_do_is_refused(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    suffix = {gzip.compress: ".gz", lzma.compress: ".xz", bz2.compress: ".bz2"}[pack]
+    path = tmp_path / f"a.json{suffix}"
+    path.write_bytes(pack(b"[" + b" " * MAX_UNPACKED_BYTES + b"]"))
+    with open_source(path) as stream, pytest.raises(ReadError, match="more than 67,108,864 bytes"):
+        read_all(stream, "a")
+    whole = b"[" + b" " * (MAX_UNPACKED_BYTES - 2) + b"]"
+    path.write_bytes(pack(whole))
+    with open_source(path) as stream:
+        assert read_all(stream, "a") == whole

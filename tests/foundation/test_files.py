@@ -3,11 +3,23 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from foundation.files import replace_file, replace_folder, replacing, write_file
+from foundation.files import (
+    remove_leftovers,
+    replace_file,
+    replace_folder,
+    replacing,
+    scratch_folder,
+    write_file,
+)
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_file_takes_the_place_of_another(tmp_path: Path) -> None:
@@ -68,6 +80,62 @@ def test_a_folder_that_cannot_be_replaced_stays(
         replace_folder(folder, {"model": b"after"})
     assert (folder / "model").read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [folder]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from foundation.files import replace_folder
+rename, renames = Path.rename, int(sys.argv[2])
+def counted(self, target):
+    global renames
+    if not renames:
+        os.kill(os.getpid(), 9)
+    renames -= 1
+    return rename(self, target)
+Path.rename = counted
+replace_folder(Path(sys.argv[1]), {"model": b"after"})
+"""
+
+
+@pytest.mark.parametrize("renames", [0, 1])
+@pytest.mark.parametrize("cleaned_by", ["the next write", "a call"])
+def test_what_a_killed_process_was_writing_is_cleaned_up(
+    tmp_path: Path, renames: int, cleaned_by: str
+) -> None:
+    folder = tmp_path / "my-encoder"
+    replace_folder(folder, {"model": b"before"})
+    command = [sys.executable, "-c", KILLED, str(folder), str(renames)]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == -9
+    assert len(list(tmp_path.glob(".writing-*"))) == 1
+    if cleaned_by == "a call":
+        remove_leftovers(tmp_path)
+        assert (folder / "model").read_bytes() == b"before"
+        assert list(tmp_path.iterdir()) == [folder]
+    replace_folder(tmp_path / "other", {"model": b"other"})
+    assert (folder / "model").read_bytes() == b"before"
+    assert sorted(tmp_path.iterdir()) == [folder, tmp_path / "other"]
+
+
+def test_only_what_nobody_uses_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with scratch_folder("reader-") as used:
+        (tmp_path / "reader-killed").mkdir()
+        (tmp_path / "reader-file").touch()
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "reader-link").symlink_to(tmp_path / "elsewhere")
+        with scratch_folder("reader-") as second:
+            assert used.is_dir()
+            assert second.is_dir()
+            assert not (tmp_path / "reader-killed").exists()
+    left = {"reader-file", "elsewhere", "reader-link"}
+    assert {one.name for one in tmp_path.iterdir()} == left
+    # An earlier version did not name whose place this had lost, so nothing is deleted.
+    for part in ("replaced", "written"):
+        (tmp_path / ".writing-abcd1234" / part).mkdir(parents=True)
+    (tmp_path / ".writing-efgh5678" / "written").mkdir(parents=True)
+    remove_leftovers(tmp_path)
+    assert {one.name for one in tmp_path.iterdir()} == left | {".writing-abcd1234"}
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes in folders")

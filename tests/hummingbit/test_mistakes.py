@@ -229,6 +229,23 @@ def test_characters_that_the_encoding_lacks_are_shown_as_numbers(place: Path) ->
     assert "jam\\u2192" in done.stdout
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
+def test_json_can_be_read_in_any_encoding(place: Path, encoding: str) -> None:
+    text = 'é → 😀 "\x85\\'
+    document = {"id": "u", "text": text, "payload": {"ñ": "→"}}
+    (place / "u.jsonl").write_text(json.dumps(document), encoding="utf-8")
+    assert main(["index", "add", "c", str(place / "u.jsonl"), "--data-dir", str(place)]) == 0
+    done = subprocess.run(
+        [sys.executable, "-m", "hummingbit", "index", "get", "c", "u", "--data-dir", str(place)],
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    got = json.loads(done.stdout.decode(encoding))
+    assert (got["text"], got["payload"]) == (text, {"ñ": "→"})
+
+
 def test_names_that_the_encoding_lacks_are_shown_as_numbers(place: Path) -> None:
     command = [sys.executable, "-m", "hummingbit", "search", "结果", "jam"]
     done = subprocess.run(

@@ -161,6 +161,30 @@ def test_a_writer_waits_while_the_lock_is_released(
         assert len(second.create_collection("c", n_bits=16)) == 0
 
 
+def test_what_a_killed_training_left_is_deleted(folder: Path) -> None:
+    (folder / "encoders" / ".writing-mine-abcd1234" / "written").mkdir(parents=True)
+    with DataFolder(folder, writable=False):
+        assert len(list((folder / "encoders").iterdir())) == 1
+    with DataFolder(folder, writable=True):
+        assert list((folder / "encoders").iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_locked_is_not_called_in_use(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+
+    def refuse(_descriptor: int, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(DataFolderError, match=r"cannot be locked .*No locks available") as raised:
+        DataFolder(folder, writable=True)
+    assert not isinstance(raised.value, DataFolderInUse)
+    monkeypatch.undo()
+    DataFolder(folder, writable=True).close()
+
+
 def test_one_writer_at_a_time(data: DataFolder, folder: Path) -> None:
     data.create_collection("c", n_bits=16).upsert(code_documents(["0000"]))
     open_it = f"from index.data_folder import *; DataFolder(Path({str(folder)!r}), writable="

@@ -325,12 +325,15 @@ def test_every_request_is_logged_without_its_key(tmp_path: Path) -> None:
     assert access[1]["request_id"] == "mine"
 
 
-def test_requests_under_way_are_finished_and_new_ones_sent_away(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_requests_under_way_are_finished_and_new_ones_sent_away(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     make_data_folder(tmp_path)
     flags = ("--shutdown-delay", "600")
     with serving_process(tmp_path, *flags) as (process, url), client_of(url) as client:
         assert client.get("/readyz").status_code == 200
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         while (response := client.get("/readyz")).status_code == 200:
             time.sleep(0.01)
         problem = check_problem(response, 503, "not_ready")

@@ -54,6 +54,14 @@ NO_QUERY = dict.fromkeys(LabelledQuery.model_fields)
 router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
 
+# A page that is sent from this address could otherwise send requests with the reader's key.
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
 @router.post(
     "/collections/{name}/evaluate",
     response_model=EvaluateResponse,
@@ -142,7 +150,7 @@ def _write_report(jobs: Jobs, id_: str, form: str) -> Response:
     if text is None:
         message = "there is no TREC run; the notes of the report say why"
         raise ProblemError(406, "format_unavailable", message)
-    return LongAnswer(text, media_type=FORMATS[form].media_type)
+    return LongAnswer(text, media_type=FORMATS[form].media_type, headers=HEADERS)
 
 
 @router.get(

@@ -164,4 +164,6 @@ def _lines(lines: Iterable[str], media_type: str, max_bytes: int) -> Response:
         size += len(written[-1])
         if size > max_bytes:
             raise answer_too_large(max_bytes)
-    return LongAnswer(b"".join(written), media_type=media_type)
+    return LongAnswer(
+        b"".join(written), media_type=media_type, headers={"X-Content-Type-Options": "nosniff"}
+    )

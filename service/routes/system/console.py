@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-import threading
-from functools import cache
-from importlib import import_module
 
 from fastapi import APIRouter, Request, Response
 
-from service.console.assets import Asset, assets, page, release
+from service.console.assets import Asset, assets, gzipped, page, release
 from service.http.problems import ProblemError
 from service.http.roles import EVERYBODY
 from service.http.routing import JSONRoute
@@ -48,11 +45,6 @@ KEPT = "public, max-age=31536000, immutable"
 
 RELEASE = re.compile(r"[0-9a-f]{16}")
 
-# Suggestions of what to label import it, which takes a second.
-CLUSTERING = "sklearn.cluster"
-IMPORT_DELAY = 2.0
-"""In seconds. By then the page that was opened has loaded."""
-
 
 @router.get("/console", openapi_extra=EVERYBODY)
 async def get_console() -> Response:
@@ -63,14 +55,13 @@ async def get_console() -> Response:
 
 
 @router.get("/console/", openapi_extra=EVERYBODY)
-async def get_page(request: Request) -> Response:
-    """Return the page, and soon import what its page for judging needs."""
-    _import_clustering_soon()
+def get_page(request: Request) -> Response:
+    """Return the page."""
     return _send(request, page(), CHECKED)
 
 
 @router.get("/console/{folder}/{file:any_text}", openapi_extra=EVERYBODY)
-async def get_file(request: Request, folder: str, file: str) -> Response:
+def get_file(request: Request, folder: str, file: str) -> Response:
     """Return a file of the page, from a fixed list.
 
     The `folder` is :func:`release`. A page that was opened before an upgrade names an earlier one,
@@ -82,19 +73,11 @@ async def get_file(request: Request, folder: str, file: str) -> Response:
     return _send(request, asset, KEPT if folder == release() else CHECKED)
 
 
-@cache
-def _import_clustering_soon() -> None:
-    """Import :data:`CLUSTERING` in the background, once in a process."""
-    importing = threading.Timer(IMPORT_DELAY, import_module, [CLUSTERING])
-    importing.daemon = True
-    importing.start()
-
-
 def _send(request: Request, asset: Asset, caching: str) -> Response:
     headers = {**HEADERS, "ETag": asset.tag, "Cache-Control": caching}
     if request.headers.get("if-none-match") == asset.tag:
         return Response(status_code=304, headers=headers)
     body = asset.body
-    if asset.gzipped is not None and "gzip" in request.headers.get("accept-encoding", ""):
-        body, headers["Content-Encoding"] = asset.gzipped, "gzip"
+    if asset.is_compressible and "gzip" in request.headers.get("accept-encoding", ""):
+        body, headers["Content-Encoding"] = gzipped(asset), "gzip"
     return Response(body, media_type=asset.media_type, headers=headers)

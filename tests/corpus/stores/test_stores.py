@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import sqlite3
 import tarfile
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -207,6 +209,44 @@ def test_what_txtai_did_not_write(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "documents").executescript("CREATE TABLE sections (a)")
     with pytest.raises(ReadError, match="cannot be read: no such table"):
         list(read_txtai(tmp_path))
+
+
+def test_an_archive_that_would_fill_the_disk_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "unpacked"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    zipped, tarred = tmp_path / "bomb.zip", tmp_path / "bomb.tar.gz"
+    zeros = bytes(100_000_000)
+    with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("documents", zeros)
+    with tarfile.open(tarred, "w:gz") as tar:
+        info = tarfile.TarInfo("documents")
+        info.size = len(zeros)
+        tar.addfile(info, io.BytesIO(zeros))
+    for path in (zipped, tarred):
+        with pytest.raises(
+            ReadError, match="documents has 100,000,000 bytes, more than 67,108,864"
+        ):
+            list(read_txtai(path))
+    usage = shutil.disk_usage(place)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
+    with pytest.raises(ReadError, match="has room for 1,000; set TMPDIR"):
+        list(read_txtai(WRITTEN / "txtai.tar.gz"))
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
+@pytest.mark.parametrize("target", ["nowhere", "/etc/passwd", "documents", "../documents"])
+def test_a_member_that_is_no_file_is_refused(tmp_path: Path, kind: bytes, target: str) -> None:
+    path = tmp_path / "a.tar"
+    with tarfile.open(path, "w") as tar:
+        info = tarfile.TarInfo("index/documents")
+        info.type, info.linkname = kind, target
+        tar.addfile(info)
+    with pytest.raises(ReadError, match="index/documents is a link or a device"):
+        list(read_txtai(path))
 
 
 def test_a_zip_of_txtai_that_cannot_be_unpacked(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sqlite3
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from service.jobs.quota import Quota
 from service.jobs.runner import Jobs
 from service.jobs.work import Kind, Progress
 from tests.support.faults.disks import small_disk
+from tests.support.service import ROOT
 
 SECONDS = 120.0
 
@@ -213,6 +215,47 @@ def test_records_of_a_later_version_and_files_that_are_none_are_refused(tmp_path
     path.write_bytes(b"no database" * 100)
     with pytest.raises(JobStoreError, match="not a database"):
         JobStore(path)
+
+
+def test_a_damaged_log_cannot_undo_what_was_acknowledged(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; from pathlib import Path;"
+        "from service.jobs.job_records import NewJob, Outcome;"
+        "from service.jobs.job_store import JobStore;"
+        "store = JobStore(Path(sys.argv[1]) / 'jobs.sqlite');"
+        "store.add(NewJob('count', 'c'), 'a' * 16, 0);"
+        "store.begin('a' * 16); store.finish('a' * 16, Outcome('done', result={'lines': 3}));"
+        "os.kill(os.getpid(), 9)"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    assert done.returncode == -9, done.stderr
+    for path in tmp_path.iterdir():
+        if path.name != "jobs.sqlite":
+            raw = bytearray(path.read_bytes())
+            for at in range(0, len(raw), 512):
+                raw[at] ^= 1
+            path.write_bytes(raw)
+    with closing(JobStore(tmp_path / "jobs.sqlite")) as store:
+        job = store.get("a" * 16)
+    assert (job.state, job.result) == ("done", {"lines": 3})
+
+
+def test_records_with_a_log_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    with closing(JobStore(path)) as store:
+        store.add(NewJob("count", "c"), "a" * 16, 0)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    with closing(sqlite3.connect(path, isolation_level=None)) as earlier:
+        earlier.execute("PRAGMA journal_mode = WAL")
+        earlier.execute("UPDATE jobs SET collection = 'in the log'")
+        for one in tmp_path.glob("jobs.sqlite*"):  # as a killed process leaves them
+            (copy / one.name).write_bytes(one.read_bytes())
+    assert (copy / "jobs.sqlite-wal").stat().st_size > 0
+    with closing(JobStore(copy / "jobs.sqlite")) as store:
+        assert store.get("a" * 16).collection == "in the log"
+        assert not (copy / "jobs.sqlite-wal").exists()
 
 
 @contextmanager

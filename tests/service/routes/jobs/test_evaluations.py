@@ -96,6 +96,10 @@ def test_every_format_by_name_and_by_accept(
         assert by_name.status_code == by_type.status_code == 200
         assert by_name.headers["content-type"].startswith(one.media_type)
         assert by_name.text == by_type.text
+        if name != "json":
+            assert by_name.headers["x-content-type-options"] == "nosniff"
+            policy = by_name.headers["content-security-policy"]
+            assert {"default-src 'none'", "frame-ancestors 'none'"} <= set(policy.split("; "))
     assert status["status"] == "done"
     assert client.get(address).json() == status
     assert len(parse_junit(client.get(address, params={"format": "junit"}).text)) == 3

@@ -14,6 +14,7 @@ def test_the_page_names_no_other_host(client: httpx.Client) -> None:
     response = client.get("/docs")
     assert response.headers["content-type"].startswith("text/html")
     assert "default-src 'self'" in response.headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in response.headers["content-security-policy"]
     addresses = re.findall(r'(?:src|href)="([^"]+)"', PAGE)
     assert addresses
     for address in addresses:
