@@ -37,7 +37,7 @@ async def get_access(request: Request, limits: Limits) -> Response:
 
     The console asks for this first. A key that may label soon finds imported what suggestions need.
     """
-    role: Role = request.scope["state"]["role"]
+    role = request.scope["state"]["role"]
     if role >= Role.WRITE:
         _import_clustering_soon()
     return render(
