@@ -87,6 +87,10 @@ eval-gate: $(VENV)/.dev ## Test and run the demo, and compare its retrieval with
 	  --metrics Success@10 MRR nDCG@10 --baseline evaluation-baseline/known-items.json \
 	  --gate evaluation-baseline/known-items.toml --out build/known-items
 
+.PHONY: readme-figures
+readme-figures: $(VENV)/.dev ## Measure the figures of the README anew, and print its two tables
+	$(BIN)/python -m benchmarks.readme_figures
+
 .PHONY: bench
 bench: $(VENV)/.dev ## Time encoding, search, ingestion, training and evaluation beside alternatives and floors
 	$(BIN)/python -m benchmarks.encoding

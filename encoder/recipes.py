@@ -66,6 +66,10 @@ def flag_of(one: Field[Any]) -> str:
     return "--" + (one.metadata["flag"] or one.name).replace("_", "-")
 
 
+def _temperature(default: float, help_text: str, **options: Any) -> Any:
+    return setting(default, help_text, within="(0, 100]", **options)
+
+
 def _summary_weight(learned_by: str, **options: Any) -> Any:
     return setting(
         1.0,
@@ -220,10 +224,9 @@ class Recipe(LabelledRecipe):
     terms: str = setting(
         "telling",
         "terms of texts (ssb-vae): those that tell most about soft labels, or the most frequent",
-        "telling",
-        "frequent",
+        *("telling", "frequent"),
     )
-    temperature: float = setting(0.67, "temperature of the relaxed bits", within="(0, 100]")
+    temperature: float = _temperature(0.67, "temperature of the relaxed bits")
     reconstruction_weight: float = _loss_weight(1.0, "weight of the reconstruction")
     kl_weight: float = _loss_weight(1 / 64, "weight of the divergence from the prior")
     pointwise_weight: float = _loss_weight(1.0, "weight of the class loss on labelled documents")
@@ -232,8 +235,7 @@ class Recipe(LabelledRecipe):
         "linear",
         "probabilities of classes for unlabelled documents (ssb-vae): from linear classifiers, or"
         " none",
-        "linear",
-        "none",
+        *("linear", "none"),
         former="guesses",
     )
     pairwise_weight: float = _loss_weight(1.5e-3, "weight of the loss on pairs of a batch")
@@ -245,9 +247,7 @@ class Recipe(LabelledRecipe):
         "similarity of pairs: probability that they share a label, by labels and soft labels; or"
         " as in the paper, for ssb-vae the model's own predictions, which then learn from it, and"
         " for psh-gs the number of labels in common",
-        "probable",
-        SELF_SUPERVISED,
-        COMMON_LABELS,
+        *("probable", SELF_SUPERVISED, COMMON_LABELS),
         former="likeness",
         former_values={"predicted": SELF_SUPERVISED},
     )
@@ -268,9 +268,7 @@ class Recipe(LabelledRecipe):
         "share of its target that goes to all texts by similarity; the right one gets the rest",
         within="[0, 1]",
     )
-    cloze_temperature: float = setting(
-        0.05, "temperature of the similarities in that target", within="(0, 100]"
-    )
+    cloze_temperature: float = _temperature(0.05, "temperature of the similarities in that target")
     summary_weight: float = _summary_weight(ICT)
     content_share: float = setting(
         0.0,
@@ -446,9 +444,7 @@ class MetricRecipe(LabelledRecipe):
         0.5, "from 0, all pairs weigh the same, to 1, all degrees of similarity do", within="[0, 1]"
     )
     contrast: str = setting("softmax", "how pairs are compared", "softmax", "softplus", "quadratic")
-    temperature: float = setting(
-        0.1, "distance that makes a triplet e times as probable", within="(0, 100]"
-    )
+    temperature: float = _temperature(0.1, "distance that makes a triplet e times as probable")
     potato_threshold: float = setting(
         -1.0, "deviations within which a class should stay", within="[-100, 100]"
     )
@@ -513,28 +509,17 @@ class DistillationRecipe(BaseRecipe):
         "tanh",
         "bits during training: tanh of the logits, a random draw, or signs with tanh's gradient;"
         " neighbours has signs",
-        "tanh",
-        "bernoulli",
-        "straight-through",
+        *("tanh", "bernoulli", "straight-through"),
         objectives=TRANSFER_OBJECTIVES,
     )
-    temperature: float = setting(
-        1.0,
-        "temperature of the relaxed bits (neighbours has none)",
-        within="(0, 100]",
-        objectives=TRANSFER_OBJECTIVES,
+    temperature: float = _temperature(
+        1.0, "temperature of the relaxed bits (neighbours has none)", objectives=TRANSFER_OBJECTIVES
     )
-    teacher_temperature: float = setting(
-        0.1,
-        "τ of the teacher's ranks in perception coherence",
-        within="(0, 100]",
-        objectives=TRANSFER_OBJECTIVES,
+    teacher_temperature: float = _temperature(
+        0.1, "τ of the teacher's ranks in perception coherence", objectives=TRANSFER_OBJECTIVES
     )
-    student_temperature: float = setting(
-        0.3,
-        "τ of the student's ranks in perception coherence",
-        within="(0, 100]",
-        objectives=TRANSFER_OBJECTIVES,
+    student_temperature: float = _temperature(
+        0.3, "τ of the student's ranks in perception coherence", objectives=TRANSFER_OBJECTIVES
     )
     hint_weight: float = setting(
         0.0,
