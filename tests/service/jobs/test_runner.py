@@ -133,15 +133,17 @@ def test_a_job_that_was_running_when_the_service_ended_is_done_by_the_next(tmp_p
 
 
 def test_a_list_of_jobs_ends_before_their_records_are_too_large(tmp_path: Path) -> None:
-    jobs = Jobs(tmp_path, {"large": Kind(lambda _: {"text": "x" * 100_000})}, explain)
-    ids = [jobs.submit(jobs.files.draft(), NewJob("large", "words")).id for _ in range(4)]
-    for id_ in ids:
-        wait(jobs, id_, finished)
+    kinds = {"large": Kind(lambda _: {"text": "x" * 100_000})}
+    with closing(Jobs(tmp_path, kinds, explain)) as jobs:
+        ids = [jobs.submit(jobs.files.draft(), NewJob("large", "words")).id for _ in range(4)]
+        for id_ in ids:
+            wait(jobs, id_, finished)
     newest = ids[::-1]
-    assert [job.id for job in jobs.last(10)] == newest
-    assert [job.id for job in jobs.last(10, max_bytes=250_000)] == newest[:2]
-    assert [job.id for job in jobs.last(10, max_bytes=1)] == newest[:1]
-    jobs.close()
+    # All outcomes are on disk once the jobs have been closed.
+    with closing(Jobs(tmp_path, kinds, explain)) as jobs:
+        assert [job.id for job in jobs.last(10)] == newest
+        assert [job.id for job in jobs.last(10, max_bytes=250_000)] == newest[:2]
+        assert [job.id for job in jobs.last(10, max_bytes=1)] == newest[:1]
 
 
 def test_jobs_are_cancelled_while_they_wait_and_while_they_run(tmp_path: Path) -> None:
