@@ -246,7 +246,7 @@ class Collection(IndexedCollection):
             verification = verify_store(connection, self.n_bits // 8, Block(*generation.codes()))
             verification.problems.extend(islice(damaged_runs(connection), MAX_PROBLEMS))
         warnings = self.store.warnings()
-        # A collection that is deleted is closed first. Its missing files would be called a problem.
+        # The missing files of a dropped collection would be called a problem.
         self.store.check_open()
         return replace(verification, problems=[*warnings, *verification.problems])
 
@@ -297,6 +297,11 @@ class Collection(IndexedCollection):
         """
         self._publication.wait()
         self.store.release()
+
+    def end_writing(self) -> None:
+        """Refuse writes from now on, after one in progress; reads go on until :meth:`close`."""
+        with self._write_lock:
+            self.store.end_writing()
 
     def close(self) -> None:
         """Close the store after a write and a compaction in progress have finished."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection as Names
 from pathlib import Path
 
 from foundation.files import remove_leftovers
@@ -69,6 +70,7 @@ class DataFolder:
         self.encoders = EncoderFolder(path / "encoders")
         self.snapshots = Snapshots(path / "snapshots")
         self._reserved: set[str] = set()
+        self._predecessors: Mapping[str, CollectionBackend] = {}
         self._follower: Follower | None = None
         self._collections = self._make_collections(engine, indexed=indexed)
         self._lock = FolderLock(path, writable=writable)
@@ -79,6 +81,9 @@ class DataFolder:
                 self.snapshots.delete_partial()
             self._collections.open_all()
             self._aliases = Aliases(path / ALIASES_FILE)
+            is_current = {*self._aliases.names.values()} <= self._collections.names()
+            if not writable and not is_current:
+                self.follow()  # the writer has moved an alias meanwhile
         except BaseException:
             self.close()
             raise
@@ -93,6 +98,28 @@ class DataFolder:
     def check_engine(self, engine: str, n_bits: int) -> None:
         """Raise an InputError unless a collection of `n_bits` can be searched by `engine`."""
         self._collections.check_engine(engine, n_bits)
+
+    @property
+    def linger_seconds(self) -> float:
+        """How long reads may go on that began before their collection was dropped.
+
+        A dropped collection is closed when nobody holds it any more, and after so many seconds at
+        the latest; with 0, it is closed at once. On Windows, where open files cannot be deleted, it
+        is always closed at once.
+        """
+        return self._collections.linger_seconds
+
+    @linger_seconds.setter
+    def linger_seconds(self, seconds: float) -> None:
+        self._collections.linger_seconds = seconds
+
+    @property
+    def moved_aliases(self) -> Names[str]:
+        """The aliases that another process moved to collections which are not open here yet.
+
+        Until they are, the collection that an alias named before is returned for it.
+        """
+        return self._predecessors.keys()
 
     def aliases(self) -> Mapping[str, str]:
         """Return the collection of each alias, in the order of the aliases."""
@@ -123,10 +150,21 @@ class DataFolder:
         return self._collections.unavailable()
 
     def collection(self, name: str) -> CollectionBackend:
-        """Return a collection by its name or an alias; see :meth:`Collections.get`."""
-        name = self._aliases.names.get(name, name)
-        collection = self._collections.opened.get(name)
-        return self._collections.get(name) if collection is None else collection
+        """Return a collection by its name or an alias; see :meth:`Collections.get`.
+
+        An alias always has a collection while it moves, even if the collection that it leaves is
+        dropped at once.
+        """
+        while True:
+            predecessors, aliases = self._predecessors, self._aliases.names
+            target = aliases.get(name, name)
+            collection = predecessors.get(name)
+            if collection is None:
+                collection = self._collections.opened.get(target)
+            if collection is not None:
+                return collection
+            if predecessors is self._predecessors and aliases is self._aliases.names:
+                return self._collections.get(target)
 
     def create_collection(
         self,
@@ -150,14 +188,34 @@ class DataFolder:
             CollectionExists: if an alias or a collection with other settings has the name.
             StoreError: if it cannot be written.
         """
+        return self.find_or_create_collection(
+            name,
+            encoder=encoder,
+            n_bits=n_bits,
+            engine=engine,
+            indexed_fields=indexed_fields,
+            keep_vectors=keep_vectors,
+        )[0]
+
+    def find_or_create_collection(
+        self,
+        name: str,
+        *,
+        encoder: str | None = None,
+        n_bits: int | None = None,
+        engine: str = AUTO,
+        indexed_fields: Sequence[str] | None = None,
+        keep_vectors: str = FLOAT32,
+    ) -> tuple[CollectionBackend, bool]:
+        """Do as :meth:`create_collection`; tell also whether this call created the collection."""
         settings = (name, encoder, n_bits, engine, keep_vectors)
         description, loaded = self._collections.describe(*settings)
         with self._changing:
             if name in self._collections.names():
-                return self._collections.get_equal(description, indexed_fields)
+                return self._collections.get_equal(description, indexed_fields), False
             self._check_free(name)
             self._lock.check_writable()
-            return self._collections.create(description, loaded, indexed_fields or ())
+            return self._collections.create(description, loaded, indexed_fields or ()), True
 
     def draft_collection(
         self, name: str, *, encoder: str, engine: str = AUTO, keep_vectors: str = FLOAT32
@@ -262,17 +320,30 @@ class DataFolder:
     def follow(self, *, wait: bool = True) -> None:
         """Show what another process has written since: documents, collections and aliases.
 
-        Without `wait`, a collection that opens slowly appears later, and aliases move after that.
+        Without `wait`, a collection that opens slowly appears later; see :attr:`moved_aliases`.
         """
         with self._changing:
             if not self._lock.is_open:
                 return
+            gone, before = self._collections.find_gone(), self._aliases.names
+            left = {alias: gone[name] for alias, name in before.items() if name in gone}
+            self._predecessors = held = {**left, **self._predecessors}
             try:
-                # Aliases are read before the folders, so that the folders hold their collections.
+                # Aliases are read before the collections are followed, so that these hold what was
+                # written before an alias moved.
                 aliases = Aliases(self.path / ALIASES_FILE)
             finally:
-                self._collections.follow(wait=wait)
-            self._aliases = self._aliases if self._collections.is_opening else aliases
+                current = self._collections.follow(gone, wait=wait)
+            predecessors = {}
+            for alias, name in aliases.names.items():
+                previous = held.get(alias, self._collections.opened.get(before.get(alias, "")))
+                if name not in current and previous is not None:
+                    predecessors[alias] = previous
+            # At every moment, each alias that has a collection is found.
+            self._predecessors = {**held, **predecessors}
+            self._aliases = aliases
+            self._predecessors = predecessors
+            self._collections.let_go({*predecessors.values()})
 
     def close(self) -> None:
         """Close every collection and release the lock."""

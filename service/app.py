@@ -26,6 +26,7 @@ from service.http.bodies.body import HeldBytes
 from service.http.connections import UnsentResponses
 from service.http.gateway import Gateway, Service
 from service.http.monitoring import Metrics
+from service.http.routing import HeadAsGet
 from service.http.tracing import Trace, otlp_provider
 from service.jobs.kinds import explain, kinds_of_jobs
 from service.jobs.quota import Quota
@@ -129,6 +130,8 @@ async def _running(
             follow=settings.read_only,
         )
     app.state.folder = data if opened is None else opened
+    # A request that began before its collection was dropped ends as if it had not been.
+    app.state.folder.linger_seconds = settings.request_timeout or DEFAULT_SETTINGS.request_timeout
     await run_in_threadpool(log_problems, app.state.folder)
     app.state.metrics.watch(app.state.folder)
     scratch = ExitStack()
@@ -187,7 +190,7 @@ def _gateway(app: Service, settings: Settings) -> ASGIApp:
     """Return the layers between the server and the routes, built from the innermost."""
     origins = _split_names(settings.cors_origin)
     gateway: ASGIApp = Admission(
-        fast_path.FastPath(app, app.behind_gateway),
+        fast_path.FastPath(app, HeadAsGet(app.behind_gateway)),
         app.state.keyring,
         hosts=_split_names(settings.allowed_hosts),
         own_host=settings.host,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
+import time
+import weakref
+from collections.abc import Collection as Names
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +18,12 @@ from foundation.errors import InputError
 from index.backend import CollectionBackend
 from index.collection import Collection
 from index.engines.choice import check_engine
-from index.errors import CollectionUnavailable, StoreError, UnknownCollection, store_error
+from index.errors import (
+    CollectionUnavailable,
+    StoreError,
+    UnknownCollection,
+    store_error,
+)
 from index.filter_parser import check_indexed_fields
 from index.folder.named_collections import Collections, HiddenCollection
 from index.folder.named_encoders import EncoderFolder
@@ -33,6 +42,8 @@ from index.sqlite.store import Store
 STORE_FILE = "store.sqlite"
 ROUNDS_BETWEEN_RETRIES = 10
 SECONDS_FOR_OPENING = 0.25
+# Windows deletes no open file.
+IS_WINDOWS = os.name == "nt"
 
 
 class LocalCollections(Collections):
@@ -53,6 +64,8 @@ class LocalCollections(Collections):
         self._folders: dict[str, Path] = {}
         self._rounds = 0
         self._opening: dict[Path, threading.Thread] = {}
+        self._gone: list[CollectionBackend] = []
+        self._lingering: dict[Store, threading.Timer] = {}
 
     def open_all(self) -> None:
         """Open every collection; a writer first deletes the remains of a crash."""
@@ -141,22 +154,27 @@ class LocalCollections(Collections):
 
     def delete(self, name: str) -> None:
         """Delete a collection with all its documents, even if it is damaged."""
-        folder = self._folders[name]
-        self._close_collection(name)
-        remove_folder(folder)
+        self._take_away(name)
+        self.let_go()
+        remove_folder(self._folders.pop(name))
 
     def check_engine(self, engine: str, n_bits: int) -> None:
         """Raise an InputError unless a collection of `n_bits` can be searched by `engine`."""
         check_engine(engine, n_bits)
 
     def problems(self) -> Mapping[str, list[str]]:
-        """Return why open collections refuse writes, by name."""
-        warnings = {
-            name: collection.store.warnings()
-            for name, collection in self.by_name().items()
-            if isinstance(collection, Collection)
-        }
-        return MappingProxyType({name: problems for name, problems in warnings.items() if problems})
+        """Return why open collections refuse writes, by name; not of those dropped meanwhile."""
+        problems: dict[str, list[str]] = {}
+        for name, collection in self.by_name().items():
+            if isinstance(collection, Collection):
+                try:
+                    warnings = collection.store.warnings()
+                except StoreError as error:
+                    warnings = [str(error)]
+                is_kept = self.opened.get(name) is collection and not self._is_gone(name)
+                if warnings and is_kept:
+                    problems[name] = warnings
+        return MappingProxyType(problems)
 
     def accept_loss(self, name: str) -> None:
         """Accept the loss of acknowledged writes, so that a collection can be written again.
@@ -172,58 +190,115 @@ class LocalCollections(Collections):
         Store(folder / STORE_FILE, writable=True, accept_loss=True).close()
         self._open_folder(folder, indexed=False)
 
-    def follow(self, *, wait: bool) -> None:
+    def find_gone(self) -> Mapping[str, CollectionBackend]:
+        """See :meth:`index.folder.named_collections.Collections.find_gone`."""
+        present = {*finished_folders(self._path)}
+        return {
+            name: self.opened[name]
+            for name, folder in self._folders.copy().items()
+            if folder not in present and name in self.opened
+        }
+
+    def follow(self, gone: Mapping[str, CollectionBackend], *, wait: bool) -> set[str]:
         """See :meth:`index.folder.named_collections.Collections.follow`."""
-        for name in list(self.opened):
+        self._rounds += 1
+        for name in gone:
+            self._take_away(name)
+            self._folders.pop(name, None)
+        present = finished_folders(self._path)
+        for name in list(self._unavailable):
+            # It may have been repaired. Opening is slow, so retries are few.
+            if self._folders.get(name) not in present or not self._rounds % ROUNDS_BETWEEN_RETRIES:
+                self._close_collection(name)
+        before = {*self.opened}
+        for name in before:
             self._follow_collection(name)
-        self._follow_folders(SECONDS_FOR_OPENING if not wait else None)
+        self._open_new(present, SECONDS_FOR_OPENING if not wait else None)
+        opened = {*self.opened} - before
+        for name in opened:
+            self._follow_collection(name)  # its opening may have begun long ago
+        return before | opened | {*self._unavailable}
+
+    def let_go(self, held: Names[CollectionBackend] = ()) -> None:
+        """Close the collections that are gone, except those that are still `held`.
+
+        Reads in progress go on for at most :attr:`linger_seconds`. They hold the collection, and
+        its files can be read while they are open.
+        """
+        gone, self._gone = self._gone, [one for one in self._gone if one in held]
+        for collection in gone:
+            if collection in held:
+                continue
+            if not isinstance(collection, Collection) or not self.linger_seconds or IS_WINDOWS:
+                collection.close()
+                continue
+            collection.end_writing()
+            timer = threading.Timer(self.linger_seconds, self._end_lingering, (collection.store,))
+            timer.daemon = True
+            self._lingering[collection.store] = timer
+            timer.start()
+            # Nobody can read it any more once this process has no reference to it.
+            finalizer = weakref.finalize(collection, self._end_lingering, collection.store)
+            finalizer.atexit = False
+
+    def _end_lingering(self, store: Store) -> None:
+        timer = self._lingering.pop(store, None)
+        if timer is not None:
+            timer.cancel()
+            store.close()
+
+    def _is_gone(self, name: str) -> bool:
+        """Tell whether the folder of a collection was deleted, which only the writer does."""
+        folder = self._folders.get(name)
+        return folder is None or (not self._writable and not folder.is_dir())
 
     def _follow_collection(self, name: str) -> None:
-        collection = self.opened[name]
+        collection, reason = self.opened[name], None
         try:
-            if isinstance(collection, Collection) and not collection.follow():
-                self._close_collection(name)
+            if not isinstance(collection, Collection) or collection.follow():
+                return
         except StoreError as error:
-            folder = self._folders[name]
-            self._close_collection(name)
-            self._folders[name], self._unavailable[name] = folder, error
+            reason = error
+        if self._is_gone(name):
+            return  # the next call finds out
+        folder = self._folders[name]
+        self._close_collection(name)
+        if reason is not None:
+            self._folders[name], self._unavailable[name] = folder, reason
 
-    def _follow_folders(self, seconds: float | None) -> None:
-        """Open the collections that were created since, and close those that were deleted."""
-        self._rounds += 1
-        folders = finished_folders(self._path)
-        for name, folder in list(self._folders.items()):
-            # An unavailable collection may have been repaired. Opening is slow, so retries are few.
-            retry = name in self._unavailable and self._rounds % ROUNDS_BETWEEN_RETRIES == 0
-            if folder not in folders or retry:
-                self._close_collection(name)
+    def _open_new(self, folders: Sequence[Path], seconds: float | None) -> None:
+        """Open the collections that were created since; wait for them at most so many `seconds`."""
+        deadline = None if seconds is None else time.monotonic() + seconds
         self._opening = {one: thread for one, thread in self._opening.items() if thread.is_alive()}
         for folder in folders:
-            if folder not in self._folders.values() and folder not in self._opening:
-                self._open_in_thread(folder, seconds)
-
-    def _open_in_thread(self, folder: Path, seconds: float | None) -> None:
-        """Open a collection, and wait for it at most so many `seconds`."""
-        opening = threading.Thread(
-            target=self._open_folder,
-            args=(folder,),
-            kwargs={"indexed": self._indexed},
-            name="opening",
-        )
-        self._opening[folder] = opening
-        opening.start()
-        opening.join(seconds)
-
-    @property
-    def is_opening(self) -> bool:
-        """Whether collections are still being opened."""
-        return any(opening.is_alive() for opening in self._opening.values())
+            if folder in self._folders.values() or folder in self._opening:
+                continue
+            opening = threading.Thread(
+                target=self._open_folder,
+                args=(folder,),
+                kwargs={"indexed": self._indexed},
+                name="opening",
+            )
+            self._opening[folder] = opening
+            opening.start()
+            opening.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
     def close(self) -> None:
         """Close every collection, after those that are being opened are open."""
         for opening in self._opening.values():
             opening.join()
         super().close()
+        for store in list(self._lingering):
+            self._end_lingering(store)
+        while self._gone:
+            self._gone.pop().close()
+
+    def _take_away(self, name: str) -> None:
+        """Take the name from a collection, which is closed by :meth:`let_go`."""
+        self._unavailable.pop(name, None)
+        collection = self.opened.pop(name, None)
+        if collection is not None:
+            self._gone.append(collection)
 
     def _close_collection(self, name: str) -> None:
         """Close a collection; its files stay."""
@@ -239,14 +314,20 @@ class LocalCollections(Collections):
         store = None
         try:
             store = Store(folder / STORE_FILE, writable=self._writable)
-            if store.description.name in self._folders:
-                raise StoreError(f"another collection is also named {store.description.name!r}")
             name = store.description.name
+            if name in self._folders:
+                if self._is_gone(name):
+                    store.close()
+                    return  # the next call of `follow` opens it under the name that is free then
+                name = folder.name
+                raise StoreError(f"another collection is also named {store.description.name!r}")
             encoder = self._encoder_of(store.description)
             self.opened[name] = self._open_store(store, encoder, indexed=indexed)
         except (StoreError, CollectionUnavailable) as error:
             if store is not None:
                 store.close()
+            if not self._writable and not folder.is_dir():
+                return  # the writer has dropped it meanwhile
             self._unavailable[name] = error
         self._folders[name] = folder
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection as Names
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -45,6 +46,8 @@ class Collections(ABC):
 
     def __init__(self, encoders: EncoderFolder) -> None:
         self._encoders = encoders
+        self.linger_seconds = 0.0
+        """See :attr:`index.data_folder.DataFolder.linger_seconds`."""
         self.opened: dict[str, CollectionBackend] = {}
         """The open collections by name; for reading only."""
         self._unavailable: dict[str, StoreError | CollectionUnavailable] = {}
@@ -216,14 +219,21 @@ class Collections(ABC):
         """Accept the loss of acknowledged writes, so that a collection can be written again."""
         raise UnknownCollection(f"there is no collection {name!r}")
 
-    @abstractmethod
-    def follow(self, *, wait: bool) -> None:
-        """Show what another process has written since; `wait` for collections that open slowly."""
+    def find_gone(self) -> Mapping[str, CollectionBackend]:
+        """Return the open collections that another process has dropped since, by name."""
+        return {}
 
-    @property
-    def is_opening(self) -> bool:
-        """Whether collections are still being opened."""
-        return False
+    @abstractmethod
+    def follow(self, gone: Mapping[str, CollectionBackend], *, wait: bool) -> set[str]:
+        """Show what another process has written since; `wait` for collections that open slowly.
+
+        Those that are `gone` have no name any more, and stay open until :meth:`let_go`. Return the
+        names of the collections that show at least what was written before this call, or cannot be
+        opened.
+        """
+
+    def let_go(self, held: Names[CollectionBackend] = ()) -> None:  # noqa: B027 - none is gone
+        """Close the collections that are gone, except those that are still `held`."""
 
     def close(self) -> None:
         """Close every collection."""

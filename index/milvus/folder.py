@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from encoder.encoder import Encoder
@@ -138,8 +138,14 @@ class MilvusCollections(Collections):
             message = f"is {engine[:80]!r}; Milvus has its own, so it must be {AUTO}"
             raise InputError("engine", message)
 
-    def follow(self, *, wait: bool) -> None:
+    def follow(
+        self,
+        gone: Mapping[str, CollectionBackend],  # noqa: ARG002 - none is
+        *,
+        wait: bool,  # noqa: ARG002 - nothing is opened
+    ) -> set[str]:
         """Do nothing: every search reads from Milvus."""
+        return self.names()
 
     def _open_existing(self, milvus_name: str) -> None:
         name = _name_of(milvus_name)

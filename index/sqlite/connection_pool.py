@@ -15,7 +15,7 @@ from typing import Any
 
 from foundation.errors import InputError
 from foundation.slices import about_to_hold, about_to_wait, checkpoint
-from index.errors import StoreClosed, StoreReplaced, store_error
+from index.errors import StoreClosed, StoreError, StoreReplaced, store_error
 from index.records import StoredRow, parse_payload
 from index.sqlite.open_files import OpenFiles
 
@@ -164,10 +164,14 @@ class Connections:
         """Open another connection; if the file is gone, wait until one that is open is returned."""
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
+            self.check_open()
             try:
-                if self.files is not None:
-                    self.files.check()
-                return self.connect("ro")
+                self._check_files()
+                try:
+                    return self.connect("ro")
+                except StoreError:
+                    self._check_files()  # they may have been deleted at this moment
+                    raise
             except StoreReplaced:
                 about_to_wait()
                 if time.monotonic() > deadline:
@@ -175,6 +179,11 @@ class Connections:
             time.sleep(0.01)
             with suppress(IndexError):
                 return idle.pop()
+
+    def _check_files(self) -> None:
+        """Raise StoreReplaced if the file was deleted or replaced since it was opened."""
+        if self.files is not None:
+            self.files.check()
 
     def _thaw(self) -> None:
         """Close the connections that treat the file as immutable."""

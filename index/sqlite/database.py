@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
-from index.errors import StoreError, StoreReplaced, WritesLost, store_error
+from index.errors import StoreClosed, StoreError, StoreReplaced, WritesLost, store_error
 from index.schema import (
     APPLICATION_ID,
     SCHEMA,
@@ -62,6 +62,7 @@ class Database:
         self._writer: sqlite3.Connection | None = None
         self._log_limit = 2 * LOG_BYTES_KEPT
         self._acknowledged: Acknowledged | None = None
+        self._is_ended = False
         try:
             with errors_of(self.path):
                 self._open_to_read()
@@ -99,9 +100,20 @@ class Database:
         except (sqlite3.Error, OSError) as error:
             raise store_error(path, error, "cannot be written: ") from error
 
+    def check_open(self) -> None:
+        """Raise StoreClosed if the file was closed, or :meth:`end_writing` was called."""
+        self.connections.check_open()
+        if self._is_ended:
+            raise StoreClosed(f"{self.path}: is closed for writing")
+
     def close(self) -> None:
         """Close every connection; those in use are closed when they are returned."""
         self.connections.close()
+        self.end_writing()
+
+    def end_writing(self) -> None:
+        """Close the connection that writes; reading goes on until :meth:`close`."""
+        self._is_ended = True
         # The last connection to close moves the write-ahead log into the file.
         if self._writer is not None:
             self._writer.close()
@@ -273,7 +285,7 @@ class Database:
     def _require_writer(self) -> tuple[sqlite3.Connection, Acknowledged]:
         if not self.writable:
             raise StoreError(f"{self.path}: is open for reading only")
-        self.connections.check_open()
+        self.check_open()
         if self._writer is None or self._acknowledged is None:
             raise WritesLost(f"{self.path}: {self.lost}")
         return self._writer, self._acknowledged

@@ -110,8 +110,12 @@ class Store(DocumentReader):
         return self._database.warnings()
 
     def check_open(self) -> None:
-        """Raise StoreClosed if the store was closed; reads that began before still end."""
-        self._database.connections.check_open()
+        """Raise StoreClosed if the store was closed or :meth:`end_writing` was called."""
+        self._database.check_open()
+
+    def end_writing(self) -> None:
+        """Refuse writes from now on. The caller ensures that nobody is writing."""
+        self._database.end_writing()
 
     def is_replaced(self) -> bool:
         """Tell whether another store has replaced this one at its path.

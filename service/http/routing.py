@@ -9,6 +9,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.http.admission import UNQUEUED_PATHS, Turns
 from service.http.bodies.body import JSONRequest, is_json
@@ -68,6 +69,26 @@ class JSONRoute(APIRoute):
     def handler(self) -> Handler:
         """Return FastAPI's handler, which answers a request once it has its turn."""
         return super().get_route_handler()
+
+
+class HeadAsGet:
+    """ASGI: answers HEAD wherever GET is answered. The server sends no body then."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Answer by `app`, whose routes know only GET."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on; HEAD as GET, with ``is_head`` in its state."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+        scope["state"]["is_head"] = True
+        passed = {**scope, "method": "GET"}
+        try:
+            await self._app(passed, receive, send)
+        finally:
+            scope["route"] = passed.get("route")  # for metrics and logs
 
 
 def check_role(request: Request, required: Role) -> None:

@@ -53,7 +53,8 @@ def _http_problem(request: Request, error: Exception, routes: Iterable[BaseRoute
         return ProblemError(404, "not_found", f"there is nothing at {path[:200]!r}")
     if error.status_code == 405:
         methods = _methods_at(request, routes)
-        message = f"{request.method} is not allowed here, only {methods}"
+        method = "HEAD" if request.scope["state"].get("is_head") else request.method
+        message = f"{method} is not allowed here, only {methods}"
         return ProblemError(405, "method_not_allowed", message, headers={"Allow": methods})
     return ProblemError(error.status_code, "http_error", str(error.detail))
 
@@ -64,6 +65,8 @@ def _methods_at(request: Request, routes: Iterable[BaseRoute]) -> str:
     for route in routes:
         if isinstance(route, Route) and route.matches(request.scope)[0] != Match.NONE:
             methods |= route.methods or set()
+    if "GET" in methods:
+        methods.add("HEAD")  # see service.http.routing.HeadAsGet
     return ", ".join(sorted(methods))
 
 

@@ -52,6 +52,7 @@ HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
     | {b"proxy-connection", b"expect", b"date"}
 )
+FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 CLIENT = b"x-hummingbit-client"
 OWN_METRICS = b"x-hummingbit-own-metrics"
 SECONDS_TO_FOLLOW = 1.0
@@ -99,14 +100,17 @@ class Forwarding:
 
     def answer_now(self, arrived: Sequence[Arrival | None]) -> list[bytes | None]:
         """Answer requests at once by the reader's own application, if that can."""
-        if self._answer_now is None:
+        if self._answer_now is None or self._folder.moved_aliases:
             return [None] * len(arrived)
         return self._answer_now(
             [one if one and _waits_for_nothing(one[0]) else None for one in arrived]
         )
 
     async def _has_generation(self, name: str, headers: dict[bytes, bytes]) -> bool:
-        """Tell whether the collection exists here, at the generation that the headers require."""
+        """Tell whether the collection exists here, at the generation that the headers require.
+
+        An alias that moved to a collection which is not open here yet is left to the writer.
+        """
         required = min_generation(headers) or 0  # whoever answers refuses an invalid one
         if required and self._app.state.keyring.role_of(request_key(headers)) is Role.NOBODY:
             return True  # this process refuses the request without waiting
@@ -114,7 +118,8 @@ class Forwarding:
         while True:
             with suppress(HummingbitError):
                 collection = self._folder.collection(name)
-                if not required or collection.generation >= required:
+                is_followed = not required or collection.generation >= required
+                if is_followed and name not in self._folder.moved_aliases:
                     return True
             if not required or time.monotonic() > deadline:
                 return False
@@ -240,17 +245,16 @@ def _client_of(path: Path) -> httpx.AsyncClient:
 def _request(scope: Scope, body: ForwardedBody | None) -> httpx.Request:
     target = quote(scope["raw_path"], safe="!$%&'()*+,/:;=@~[]")
     query = quote(scope["query_string"], safe="!$%&'()*+,/:;=?@~[]")
-    dropped = HOP_BY_HOP | {CLIENT, OWN_METRICS}
+    framing = {name for name, _ in scope["headers"]} & FRAMING
+    content = body if framing else None
+    dropped = HOP_BY_HOP | {CLIENT, OWN_METRICS} | (FRAMING if content is None else set())
     headers = [(name, value) for name, value in scope["headers"] if name not in dropped]
     if scope.get("client"):
         headers.append((CLIENT, str(scope["client"][0]).encode()))
-    framing = {name for name, _ in scope["headers"]} & {b"content-length", b"transfer-encoding"}
     if body and not framing:
         body.mark_empty()
     url = f"http://writer{target}" + (f"?{query}" if query else "")
-    return httpx.Request(
-        scope["method"], url, headers=headers, content=body if framing and body else None
-    )
+    return httpx.Request(scope["method"], url, headers=headers, content=content)
 
 
 async def _relay(response: httpx.Response, send: Send) -> None:

@@ -257,6 +257,8 @@ class _Supervisor:
         assert app is not None  # noqa: S101 - for the type checker
         others = [path for path in self._sockets[1:] if path != self._sockets[slot]]
         with listen_at(self._sockets[slot]) as own:
+            # This opens a connection of each store: once a store is dropped, none can be opened.
+            folder.follow(wait=False)
             follower = Follower(lambda: folder.follow(wait=False))
             app.state.keyring.is_required |= self._keyring.is_required
             app.gateway = Forwarding(app, app.gateway, folder, self._sockets[WRITER], others)

@@ -124,8 +124,7 @@ def get_stats(collection: CollectionOf, folder: Folder) -> Response:
 )
 def put_collection(name: str, body: CreateCollection, folder: Folder) -> Response:
     """Create a collection with an encoder, or for documents that come with codes of `n_bits`."""
-    exists = name in folder.collections()
-    collection = folder.create_collection(
+    collection, is_new = folder.find_or_create_collection(
         name,
         encoder=body.encoder,
         n_bits=body.n_bits,
@@ -133,7 +132,7 @@ def put_collection(name: str, body: CreateCollection, folder: Folder) -> Respons
         indexed_fields=body.indexed_fields,
         keep_vectors=body.keep_vectors,
     )
-    return render(CollectionSummary(**_summary(collection)), 200 if exists else 201)
+    return render(CollectionSummary(**_summary(collection)), 201 if is_new else 200)
 
 
 @router.patch(

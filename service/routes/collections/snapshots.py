@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -165,6 +166,8 @@ class _SnapshotFile(FileResponse):
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["state"].get("is_head"):
+            scope = {**scope, "method": "HEAD"}  # the file is not read
         unit, equals, _ = Headers(scope=scope).get("range", "").partition("=")
         if equals and unit.strip().lower() != "bytes":
             scope = {**scope, "headers": [one for one in scope["headers"] if one[0] != b"range"]}
@@ -174,8 +177,14 @@ class _SnapshotFile(FileResponse):
                 raise _WrongRangeError(message["status"], MutableHeaders(raw=message["headers"]))
             await send(message)
 
+        async def receive_any() -> Message:
+            """Receive what says whether the client is there; a body, even a bad one, is ignored."""
+            while True:
+                with suppress(ProblemError):
+                    return await receive()
+
         try:
-            await super().__call__(scope, receive, send_file)
+            await super().__call__(scope, receive_any, send_file)
         except _WrongRangeError as wrong:
             await problem_response(Request(scope), wrong.problem)(scope, receive, send)
 

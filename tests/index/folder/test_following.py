@@ -19,7 +19,7 @@ from corpus.document import Document
 from index.collection import Collection
 from index.data_folder import DataFolder
 from index.engines import segments
-from index.errors import UnknownCollection
+from index.errors import StoreClosed, StoreError, UnknownCollection
 from index.filter_parser import parse_filter
 from index.folder import following, local
 from index.folder.alias_file import AddAlias
@@ -98,11 +98,21 @@ def test_a_collection_that_takes_long_to_open_holds_up_no_other(
         while not len(reader.collection("small")):
             pause.wait(0.005)
         assert "large" not in reader.collections()
-        assert reader.aliases() == {"mine": "small"}
-        may_build.set()
-        while reader.aliases() != {"mine": "large"}:
+        assert reader.collection("mine") is reader.collection("small")
+        assert [*reader.moved_aliases] == ["mine"]
+        # An alias of a collection that is open moves meanwhile.
+        writer.change_aliases([AddAlias("other", "small")])
+        while reader.aliases() != {"mine": "large", "other": "small"}:
             pause.wait(0.005)
-        assert "large" in reader.collections()
+        assert reader.collection("other") is reader.collection("small")
+        writer.drop_collection("small")
+        while "small" in reader.collections():
+            pause.wait(0.005)
+        assert reader.collection("mine").get("d0") is not None
+        may_build.set()
+        while reader.moved_aliases:
+            pause.wait(0.005)
+        assert reader.collection("mine") is reader.collection("large")
 
 
 def test_it_happens_by_itself(writer: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,3 +352,78 @@ def test_a_list_of_a_later_moment_is_not_taken_for_an_earlier_one(
         result = followed.search([Query(code="0000")], 100, filter=LOW)
         ids = [hit.id for hit in result.hits[0]]
         assert ids == [f"d{i}" for i in range(9)] + [f"e{i}" for i in range(10) if i != 3]
+
+
+def test_an_alias_whose_collection_is_dropped_at_once_is_always_found(
+    writer: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "SECONDS", 0.002)
+    done = threading.Event()
+
+    def make(name: str) -> None:
+        writer.create_collection(name, n_bits=16).upsert(code_documents(["0000"]))
+        writer.change_aliases([AddAlias("mine", name)])
+
+    def read(folder: DataFolder) -> int:
+        count = 0
+        while not done.is_set():
+            collection = folder.collection("mine")
+            assert collection.get("d0") is not None
+            assert [hit.id for hit in collection.search([Query(code="0000")], 1).hits[0]] == ["d0"]
+            assert not folder.unavailable()
+            assert not folder.problems()
+            count += 1
+        return count
+
+    make("c0")
+    writer.linger_seconds = 60.0
+    with (
+        DataFolder(writer.path, writable=False, follow=True) as reader,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        reader.linger_seconds = 60.0
+        reads = [pool.submit(read, folder) for folder in (writer, reader, writer, reader)]
+        try:
+            for step in range(1, 25):
+                make(f"c{step}")
+                writer.drop_collection(f"c{step - 1}")
+        finally:
+            done.set()
+        assert all(one.result() for one in reads)
+
+
+def test_a_dropped_collection_is_read_to_the_end_and_then_closed(
+    writer: DataFolder, reader: DataFolder
+) -> None:
+    held = []
+    writer.create_collection("c", n_bits=16).upsert(code_documents(["0000"]))
+    reader.follow()
+    for folder in (writer, reader):
+        folder.linger_seconds = 60.0
+        collection = folder.collection("c")
+        assert isinstance(collection, Collection)
+        held.append(collection)
+    writer.drop_collection("c")
+    reader.follow()
+    stores = [collection.store for collection in held]
+    for collection in held:
+        assert collection.get("d0") is not None
+        assert len(collection.search([Query(code="0000")], 9).hits[0]) == 1
+        with pytest.raises(StoreError):
+            collection.upsert(code_documents(["ffff"]))
+        with pytest.raises(StoreClosed):
+            collection.verify()
+    del collection
+    held.clear()
+    for store in stores:
+        with pytest.raises(StoreClosed):
+            store.count()
+
+
+def test_reads_of_a_dropped_collection_do_not_linger_for_ever(writer: DataFolder) -> None:
+    collection = writer.create_collection("c", n_bits=16)
+    writer.linger_seconds = 0.01
+    writer.drop_collection("c")
+    with pytest.raises(StoreClosed):
+        for _ in iter(lambda: collection.get("d0"), collection):
+            pass

@@ -219,7 +219,7 @@ def test_places_and_methods_that_are_not_there(client: httpx.Client, words: str)
         check_problem(client.get(path), 404, "not_found")
     response = client.post(words)
     check_problem(response, 405, "method_not_allowed")
-    assert response.headers["allow"] == "DELETE, GET, PATCH, PUT"
+    assert response.headers["allow"] == "DELETE, GET, HEAD, PATCH, PUT"
     for method, path in (
         ("GET", ""),
         ("DELETE", ""),

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,7 +17,13 @@ from encoder.codes import code_to_hex
 from index.data_folder import DataFolder
 from service.schemas.collections.collections import CollectionDetail, Collections
 from service.schemas.collections.documents import StoredDocument
-from tests.support.service import check_problem, make_data_folder, running_service, send
+from tests.support.service import (
+    check_problem,
+    client_of,
+    make_data_folder,
+    running_service,
+    send,
+)
 
 MakeCollection = Callable[..., str]
 
@@ -35,6 +43,33 @@ def test_create_describe_and_delete_a_collection(client: httpx.Client) -> None:
     assert client.delete(path).status_code == 204
     check_problem(client.get(path), 404, "unknown_collection")
     check_problem(client.delete(path), 404, "unknown_collection")
+
+
+def test_of_many_equal_creations_at_once_one_is_the_first(client: httpx.Client) -> None:
+    start = threading.Barrier(24)
+
+    def create(_: int) -> int:
+        with client_of(str(client.base_url)) as other:
+            start.wait()
+            return other.put("/v1/collections/raced", json={"n_bits": 32}).status_code
+
+    with ThreadPoolExecutor(24) as pool:
+        assert sorted(pool.map(create, range(24))) == [200] * 23 + [201]
+
+
+def test_head_is_answered_as_get_without_the_body(
+    client: httpx.Client, make_collection: MakeCollection
+) -> None:
+    path = make_collection([{"id": "a", "text": "apple"}], encoder="words")
+    pages = ("/livez", "/readyz", "/metrics", "/openapi.json", "/v1/collections", "/v1/jobs")
+    for at in (*pages, path, f"{path}/documents/a", f"{path}/stats", "/console/", "/docs"):
+        got, head = client.get(at), client.head(at)
+        assert (got.status_code, head.status_code, head.content) == (200, 200, b""), at
+        assert head.headers["content-type"] == got.headers["content-type"]
+        if at != "/metrics":
+            assert head.headers["content-length"] == got.headers["content-length"]
+    assert client.head(f"{path}/documents/b").status_code == 404
+    assert client.head(f"{path}/search").status_code == 405
 
 
 def test_a_collection_for_codes_that_are_brought(make_collection: MakeCollection) -> None:

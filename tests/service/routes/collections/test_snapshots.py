@@ -351,3 +351,14 @@ def test_an_upload_that_breaks_off_leaves_nothing(
         assert time.monotonic() < deadline
         time.sleep(0.02)
     assert client.get("/v1/snapshots").json()["snapshots"] == []
+
+
+def test_a_download_ignores_a_body_even_one_that_is_compressed(
+    client: httpx.Client, snapshot: bytes
+) -> None:
+    made = upload(client, snapshot).json()
+    path = f"/v1/snapshots/{made['id']}/file"
+    for headers in ({}, {"Content-Encoding": "gzip"}):
+        response = client.request("GET", path, content=b"body", headers=headers)
+        assert response.status_code == 200
+        assert response.content == snapshot
