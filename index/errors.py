@@ -129,7 +129,7 @@ def _sqlite_code(error: sqlite3.Error | OSError) -> int:
 
 def _is_full(path: Path, error: sqlite3.Error | OSError) -> bool:
     if isinstance(error, OSError):
-        return error.errno == errno.ENOSPC
+        return error.errno in {errno.ENOSPC, errno.EDQUOT}
     code = _sqlite_code(error)
     if code != sqlite3.SQLITE_IOERR:
         return code == sqlite3.SQLITE_FULL

@@ -205,6 +205,10 @@ class JobStore:
         self._check_place()
         return self._update(query, outcome.state, outcome.finished, result, error, *counts, id_)
 
+    def release_key(self, id_: str) -> None:
+        """Take the idempotency key from a job, so that another one can have it."""
+        self._update("UPDATE jobs SET idempotency_key = NULL WHERE id = ?", id_)
+
     def shrink(self, id_: str, bytes_: int) -> None:
         """Write the size of a finished job's files."""
         self._update("UPDATE jobs SET bytes = ? WHERE id = ?", bytes_, id_)

@@ -16,6 +16,7 @@ from index.errors import (
     InvalidSnapshot,
     SnapshotError,
     StoreClosed,
+    StoreFull,
     UnknownSnapshot,
 )
 from index.search.empty_results import absent_fields, with_warnings
@@ -45,6 +46,9 @@ def explain(error: Exception) -> ProblemError | None:
         return ProblemError(404, "unknown_collection", "the collection was deleted meanwhile")
     if isinstance(error, SnapshotError) and not isinstance(error, InvalidSnapshot):
         return ProblemError(422, "snapshot_failed", str(error))
+    if isinstance(error, StoreFull):
+        message = "the disk is full; free some space and start the job again"
+        return ProblemError(503, "storage_failed", message)
     entry = status_and_code(error) if isinstance(error, HummingbitError) else None
     if entry is None or entry[0] >= 500:
         return None
@@ -63,7 +67,7 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
         return writer.result.to_dict()
 
     return {
-        "bulk": Kind(bulk, short_bytes=SHORT_BULK_BYTES),
+        "bulk": Kind(bulk, short_bytes=SHORT_BULK_BYTES, continues=True),
         "evaluation": Kind(
             lambda progress: evaluate(folder, limits, progress),
             only_lane="evaluation",

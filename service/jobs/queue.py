@@ -37,8 +37,11 @@ class JobQueue:
             self._waiting[lane].setdefault(owner, deque()).append(id_)
             self._changed.notify_all()
 
-    def take(self, lane: Lane, seconds: float) -> str | None:
-        """Return the next job of a lane; wait for one at most `seconds`, then return None."""
+    def take(self, lane: Lane, seconds: float) -> tuple[str, str] | None:
+        """Return the owner and the id of the next job of a lane.
+
+        Wait for one at most `seconds`, then return None.
+        """
         with self._changed:
             self._changed.wait_for(
                 lambda: self._closed or self._next_owner(lane) is not None, seconds
@@ -53,7 +56,7 @@ class JobQueue:
                 waiting[owner] = jobs
             if lane in READING:
                 self._running[lane][owner] = id_
-            return id_
+            return owner, id_
 
     def end(self, lane: Lane, id_: str) -> None:
         """Note that a job no longer runs, so that its owner's next one may."""

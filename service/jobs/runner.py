@@ -6,18 +6,21 @@ can see, or nothing that a repetition would spoil. At that point it records what
 a later attempt does only that (:meth:`Progress.pass_no_return`).
 
 If a record cannot be written, say because the disk is full, the log says so, the job's state stays
-in memory, and the runner retries until the record is written or the service ends.
+in memory, and the runner retries until the record is written or the service ends. A job that meets
+a full disk, and can continue where it stopped, waits and begins again (:class:`Postponed`).
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from foundation.slices import ComputeTurns
 from service.http.problems import ProblemError
@@ -26,11 +29,23 @@ from service.jobs.job_records import FINISHED, JobRecord, NewJob, Outcome, State
 from service.jobs.job_store import JobStore, JobStoreError
 from service.jobs.queue import LANES, JobQueue, Lane
 from service.jobs.quota import Quota
-from service.jobs.work import Explain, Kind, Progress, outcome_of
+from service.jobs.work import Explain, Kind, Postponed, Progress, outcome_of
 
 SECONDS_BETWEEN_ATTEMPTS = 2.0
 
+MAX_SECONDS_BETWEEN_ATTEMPTS = 60.0
+
 _log = logging.getLogger("hummingbit.service")
+
+
+class _Delay(NamedTuple):
+    """A job that waits for another attempt. `step` says why, and `due` when, in monotonic time."""
+
+    lane: Lane
+    owner: str
+    step: str
+    seconds: float
+    due: float
 
 
 class Jobs:
@@ -65,6 +80,7 @@ class Jobs:
         self._running: dict[str, Progress] = {}
         self._unrecorded: dict[str, Outcome] = {}
         self._undeleted: set[str] = set()
+        self._postponed: dict[str, _Delay] = {}
         self._ending = False
         self._queue = JobQueue()
         self._tidy()
@@ -81,7 +97,8 @@ class Jobs:
     def submit(self, draft: Path, new: NewJob) -> JobRecord:
         """Add a job with the files of a draft; once this returns, the job is on disk.
 
-        An owner's repeated request with the same idempotency key returns the job of the first one.
+        An owner's repeated request with the same idempotency key returns the job of the first one,
+        unless that failed.
         The draft is used up, whether or not a job is added.
 
         Raises:
@@ -147,6 +164,7 @@ class Jobs:
             if job.state in FINISHED:
                 raise ProblemError(409, "job_finished", f"job {id_} is already {job.state}")
             running = self._running.get(id_)
+            self._postponed.pop(id_, None)
             if job.no_return or (running is not None and running.no_return):
                 message = f"job {id_} can no longer be stopped; it is almost done"
                 raise ProblemError(409, "job_finished", message)
@@ -170,13 +188,20 @@ class Jobs:
         self._store.close()
 
     def _previous(self, new: NewJob) -> JobRecord | None:
-        """Return the job of an earlier, equal request. The caller holds the lock."""
+        """Return the job of an earlier, equal request. The caller holds the lock.
+
+        A job that failed loses its key, so that the request can be repeated.
+        """
         if new.idempotency is None:
             return None
         previous = self._store.repeated_by(new.idempotency)
         if previous is not None and previous.digest != new.idempotency.digest:
             message = "the Idempotency-Key was already used for another request; send another key"
             raise ProblemError(422, "idempotency_key_reused", message)
+        if previous is not None and self._with_progress(previous).state == "failed":
+            self._record_outstanding()
+            self._store.release_key(previous.id)
+            return None
         return previous
 
     def _add(self, draft: Path, new: NewJob) -> JobRecord:
@@ -199,34 +224,66 @@ class Jobs:
     def _work(self, lane: Lane) -> None:
         """Do the jobs of a lane, one after another."""
         while not self._ending:
-            id_ = self._queue.take(lane, SECONDS_BETWEEN_ATTEMPTS)
+            self._enqueue_due(lane)
+            taken = self._queue.take(lane, SECONDS_BETWEEN_ATTEMPTS)
             self._record_outstanding()
-            if id_ is not None:
+            if taken is not None:
+                owner, id_ = taken
                 try:
-                    self._run(id_, lane)
+                    self._run(lane, owner, id_)
                 finally:
                     self._queue.end(lane, id_)
 
-    def _run(self, id_: str, lane: Lane) -> None:
+    def _run(self, lane: Lane, owner: str, id_: str) -> None:
         try:
             progress = self._begin(id_)
         except JobStoreError as error:
             _log.error("job %s cannot be started and stays queued: %s", id_, error)
-            time.sleep(SECONDS_BETWEEN_ATTEMPTS)
-            self._queue.enqueue(lane, "", id_)
+            with self._lock:
+                self._postpone(lane, owner, id_, "waiting until the service can record jobs")
             return
         if progress is None:
             return
-        outcome = outcome_of(progress, self._kinds, self._turns, self._explain)
+        outcome = postponed = None
+        try:
+            outcome = outcome_of(progress, self._kinds, self._turns, self._explain)
+        except Postponed as error:
+            postponed = error
+            _log.warning("job %s waits and continues later: %s", id_, error.__cause__)
         with self._lock:
             if outcome is not None:
                 self._unrecorded[id_] = outcome
+            if postponed is not None:
+                self._postpone(lane, owner, id_, postponed.step)
+            else:
+                self._postponed.pop(id_, None)
             del self._running[id_]
         self._record_outstanding()
+
+    def _postpone(self, lane: Lane, owner: str, id_: str, step: str) -> None:
+        """Enqueue a job again later; each time, twice as long after the last attempt.
+
+        The caller holds the lock.
+        """
+        before = self._postponed.get(id_)
+        seconds = SECONDS_BETWEEN_ATTEMPTS
+        if before is not None:
+            seconds = min(2 * before.seconds, MAX_SECONDS_BETWEEN_ATTEMPTS)
+        due = time.monotonic() + seconds
+        self._postponed[id_] = _Delay(lane, owner, step, seconds, due)
+
+    def _enqueue_due(self, lane: Lane) -> None:
+        """Enqueue the postponed jobs of a lane that have waited for long enough."""
+        with self._lock:
+            for id_, delay in self._postponed.items():
+                if delay.lane == lane and delay.due <= time.monotonic():
+                    self._postponed[id_] = delay._replace(due=math.inf)
+                    self._queue.enqueue(lane, delay.owner, id_)
 
     def _begin(self, id_: str) -> Progress | None:
         with self._lock:
             if self._ending or not self._store.begin(id_):
+                self._postponed.pop(id_, None)
                 return None
             progress = Progress(self._store.get(id_), self.files.of(id_), self._store)
             self._running[id_] = progress
@@ -274,6 +331,9 @@ class Jobs:
         if running is not None:
             step = None if job.state in FINISHED else running.step
             return replace(job, done=running.done, total=running.total, step=step)
+        delay = self._postponed.get(job.id)
+        if delay is not None and job.state not in FINISHED:
+            return replace(job, step=delay.step)
         ended = self._unrecorded.get(job.id)
         if ended is None or job.state in FINISHED:
             return job

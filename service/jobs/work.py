@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
+from index.errors import StoreFull, StoreUnavailable
 from service.http.problems import ProblemError
 from service.jobs.job_records import JobRecord, Outcome
 from service.jobs.job_store import JobStore, JobStoreError
@@ -94,6 +97,14 @@ class Progress:
         self.no_return = True
 
 
+class Postponed(Exception):  # noqa: N818 - the job goes on
+    """The job met what will pass, such as a full disk, and begins again later; `step` says why."""
+
+    def __init__(self, step: str) -> None:
+        super().__init__(step)
+        self.step = step
+
+
 Work = Callable[[Progress], dict[str, Any]]
 """Does a job and returns its result as JSON; it calls :meth:`Progress.advance` regularly."""
 
@@ -109,7 +120,9 @@ class Kind:
     `only_lane`: those that only read, and training, which may take days or wait for a trainer
     elsewhere. `kept_files` stay after the job has finished. Files of a kind that is not `counted`
     do not count towards the owner's quota. A job that only reads may run `in_slices`, in turn with
-    expensive requests; it can be stopped after each slice.
+    expensive requests; it can be stopped after each slice. One that `continues` where an earlier
+    attempt stopped waits while the disk is full, as does any job that is past its point of no
+    return.
     """
 
     work: Work
@@ -118,6 +131,7 @@ class Kind:
     counted: bool = True
     in_slices: bool = False
     only_lane: Lane | None = None
+    continues: bool = False
 
     def run(self, progress: Progress, turns: ComputeTurns) -> dict[str, Any]:
         """Do a job and return its result."""
@@ -136,7 +150,11 @@ class Kind:
 def outcome_of(
     progress: Progress, kinds: Mapping[str, Kind], turns: ComputeTurns, explain: Explain
 ) -> Outcome | None:
-    """Do a job and return its outcome, or None if the next start must begin it again."""
+    """Do a job and return its outcome, or None if the next start must begin it again.
+
+    Raises:
+        Postponed: if it must begin again later.
+    """
     id_, kind = progress.job.id, progress.job.kind
     try:
         if kind not in kinds:
@@ -146,10 +164,28 @@ def outcome_of(
         if not progress.cancelled.is_set():
             return None
         return Outcome("cancelled", None, None, progress.done, progress.total)
-    except Exception as error:  # noqa: BLE001 - any error ends the job
+    except Exception as error:
+        reason, is_cancelled = _passing_reason(error), progress.cancelled.is_set()
+        may_wait = progress.no_return or (kind in kinds and kinds[kind].continues)
+        if reason is not None and may_wait and not is_cancelled:
+            raise Postponed(reason) from error
         problem = _problem_of(error, id_, explain)
         return Outcome("failed", None, problem, progress.done, progress.total)
     return Outcome("done", result, None, progress.done, progress.total)
+
+
+def _passing_reason(error: Exception) -> str | None:
+    """Return what a job waits for after an error that will pass; None for any other error."""
+    is_full = isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
+    if is_full or isinstance(error, StoreFull):
+        return "waiting: the disk is full"
+    if isinstance(error, JobStoreError):
+        return "waiting until the service can record jobs"
+    # SQLite reports some full disks so, and they may have space again by now.
+    code = getattr(error.__cause__, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+    if code == sqlite3.SQLITE_IOERR or isinstance(error, StoreUnavailable):
+        return "waiting until the collection can be written"
+    return None
 
 
 def _problem_of(error: Exception, id_: str, explain: Explain) -> dict[str, Any]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from hummingbit.cli import main
 from index.data_folder import DataFolder
+from service.jobs import runner
+from service.jobs.bulk.bulk_writer import BulkWriter
 from tests.support.collections import code_documents
 from tests.support.faults.disks import fill, make_read_only, small_disk
 from tests.support.service import (
@@ -108,6 +114,59 @@ def test_a_full_disk_is_said(disk: Path) -> None:
         assert client.put("/v1/collections/new", json={"n_bits": 16}).status_code == 201
         assert client.put(PATH, json=DOCUMENTS).json()["generation"] == 2
     assert len(list((disk / "data" / "collections").iterdir())) == 2
+
+
+def test_an_accepted_job_waits_for_space_on_the_disk_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "SECONDS_BETWEEN_ATTEMPTS", 0.05)
+    write, begun, may_go_on = BulkWriter.write, threading.Event(), threading.Event()
+
+    def write_when_the_disk_is_full(writer: BulkWriter, some: Iterable[bytes]) -> None:
+        if writer.result.received >= 2000:
+            begun.set()
+            assert may_go_on.wait(60)
+        write(writer, some)
+
+    monkeypatch.setattr(BulkWriter, "write", write_when_the_disk_is_full)
+    n, n_bad = 6000, 50
+    lines = [
+        json.dumps({"id": f"d{i}", "code": "00ff", "payload": {"x": f"{i} " * 100}})
+        for i in range(n)
+    ]
+    for place in range(0, n, n // n_bad):
+        lines[place] = f"{{{place}"
+    sent = {"prefer": "respond-async", "content-type": "application/x-ndjson"}
+    sent["idempotency-key"] = "monday"
+    with small_disk(tmp_path, 32) as disk, running_service(disk / "data") as client:
+        client.put("/v1/collections/c", json={"n_bits": 16}).raise_for_status()
+        body = "\n".join(lines).encode()
+
+        def submit() -> httpx.Response:
+            return client.post(f"{PATH}:bulk", content=body, headers=sent)
+
+        accepted = submit()
+        assert begun.wait(60)
+        fill(disk / "ballast", leave=256 << 10)
+        may_go_on.set()
+        location = accepted.headers["location"]
+        deadline = time.monotonic() + 60
+        while "full" not in str((job := client.get(location).json())["progress"]["step"]):
+            assert job["finished"] is None, job
+            assert time.monotonic() < deadline, job
+            time.sleep(0.02)
+        check_problem(submit(), 503, "storage_failed")
+        assert client.get("/readyz").status_code == 200
+        (disk / "ballast").unlink()
+        done = wait_for_job(client, accepted)
+        assert done["state"] == "done", done
+        assert done["attempts"] > 1
+        assert done["result"]["written"] == n - n_bad
+        assert [one["line"] for one in done["result"]["errors"]] == [
+            place + 1 for place in range(0, n, n // n_bad)
+        ]
+        assert client.post(f"{PATH}:count", json={}).json()["count"] == n - n_bad
+        assert submit().json()["id"] == job["id"]
 
 
 def test_a_read_only_file_system_is_said_and_served_read_only(

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from corpus.document import MAX_ID_LENGTH
 from foundation.files import replace_file
+from index.backend import CollectionBackend
+from index.errors import StoreClosed
 from index.folder.protocol import Folder
 from service.http.problems import ProblemError
 from service.jobs.work import Progress
 
 ERRORS = "errors.ndjson"
 MAX_ERRORS = 1000
+TARGETS = "collections"
 COUNTS = ("received", "written", "unchanged", "failed", "generation")
 
 
@@ -55,11 +59,12 @@ class BulkResult:
 class Resume:
     """The progress of a bulk job, which it saves in three places.
 
-    Each batch commits a bookmark in the same transaction as its documents, so each line is written
-    once, however often the job starts: it does not overwrite what others wrote to the same ids
-    since, and a job that only creates does not find its own documents. The job's record says the
-    same a moment later, for collections that keep no bookmarks. The errors are in a file of the
-    job, and on disk before the batch is committed.
+    Before its first batch for a collection, the job's record gets the collection's name. Each batch
+    commits a bookmark in the same transaction as its documents, so each line is written once,
+    however often the job starts: it does not overwrite what others wrote to the same ids since, and
+    a job that only creates does not find its own documents. The job's record says the same a moment
+    later, for collections that keep no bookmarks. The errors are in a file of the job, and on disk
+    before the batch is committed.
     """
 
     def __init__(self, folder: Folder, progress: Progress) -> None:
@@ -67,6 +72,11 @@ class Resume:
         self._progress = progress
         self._errors = progress.folder / ERRORS
         self._n_saved = 0
+        recorded = dict(progress.recorded or {})
+        # Records of earlier versions name no collection, so any may have a bookmark.
+        is_named = progress.recorded is None or TARGETS in recorded
+        self._targets: list[str] | None = recorded.pop(TARGETS, []) if is_named else None
+        self._recorded = recorded
 
     @property
     def key(self) -> str:
@@ -75,14 +85,11 @@ class Resume:
 
     def result(self) -> BulkResult:
         """Return the result so far."""
-        # An alias may have been moved between two batches, so any collection may have a bookmark.
-        collections = self._folder.collections().values()
-        bookmarks = (collection.read_bookmark(self.key) for collection in collections)
         records: list[dict[str, Any]] = [
-            json.loads(bookmark) for bookmark in bookmarks if bookmark is not None
+            json.loads(bookmark) for _, bookmark in self._bookmarks() if bookmark is not None
         ]
-        if self._progress.recorded is not None:
-            records.append(self._progress.recorded)
+        if self._recorded:
+            records.append(self._recorded)
         result = BulkResult()
         if records:
             result = BulkResult(**max(records, key=lambda counts: int(counts["received"])))
@@ -93,6 +100,25 @@ class Resume:
             # The rest belongs to a batch that was not committed, and will be written again.
             replace_file(self._errors, "".join(f"{line}\n" for line in lines))
         return result
+
+    def begin_batch(self, collection: CollectionBackend, counts: Mapping[str, int]) -> None:
+        """Record that `collection` may have a bookmark; `counts` are those before the batch.
+
+        Raises:
+            JobStoreError: if that cannot be written.
+        """
+        if self._targets is not None and collection.name not in self._targets:
+            self._targets.append(collection.name)
+            self.record(counts)
+
+    def record(self, counts: Mapping[str, int]) -> None:
+        """Save the counts so far in the job's record.
+
+        Raises:
+            JobStoreError: if that cannot be written.
+        """
+        targets = {} if self._targets is None else {TARGETS: self._targets}
+        self._progress.record({**counts, **targets})
 
     def save_errors(self, errors: Sequence[Mapping[str, Any]]) -> None:
         """Append the errors that are not saved yet to the job's file, and sync it."""
@@ -106,6 +132,14 @@ class Resume:
 
     def end(self) -> None:
         """Delete the bookmarks, once the record says that nothing is left to do."""
-        for collection in self._folder.collections().values():
-            if collection.read_bookmark(self.key) is not None:
-                collection.set_bookmark(self.key, None)
+        for collection, bookmark in self._bookmarks():
+            if bookmark is not None:
+                with suppress(StoreClosed):  # it was dropped at this moment
+                    collection.set_bookmark(self.key, None)
+
+    def _bookmarks(self) -> Iterator[tuple[CollectionBackend, str | None]]:
+        """Yield the collections that may have a bookmark, and the bookmark of each."""
+        for name, collection in self._folder.collections().items():
+            if self._targets is None or name in self._targets:
+                with suppress(StoreClosed):
+                    yield collection, collection.read_bookmark(self.key)

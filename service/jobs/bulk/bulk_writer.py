@@ -91,6 +91,8 @@ class BulkWriter:
         with self._gate.closed() if self._options.create_only else self._gate.writing():
             collection = self._folder.collection(self._name)
             check_fingerprint(collection, self._options.encoder_fingerprint)
+            if self._resume is not None:
+                self._resume.begin_batch(collection, self.result.counts())
             self.result.generation = collection.generation
             valid = [*self._parse_lines(collection, lines)]
             if self._options.skip_unchanged:
@@ -107,6 +109,15 @@ class BulkWriter:
                 self.result.generation = written.generation
             elif bookmark is not None:
                 collection.set_bookmark(*bookmark)
+
+    def record(self) -> None:
+        """Save what was done so far in the record of the job, if it is one.
+
+        Raises:
+            JobStoreError: if it cannot be written.
+        """
+        if self._resume is not None:
+            self._resume.record(self.result.counts())
 
     def _batch_bookmark(self) -> tuple[str, str] | None:
         """Return the bookmark to commit with the batch; None outside a job."""
@@ -175,7 +186,7 @@ def write_file(path: Path, writer: BulkWriter, progress: Progress) -> None:
         progress.advance(writer.result.received)
         for lines in batches(remaining, BATCH_LINES):
             writer.write(lines)
-            progress.record(dict(writer.result.counts()))
+            writer.record()
             progress.advance(len(lines))
 
 

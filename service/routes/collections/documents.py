@@ -189,7 +189,7 @@ async def post_bulk(
 
     With ``If-None-Match: *`` a document that exists is refused. With ``Prefer: respond-async`` a
     job writes the lines in the background; repeating the request with the same ``Idempotency-Key``
-    and the same API key returns the same job.
+    and the same API key returns the same job, unless that failed.
     """
     check_media_type(request, JSON_LINES)
     options = BulkOptions(creates_only(if_none_match), skip_unchanged, encoder_fingerprint)

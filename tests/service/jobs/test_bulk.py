@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from service.http.problems import ProblemError
 from service.jobs.bulk.bulk_writer import BulkOptions, BulkWriter
 from service.settings import Settings
 from service.write_gate import WriteGate
-from tests.support.service import check_problem, make_data_folder, wait_for_job
+from tests.support.service import check_problem, client_of, make_data_folder, wait_for_job
 
 LINES = {"content-type": "application/x-ndjson"}
 CODE = "a5a5a5a5"
@@ -154,3 +156,32 @@ def test_an_alias_that_moves_to_another_encoder_ends_a_bulk_request(tmp_path: Pa
             writer.write([json.dumps({"id": "b", "code": CODE}).encode()])
         assert (caught.value.status_code, caught.value.code) == (409, "encoder_mismatch")
         assert len(folder.collection("codes")) == 0
+
+
+def test_jobs_are_done_while_other_collections_are_dropped(
+    client: httpx.Client, make_collection: Callable[..., str]
+) -> None:
+    path, other = make_collection(n_bits=32), "/v1/collections/dropped-again-and-again"
+    lines = [{"id": f"d{i}", "code": CODE} for i in range(3000)]
+    done = threading.Event()
+
+    def create_and_drop() -> int:
+        with client_of(str(client.base_url)) as own:
+            count = 0
+            while not done.is_set():
+                assert own.put(other, json={"n_bits": 32}).status_code == 201
+                assert own.delete(other).status_code == 204
+                count += 1
+            return count
+
+    with ThreadPoolExecutor(2) as pool:
+        dropping = pool.submit(create_and_drop)
+        try:
+            headers = {"prefer": "respond-async"}
+            accepted = [bulk(client, path, lines, headers) for _ in range(15)]
+            jobs = [wait_for_job(client, one) for one in accepted]
+        finally:
+            done.set()
+        assert dropping.result() > 3
+    assert [job["error"] for job in jobs] == [None] * 15
+    assert {job["result"]["written"] for job in jobs} == {3000}

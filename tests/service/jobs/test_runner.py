@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from foundation.slices import checkpoint
+from index.errors import StoreFull
 from service.http.problems import ProblemError
 from service.jobs import runner
 from service.jobs.job_records import Idempotency, JobRecord, NewJob
 from service.jobs.job_store import JobStore, JobStoreError
-from service.jobs.queue import Lane
+from service.jobs.queue import JobQueue, Lane
 from service.jobs.quota import Quota
 from service.jobs.runner import Jobs
 from service.jobs.work import Kind, Progress
@@ -503,3 +504,80 @@ def test_jobs_that_read_hold_up_neither_others_nor_those_of_another_owner(tmp_pa
         for one in (second, other):
             jobs.cancel(one.id)
             wait(jobs, one.id, finished)
+
+
+def test_a_job_that_failed_can_be_repeated_with_its_key(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as jobs:
+        failed = wait(jobs, submit(jobs, "bad", ("key", "digest")).id, finished)
+        assert failed.state == "failed"
+        again = submit(jobs, "a", ("key", "digest"))
+        assert again.id != failed.id
+        assert wait(jobs, again.id, finished).state == "done"
+        assert submit(jobs, "a", ("key", "digest")).id == again.id
+        with pytest.raises(ProblemError, match="already used for another request"):
+            submit(jobs, "a", ("key", "other"))
+        assert jobs.get(failed.id).state == "failed"
+        cancelled = submit(jobs, "a\n" * 1000, ("stopped", "digest"), seconds=0.02)
+        jobs.cancel(cancelled.id)
+        wait(jobs, cancelled.id, finished)
+        assert submit(jobs, "a", ("stopped", "digest")).id == cancelled.id
+
+
+def test_a_job_that_cannot_be_started_stays_its_owners(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "SECONDS_BETWEEN_ATTEMPTS", 0.01)
+    begin, enqueue, enqueued = JobStore.begin, JobQueue.enqueue, list[tuple[str, str]]()
+    may_begin = threading.Event()
+
+    def begin_later(store: JobStore, id_: str) -> bool:
+        if not may_begin.is_set():
+            raise JobStoreError("the disk is full")
+        return begin(store, id_)
+
+    def enqueue_noted(queue: JobQueue, lane: Any, owner: str, id_: str) -> None:
+        enqueued.append((owner, id_))
+        enqueue(queue, lane, owner, id_)
+
+    monkeypatch.setattr(JobStore, "begin", begin_later)
+    monkeypatch.setattr(JobQueue, "enqueue", enqueue_noted)
+    with closing(opened(tmp_path)) as jobs:
+        owners = {submit(jobs, "a", owner=owner).id: owner for owner in ("one", "two", "one")}
+        for id_ in owners:
+            waiting = wait(jobs, id_, lambda job: job.step is not None)
+            assert waiting.step == "waiting until the service can record jobs"
+        may_begin.set()
+        for id_ in owners:
+            assert wait(jobs, id_, finished).state == "done"
+    assert len(enqueued) >= 2 * len(owners)
+    assert all(owners.get(id_, owner) == owner for owner, id_ in enqueued)
+
+
+def test_a_job_that_continues_waits_for_what_will_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "SECONDS_BETWEEN_ATTEMPTS", 0.01)
+    is_full = threading.Event()
+    is_full.set()
+
+    def work(progress: Progress) -> dict[str, Any]:
+        if is_full.is_set():
+            raise StoreFull("database or disk is full")
+        return {"attempts": progress.job.attempts}
+
+    kinds = {"waits": Kind(work, continues=True), "fails": Kind(work)}
+    with closing(Jobs(tmp_path, kinds, explain)) as jobs:
+        waits, stopped, fails = (
+            jobs.submit(jobs.files.draft(), NewJob(kind, "words")).id
+            for kind in ("waits", "waits", "fails")
+        )
+        assert wait(jobs, fails, finished).state == "failed"
+        for id_ in (waits, stopped):
+            job = wait(jobs, id_, lambda job: job.step is not None and job.attempts > 2)
+            assert (job.step, job.finished) == ("waiting: the disk is full", None)
+        jobs.cancel(stopped)
+        assert wait(jobs, stopped, finished).state == "cancelled"
+        is_full.clear()
+        done = wait(jobs, waits, finished)
+        assert done.state == "done"
+        assert done.result == {"attempts": done.attempts}
