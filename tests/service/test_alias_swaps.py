@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,10 @@ def check_swaps(writer: str, readers: list[str], seconds: float) -> None:
         swap(client, 0)
         for reader in readers:
             with client_of(reader) as other:
-                wait_until(lambda other=other: other.get(ALIAS).status_code == 200)
+                deadline = time.monotonic() + 120
+                while other.get(ALIAS).status_code != 200:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.02)
         arguments = [(reader, READS) for reader in readers] + [(writer, WRITES)]
         threads = [threading.Thread(target=run, args=one) for one in arguments]
         for thread in threads:
@@ -103,13 +106,6 @@ def check_swaps(writer: str, readers: list[str], seconds: float) -> None:
     told = "\n".join(f"{count} x {answer}" for answer, count in wrong.items())
     assert not wrong, f"of {sum(total.values())}:\n{told}"
     print(f"{step} swaps, {sum(total.values()):,} answers")
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @contextmanager

@@ -16,7 +16,13 @@ from service.http.problems import ProblemError
 from service.jobs.bulk.bulk_writer import BulkOptions, BulkWriter
 from service.settings import Settings
 from service.write_gate import WriteGate
-from tests.support.service import check_problem, client_of, make_data_folder, wait_for_job
+from tests.support.service import (
+    check_problem,
+    client_of,
+    make_data_folder,
+    running_service,
+    wait_for_job,
+)
 
 LINES = {"content-type": "application/x-ndjson"}
 CODE = "a5a5a5a5"
@@ -185,3 +191,18 @@ def test_jobs_are_done_while_other_collections_are_dropped(
         assert dropping.result() > 3
     assert [job["error"] for job in jobs] == [None] * 15
     assert {job["result"]["written"] for job in jobs} == {3000}
+
+
+def test_a_job_reads_no_other_collection(tmp_path: Path) -> None:
+    with DataFolder(make_data_folder(tmp_path), writable=True) as folder:
+        folder.create_collection("blue", n_bits=32)
+        other = folder.create_collection("other", n_bits=32)
+        with running_service(folder) as client:
+            move = {"actions": [{"add": {"alias": "books", "collection": "blue"}}]}
+            client.post("/v1/aliases", json=move).raise_for_status()
+            other.close()  # whoever reads it meets an error, as when it is dropped at that moment
+            lines = [{"id": f"d{i}", "code": CODE} for i in range(2500)]
+            accepted = bulk(client, "/v1/collections/books", lines, {"prefer": "respond-async"})
+            job = wait_for_job(client, accepted)
+            assert (job["error"], job["result"]["written"]) == (None, 2500)
+            assert folder.collection("blue").read_bookmark(job["id"]) is None
