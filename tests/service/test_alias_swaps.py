@@ -72,7 +72,7 @@ def ask(address: str, requests: list[tuple[str, str, Any]], end: threading.Event
 
 
 def check_swaps(writer: str, readers: list[str], seconds: float) -> None:
-    """Swap three times and for so many seconds, beside reads at `readers` and writes, and check every answer."""
+    """Swap for so many seconds, and thrice, beside reads and writes, and check every answer."""
     end, answers = threading.Event(), list[Counter[Any]]()
 
     def run(address: str, requests: list[tuple[str, str, Any]]) -> None:
