@@ -251,6 +251,9 @@ class Jobs:
             postponed = error
             _log.warning("job %s waits and continues later: %s", id_, error.__cause__)
         with self._lock:
+            if postponed is not None and progress.cancelled.is_set():
+                outcome = Outcome("cancelled", None, None, progress.done, progress.total)
+                postponed = None
             if outcome is not None:
                 self._unrecorded[id_] = outcome
             if postponed is not None:

@@ -165,9 +165,9 @@ def outcome_of(
             return None
         return Outcome("cancelled", None, None, progress.done, progress.total)
     except Exception as error:
-        reason, is_cancelled = _passing_reason(error), progress.cancelled.is_set()
+        reason = _passing_reason(error)
         may_wait = progress.no_return or (kind in kinds and kinds[kind].continues)
-        if reason is not None and may_wait and not is_cancelled:
+        if reason is not None and may_wait:
             raise Postponed(reason) from error
         problem = _problem_of(error, id_, explain)
         return Outcome("failed", None, problem, progress.done, progress.total)

@@ -32,11 +32,12 @@ def test_in_a_lane_of_reading_an_owner_has_one_running_job() -> None:
     queue = JobQueue()
     for owner, id_ in (("one", "o0"), ("one", "o1"), ("other", "x0"), ("one", "o2")):
         queue.enqueue("analysis", owner, id_)
-    assert [queue.take("analysis", 0) for _ in range(3)] == ["o0", "x0", None]
+    taken = [queue.take("analysis", 0) for _ in range(3)]
+    assert taken == [("one", "o0"), ("other", "x0"), None]
     queue.end("analysis", "x0")
     assert queue.take("analysis", 0) is None
     queue.end("analysis", "o0")
-    assert queue.take("analysis", 0) == "o1"
+    assert queue.take("analysis", 0) == ("one", "o1")
     queue.end("analysis", "o1")
     assert queue.take("evaluation", 0) is None
-    assert queue.take("analysis", 0) == "o2"
+    assert queue.take("analysis", 0) == ("one", "o2")
