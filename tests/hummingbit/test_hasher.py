@@ -179,6 +179,13 @@ def test_settings_reach_the_recipe() -> None:
     assert hasher.encoder_.metadata["recipe"]["word_dropout"] == 0.1
 
 
+def test_former_names_of_settings_are_taken_with_a_warning() -> None:
+    hasher = SemanticHasher(n_bits=8, method="itq", settings={"supervision": 0.5})
+    with pytest.warns(FutureWarning, match="'supervision' is now 'label_fraction'"):
+        hasher.fit(TEXTS)
+    assert hasher.encoder_.metadata["recipe"]["label_fraction"] == 0.5
+
+
 def test_word_vectors_reach_class_codes(tmp_path: Path) -> None:
     words = tmp_path / "words.txt"
     words.write_text("".join(f"{word} {len(word)} 1\n" for word in set(" ".join(TEXTS).split())))
