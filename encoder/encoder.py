@@ -1,6 +1,6 @@
 """The encoder: turns texts, vectors or matrices into packed binary codes.
 
-Its network consists of fully connected layers in numpy.
+Its network consists of fully connected layers in numpy. A language model can read the texts for it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from encoder.compiled.forward_pass import native
 from encoder.corrections import QueryTerms
 from encoder.features import Floats, SparseRows, TextFeatures
 from encoder.spd_features import SpdFeatures
+from encoder.text_model import TextModel
 from encoder.vector_features import VectorFeatures
 from foundation.errors import InputError, counted
 from foundation.slices import checkpoint
@@ -31,7 +32,10 @@ _FEW_TEXTS = 16
 # Rows of weights that are copied at a time.
 _ROWS_AT_ONCE = 64
 
-Features = TextFeatures | VectorFeatures | SpdFeatures
+MIN_HYBRID_WEIGHT, MAX_HYBRID_WEIGHT = 0.001, 1000.0
+"""The bounds of the weight of codes in a hybrid ranking, within which neither score is lost."""
+
+Features = TextFeatures | TextModel | VectorFeatures | SpdFeatures
 Inputs = Sequence[str] | Floats
 Integers = npt.NDArray[np.intp]
 Activation = Literal["relu", "identity"]
@@ -76,6 +80,7 @@ class Encoder:
 
     With a `class_code`, its bits come first and the network gives the logits of the others. The
     network reads the summaries of documents, too, if the features have a summary weight.
+    `hybrid_weight` is the weight of codes in a hybrid ranking where a search names none.
     `metadata` records what the encoder was trained on and how. `fingerprint` identifies the
     artifact that it was loaded from, and is empty for an encoder that was never written.
     """
@@ -86,6 +91,7 @@ class Encoder:
     metadata: Mapping[str, Any]
     fingerprint: str = ""
     class_code: ClassCode | None = None
+    hybrid_weight: float | None = None
 
     def __repr__(self) -> str:
         """Return a line without the weights, for interactive use."""
@@ -106,16 +112,22 @@ class Encoder:
     @property
     def kind(self) -> Literal["text", "vector"]:
         """What the encoder takes. A matrix is passed as the vector of its upper triangle."""
-        return "text" if isinstance(self.features, TextFeatures) else "vector"
+        return "text" if isinstance(self.features, TextFeatures | TextModel) else "vector"
 
     @property
     def dimension(self) -> int | None:
         """The length of the vectors that it takes; None for text."""
-        return None if isinstance(self.features, TextFeatures) else self.features.dimension
+        text = isinstance(self.features, TextFeatures | TextModel)
+        return None if text else self.features.dimension
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a language model reads the texts, a thousand times slower than a word index."""
+        return isinstance(self.features, TextModel)
 
     def prepare(self) -> None:
         """Build what the first query with an unknown word would otherwise wait for."""
-        if isinstance(self.features, TextFeatures):
+        if isinstance(self.features, TextFeatures | TextModel):
             self.features.prepare()
 
     def check_vector(self, vector: Floats) -> None:
@@ -197,10 +209,11 @@ class Encoder:
         Raises:
             InputError: if `inputs` is not what the encoder takes.
         """
-        if not isinstance(self.features, TextFeatures):
+        if not isinstance(self.features, TextFeatures | TextModel):
             weights_of_vectors = self._uncorrected_query_weights(inputs)
             return WeightedQueries(weights_of_vectors, [None] * len(inputs))
-        if 0 < len(inputs) <= _FEW_TEXTS and not isinstance(inputs, str):
+        is_few = 0 < len(inputs) <= _FEW_TEXTS and not isinstance(inputs, str)
+        if is_few and isinstance(self.features, TextFeatures):
             return self._read_few(self.features, inputs)  # type: ignore[arg-type]
         weights, terms = [], []
         for batch in _batches(inputs):
@@ -212,13 +225,19 @@ class Encoder:
     def query_weights_of_rows(self, rows: Any) -> Floats:
         """Return the query weights of queries whose features are `rows`, ``(N, n_bits)``."""
         if self.class_code is None:
-            return forward(self.layers, rows) - self.thresholds
+            return self._forward(rows) - self.thresholds
         content = forward(self.layers, rows) - self.thresholds[self.class_code.n_bits :]
         return np.hstack([self.class_code.query_weights(rows), content])
 
     def _uncorrected_query_weights(self, inputs: Inputs) -> Floats:
         """Return the query weights of `inputs` without correcting words."""
-        parts = [self.query_weights_of_rows(self._transform(batch)) for batch in _batches(inputs)]
+        parts = []
+        for batch in _batches(inputs):
+            if isinstance(self.features, TextModel):
+                rows: Any = self.features.transform_queries(batch)[0]  # type: ignore[arg-type]
+            else:
+                rows = self._transform(batch)
+            parts.append(self.query_weights_of_rows(rows))
         return self._concatenate(parts)
 
     def _concatenate(self, parts: list[Floats]) -> Floats:
@@ -257,10 +276,20 @@ class Encoder:
         network_rows = rows
         if isinstance(self.features, TextFeatures):
             network_rows = self.features.add_summaries(rows, inputs)  # type: ignore[arg-type]
-        logits = forward(self.layers, network_rows)
+        logits = self._forward(network_rows)
         if self.class_code is None:
             return logits
         return np.hstack([self.class_code.logits(rows), logits])
+
+    def _forward(self, rows: Any) -> Floats:
+        """Return the output of the last layer for `rows` of features.
+
+        The vectors of a language model pass through the layers one by one, because the product of
+        a matrix may round a row otherwise than that of the row alone.
+        """
+        if not isinstance(self.features, TextModel):
+            return forward(self.layers, rows)
+        return self._concatenate([forward(self.layers, row[None]) for row in rows])
 
     def _transform(self, inputs: Inputs) -> Any:
         return self.features.transform(inputs)  # type: ignore[arg-type]  # each checks its own

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from encoder.encoder import Encoder
 from encoder.features import TextFeatures
+from encoder.text_model import TextModel
 
 # Only this many terms, those with the highest weights, are left out in turn.
 MAX_TERMS = 256
@@ -29,6 +30,8 @@ class TermInfluence(NamedTuple):
 def explain_text(encoder: Encoder, text: str, limit: int = 10) -> list[TermInfluence]:
     """Return up to `limit` terms of `text`, those with the most influence on its code first.
 
+    A language model reads a text as a whole, so there are none.
+
     The text is read as a query, with unknown words corrected. Each term is left out in turn, and
     the rest is encoded: p_b = σ(w_b), w being :meth:`encoder.encoder.Encoder.query_weights`.
 
@@ -36,6 +39,8 @@ def explain_text(encoder: Encoder, text: str, limit: int = 10) -> list[TermInflu
         TypeError: if the encoder does not take text.
     """
     features = encoder.features
+    if isinstance(features, TextModel):
+        return []
     if not isinstance(features, TextFeatures):
         raise TypeError("the encoder takes vectors; it has no terms")
     counts, _ = features.count_query_terms([text])

@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 from encoder.analyzers import VISIBLE, Analyzer, AnalyzerError
 from encoder.codes import check_n_bits
+from encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT
+from encoder.text_model import MAX_TOKENS
 from encoder.texts.openings import MAX_SUMMARY_WEIGHT
 from foundation.errors import HummingbitError
 
@@ -399,6 +401,53 @@ class ClassCodeRecipe(LabelledRecipe):
         return n_classes <= 1 << self.widths(content_share)[0]
 
 
+MODEL = "model"
+"""The method of codes of what a language model knows; see :mod:`training.model_codes`."""
+AUTO = "auto"
+"""The value of a prompt for that of the model."""
+
+
+@dataclass(frozen=True)
+class ModelRecipe(LabelledRecipe):
+    """The settings of codes from a language model, which is in the folder `model`.
+
+    The model splits texts into tokens of its own, so `analyzer` and `max_terms` have no effect.
+    Labels affect only the classifier baseline.
+    """
+
+    method: str = setting(MODEL, "what is trained", MODEL)
+    n_bits: int = setting(
+        128, "bits in a code, a multiple of 8, at most a vector's numbers", flag="bits"
+    )
+    model: str = setting("", "the folder of the model, as sentence-transformers saves it")
+    max_tokens: int = setting(
+        0,
+        "tokens of a text that are read; 0: as many as the model says",
+        within=f"[0, {MAX_TOKENS}]",
+    )
+    dimension: int = setting(
+        0,
+        "numbers of a vector that are kept, the first ones, for Matryoshka models; 0: all",
+        within="[0, 1_000_000]",
+    )
+    query_prompt: str = setting(AUTO, "what precedes a query; auto: what the model says")
+    document_prompt: str = setting(AUTO, "what precedes a document; auto: what the model says")
+    hybrid_weight: float = setting(
+        0.0,
+        "weight of the codes beside words in the hybrid ranking; 0: the one that finds most of the"
+        " documents by sentences that are taken out of them",
+        within=f"[0, {MAX_HYBRID_WEIGHT}]",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_tokens == 1:
+            raise RecipeError(f"max_tokens is 1; it must be 0, or from 2 to {MAX_TOKENS:,}")
+        if 0 < self.hybrid_weight < MIN_HYBRID_WEIGHT:
+            found = f"hybrid_weight is {self.hybrid_weight:g}"
+            raise RecipeError(f"{found}; it must be 0, or at least {MIN_HYBRID_WEIGHT:g}")
+
+
 METRIC = "metric"
 METRIC_OBJECTIVES: Mapping[str, str] = {
     "continuous-histogram": "pairs ordered by similarity, by histograms",
@@ -553,6 +602,7 @@ RECIPES: Mapping[str, type[BaseRecipe]] = {
     **dict.fromkeys(METHODS, Recipe),
     CLASS_CODES: ClassCodeRecipe,
     **dict.fromkeys(LINEAR_SUMMARIES, LinearRecipe),
+    MODEL: ModelRecipe,
     METRIC: MetricRecipe,
     DISTILLATION: DistillationRecipe,
 }

@@ -20,6 +20,7 @@ from encoder.encoder import Encoder, Inputs
 from encoder.features import Floats
 from encoder.recipes import (
     CLASS_CODES,
+    MODEL,
     RECIPES,
     BaseRecipe,
     ClassCodeRecipe,
@@ -74,6 +75,9 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         The seed of all random numbers.
     word_vectors : str or path, default=None
         A file of vectors of words for class-codes, as for ``hummingbit train --word-vectors``.
+    model : str or path, default=None
+        The folder of a language model that reads the texts, as sentence-transformers saves it; the
+        method is then "model". It needs the extra ``hummingbit[model]``.
     settings : mapping, default=None
         Further settings of the method's recipe, such as ``{"word_dropout": 0.1}``.
 
@@ -113,6 +117,7 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         output: str = "packed",
         random_state: Any = 0,
         word_vectors: str | Path | None = None,
+        model: str | Path | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.n_bits = n_bits
@@ -124,6 +129,7 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.output = output
         self.random_state = random_state
         self.word_vectors = word_vectors
+        self.model = model
         self.settings = settings
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -257,11 +263,10 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _recipe(self, data: TrainingData) -> BaseRecipe:
         settings = dict(self.settings or {})
         method = self.method
+        if self.model is not None:
+            settings["model"] = str(self.model)
         if method == "auto":
-            method = default_method(data, self.n_bits)
-            known = _names(ClassCodeRecipe) | former_names(ClassCodeRecipe).keys()
-            if method == CLASS_CODES and not settings.keys() <= known:
-                method = "ssb-vae"
+            method = self._default_method(data, settings)
         elif method not in METHOD_NAMES:
             methods = ", ".join(["auto", *METHOD_NAMES])
             raise ValueError(f"method is {method!r}; it must be one of {methods}")
@@ -284,6 +289,15 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         known = recipe_fields & parameters.keys()
         used = {name: parameters[name] for name in known if parameters[name] is not None}
         return kind(method=method, **used, **settings)
+
+    def _default_method(self, data: TrainingData, settings: Mapping[str, Any]) -> str:
+        if self.model is not None:
+            return MODEL
+        method = default_method(data, self.n_bits)
+        known = _names(ClassCodeRecipe) | former_names(ClassCodeRecipe).keys()
+        if method == CLASS_CODES and not settings.keys() <= known:
+            return "ssb-vae"
+        return method
 
 
 def _with_current_names(kind: type[BaseRecipe], settings: Mapping[str, Any]) -> dict[str, Any]:

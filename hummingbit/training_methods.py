@@ -23,6 +23,7 @@ from encoder.recipes import (
     BaseRecipe,
     ClassCodeRecipe,
     LinearRecipe,
+    ModelRecipe,
     Recipe,
 )
 from foundation.extras import install_command
@@ -30,11 +31,12 @@ from training.class_codes.run import train_class_codes
 from training.class_codes.word_vectors import WordVectors
 from training.data import TrainingData, TrainingDataError
 from training.linear_codes import train_linear
+from training.model_codes import train_model
 from training.pipeline import Trained, split
 from training.text_features import have_more_terms
 
 METHOD_NAMES = tuple(name for name in RECIPES if name not in (METRIC, DISTILLATION))
-"""The methods that need nothing beside the documents and their labels."""
+"""The methods that need nothing beside the documents, their labels and a language model."""
 WITHOUT_TORCH = (
     "torch is not installed; codes learned with it find more documents. Install it with:"
     f" {install_command('train')}"
@@ -49,8 +51,8 @@ def has_torch() -> bool:
 def check_torch(recipe: object) -> None:
     """Check that torch is installed if training by `recipe` needs it.
 
-    All recipes need it but those of itq, pca-sign and lsh, and of class-codes whose content is
-    not learned by ict.
+    All recipes need it but those of itq, pca-sign, lsh and model, and of class-codes whose content
+    is not learned by ict.
 
     Raises:
         ModuleNotFoundError: if it is not.
@@ -58,7 +60,9 @@ def check_torch(recipe: object) -> None:
     if isinstance(recipe, LinearRecipe):
         is_needed = recipe.method == "sne"
     else:
-        is_needed = not isinstance(recipe, ClassCodeRecipe) or recipe.content == ICT
+        is_needed = not isinstance(recipe, ModelRecipe) and (
+            not isinstance(recipe, ClassCodeRecipe) or recipe.content == ICT
+        )
     if is_needed and not has_torch():
         name = getattr(recipe, "method", "training")
         raise ModuleNotFoundError(f"{name} needs torch", name="torch")
@@ -102,13 +106,16 @@ def class_codes_can_learn(data: TrainingData, recipe: ClassCodeRecipe) -> bool:
 
 
 def recipe_for_search(
-    data: TrainingData, n_bits: int, *, has_labels: bool
-) -> Recipe | ClassCodeRecipe | LinearRecipe:
+    data: TrainingData, n_bits: int, *, has_labels: bool, model: str | None = None
+) -> Recipe | ClassCodeRecipe | LinearRecipe | ModelRecipe:
     """Return the recipe of codes that find texts by their words and, with labels, by their class.
 
     It is ssb-vae for labelled texts that class codes cannot learn. Without torch, it is class-codes
-    or, without labels that these can learn, itq: both find fewer texts by their words.
+    or, without labels that these can learn, itq: both find fewer texts by their words. The codes
+    are those of a language model if the folder of one is given.
     """
+    if model is not None:
+        return ModelRecipe(model=model, n_bits=n_bits)
     if not has_torch():
         classes = ClassCodeRecipe(n_bits=n_bits)
         is_learned = has_labels and class_codes_can_learn(data, classes)
@@ -139,12 +146,14 @@ def train_by(
     Raises:
         ModuleNotFoundError: if the method learns a network and torch is not installed.
         TrainingDataError: if there are `word_vectors` and the method does not use them.
-        TrainingDataError, ArtifactError, CheckpointError: as the run of the method.
+        TrainingDataError, ArtifactError, CheckpointError, ModelError: as the run of the method.
     """
     check_word_vectors(recipe.method, given=word_vectors is not None)
     check_torch(recipe)
     if isinstance(recipe, LinearRecipe):
         return train_linear(data, recipe, out, overwrite=overwrite)
+    if isinstance(recipe, ModelRecipe):
+        return train_model(data, recipe, out, overwrite=overwrite)
     if isinstance(recipe, ClassCodeRecipe):
         show = print_trial if progress else _ignore
         return train_class_codes(

@@ -59,6 +59,10 @@ class CollectionBackend(Protocol):
         """The encoder that makes the codes; None if documents come with codes."""
 
     @property
+    def is_read_by_model(self) -> bool:
+        """Whether a language model reads the texts, which takes milliseconds for each."""
+
+    @property
     def encoder_name(self) -> str | None:
         """The encoder's name in the data folder, if the collection has one."""
 

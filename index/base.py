@@ -43,6 +43,7 @@ class CollectionBase(ABC):
         self.incarnation = incarnation
         self.n_bits: int = description.n_bits
         self.encoder: Encoder | None = encoder
+        self.is_read_by_model: bool = encoder is not None and encoder.is_slow
         self.encoder_name: str | None = description.encoder_name
         self.encoder_fingerprint: str | None = description.encoder_fingerprint
         self.engine_setting: str = description.engine

@@ -11,6 +11,9 @@ of its kind (:class:`_Kind`), so the first of a kind runs in a thread. A search 
 waits, for a write or for an index to be built, and reads a few documents at most; if it would, it
 begins again in a thread. From there a search that needs an index to be built, or that finds large
 documents, fails with :class:`foundation.slices.BeyondAllowance`: it would hold up all others.
+
+Texts that a language model reads wait in a lane of their own with one thread, so other searches
+never wait for a model, and texts that arrive while it reads are read together.
 """
 
 from __future__ import annotations
@@ -99,6 +102,15 @@ class _Batch(NamedTuple, Generic[Answer]):
     waiting: list[_WaitingQuery[Answer]]
 
 
+class _Lane(Generic[Answer]):
+    """Searches that wait for the same threads, by collection and options."""
+
+    def __init__(self, n_threads: int, name: str) -> None:
+        self.free = n_threads
+        self.threads = ThreadPoolExecutor(n_threads, thread_name_prefix=name)
+        self.waiting: dict[Key, list[_WaitingQuery[Answer]]] = {}
+
+
 class _BatchOutcome(NamedTuple, Generic[Answer]):
     answers: list[Answer | Exception]
     seconds: float
@@ -120,9 +132,8 @@ class Batcher(Generic[Answer]):
         self._open_collection = open_collection
         self._stages = metrics.stages
         self._write = write
-        self._free = os.cpu_count() or 1
-        self._workers = ThreadPoolExecutor(self._free, thread_name_prefix="search")
-        self._waiting: dict[Key, list[_WaitingQuery[Answer]]] = {}
+        self._lane: _Lane[Answer] = _Lane(os.cpu_count() or 1, "search")
+        self._model_lane: _Lane[Answer] = _Lane(1, "model")
         self._is_scheduled = False
         self.requests: Sized = ()
         """The requests that the server is answering; empty if that is not known."""
@@ -142,7 +153,8 @@ class Batcher(Generic[Answer]):
         """
         loop = asyncio.get_running_loop()
         waiting: _WaitingQuery[Answer] = _WaitingQuery(query, loop.create_future())
-        self._waiting.setdefault((name, options), []).append(waiting)
+        lane = self._model_lane if self._needs_model(name, query) else self._lane
+        lane.waiting.setdefault((name, options), []).append(waiting)
         if len(self.requests) == 1:
             # There is no other request that this one could form a batch with.
             self._begin(loop)
@@ -173,7 +185,8 @@ class Batcher(Generic[Answer]):
 
     def close(self) -> None:
         """Wait for the searches that run."""
-        self._workers.shutdown()
+        for lane in (self._lane, self._model_lane):
+            lane.threads.shutdown()
 
     def _answer_quickly(
         self, name: str, options: SearchOptions, queries: Sequence[Query]
@@ -194,19 +207,26 @@ class Batcher(Generic[Answer]):
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run the quick searches, and give others to the free workers."""
         self._is_scheduled = False
-        for key in [*self._waiting]:
-            batch = self._take(key)
+        for key in [*self._lane.waiting]:
+            batch = self._take(self._lane, key)
             if batch is None:
                 continue
             queries = [search.query for search in batch.waiting]
             outcome = self._answer_on_loop(batch.collection, batch.options, queries)
             if outcome is None:
-                self._waiting[key] = [*batch.waiting, *self._waiting.pop(key, [])]
+                self._lane.waiting[key] = [*batch.waiting, *self._lane.waiting.pop(key, [])]
             else:
                 self._quick_names.add(batch.name)
                 _hand_out(batch, outcome)
-        while self._free and self._waiting:
-            self._start(loop)
+        for lane in (self._lane, self._model_lane):
+            self._fill(loop, lane)
+
+    def _needs_model(self, name: str, query: Query) -> bool:
+        """Tell whether a language model reads the query."""
+        try:
+            return _is_read_by_model(self._open_collection(name), query)
+        except Exception:  # noqa: BLE001 - :meth:`search` raises it
+            return False
 
     def _answer_on_loop(
         self, collection: CollectionBackend, options: SearchOptions, queries: Sequence[Query]
@@ -215,6 +235,8 @@ class Batcher(Generic[Answer]):
         kind = _kind_of(collection, options, queries)
         pace = self._paces.get(collection, {}).get(kind)
         if pace is None or options.k > QUICK_LIMIT or any(map(_is_long, queries)):
+            return None
+        if any(_is_read_by_model(collection, query) for query in queries):
             return None
         n = len(queries)
         if n > QUICK_QUERIES and pace.seconds * n > QUICK_SECONDS * QUICK_QUERIES:
@@ -228,13 +250,13 @@ class Batcher(Generic[Answer]):
         self._note_time(collection, kind, outcome.seconds / n)
         return outcome
 
-    def _take(self, key: Key) -> _Batch[Answer] | None:
-        """Remove a batch from the waiting searches; those beyond its size go on waiting.
+    def _take(self, lane: _Lane[Answer], key: Key) -> _Batch[Answer] | None:
+        """Remove a batch from the searches of a lane; those beyond its size go on waiting.
 
         If the collection cannot be opened, all of its searches fail, and None is returned.
         """
         name, options = key
-        waiting = self._waiting.pop(key)
+        waiting = lane.waiting.pop(key)
         try:
             collection = self._open_collection(name)
         except Exception as error:  # noqa: BLE001 - :meth:`search` raises it
@@ -243,31 +265,36 @@ class Batcher(Generic[Answer]):
                     search.answer.set_exception(error)
             return None
         if len(waiting) > MAX_BATCH:
-            self._waiting[key] = waiting[MAX_BATCH:]
+            lane.waiting[key] = waiting[MAX_BATCH:]
         return _Batch(name, collection, options, waiting[:MAX_BATCH])
 
-    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Give a worker the searches that have waited longest."""
-        batch = self._take(next(iter(self._waiting)))
-        if batch is None:
-            return
-        self._free -= 1
+    def _fill(self, loop: asyncio.AbstractEventLoop, lane: _Lane[Answer]) -> None:
+        """Give the free threads of a lane its searches, those that have waited longest first."""
+        while lane.free and lane.waiting:
+            batch = self._take(lane, next(iter(lane.waiting)))
+            if batch is not None:
+                self._start(loop, lane, batch)
+
+    def _start(
+        self, loop: asyncio.AbstractEventLoop, lane: _Lane[Answer], batch: _Batch[Answer]
+    ) -> None:
+        lane.free -= 1
         queries = [search.query for search in batch.waiting]
         outcome = loop.run_in_executor(
-            self._workers, self._answer_in_thread, batch.collection, batch.options, queries
+            lane.threads, self._answer_in_thread, batch.collection, batch.options, queries
         )
-        outcome.add_done_callback(lambda future: self._finish(loop, batch, future))
+        outcome.add_done_callback(lambda future: self._finish(loop, lane, batch, future))
 
     def _finish(
         self,
         loop: asyncio.AbstractEventLoop,
+        lane: _Lane[Answer],
         batch: _Batch[Answer],
         outcome: asyncio.Future[_BatchOutcome[Answer]],
     ) -> None:
         """Start the next batch, and hand out the answers of this one."""
-        self._free += 1
-        while self._free and self._waiting:
-            self._start(loop)
+        lane.free += 1
+        self._fill(loop, lane)
         found = outcome.result()
         if not any(isinstance(answer, BeyondAllowance) for answer in found.answers):
             queries = [search.query for search in batch.waiting]
@@ -333,6 +360,10 @@ class Batcher(Generic[Answer]):
 
 def _is_long(query: Query) -> bool:
     return query.text is not None and len(query.text) > QUICK_LENGTH
+
+
+def _is_read_by_model(collection: CollectionBackend, query: Query) -> bool:
+    return collection.is_read_by_model and query.text is not None and query.vector is None
 
 
 def _kind_of(

@@ -12,6 +12,7 @@ import numpy as np
 
 from encoder.analyzers import VISIBLE, Analyzer
 from encoder.artifact import write_artifact
+from encoder.artifact_files.artifact_contents import GOLDEN_INPUTS
 from encoder.artifact_files.manifest import LABELLED_IDS, METRICS
 from encoder.classifier import CLASSIFIER, Classifier, classifier_bytes
 from encoder.codes import Codes
@@ -146,29 +147,36 @@ def write_encoder(
     history: list[dict[str, float]] | None = None,
     about: Mapping[str, Any] | None = None,
     soft_labels: Floats | None = None,
+    vectors: Floats | None = None,
     overwrite: bool = False,
 ) -> Trained:
     """Evaluate `encoder` on the held-out documents and write its artifact.
 
     `about` is further metadata. `soft_labels`, float32[N, C], are the distributions over classes of
     the training rows that the encoder learned from; the classifier of the baseline is fitted to
-    them too. An encoder with a class code contains its classifiers, so none is fitted.
+    them too. An encoder with a class code contains its classifiers, so none is fitted. `vectors`,
+    float32[N, D], are the features of all documents where they are known, so that a language model
+    need not read the documents again.
     """
+    measured, known = encoder, data
+    if vectors is not None:
+        measured = replace(encoder, features=VectorFeatures(vectors.shape[1]))
+        known = replace(data, inputs=vectors)
     begin_stage("measuring the codes and the classifier baseline")
     classifier = None
     if encoder.class_code is None:
         classifier = fit_classifier(
-            encoder.features,
-            data.take(parts.training),
+            measured.features,
+            known.take(parts.training),
             parts.visible_tags[parts.training],
             soft_labels,
             seed=int(settings["seed"]),
         )
     figures = validate(
-        ClassifierReference(encoder, classifier),
-        training=data.labelled(parts.labelled),
-        database=data.known(parts.training),
-        queries=data.labelled(parts.validation),
+        ClassifierReference(measured, classifier),
+        training=known.labelled(parts.labelled),
+        database=known.known(parts.training),
+        queries=known.labelled(parts.validation),
     )
     metadata = {
         "method": settings["method"],
@@ -183,10 +191,15 @@ def write_encoder(
         **(about or {}),
     }
     labelled_ids = tuple(data.ids[row] for row in parts.labelled)
+    examples = parts.training[:_EXAMPLES]
+    warnings = collapse_warnings(measured.encode(known.take(examples)))
+    if vectors is not None:
+        margins = np.abs(measured.margins(known.take(examples))).min(axis=1)
+        examples = examples[np.argsort(-margins, kind="stable")[:GOLDEN_INPUTS]]
     written = write_artifact(
         out,
         replace(encoder, metadata=metadata),
-        data.take(parts.training[:_EXAMPLES]),
+        data.take(examples),
         extra_files={
             **({} if classifier is None else {CLASSIFIER: classifier_bytes(classifier)}),
             LABELLED_IDS: json.dumps(labelled_ids, ensure_ascii=False, indent=0) + "\n",
@@ -194,7 +207,6 @@ def write_encoder(
         },
         overwrite=overwrite,
     )
-    warnings = collapse_warnings(written.encode(data.take(parts.training[:_EXAMPLES])))
     return Trained(written, labelled_ids, figures, classifier, warnings)
 
 

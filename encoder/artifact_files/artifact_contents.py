@@ -13,11 +13,14 @@ from safetensors.numpy import save as save_tensors
 from encoder.artifact_files.manifest import (
     GOLDEN,
     MANIFEST,
+    MODEL,
+    TOKENIZER,
     VOCABULARY,
     WEIGHTS,
     ClassCodeSpec,
     LayerSpec,
     Manifest,
+    ModelSpec,
     SpdSpec,
     TextSpec,
     VectorSpec,
@@ -26,6 +29,7 @@ from encoder.codes import code_to_hex
 from encoder.encoder import Encoder, Features, Inputs
 from encoder.features import Floats, TextFeatures
 from encoder.spd_features import SpdFeatures
+from encoder.text_model import TextModel
 from encoder.vector_features import VectorFeatures
 
 GOLDEN_INPUTS = 8
@@ -46,6 +50,9 @@ def artifact_contents(
     contents[GOLDEN] = _json_bytes(_golden(encoder, examples))
     if isinstance(encoder.features, TextFeatures):
         contents[VOCABULARY] = "".join(f"{term}\n" for term in encoder.features.vocabulary).encode()
+    if isinstance(encoder.features, TextModel):
+        contents[MODEL] = encoder.features.model
+        contents[TOKENIZER] = encoder.features.tokenizer
     contents[MANIFEST] = _json_bytes(_manifest(encoder, contents).model_dump(mode="json"))
     return contents
 
@@ -83,6 +90,7 @@ def _manifest(encoder: Encoder, contents: Mapping[str, bytes]) -> Manifest:
         features=_features_spec(encoder.features),
         layers=tuple(LayerSpec(inputs=i, outputs=o, activation=a) for i, o, a in shapes),
         class_code=_class_code_spec(encoder),
+        hybrid_weight=encoder.hybrid_weight,
         metadata=dict(encoder.metadata),
         files={name: hashlib.sha256(raw).hexdigest() for name, raw in sorted(contents.items())},
     )
@@ -104,10 +112,13 @@ def _class_code_spec(encoder: Encoder) -> ClassCodeSpec | None:
     )
 
 
-def _features_spec(features: Features) -> TextSpec | VectorSpec | SpdSpec:
+def _features_spec(features: Features) -> TextSpec | ModelSpec | VectorSpec | SpdSpec:
     if isinstance(features, SpdFeatures):
         orders = (features.order, *(weight.shape[1] for weight in features.weights))
         return SpdSpec(orders=orders, floor=features.floor)
+    if isinstance(features, TextModel):
+        names = ModelSpec.model_fields.keys() - {"kind"}
+        return ModelSpec(**{name: getattr(features, name) for name in names})
     if isinstance(features, VectorFeatures):
         return VectorSpec(dimension=features.dimension, l2_normalize=features.l2_normalize)
     return TextSpec(

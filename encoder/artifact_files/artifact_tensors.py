@@ -8,11 +8,21 @@ from pathlib import Path
 import numpy as np
 
 from encoder.analyzers import Analyzer
-from encoder.artifact_files.manifest import VOCABULARY, WEIGHTS, Manifest, SpdSpec, VectorSpec
+from encoder.artifact_files.manifest import (
+    MODEL,
+    TOKENIZER,
+    VOCABULARY,
+    WEIGHTS,
+    Manifest,
+    ModelSpec,
+    SpdSpec,
+    VectorSpec,
+)
 from encoder.class_code import ClassCode, ClassMap
 from encoder.encoder import Features
 from encoder.features import Floats, TextFeatures
 from encoder.spd_features import SpdFeatures
+from encoder.text_model import ModelError, TextModel
 from encoder.vector_features import VectorFeatures
 from foundation.errors import HummingbitError
 
@@ -27,11 +37,18 @@ def read_features(
     """Return the features that a manifest describes.
 
     Raises:
-        ArtifactError: if a file or tensor of them is missing or malformed.
+        ArtifactError: if a file or tensor of them is missing or malformed, or a language model
+            cannot be used.
     """
     spec = manifest.features
     if isinstance(spec, VectorSpec):
         return VectorFeatures(dimension=spec.dimension, l2_normalize=spec.l2_normalize)
+    if isinstance(spec, ModelSpec):
+        settings = spec.model_dump(exclude={"kind"})
+        try:
+            return TextModel(files[MODEL], files[TOKENIZER], **settings)
+        except ModelError as error:
+            raise ArtifactError(f"{folder}: {error}") from error
     if isinstance(spec, SpdSpec):
         shapes = enumerate(zip(spec.orders, spec.orders[1:], strict=False))
         weights = [read_tensor(tensors, folder, f"spd.{i}.weight", shape) for i, shape in shapes]

@@ -23,15 +23,18 @@ from encoder.class_code import (
     MAX_HALF_TERMS,
 )
 from encoder.codes import check_n_bits
-from encoder.encoder import Activation
+from encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT, Activation
 from encoder.features import TermWeighting
 from encoder.spd_features import triangle_length
+from encoder.text_model import MAX_TOKENS, Pooling, Precision
 from encoder.texts.openings import MAX_SUMMARY_WEIGHT
 
 MANIFEST = "encoder.json"
 WEIGHTS = "weights.safetensors"
 VOCABULARY = "vocabulary.txt"
 GOLDEN = "golden.json"
+MODEL = "model.onnx"
+TOKENIZER = "tokenizer.json"
 LABELLED_IDS = "labelled_ids.json"
 METRICS = "metrics.json"
 
@@ -75,6 +78,19 @@ class TextSpec(_Strict):
             if written[name] == TextSpec.model_fields[name].default:
                 del written[name]
         return written
+
+
+class ModelSpec(_Strict):
+    """The settings of :class:`~encoder.text_model.TextModel`; its files are in the folder."""
+
+    kind: Literal["model"] = "model"
+    dimension: int = Field(ge=1, le=1_000_000)
+    pooling: Pooling
+    max_tokens: int = Field(ge=2, le=MAX_TOKENS)
+    query_prompt: str = Field(max_length=10_000)
+    document_prompt: str = Field(max_length=10_000)
+    l2_normalize: bool
+    precision: Precision
 
 
 class VectorSpec(_Strict):
@@ -140,18 +156,21 @@ class Manifest(_Strict):
 
     format_version: Literal[1] = 1
     n_bits: int
-    features: TextSpec | VectorSpec | SpdSpec = Field(discriminator="kind")
+    features: TextSpec | ModelSpec | VectorSpec | SpdSpec = Field(discriminator="kind")
     layers: tuple[LayerSpec, ...] = Field(min_length=1, max_length=64, strict=False)
     class_code: ClassCodeSpec | None = None
     """Left out of the file if None, as in the first artifacts."""
+    hybrid_weight: float | None = Field(default=None, ge=MIN_HYBRID_WEIGHT, le=MAX_HYBRID_WEIGHT)
+    """Left out of the file if None."""
     metadata: dict[str, Any]
     files: dict[str, str]
 
     @model_serializer(mode="wrap")
-    def _without_class_code(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_none(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         written: dict[str, Any] = write(self)
-        if self.class_code is None:
-            del written["class_code"]
+        for name in ("class_code", "hybrid_weight"):
+            if written[name] is None:
+                del written[name]
         return written
 
     @model_validator(mode="after")
@@ -167,13 +186,16 @@ class Manifest(_Strict):
         if self.layers[-1].outputs + class_bits != self.n_bits:
             found = f"the last layer has {self.layers[-1].outputs} outputs"
             raise ValueError(f"{found}; it must have {self.n_bits - class_bits}")
-        if isinstance(self.features, VectorSpec):
+        needed = [WEIGHTS, GOLDEN]
+        if isinstance(self.features, VectorSpec | ModelSpec):
             self._check_first_layer(self.features.dimension)
         elif isinstance(self.features, SpdSpec):
             self._check_first_layer(triangle_length(self.features.orders[-1]))
-        elif VOCABULARY not in self.files:
-            raise ValueError(f"files has no {VOCABULARY}")
-        for name in (WEIGHTS, GOLDEN):
+        else:
+            needed.append(VOCABULARY)
+        if isinstance(self.features, ModelSpec):
+            needed += [MODEL, TOKENIZER]
+        for name in needed:
             if name not in self.files:
                 raise ValueError(f"files has no {name}")
         return self

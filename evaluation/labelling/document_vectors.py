@@ -133,7 +133,8 @@ def text_vectors(rows: Any, others: Any = None) -> Floats:
 
 def _features(documents: Sequence[StoredDocument], encoder: Encoder | None) -> Floats | None:
     """Return ``float32[N, D]``; None where the encoder does not accept such documents."""
-    if encoder is None:
+    # A language model would read every text again.
+    if encoder is None or encoder.is_slow:
         return None
     if encoder.kind == "text" and all(one.text is not None for one in documents):
         rows = encoder.features.transform([str(one.text) for one in documents])  # type: ignore[arg-type]

@@ -37,6 +37,17 @@ def add_word_vectors(parser: argparse._ActionsContainer, *, default: str | None 
     )
 
 
+def add_model(parser: argparse._ActionsContainer, *, default: str | None = None) -> None:
+    """Add the option for a language model."""
+    parser.add_argument(
+        "--model",
+        default=default,
+        metavar="FOLDER",
+        help="a language model that reads the texts, as sentence-transformers saves it; needs"
+        " the extra model",
+    )
+
+
 def word_vectors_of(args: argparse.Namespace) -> WordVectors | None:
     """Return the word vectors of the option of :func:`add_word_vectors`; None without it.
 

@@ -24,8 +24,6 @@ BY_CODES = frozenset({HAMMING, ASYMMETRIC})
 BY_WORDS = frozenset({BM25, HYBRID})
 """The rankings that need the lexical index: by words alone, or by words and codes."""
 
-MIN_WEIGHT, MAX_WEIGHT = 0.001, 1000.0
-"""The bounds of the weight of codes in a hybrid ranking, within which neither score is lost."""
 N_FEEDBACK, MAX_FEEDBACK = 5, 100
 """How many of its best documents a hybrid query learns from: by default, and at most."""
 

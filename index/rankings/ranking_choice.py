@@ -66,7 +66,9 @@ def _by_words(search: Search, published: PublishedGeneration) -> Ranking:
     hybrid = search.options.hybrid
     if hybrid is not None and hybrid.rrf is not None:
         return ReciprocalRanking(published.generation, lexical, hybrid.rrf)
-    weight = DEFAULT_WEIGHT if hybrid is None or hybrid.codes is None else hybrid.codes
+    weight = search.hybrid_weight or DEFAULT_WEIGHT
+    if hybrid is not None and hybrid.codes is not None:
+        weight = hybrid.codes
     n_feedback = N_FEEDBACK if hybrid is None or hybrid.feedback is None else hybrid.feedback
     return HybridRanking(
         published.generation,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT
 from foundation.errors import InputError
 from index.backend import MAX_K
 from index.filters import Filter
@@ -15,8 +16,6 @@ from index.rankings.protocol import (
     HAMMING,
     HYBRID,
     MAX_FEEDBACK,
-    MAX_WEIGHT,
-    MIN_WEIGHT,
     RANKINGS,
 )
 from index.records import EncodedQueries, Hybrid, Rescore
@@ -117,8 +116,8 @@ def check_hybrid(hybrid: Hybrid) -> None:
     if hybrid.feedback is not None and not 0 <= hybrid.feedback <= MAX_FEEDBACK:
         reason = f"feedback is {hybrid.feedback}; it must be from 0 to {MAX_FEEDBACK}"
         raise InputError("hybrid", reason)
-    if hybrid.codes is not None and not MIN_WEIGHT <= hybrid.codes <= MAX_WEIGHT:
-        bounds = f"it must be from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}"
+    if hybrid.codes is not None and not MIN_HYBRID_WEIGHT <= hybrid.codes <= MAX_HYBRID_WEIGHT:
+        bounds = f"it must be from {MIN_HYBRID_WEIGHT:g} to {MAX_HYBRID_WEIGHT:g}"
         raise InputError("hybrid", f"codes is {hybrid.codes:g}; {bounds}")
     if hybrid.rrf is not None and not 1 <= hybrid.rrf <= MAX_RRF:
         raise InputError("hybrid", f"rrf is {hybrid.rrf}; it must be from 1 to {MAX_RRF:,}")

@@ -60,8 +60,12 @@ class Search:
         options: SearchOptions,
         incarnation: str,
         default: str = HAMMING,
+        *,
+        hybrid_weight: float | None = None,
     ) -> None:
         """Begin a search of the collection `name`; cursors belong to one `incarnation` of it.
+
+        `default` is the ranking, and `hybrid_weight` the weight of codes, of options without one.
 
         Raises:
             InputError: if the queries and the options are not compatible, or the cursor belongs to
@@ -71,6 +75,7 @@ class Search:
         self.options = options
         self.name = name
         self.default = default
+        self.hybrid_weight = hybrid_weight
         if (default != HAMMING or queries.vectors) and not options.ranking:
             default = choose_ranking(default, queries, options)
         self.ranking: str = options.ranking or default
@@ -211,7 +216,12 @@ class SearchableCollection(CollectionBase, ABC):
         if values != PLAIN_OPTIONS or not in_range:
             options.check(self.n_bits, len(queries))
         encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
-        return self._run_search(Search(self.name, encoded, options, self.incarnation, self.ranking))
+        weight = None if self.encoder is None else self.encoder.hybrid_weight
+        return self._run_search(
+            Search(
+                self.name, encoded, options, self.incarnation, self.ranking, hybrid_weight=weight
+            )
+        )
 
     @abstractmethod
     def _codes_of(self, ids: Sequence[str]) -> Mapping[str, Codes]:

@@ -6,10 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT
 from index.rankings.protocol import (
     MAX_FEEDBACK,
-    MAX_WEIGHT,
-    MIN_WEIGHT,
     N_FEEDBACK,
     RANKINGS,
 )
@@ -48,8 +47,8 @@ class HybridOptions(RequestModel):
 
     codes: float | None = Field(
         None,
-        ge=MIN_WEIGHT,
-        le=MAX_WEIGHT,
+        ge=MIN_HYBRID_WEIGHT,
+        le=MAX_HYBRID_WEIGHT,
         description="The weight of the codes' standardized score; the words' weighs 1.",
     )
     rrf: int | None = Field(

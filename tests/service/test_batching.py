@@ -2,14 +2,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from corpus.document import Document
 from encoder.codes import code_to_hex
+from encoder.encoder import Encoder
+from encoder.text_model import TextModel
 from foundation.errors import InputError
 from foundation.slices import BeyondAllowance
 from index.collection import Collection
@@ -28,8 +32,15 @@ from service.batching import (
 )
 from service.http.monitoring import Metrics
 from tests.support.codes import clustered_codes
-from tests.support.collections import Model, code_collection, code_documents, text_collection
-from tests.support.encoders import random_texts
+from tests.support.collections import (
+    Model,
+    code_collection,
+    code_documents,
+    encoded_collection,
+    text_collection,
+)
+from tests.support.encoders import WORDS, random_layers, random_texts
+from tests.support.models import tiny_model
 
 N_BITS = 16
 
@@ -384,3 +395,65 @@ def test_searches_that_arrive_together_share_a_batch_and_only_bad_ones_fail(
     assert batcher.answer_now([searches[0], bad, searches[2]]) == [["d1"], None, ["d0"]]
     batcher.close()
     collection.close()
+
+
+class HeldModel(TextModel):
+    """A model that reads queries once `open` is set; `sizes` are how many it reads together."""
+
+    open = threading.Event()
+    sizes: ClassVar[list[int]] = []
+
+    def transform_queries(self, texts: Sequence[str]) -> Any:
+        assert HeldModel.open.wait(10)
+        HeldModel.sizes.append(len(texts))
+        return super().transform_queries(texts)
+
+
+def test_other_searches_do_not_wait_for_a_model_which_reads_what_waits_together(
+    tmp_path: Path,
+) -> None:
+    model = tiny_model(tmp_path / "model")
+    held = HeldModel(**{one.name: getattr(model, one.name) for one in fields(TextModel)})
+    layers = random_layers(np.random.default_rng(0), model.dimension, N_BITS)
+    encoder = Encoder(held, layers, np.zeros(N_BITS, np.float32), {}, "f")
+    (tmp_path / "cheap").mkdir()
+    cheap = code_collection(tmp_path / "cheap", N_BITS)
+    cheap.upsert(code_documents(["0" * (N_BITS // 4)]))
+    dear = encoded_collection(tmp_path / "dear", encoder)
+    texts = [f"{word} jam" for word in WORDS[:8]]
+    dear.upsert([Document(id=text, text=text) for text in texts])
+    options = SearchOptions(1, ranking="asymmetric", with_text=True, with_cursor=False)
+
+    def write(found: BatchedResult, place: int) -> str:
+        return found.result.hits[place][0].id
+
+    async def ask() -> list[str]:
+        batcher = Batcher({"cheap": cheap, "dear": dear}.__getitem__, Metrics(), write)
+        first = asyncio.create_task(batcher.search("dear", options, Query(text=texts[0])))
+        await asyncio.sleep(0)
+        others = [
+            asyncio.create_task(batcher.search("dear", options, Query(text=text)))
+            for text in texts[1:]
+        ]
+        try:
+            # More of them than threads of the other searches, which are all free.
+            for _ in range(20):
+                found = batcher.search("cheap", SearchOptions(1, with_cursor=False), Query(id="d0"))
+                assert await asyncio.wait_for(found, 10) == "d0"
+            by_code = SearchOptions(1, with_cursor=False)
+            found = batcher.search("dear", by_code, Query(id=texts[3]))
+            assert await asyncio.wait_for(found, 10) in texts
+            assert not any(task.done() for task in (first, *others))
+            # However often its codes were searched quickly, its texts never run on the loop.
+            asked = BatchedQuery("dear", options, Query(text=texts[0]))
+            assert batcher.answer_now([asked]) == [None]
+            HeldModel.open.set()
+            return list(await asyncio.gather(first, *others))
+        finally:
+            HeldModel.open.set()
+            batcher.close()
+
+    found = asyncio.run(ask())
+    assert HeldModel.sizes == [1, 7]
+    alone = [dear.find([Query(text=text)], options).hits[0][0].id for text in texts]
+    assert found == alone

@@ -10,6 +10,7 @@ import numpy as np
 
 from corpus.document import Document
 from encoder.codes import code_from_hex
+from encoder.encoder import Encoder
 from index.collection import Collection
 from index.engines.brute_force import BruteForceIndex
 from index.filters import Filter
@@ -27,8 +28,14 @@ def code_collection(folder: Path, n_bits: int = 16) -> Collection:
 
 def text_collection(folder: Path, n_bits: int = 32) -> Collection:
     """Make a collection of texts."""
-    path, encoder = folder / "store.sqlite", text_encoder(n_bits)
-    Store.create(path, Description("texts", n_bits, "encoder", encoder.fingerprint))
+    return encoded_collection(folder, text_encoder(n_bits))
+
+
+def encoded_collection(folder: Path, encoder: Encoder) -> Collection:
+    """Make a collection of texts whose codes are those of `encoder`."""
+    folder.mkdir(exist_ok=True)
+    path = folder / "store.sqlite"
+    Store.create(path, Description("texts", encoder.n_bits, "encoder", encoder.fingerprint))
     return Collection(Store(path, writable=True), encoder)
 
 

@@ -17,6 +17,7 @@ SMALL: dict[str, Any] = {
     "max_terms": 60,
     "analyzer": "words",
     "spd_order": 2,
+    "max_tokens": 24,
 }
 R = TypeVar("R", bound=BaseRecipe)
 
@@ -38,4 +39,6 @@ def _other(one: Field[Any]) -> Any:
     if isinstance(one.default, bool):
         return not one.default
     default: Any = one.default
+    if isinstance(default, str):
+        return f"other {default}"
     return default + 1 if isinstance(default, int) else (default or 0.5) / 2

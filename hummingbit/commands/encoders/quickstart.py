@@ -28,7 +28,7 @@ from hummingbit.commands.options import (
     layout_of,
 )
 from hummingbit.commands.printing import timed_stage
-from hummingbit.commands.training_source import add_word_vectors, word_vectors_of
+from hummingbit.commands.training_source import add_model, add_word_vectors, word_vectors_of
 from hummingbit.comparison import (
     CHANCE,
     CLASSIFIER,
@@ -81,6 +81,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--data-dir", type=Path, metavar="DIR", help="the folder to create (default: NAME-data)"
     )
     add_word_vectors(parser)
+    add_model(parser)
     parser.add_argument("--no-serve", action="store_true", help="stop after the comparison")
     parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="port (default: %(default)s)")
@@ -102,8 +103,8 @@ def run(args: argparse.Namespace) -> int:
     corpus, layout_survey = _read(args)
     _print_corpus(layout_survey, corpus)
     data = gather(corpus.training_documents)
-    recipe = recipe_for_search(data, args.bits, has_labels=corpus.has_labels)
-    if not has_torch():
+    recipe = recipe_for_search(data, args.bits, has_labels=corpus.has_labels, model=args.model)
+    if not has_torch() and args.model is None:
         print(WITHOUT_TORCH, file=sys.stderr)
     check_word_vectors(recipe.method, given=word_vectors is not None)
     with _removing_unfinished(data_dir):

@@ -16,10 +16,12 @@ from encoder.recipes import (
     LINEAR_SUMMARIES,
     METHODS,
     METRIC,
+    MODEL,
     RECIPES,
     ClassCodeRecipe,
     LinearRecipe,
     MetricRecipe,
+    ModelRecipe,
     Recipe,
     flag_of,
 )
@@ -35,6 +37,7 @@ from hummingbit.commands.options import (
 )
 from hummingbit.commands.printing import print_trained
 from hummingbit.commands.training_source import (
+    add_model,
     add_word_vectors,
     read_training_data,
     word_vectors_of,
@@ -49,6 +52,7 @@ from hummingbit.training_methods import (
     train_by,
 )
 from training.data import TrainingData
+from training.model_codes import train_model
 from training.paper_weights import DATASETS as PAPER_DATASETS
 from training.paper_weights import as_in_the_paper
 
@@ -64,6 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     # Not required here, because a method that follows requires them itself.
     _add_files(parser, required=False)
     add_word_vectors(parser)
+    add_model(parser)
     for one in fields(Recipe):
         if one.name in COMMON:
             by_method = "that of the method" if one.name in BY_METHOD else ""
@@ -119,6 +124,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_word_vectors(class_codes, default=argparse.SUPPRESS)
     _add_settings(class_codes, ClassCodeRecipe)
     class_codes.set_defaults(run=run_class_codes)
+    model = _add_method(methods, MODEL, "codes of what a language model knows of the texts")
+    # The option may also stand before the method.
+    add_model(model, default=argparse.SUPPRESS)
+    model.add_argument(
+        "--vectors",
+        type=Path,
+        metavar="FILE",
+        help="write the model's vectors of the documents to this file (.npz)",
+    )
+    for one in fields(ModelRecipe):
+        if one.name != "model":
+            add_setting(model, one)
+    model.set_defaults(run=run_model)
     for name, summary in LINEAR_SUMMARIES.items():
         linear = _add_method(methods, name, summary)
         _add_settings(linear, LinearRecipe)
@@ -126,15 +144,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    """Train by the default method for the documents and their labels."""
+    """Train by a language model if one is given, or by the default method for the documents."""
     for option in ("data", "out"):
         if getattr(args, option) is None:
             parser.error(f"the following arguments are required: --{option}")
     check_out(args)
     data = _documents(args)
-    method = default_method(data, args.n_bits, with_torch=has_torch())
-    if method != default_method(data, args.n_bits):
-        print(WITHOUT_TORCH, file=sys.stderr)
+    method = MODEL
+    if args.model is None:
+        method = default_method(data, args.n_bits, with_torch=has_torch())
+        if method != default_method(data, args.n_bits):
+            print(WITHOUT_TORCH, file=sys.stderr)
     print(f"{counted(len(data.classes), 'label')}: training by {method}", file=sys.stderr)
     check_word_vectors(method, given=args.word_vectors is not None)
     word_vectors = word_vectors_of(args)
@@ -198,6 +218,19 @@ def run_metric(args: argparse.Namespace) -> int:
             args.out,
             similarity_file=args.similarity_file,
             overwrite=args.overwrite,
+        )
+    print_trained(args.out, trained)
+    return 0
+
+
+def run_model(args: argparse.Namespace) -> int:
+    """Train and print where the encoder is, and how it did on the held-out documents."""
+    recipe = recipe_from(args, ModelRecipe)
+    check_out(args)
+    data = _documents(args)
+    with _resumable():
+        trained = train_model(
+            data, recipe, args.out, vectors_file=args.vectors, overwrite=args.overwrite
         )
     print_trained(args.out, trained)
     return 0

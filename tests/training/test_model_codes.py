@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoder.artifact import load_encoder
+from encoder.recipes import ModelRecipe, RecipeError
+from encoder.text_model import ModelError, TextModel
+from tests.support.encoders import WORDS
+from tests.support.models import SIZE, tiny_model, write_model
+from training.data import TrainingData, TrainingDataError, tags_of
+from training.model_codes import WEIGHTS, WIDTHS, fit_head, train_model
+from training.model_folders import read_model
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    write_model(folder)
+    return folder
+
+
+def corpus(count: int = 300, *, labelled: bool = False, n_words: int = 12) -> TrainingData:
+    rng = np.random.default_rng(0)
+    texts, labels = [], []
+    for _ in range(count):
+        half = int(rng.integers(2))
+        words = rng.choice(WORDS[10 * half : 10 * half + 10], n_words).tolist()
+        texts.append(f"{' '.join(words[:4])}. {' '.join(words[4:])}.")
+        labels.append(frozenset({("food", "algebra")[half]}) if labelled else frozenset())
+    ids = tuple(f"d{number}" for number in range(count))
+    return TrainingData(ids, texts, *tags_of(labels))
+
+
+@pytest.mark.parametrize("dimension", [300, 400])
+def test_the_first_bits_of_a_long_code_are_the_short_code(dimension: int) -> None:
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(dimension, dimension)) * np.linspace(2, 0.1, dimension)
+    vectors = (rng.normal(size=(600, dimension)) @ factors + 3).astype(np.float32)
+    layers = {n_bits: fit_head(vectors, n_bits, 0) for n_bits in (64, 96, 128, 192, 256, 296)}
+    longest, thresholds = layers[296]
+    for n_bits, (layer, some_thresholds) in layers.items():
+        np.testing.assert_array_equal(layer.weight, longest.weight[:, :n_bits])
+        np.testing.assert_array_equal(some_thresholds, thresholds[:n_bits])
+    balance = (vectors @ longest.weight > thresholds).mean(axis=0)
+    assert np.abs(balance - 0.5).max() < 0.15
+    assert WIDTHS[0] == 64
+
+
+def test_an_encoder_contains_model_head_and_weight(folder: Path, tmp_path: Path) -> None:
+    data = corpus(labelled=True)
+    recipe = ModelRecipe(model=str(folder), n_bits=16, seed=3)
+    trained = train_model(data, recipe, tmp_path / "out", vectors_file=tmp_path / "v.npz")
+    encoder = load_encoder(tmp_path / "out")
+    assert encoder.fingerprint == trained.encoder.fingerprint
+    assert isinstance(encoder.features, TextModel)
+    assert encoder.hybrid_weight in WEIGHTS
+    # Any model tells texts apart that have no word in common.
+    assert trained.validation["expected"]["mAP@100"] > 0.8
+    assert trained.classifier is not None
+    recorded = encoder.metadata["model"]
+    assert recorded == {"name": "tiny", "sha256": read_model(folder).sha256}
+    assert str(folder.parent) not in json.dumps(dict(encoder.metadata))
+    saved = np.load(tmp_path / "v.npz")
+    assert saved["ids"].tolist() == list(data.ids)
+    np.testing.assert_array_equal(saved["vectors"], encoder.features.transform(data.inputs))
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["out", "v.npz"]
+    again = train_model(data, recipe, tmp_path / "again")
+    assert again.encoder.fingerprint == encoder.fingerprint
+
+
+def test_the_share_of_longer_texts_is_told(folder: Path, tmp_path: Path) -> None:
+    data = corpus(40)
+    inputs = [*data.inputs[:30], *(" ".join([text] * 5) for text in data.inputs[30:])]
+    data = TrainingData(data.ids, inputs, data.classes, data.tags)
+    recipe = ModelRecipe(model=str(folder), n_bits=16, hybrid_weight=1.5)
+    trained = train_model(data, recipe, tmp_path / "out")
+    assert trained.encoder.hybrid_weight == 1.5
+    (warning,) = trained.warnings
+    assert "10 of the 40 texts (25%) are longer than the 24 tokens that the model reads" in warning
+
+
+class Interrupted(TextModel):
+    """A model that is interrupted after three batches of documents."""
+
+    calls = 0
+
+    def vectors(self, *args: object, **options: object) -> object:  # type: ignore[override]
+        Interrupted.calls += 1
+        if Interrupted.calls == 3:
+            raise KeyboardInterrupt
+        return super().vectors(*args, **options)  # type: ignore[arg-type]
+
+
+def test_a_run_that_was_interrupted_goes_on(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = corpus(700)
+    recipe = ModelRecipe(model=str(folder), n_bits=16, hybrid_weight=1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr("training.model_folders.TextModel", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            train_model(data, recipe, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    saved = tmp_path / "out.vectors"
+    contents = saved.read_bytes()
+    header = contents.index(b"\n") + 1
+    assert len(contents) == header + 512 * SIZE * 4
+    # What follows a whole batch is what a crash may have left; and the rows are not read again.
+    read: list[int] = []
+
+    def count(self: TextModel, ids: list[list[int]], n_threads: int | None = None) -> object:
+        read.append(len(ids))
+        return original(self, ids, n_threads)
+
+    original = TextModel.vectors
+    saved.write_bytes(contents + b"torn")
+    with monkeypatch.context() as patch:
+        patch.setattr(TextModel, "vectors", count)
+        resumed = train_model(data, recipe, tmp_path / "out")
+    assert read[0] == 700 - 512
+    assert not saved.exists()
+    whole = train_model(data, recipe, tmp_path / "whole")
+    assert whole.encoder.fingerprint == resumed.encoder.fingerprint
+
+
+def test_vectors_of_another_run_are_not_taken(folder: Path, tmp_path: Path) -> None:
+    data = corpus(60)
+    recipe = ModelRecipe(model=str(folder), n_bits=16, hybrid_weight=1.0)
+    expected = train_model(data, recipe, tmp_path / "expected").encoder.fingerprint
+    (tmp_path / "out.vectors").write_bytes(b'{"model": "other"}\n' + bytes(60 * SIZE * 4))
+    assert train_model(data, recipe, tmp_path / "out").encoder.fingerprint == expected
+
+
+def test_what_cannot_be_trained_on_gets_a_clear_error_and_writes_nothing(
+    folder: Path, tmp_path: Path
+) -> None:
+    texts, vectors = corpus(30), corpus(30)
+    vectors = TrainingData(vectors.ids, np.eye(30, 8, dtype=np.float32), (), vectors.tags)
+    out = tmp_path / "out"
+    recipe = ModelRecipe(model=str(folder), n_bits=16)
+    with pytest.raises(TrainingDataError, match="reads texts, and the documents are vectors"):
+        train_model(vectors, recipe, out)
+    with pytest.raises(TrainingDataError, match="n_bits is 32, more than 30 documents can fill"):
+        train_model(texts, ModelRecipe(model=str(folder), n_bits=32), out)
+    with pytest.raises(TrainingDataError, match="n_bits is 64; the model's vectors have 32"):
+        train_model(corpus(80), ModelRecipe(model=str(folder), n_bits=64), out)
+    with pytest.raises(ModelError, match="there is no such folder"):
+        train_model(texts, ModelRecipe(model=str(tmp_path / "absent"), n_bits=16), out)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(RecipeError, match="model is empty"):
+        train_model(texts, ModelRecipe(n_bits=16), out)
+    assert not list(tmp_path.iterdir())
+    for settings in ({"max_tokens": 1}, {"hybrid_weight": -1.0}, {"dimension": -1}):
+        with pytest.raises(RecipeError, match=next(iter(settings))):
+            ModelRecipe(**{"model": "m", **settings})
+
+
+def test_texts_without_sentences_get_no_weight(folder: Path, tmp_path: Path) -> None:
+    data = corpus(40)
+    data = TrainingData(data.ids, [WORDS[i % 20] for i in range(40)], (), data.tags)
+    trained = train_model(data, ModelRecipe(model=str(folder), n_bits=8), tmp_path / "out")
+    assert trained.encoder.hybrid_weight is None
+
+
+def test_tiny_models_are_deterministic(tmp_path: Path) -> None:
+    first, second = tiny_model(tmp_path / "a"), tiny_model(tmp_path / "b")
+    assert first.model == second.model

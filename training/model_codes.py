@@ -1,0 +1,331 @@
+"""``hummingbit train model``: codes of what a language model knows.
+
+The model reads every document once. A head, one linear map with a threshold for every bit, turns
+the vectors into codes (:func:`fit_head`). Some documents are then searched for by sentences of
+their own, which are left out of them, and the weight of codes in the hybrid ranking is the one that
+finds the most (:func:`choose_hybrid_weight`). The encoder contains the model, its tokenizer and the
+head, so it turns texts into codes with nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import BinaryIO, Self
+
+import numpy as np
+
+from encoder.artifact import check_destination
+from encoder.codes import pack_bits
+from encoder.encoder import Encoder, Layer
+from encoder.features import Floats
+from encoder.recipes import AUTO, ModelRecipe, RecipeError
+from encoder.text_model import TextModel
+from encoder.texts.openings import split_sentences
+from encoder.vector_features import VectorFeatures
+from foundation.errors import counted
+from foundation.slices import checkpoint
+from foundation.stages import begin_stage, count_in_stage
+from index.engines.segments import Generation
+from index.lexical.analyzer_names import ANALYZERS, DEFAULT_ANALYZER
+from index.lexical.index import LexicalIndex
+from index.rankings.hybrid import HybridRanking
+from index.rankings.moments import CodeMoments
+from index.records import EncodedQueries
+from training.data import TrainingData, TrainingDataError
+from training.distillation.teachers import Teacher, check_vectors_place, save_vectors
+from training.linear_codes import itq_rotation
+from training.model_folders import ModelFolder, read_model
+from training.pipeline import Trained, split, write_encoder
+
+WIDTHS = (64, 128, 256)
+"""The codes of these many bits are prefixes of one another, and of all longer codes."""
+WEIGHTS = (0.25, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+"""The weights of codes that are tried, beside 1 for words."""
+
+_DOCUMENTS_AT_ONCE = 256
+# The documents that are searched for, and those that they are searched among.
+_SOUGHT, _SEARCHED = 400, 20_000
+# A sentence of fewer words may be said of any document.
+_LEAST_WORDS = 3
+
+
+def train_model(
+    data: TrainingData,
+    recipe: ModelRecipe,
+    out: Path,
+    *,
+    vectors_file: Path | None = None,
+    overwrite: bool = False,
+) -> Trained:
+    """Learn codes of the texts of `data` from the language model of the `recipe`, and write them.
+
+    The vectors of the documents are kept in a file beside `out` while they are computed, so a run
+    that was interrupted goes on where it stopped. They are also written to `vectors_file`, an
+    ``.npz`` with `ids` and `vectors`, if it is given.
+
+    Raises:
+        RecipeError: if the recipe names no model.
+        TrainingDataError: if the documents are not texts, or fewer than bits.
+        ModelError: if the model cannot be read.
+        ArtifactError: if `out` exists and `overwrite` is false.
+        TeacherError: if `vectors_file` exists or cannot be written.
+    """
+    if not recipe.model:
+        raise RecipeError("model is empty; it must be the folder of a language model (--model)")
+    check_destination(out, overwrite=overwrite)
+    if vectors_file is not None:
+        check_vectors_place(vectors_file)
+    if not data.is_text:
+        raise TrainingDataError("a language model reads texts, and the documents are vectors")
+    if len(data) < recipe.n_bits:
+        found = counted(len(data), "document")
+        raise TrainingDataError(f"n_bits is {recipe.n_bits}, more than {found} can fill")
+    begin_stage(f"reading {recipe.model}")
+    folder = read_model(
+        Path(recipe.model),
+        max_tokens=recipe.max_tokens or None,
+        dimension=recipe.dimension or None,
+        query_prompt=_given(recipe.query_prompt),
+        document_prompt=_given(recipe.document_prompt),
+    )
+    model = folder.features
+    if recipe.n_bits > model.dimension:
+        found = f"the model's vectors have {counted(model.dimension, 'number')}"
+        raise TrainingDataError(f"n_bits is {recipe.n_bits}; {found}, and a bit needs one")
+    texts = [str(text) for text in data.inputs]
+    saved = out.with_name(f"{out.name}.vectors")
+    vectors, n_cut = _read_documents(folder, texts, data.sha256, saved)
+    if vectors_file is not None:
+        save_vectors(vectors_file, Teacher(folder.name, "model", folder.sha256, vectors), data)
+    parts = split(data, recipe)
+    begin_stage(f"fitting {recipe.n_bits} bits")
+    layer, thresholds = fit_head(vectors[parts.training], recipe.n_bits, recipe.seed)
+    weight, curve = recipe.hybrid_weight or None, {}
+    if weight is None:
+        begin_stage("choosing the weight of codes beside words")
+        encoder = Encoder(model, [layer], thresholds, {})
+        weight, curve = choose_hybrid_weight(encoder, texts, vectors, recipe.seed)
+    trained = write_encoder(
+        out,
+        Encoder(model, [layer], thresholds, {}, hybrid_weight=weight),
+        data,
+        parts,
+        settings={**asdict(recipe), "model": folder.name},
+        vectors=vectors,
+        about={
+            "model": {"name": folder.name, "sha256": folder.sha256},
+            "longer_texts": n_cut,
+            "hybrid_weight_trials": curve,
+        },
+        overwrite=overwrite,
+    )
+    saved.unlink(missing_ok=True)
+    if not n_cut:
+        return trained
+    cut = f"{n_cut:,} of the {counted(len(texts), 'text')} ({n_cut / len(texts):.0%}) are longer"
+    warning = f"{cut} than the {model.max_tokens} tokens that the model reads; it reads the first"
+    return replace(trained, warnings=(*trained.warnings, warning))
+
+
+def _given(prompt: str) -> str | None:
+    """Return a prompt of the recipe; None for that of the model."""
+    return None if prompt == AUTO else prompt
+
+
+def fit_head(vectors: Floats, n_bits: int, seed: int) -> tuple[Layer, Floats]:
+    """Return the layer and the thresholds that turn `vectors` ``(N, D)`` into `n_bits` bits.
+
+    The first 64 bits are those of iterative quantization (ITQ): the vectors are centred, and their
+    first 64 principal directions are rotated to lose least when rounded to bits. The next 64 bits
+    are half of the 128 of ITQ on the first 128 directions, and so on for the :data:`WIDTHS`. So the
+    first 64 bits of a longer code are the code of 64 bits. Bits of the directions 65 to 128 alone
+    would find less: a query differs from documents in these most, and other bits outweigh them.
+
+    Source: Gong and Lazebnik, "Iterative Quantization" (2011); the rotation is faiss's.
+    """
+    mean = vectors.mean(axis=0, dtype=np.float64)
+    centred = vectors - mean
+    variances, directions = np.linalg.eigh(centred.T @ centred)
+    # The largest variance first. Of the two signs, eigh may return either; a rule chooses one.
+    directions = directions[:, np.argsort(-variances, kind="stable")]
+    largest = np.abs(directions).argmax(axis=0)
+    directions = directions * np.sign(directions[largest, np.arange(len(variances))])
+    widths = [width for width in WIDTHS if width < n_bits]
+    blocks = []
+    for start, end in pairwise([0, *widths, n_bits]):
+        # All codes longer than `start` take bits of the same rotation, whatever their length.
+        whole = min((width for width in WIDTHS if width > start), default=len(variances))
+        some = directions[:, : whole if start else end]
+        rotation = itq_rotation(np.asarray(centred @ some, dtype=np.float32), seed)
+        blocks.append((some @ rotation)[:, : end - start])
+    weight = np.hstack(blocks)
+    layer = Layer(
+        np.ascontiguousarray(weight, dtype=np.float32),
+        np.zeros(n_bits, dtype=np.float32),
+        "identity",
+    )
+    return layer, np.asarray(mean @ weight, dtype=np.float32)
+
+
+def choose_hybrid_weight(
+    encoder: Encoder, texts: Sequence[str], vectors: Floats, seed: int
+) -> tuple[float | None, dict[str, float]]:
+    """Return the weight of codes beside words that finds documents best, and what each finds.
+
+    Up to 400 documents are sought among up to 20,000. Of each, a sentence is taken out, which is
+    the query; the rest is what the ranking searches. The measure is the mean reciprocal rank of
+    the right document, by the :mod:`hybrid ranking <index.rankings.hybrid>`. The weights tried are
+    :data:`WEIGHTS`, by whose names the measures are returned. `vectors` are those of the `texts`.
+    Without documents of two sentences, or of six words, the weight is None.
+    """
+    rng = np.random.default_rng(seed)
+    searched = np.sort(rng.permutation(len(texts))[:_SEARCHED])
+    sought: list[int] = []
+    queries, rests = [], []
+    for place in rng.permutation(len(searched)).tolist():
+        parts = _take_out_a_sentence(texts[searched[place]], rng)
+        if parts is not None:
+            sought.append(place)
+            queries.append(parts[0])
+            rests.append(parts[1])
+        if len(sought) == _SOUGHT:
+            break
+    if not sought:
+        return None, {}
+    model = encoder.features
+    if not isinstance(model, TextModel):
+        raise TypeError("the encoder has no language model")
+    head = replace(encoder, features=VectorFeatures(vectors.shape[1]))
+    some = vectors[searched]
+    some[sought] = model.transform(rests)
+    documents = [texts[row] for row in searched]
+    for place, rest in zip(sought, rests, strict=True):
+        documents[place] = rest
+    codes = head.encode(some)
+    words = LexicalIndex.build(0, ANALYZERS[DEFAULT_ANALYZER], enumerate(documents))
+    weights = encoder.query_weights(queries)
+    encoded = EncodedQueries(
+        pack_bits(weights > 0),
+        weights,
+        queries,
+        np.ones(len(queries), dtype=np.bool_),
+        [None] * len(queries),
+    )
+    generation = Generation.build(0, codes, np.arange(len(codes)))
+    moments = CodeMoments.of_codes(codes)
+    found = {
+        weight: _mean_reciprocal_rank(
+            HybridRanking(generation, moments, words, weight), encoded, sought, len(codes)
+        )
+        for weight in WEIGHTS
+    }
+    best = max(WEIGHTS, key=found.__getitem__)
+    return best, {f"{weight:g}": round(rank, 4) for weight, rank in found.items()}
+
+
+def _mean_reciprocal_rank(
+    ranking: HybridRanking, queries: EncodedQueries, sought: Sequence[int], n_documents: int
+) -> float:
+    """Return the mean reciprocal rank of the documents `sought`, tie-averaged."""
+    total, rows = 0.0, np.arange(n_documents)
+    for place, document in enumerate(sought):
+        checkpoint()
+        (scores,) = ranking.score(queries[place : place + 1], [rows])
+        right = scores[document]
+        before, tied = int((scores > right).sum()), int((scores == right).sum())
+        total += float(np.mean(1 / np.arange(before + 1, before + tied + 1)))
+    return total / len(sought)
+
+
+def _take_out_a_sentence(text: str, rng: np.random.Generator) -> tuple[str, str] | None:
+    """Return a sentence of a text, and the text without it; None if it is too short.
+
+    A text of one sentence is cut in two halves.
+    """
+    sentences = [one for one in split_sentences(text) if one.split()]
+    places = [i for i, one in enumerate(sentences) if len(one.split()) >= _LEAST_WORDS]
+    if len(sentences) > 1 and places:
+        chosen = int(rng.choice(places))
+        return sentences[chosen], ". ".join(sentences[:chosen] + sentences[chosen + 1 :])
+    words = text.split()
+    if len(words) < 2 * _LEAST_WORDS:
+        return None
+    middle = len(words) // 2
+    return " ".join(words[middle:]), " ".join(words[:middle])
+
+
+def _read_documents(
+    folder: ModelFolder, texts: Sequence[str], sha256: str, saved: Path
+) -> tuple[Floats, int]:
+    """Return the vectors of the documents, and how many are longer than what the model reads.
+
+    The vectors are appended to the file `saved` as they are computed. If the same run was
+    interrupted, those that it has are read from there.
+    """
+    model = folder.features
+    settings = {
+        name: getattr(model, name)
+        for name in ("dimension", "pooling", "max_tokens", "document_prompt", "l2_normalize")
+    }
+    run = json.dumps({"model": folder.sha256, "data": sha256, **settings}, sort_keys=True)
+    vectors = np.zeros((len(texts), model.dimension), dtype=np.float32)
+    n_cut = 0
+    title = f"reading {counted(len(texts), 'document')} with the model"
+    with _VectorFile(saved, run, vectors) as file, count_in_stage(title, len(texts)) as count:
+        for start in range(0, len(texts), _DOCUMENTS_AT_ONCE):
+            some = slice(start, min(start + _DOCUMENTS_AT_ONCE, len(texts)))
+            tokenized = model.tokenize(texts[some], model.document_prompt)
+            n_cut += sum(one.is_cut for one in tokenized)
+            if some.stop > file.n_done:
+                vectors[some] = model.vectors([one.ids for one in tokenized])
+                file.append(some)
+            count(some.stop - start)
+    return vectors, n_cut
+
+
+class _VectorFile:
+    """Vectors on disk while they are computed: a line that names the run, then the rows.
+
+    At first it fills `vectors` with the whole batches that an earlier run of the same name wrote.
+    """
+
+    def __init__(self, path: Path, run: str, vectors: Floats) -> None:
+        self._path, self._vectors = path, vectors
+        self._header = f"{run}\n".encode()
+        self.n_done = 0
+
+    def __enter__(self) -> Self:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        row = self._vectors[:1].nbytes
+        with suppress(FileNotFoundError):
+            contents = self._path.read_bytes()
+            if contents.startswith(self._header):
+                n_rows = (len(contents) - len(self._header)) // row
+                n_rows -= n_rows % _DOCUMENTS_AT_ONCE if n_rows < len(self._vectors) else 0
+                self.n_done = min(n_rows, len(self._vectors))
+                rows = np.frombuffer(
+                    contents, np.float32, self.n_done * self._vectors.shape[1], len(self._header)
+                )
+                self._vectors[: self.n_done] = rows.reshape(-1, self._vectors.shape[1])
+        self._file: BinaryIO = self._path.open("r+b" if self.n_done else "w+b")
+        if self.n_done:
+            self._file.truncate(len(self._header) + self.n_done * row)
+            self._file.seek(0, os.SEEK_END)
+        else:
+            self._file.write(self._header)
+        return self
+
+    def append(self, some: slice) -> None:
+        """Write these rows, which follow those that are written, and sync them."""
+        self._file.write(self._vectors[some].tobytes())
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
