@@ -100,7 +100,7 @@ def train_model(
         raise TrainingDataError(f"n_bits is {recipe.n_bits}; {found}, and a bit needs one")
     texts = [str(text) for text in data.inputs]
     saved = out.with_name(f"{out.name}.vectors")
-    vectors, n_cut = _read_documents(folder, texts, data.sha256, saved)
+    vectors, n_cut = read_documents(folder, texts, data.sha256, saved)
     if vectors_file is not None:
         save_vectors(vectors_file, Teacher(folder.name, "model", folder.sha256, vectors), data)
     parts = split(data, recipe)
@@ -260,7 +260,7 @@ def _take_out_a_sentence(text: str, rng: np.random.Generator) -> tuple[str, str]
     return " ".join(words[middle:]), " ".join(words[:middle])
 
 
-def _read_documents(
+def read_documents(
     folder: ModelFolder, texts: Sequence[str], sha256: str, saved: Path
 ) -> tuple[Floats, int]:
     """Return the vectors of the documents, and how many are longer than what the model reads.

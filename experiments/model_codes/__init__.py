@@ -1,0 +1,1 @@
+"""Codes of a language model on judged queries, beside its cosines and BM25."""
