@@ -26,7 +26,7 @@ from encoder.encoder import Encoder, Layer
 from encoder.features import Floats
 from encoder.recipes import AUTO, ModelRecipe, RecipeError
 from encoder.text_model import TextModel
-from encoder.texts.openings import split_sentences
+from encoder.texts.openings import split_sentences, title_of
 from encoder.vector_features import VectorFeatures
 from foundation.errors import counted
 from foundation.slices import checkpoint
@@ -45,7 +45,7 @@ from training.pipeline import Trained, split, write_encoder
 
 WIDTHS = (64, 128, 256)
 """The codes of these many bits are prefixes of one another, and of all longer codes."""
-WEIGHTS = (0.25, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+WEIGHTS = (0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 """The weights of codes that are tried, beside 1 for words."""
 
 _DOCUMENTS_AT_ONCE = 256
@@ -106,7 +106,8 @@ def train_model(
     parts = split(data, recipe)
     begin_stage(f"fitting {recipe.n_bits} bits")
     layer, thresholds = fit_head(vectors[parts.training], recipe.n_bits, recipe.seed)
-    weight, curve = recipe.hybrid_weight or None, {}
+    weight = recipe.hybrid_weight or None
+    curve: dict[str, float] = {}
     if weight is None:
         begin_stage("choosing the weight of codes beside words")
         encoder = Encoder(model, [layer], thresholds, {})
@@ -179,9 +180,11 @@ def choose_hybrid_weight(
     """Return the weight of codes beside words that finds documents best, and what each finds.
 
     Up to 400 documents are sought among up to 20,000. Of each, a sentence is taken out, which is
-    the query; the rest is what the ranking searches. The measure is the mean reciprocal rank of
-    the right document, by the :mod:`hybrid ranking <index.rankings.hybrid>`. The weights tried are
-    :data:`WEIGHTS`, by whose names the measures are returned. `vectors` are those of the `texts`.
+    the query; the rest is what the ranking searches. People ask in other words than documents use,
+    so half of the words that the query shares with the rest are left out of it. The measure is the
+    mean reciprocal rank of the right document by the hybrid ranking (:mod:`index.rankings.hybrid`).
+    The weights tried are :data:`WEIGHTS`, by whose names the measures are returned. `vectors` are
+    those of the `texts`.
     Without documents of two sentences, or of six words, the weight is None.
     """
     rng = np.random.default_rng(seed)
@@ -244,20 +247,31 @@ def _mean_reciprocal_rank(
 
 
 def _take_out_a_sentence(text: str, rng: np.random.Generator) -> tuple[str, str] | None:
-    """Return a sentence of a text, and the text without it; None if it is too short.
+    """Return a query made of a sentence of a text, and the text without it; None if too short.
 
     A text of one sentence is cut in two halves.
     """
-    sentences = [one for one in split_sentences(text) if one.split()]
+    sentences = split_sentences(text)
     places = [i for i, one in enumerate(sentences) if len(one.split()) >= _LEAST_WORDS]
     if len(sentences) > 1 and places:
         chosen = int(rng.choice(places))
-        return sentences[chosen], ". ".join(sentences[:chosen] + sentences[chosen + 1 :])
-    words = text.split()
-    if len(words) < 2 * _LEAST_WORDS:
-        return None
-    middle = len(words) // 2
-    return " ".join(words[middle:]), " ".join(words[:middle])
+        sentence = sentences.pop(chosen)
+        # The first line stays a title.
+        is_titled = title_of(text) is not None and chosen > 0
+        first = sentences[:1] if is_titled else []
+        rest = "\n".join([*first, ". ".join(sentences[len(first) :])])
+    else:
+        words = text.split()
+        if len(words) < 2 * _LEAST_WORDS:
+            return None
+        middle = len(words) // 2
+        sentence, rest = " ".join(words[middle:]), " ".join(words[:middle])
+    terms_of = ANALYZERS[DEFAULT_ANALYZER].terms
+    shared = set(terms_of(rest))
+    kept = [
+        word for word in sentence.split() if shared.isdisjoint(terms_of(word)) or rng.random() < 0.5
+    ]
+    return " ".join(kept) if len(kept) > 1 else sentence, rest
 
 
 def read_documents(

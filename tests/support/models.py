@@ -40,7 +40,7 @@ def random_weights(seed: int = 0, n_tokens: int = len(VOCABULARY)) -> Weights:
     def draw(*shape: int) -> npt.NDArray[np.float32]:
         return rng.normal(0, 0.4, shape).astype(np.float32)
 
-    weights = {
+    weights: Weights = {
         "embeddings.word_embeddings.weight": draw(n_tokens, SIZE),
         "embeddings.position_embeddings.weight": draw(PLACES, SIZE) / 4,
         "embeddings.token_type_embeddings.weight": draw(2, SIZE),

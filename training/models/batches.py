@@ -146,7 +146,7 @@ class TrainingInputs:
         elif isinstance(features, SpdFeatures):
             self.x = self.targets = features.matrices(np.asarray(inputs))
         else:
-            self.x = self.targets = features.transform(np.asarray(inputs))
+            self.x = self.targets = features.transform(np.asarray(inputs))  # type: ignore[arg-type]
             if scale_target and self.x.any():
                 self._target_scale = float(np.sqrt(len(self.x)) / np.linalg.norm(self.x))
 
@@ -173,5 +173,5 @@ def vector_scale(features: Features, inputs: Inputs) -> float:
     """Return the scale that makes the mean square of the entries of vectors 1; 1 for texts."""
     if isinstance(features, TextFeatures):
         return 1.0
-    rows = features.transform(np.asarray(inputs))
+    rows = features.transform(np.asarray(inputs))  # type: ignore[arg-type]
     return float(np.sqrt(rows.size) / np.linalg.norm(rows)) if rows.any() else 1.0
