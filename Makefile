@@ -151,7 +151,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 .PHONY: asan
 asan: $(VENV)/.dev ## Fuzz every path of the compiled kernel under the address sanitizer
 	rm -rf $(ASAN) && mkdir -p $(ASAN)
-	cp -R foundation encoder index training tests pyproject.toml $(ASAN)
+	cp -R foundation corpus encoder evaluation index service training hummingbit tests pyproject.toml $(ASAN)
 	$(CC) -shared -fPIC -O1 -g -Wall -Wextra -Werror $(SANITIZE) \
 	  -I$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_paths()['include'])") \
 	  -o $(ASAN)/index/engines/_kernel.abi3.so index/engines/native/*.c

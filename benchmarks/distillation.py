@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from threadpoolctl import threadpool_limits
 
-from corpus.readers import read_documents
-from encoder.artifact import load_encoder
-from training.distillation.teachers import TeacherError, load_sentence_transformer
+from hummingbit.corpus.readers import read_documents
+from hummingbit.encoder.artifact import load_encoder
+from hummingbit.training.teachers import TeacherError, load_sentence_transformer
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 

@@ -19,8 +19,8 @@ import faiss
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from encoder.codes import Codes
-from index.engines.self_join import Integers, pairs_within
+from hummingbit.encoder.codes import Codes
+from hummingbit.index.engines.self_join import Integers, pairs_within
 
 FAISS_QUERIES = 1000
 

@@ -22,11 +22,11 @@ from unittest import mock
 
 import numpy as np
 
-from corpus.document import Document
-from index.schema import Description
-from index.sqlite.acknowledged import Acknowledged
-from index.sqlite.open_files import OpenFiles
-from index.sqlite.store import Store
+from hummingbit.corpus.document import Document
+from hummingbit.index.schema import Description
+from hummingbit.index.store.connections import OpenFiles
+from hummingbit.index.store.database import Acknowledged
+from hummingbit.index.store.store import Store
 
 N_BITS = 64
 TEXT = "x" * 140

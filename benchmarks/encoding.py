@@ -18,11 +18,11 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from threadpoolctl import threadpool_limits
 
-from corpus.readers import ReadError, read_documents
-from encoder.artifact import load_encoder
-from encoder.encoder import Encoder, Layer
-from encoder.features import Floats, TextFeatures
-from training.text_features import fit_text_features
+from hummingbit.corpus.readers import ReadError, read_documents
+from hummingbit.encoder.artifact import load_encoder
+from hummingbit.encoder.encoder import Encoder, Layer
+from hummingbit.encoder.text_features import Floats, TextFeatures
+from hummingbit.training.text_features import fit_text_features
 
 Encode = Callable[[Sequence[str]], Floats]
 

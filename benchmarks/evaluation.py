@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks.harness.search_codes import clustered
 from benchmarks.search import floor
-from encoder.codes import Codes, hamming_distance
-from evaluation.retrieval import evaluate_codes
+from hummingbit.encoder.codes import Codes, hamming_distance
+from hummingbit.evaluation.evaluate import evaluate_codes
 
 METRICS_WITH_CUT = [
     "P@100",

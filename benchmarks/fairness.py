@@ -28,9 +28,9 @@ import numpy as np
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
 from benchmarks.harness.service_corpus import Corpus, K, make_corpus
 from benchmarks.harness.service_process import service_process
-from corpus.document import Document
-from index.data_folder import DataFolder
-from index.rankings.protocol import HAMMING
+from hummingbit.corpus.document import Document
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.rankings import HAMMING
 
 NAME = "bench"
 # Its documents have payloads of 600 KB, and one has very many keys.

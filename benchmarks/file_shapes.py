@@ -18,8 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.harness.shaped_files import SHAPES
-from corpus.document import Document
-from corpus.readers import read_documents
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.readers import read_documents
 
 COUNT = 1000
 

@@ -17,11 +17,11 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from corpus.document import Document
-from index.collection import Collection
-from index.filter_parser import parse_filter
-from index.schema import Description
-from index.sqlite.store import Store
+from hummingbit.corpus.document import Document
+from hummingbit.index.collection import Collection
+from hummingbit.index.filters import parse_filter
+from hummingbit.index.schema import Description
+from hummingbit.index.store.store import Store
 
 FIELDS = ("class", "year", "score", "key", "tags")
 BATCH = 20_000

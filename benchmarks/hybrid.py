@@ -21,13 +21,13 @@ import numpy as np
 
 from benchmarks.harness.search_codes import clustered
 from benchmarks.lexical import runs_of_words, zipfian_texts
-from corpus.document import Document
-from encoder.codes import Codes, unpack_codes
-from index.collection import Collection
-from index.rankings.protocol import RANKINGS
-from index.records import EncodedQueries
-from index.schema import Description
-from index.sqlite.store import Store
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.codes import Codes, unpack_codes
+from hummingbit.index.collection import Collection
+from hummingbit.index.rankings import RANKINGS
+from hummingbit.index.records import EncodedQueries
+from hummingbit.index.schema import Description
+from hummingbit.index.store.store import Store
 
 OUT = Path("build/benchmarks")
 WARM_UP = 10

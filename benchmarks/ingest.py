@@ -33,21 +33,20 @@ import numpy as np
 
 from benchmarks.harness.resident_memory import resident_bytes
 from benchmarks.harness.search_codes import clustered
-from corpus.document import Document
-from corpus.readers import read_documents
-from encoder.artifact import write_artifact
-from encoder.encoder import Encoder, Layer
-from encoder.features import TextFeatures
-from index.backend import CollectionBackend
-from index.bulk.encoding import available_cores
-from index.bulk.ingest import COMMIT_SIZE, ingest
-from index.collection import Collection
-from index.data_folder import DataFolder
-from index.encoded_inputs import batches
-from index.filter_parser import parse_filter
-from index.records import Query
-from index.schema import Description
-from index.sqlite.store import Store
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.readers import read_documents
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.encoder.encoder import Encoder, Layer
+from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.collection import Collection
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.encoding import available_cores, batches
+from hummingbit.index.filters import parse_filter
+from hummingbit.index.ingestion import COMMIT_SIZE, ingest
+from hummingbit.index.records import Query
+from hummingbit.index.schema import Description
+from hummingbit.index.store.store import Store
 
 VOCABULARY = ["aeiou"[n % 5] * (n % 6) + f"w{n:x}" for n in range(10_000)]
 HIDDEN = 500

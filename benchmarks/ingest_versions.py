@@ -99,10 +99,10 @@ def write_encoder(case: str, folder: Path) -> None:
     import numpy as np  # noqa: PLC0415
 
     from benchmarks.ingest import VOCABULARY, snippets  # noqa: PLC0415
-    from encoder.artifact import write_artifact  # noqa: PLC0415
-    from encoder.encoder import Encoder, Layer  # noqa: PLC0415
-    from encoder.features import TextFeatures  # noqa: PLC0415
-    from encoder.vector_features import VectorFeatures  # noqa: PLC0415
+    from hummingbit.encoder.artifact import write_artifact  # noqa: PLC0415
+    from hummingbit.encoder.encoder import Encoder, Layer  # noqa: PLC0415
+    from hummingbit.encoder.text_features import TextFeatures  # noqa: PLC0415
+    from hummingbit.encoder.vector_features import VectorFeatures  # noqa: PLC0415
 
     folder.mkdir(parents=True)
     if case == "codes":
@@ -120,9 +120,9 @@ def write_encoder(case: str, folder: Path) -> None:
 def run_turn(lines: Path, folder: Path, jobs: str) -> tuple[float, float]:
     """Ingest the lines; return the elapsed seconds and those of the processor."""
     # From the checkout that is timed, so only modules that earlier versions have, too.
-    from corpus.readers import read_documents  # noqa: PLC0415
-    from index.bulk.ingest import ingest  # noqa: PLC0415
-    from index.data_folder import DataFolder  # noqa: PLC0415
+    from hummingbit.corpus.readers import read_documents  # noqa: PLC0415
+    from hummingbit.index.data_folder import DataFolder  # noqa: PLC0415
+    from hummingbit.index.ingestion import ingest  # noqa: PLC0415
 
     has_encoder = (folder / "encoders").exists()
     with DataFolder(folder, writable=True, indexed=False) as data:

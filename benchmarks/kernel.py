@@ -25,10 +25,10 @@ import numpy as np
 
 from benchmarks.harness.search_codes import KINDS
 from benchmarks.search import TimedSearch, check, floor, interleaved, time_search
-from encoder.codes import Codes
-from index.engines.choice import Choice, build
-from index.engines.compiled import kernel
-from index.engines.protocol import Rows
+from hummingbit.encoder.codes import Codes
+from hummingbit.index.engines import kernel
+from hummingbit.index.engines.choice import Choice, build
+from hummingbit.index.engines.protocol import Rows
 
 QUERIES = 2000
 K = 10

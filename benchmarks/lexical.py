@@ -23,8 +23,7 @@ import numpy as np
 import tantivy
 
 from benchmarks.harness.resident_memory import resident_bytes
-from index.lexical.analyzer_names import ANALYZERS, DEFAULT_ANALYZER
-from index.lexical.index import LexicalIndex
+from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 
 VOCABULARY = 400_000
 Search = Callable[[str, int], int]

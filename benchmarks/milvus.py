@@ -18,12 +18,12 @@ import numpy as np
 
 from benchmarks.harness.resident_memory import resident_bytes
 from benchmarks.harness.search_codes import clustered
-from corpus.document import Document
-from encoder.codes import Codes, code_to_hex
-from index.backend import CollectionBackend
-from index.data_folder import DataFolder
-from index.milvus.folder import MilvusFolder
-from index.records import Query
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.codes import Codes, code_to_hex
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.milvus.folder import MilvusFolder
+from hummingbit.index.records import Query
 from tests.support.milvus import milvus_server
 
 BATCH = 10_000

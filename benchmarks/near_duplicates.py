@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
-from corpus.readers import read_documents
-from encoder.codes import Codes, pack_bits
-from index.bulk.near_duplicates import DuplicateCriteria, near_codes, near_texts
-from index.engines.self_join import Integers
-from training.linear_codes import fit_itq
-from training.text_features import fit_text_features
+from hummingbit.corpus.readers import read_documents
+from hummingbit.encoder.codes import Codes, pack_bits
+from hummingbit.index.duplicates import DuplicateCriteria, near_codes, near_texts
+from hummingbit.index.engines.self_join import Integers
+from hummingbit.training.linear_codes import fit_itq
+from hummingbit.training.text_features import fit_text_features
 
 Pairs = set[tuple[int, int]]
 

@@ -18,16 +18,13 @@ import faiss
 import numpy as np
 
 from benchmarks.rankings import add_noise, clustered_logits, draw_codes
-from encoder.codes import pack_bits
-from encoder.features import Floats
-from index.engines.protocol import Rows
-from index.engines.segments import Generation
-from index.rankings.asymmetric import AsymmetricRanking
-from index.rankings.hamming import HammingRanking
-from index.rankings.protocol import RankedRows
-from index.records import EncodedQueries
-from index.search.cursors import Position
-from index.search.paging import hits_after
+from hummingbit.encoder.codes import pack_bits
+from hummingbit.encoder.text_features import Floats
+from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.engines.segments import Generation
+from hummingbit.index.rankings import AsymmetricRanking, HammingRanking, RankedRows
+from hummingbit.index.records import EncodedQueries
+from hummingbit.index.search import Position, hits_after
 
 K = 10
 LAST_ROW = 2**63 - 1

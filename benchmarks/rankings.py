@@ -19,15 +19,13 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from corpus.datasets import load_dataset
-from encoder.artifact import load_encoder
-from encoder.codes import Codes, pack_bits
-from encoder.features import Floats
-from index.engines.segments import Generation
-from index.rankings.asymmetric import AsymmetricRanking
-from index.rankings.hamming import HammingRanking
-from index.rankings.protocol import Ranking
-from index.records import EncodedQueries
+from hummingbit.corpus.named_sets import load_dataset
+from hummingbit.encoder.artifact import load_encoder
+from hummingbit.encoder.codes import Codes, pack_bits
+from hummingbit.encoder.text_features import Floats
+from hummingbit.index.engines.segments import Generation
+from hummingbit.index.rankings import AsymmetricRanking, HammingRanking, Ranking
+from hummingbit.index.records import EncodedQueries
 
 CLUSTERS = 300
 CHUNK = 100_000

@@ -29,9 +29,8 @@ from benchmarks.kernel import processor
 from benchmarks.search import TimedSearch, check, interleaved
 from benchmarks.service import check as check_systems
 from benchmarks.service import hummingbit_service, measure
-from corpus.readers import read_documents
 from experiments.result_tables import format_mean, print_table
-from hummingbit.commands.encoders.demo import (
+from hummingbit.commands.demo import (
     ENCODER,
     KNOWN_ITEMS,
     METHODS,
@@ -40,12 +39,13 @@ from hummingbit.commands.encoders.demo import (
     create_collection,
     find_known_items,
 )
-from index.bulk.ingest import ingest
-from index.data_folder import DataFolder
-from index.engines.choice import build
-from index.rankings.protocol import ASYMMETRIC, BM25, HAMMING, HYBRID
-from training.class_codes.run import train_class_codes
-from training.data import gather
+from hummingbit.corpus.readers import read_documents
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.engines.choice import build
+from hummingbit.index.ingestion import ingest
+from hummingbit.index.rankings import ASYMMETRIC, BM25, HAMMING, HYBRID
+from hummingbit.training.class_codes import train_class_codes
+from hummingbit.training.data import gather
 
 ORDER = (HYBRID, BM25, ASYMMETRIC, HAMMING)
 

@@ -22,20 +22,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corpus.document import Document
-from encoder.artifact import write_artifact
-from encoder.encoder import Encoder, Layer
-from encoder.vector_features import VectorFeatures
-from evaluation.scores import evaluate_by_score
 from experiments.judged_queries.compared_rankings import CodedCorpus
 from experiments.judged_queries.judged_corpora import Corpus, read_corpus
 from experiments.result_tables import print_table
-from index.backend import CollectionBackend
-from index.data_folder import DataFolder
-from index.kept_vectors import FLOAT16, FLOAT32, FORMS, INT8, NONE
-from index.lexical.analyzer_names import ANALYZERS
-from index.records import Query, Rescore
-from training.linear_codes import fit_itq
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.encoder.encoder import Encoder, Layer
+from hummingbit.encoder.vector_features import VectorFeatures
+from hummingbit.evaluation.evaluate import evaluate_by_score
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.kept_vectors import FLOAT16, FLOAT32, FORMS, INT8, NONE
+from hummingbit.index.lexical import ANALYZERS
+from hummingbit.index.records import Query, Rescore
+from hummingbit.training.linear_codes import fit_itq
 
 METRIC, HITS = "nDCG@10", 10
 OVERSAMPLES = (4, 10)

@@ -27,10 +27,10 @@ import numpy as np
 from benchmarks.harness.resident_memory import resident_bytes
 from benchmarks.harness.search_codes import KINDS
 from benchmarks.harness.search_peers import CONTESTANTS, Contestant, Search, milvus
-from encoder.codes import Codes, hamming_distance
-from index.engines.brute_force import BruteForceIndex
-from index.engines.choice import Choice, build
-from index.engines.portable.flat import FlatIndex
+from hummingbit.encoder.codes import Codes, hamming_distance
+from hummingbit.index.engines.brute_force import BruteForceIndex
+from hummingbit.index.engines.choice import Choice, build
+from hummingbit.index.engines.flat import FlatIndex
 
 OUT = Path("build/benchmarks")
 QUERIES = 2000

@@ -28,15 +28,13 @@ from uvicorn.server import ServerState
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
 from benchmarks.harness.plain_search import NAME, search_body, served
 from benchmarks.harness.service_corpus import make_corpus
-from encoder.encoder import Encoder
-from encoder.features import TextFeatures
-from index.rankings.hamming import HammingRanking
-from index.search.search_steps import SearchableCollection
-from service.batching import Batcher
-from service.http.connections import BoundedReads, Connections
-from service.http.gateway import Service
-from service.http.starts import Starts
-from service.http.uvicorn_protocol import connection_protocol
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.index.collection import SearchableCollection
+from hummingbit.index.rankings import HammingRanking
+from hummingbit.service.batching import Batcher
+from hummingbit.service.http.gateway import Service
+from hummingbit.service.http.protocol import BoundedReads, Connections, Starts, connection_protocol
 
 TIMED = (
     (BoundedReads, "buffer_updated"),

@@ -24,7 +24,7 @@ import uvloop
 
 from benchmarks.harness.plain_search import search_body, search_in_task, search_scope, served
 from benchmarks.harness.service_corpus import Corpus, make_corpus
-from service.http.gateway import Service
+from hummingbit.service.http.gateway import Service
 
 ROOT = Path(__file__).parents[1]
 WARM_UP_SEARCHES = 50

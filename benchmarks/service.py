@@ -34,11 +34,11 @@ import hummingbit.threads  # noqa: F401 - before the libraries that read the env
 from benchmarks.harness.service_corpus import Corpus, K, kept_corpus
 from benchmarks.harness.service_peers import System, milvus, txtai
 from benchmarks.harness.service_process import processor_seconds, running, service_process
-from corpus.document import Document
-from encoder.codes import hamming_distance
 from hummingbit import Client
-from index.data_folder import DataFolder
-from index.rankings.protocol import HAMMING
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.codes import hamming_distance
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.rankings import HAMMING
 
 CHECKED_QUERIES = 20
 BODIES = "bodies.jsonl"

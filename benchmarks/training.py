@@ -1,10 +1,10 @@
 """The first layer of training: sparse rows beside dense ones, in one run.
 
 The same network is trained on the same batches with the first layer that training would choose for
-these texts, with each of its two gradients (see training.models.layers.SparseLinear), and with a
-dense layer on dense rows. Epochs alternate, so that other load slows all alike; figures are medians
-over the rounds, in CPU seconds. "floor" multiplies the batches of an epoch by every matrix of the
-network, forward and backward, and does nothing else.
+these texts, with each of its two gradients (see hummingbit.training.layers.SparseLinear), and with
+a dense layer on dense rows. Epochs alternate, so that other load slows all alike; figures are
+medians over the rounds, in CPU seconds. "floor" multiplies the batches of an epoch by every matrix
+of the network, forward and backward, and does nothing else.
 
 Then steps of our SparseAdam alternate with steps of torch's on the same gradients of a first layer,
 and must end with the same weights up to rounding. ``--synthetic N`` instead chooses terms,
@@ -30,19 +30,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from corpus.readers import ReadError, read_documents
-from encoder.features import SparseRows
-from encoder.recipes import ClassCodeRecipe, Recipe
-from training.class_codes.run import train_class_codes
-from training.data import TrainingData, gather
-from training.loop import Schedule, fit
-from training.models.batches import SparseBatch, shuffled_batches
-from training.models.layers import SparseLinear, weighted_sum
-from training.objectives.autoencoder import AutoencoderLoss
-from training.optimizers.sparse_adam import SparseAdam
-from training.semi_supervised import build_model, hidden_dropout, touches_few_terms
-from training.soft_labels.estimation import estimate_soft_labels
-from training.text_features import fit_text_features
+from hummingbit.corpus.readers import ReadError, read_documents
+from hummingbit.encoder.recipes import ClassCodeRecipe, Recipe
+from hummingbit.encoder.text_features import SparseRows
+from hummingbit.training.batches import SparseBatch, shuffled_batches
+from hummingbit.training.class_codes import train_class_codes
+from hummingbit.training.data import TrainingData, gather
+from hummingbit.training.layers import SparseLinear, weighted_sum
+from hummingbit.training.loop import Schedule, fit
+from hummingbit.training.objectives.autoencoder import AutoencoderLoss
+from hummingbit.training.optimizers import SparseAdam
+from hummingbit.training.semi_supervised import build_model, hidden_dropout, touches_few_terms
+from hummingbit.training.soft_labels import estimate_soft_labels
+from hummingbit.training.text_features import fit_text_features
 
 Epoch = Callable[[], object]
 

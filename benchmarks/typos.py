@@ -11,13 +11,13 @@ import argparse
 
 import numpy as np
 
-from corpus.readers import read_documents
-from encoder.codes import pack_bits
-from encoder.encoder import Encoder, Layer
-from evaluation.retrieval import evaluate_codes
-from training.data import gather
-from training.linear_codes import fit_itq
-from training.text_features import fit_text_features
+from hummingbit.corpus.readers import read_documents
+from hummingbit.encoder.codes import pack_bits
+from hummingbit.encoder.encoder import Encoder, Layer
+from hummingbit.evaluation.evaluate import evaluate_codes
+from hummingbit.training.data import gather
+from hummingbit.training.linear_codes import fit_itq
+from hummingbit.training.text_features import fit_text_features
 
 
 def main() -> None:

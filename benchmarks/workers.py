@@ -27,9 +27,9 @@ import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
 from benchmarks.harness.service_process import family, processor_seconds, service_process
-from corpus.document import Document
 from hummingbit import Client
-from index.data_folder import DataFolder
+from hummingbit.corpus.document import Document
+from hummingbit.index.data_folder import DataFolder
 
 N_BITS = 64
 BATCH = 50_000

@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corpus.json_rows import parse_json
-from corpus.layout import Layout
-from corpus.lines import LineError
-from corpus.rows import ReadError, Row
-from foundation.extras import install_command
+from hummingbit.corpus.json_rows import parse_json
+from hummingbit.corpus.layout import Layout
+from hummingbit.corpus.lines import LineError, ReadError, Row
+from hummingbit.foundation.extras import install_command
 
 Array = npt.NDArray[Any]
 NPZ_CONTENT = ("vectors", "matrices", "text", "codes")

@@ -14,20 +14,21 @@ from collections.abc import Callable, Collection, Iterator
 from itertools import count
 from typing import BinaryIO, NoReturn, cast
 
-from corpus.detection.encodings import open_text
-from corpus.document import CONTENT_FIELDS
-from corpus.layout import Layout
-from corpus.lines import (
+from hummingbit.corpus.document import CONTENT_FIELDS
+from hummingbit.corpus.layout import Layout
+from hummingbit.corpus.lines import (
     BYTE_ORDER_MARK,
     STREAM_ERRORS,
     LineError,
     Lines,
+    ReadError,
+    Row,
     as_text,
     check_utf8,
+    open_text,
     read_all,
 )
-from corpus.rows import ReadError, Row
-from foundation.quick_json import Unsure, parse_lines_quickly, parse_quickly
+from hummingbit.foundation.quick_json import Unsure, parse_lines_quickly, parse_quickly
 
 # JSON begins with a character of ASCII, so a NUL beside it means UTF-16 or UTF-32 (RFC 4627, 3).
 _WIDE = re.compile(rb"\xff\xfe|\xfe\xff|\0|[^\0]\0")

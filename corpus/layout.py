@@ -2,13 +2,161 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import unescape
 from typing import Any
+from unicodedata import combining, normalize
 
-from corpus.detection.markup import plain_text
-from corpus.document import CONTENT_FIELDS, FIELDS
-from corpus.rows import ReadError
+from hummingbit.corpus.document import CONTENT_FIELDS, FIELDS
+from hummingbit.corpus.lines import ReadError
+
+# ----------------------------------------------------------------------------
+# The usual names of fields in several languages, and what their values are likely to be.
+
+
+# Each list is in the order of preference. Accents are left out, as in `spelled`.
+TITLE_NAMES = (
+    *("title", "headline", "subject", "name", "summary"),
+    *("titel", "uberschrift", "betreff", "bezeichnung"),
+    *("titre", "intitule", "objet", "nom"),
+    *("titulo", "titular", "asunto", "nombre", "titolo", "oggetto", "assunto"),
+    *("标题", "題目", "题目", "名称", "タイトル", "件名", "제목", "заголовок"),
+)
+TEXT_NAMES = (
+    *("text", "body", "content", "contents", "document", "sentence", "question", "query"),
+    *("utterance", "description", "abstract", "article", "message", "review", "comment", "post"),
+    *("inhalt", "beschreibung", "nachricht", "frage", "satz", "artikel", "kommentar", "bewertung"),
+    *("texte", "contenu", "phrase", "avis", "commentaire", "corps"),
+    *("texto", "contenido", "descripcion", "pregunta", "mensaje", "resena", "comentario"),
+    *("testo", "contenuto", "descrizione", "domanda", "messaggio", "conteudo", "descricao"),
+    *("正文", "内容", "文本", "描述", "问题", "评论", "本文", "テキスト"),
+    *("내용", "본문", "텍스트", "текст", "содержание", "описание", "вопрос"),
+)
+LABEL_NAMES = (
+    *("label", "labels", "category", "categories", "class", "topic", "topics", "intent", "genre"),
+    *("genres", "tag", "tags", "section", "target", "subject_area", "department"),
+    *("kategorie", "kategorien", "klasse", "thema", "themen", "rubrik", "ressort", "schlagworter"),
+    *("categorie", "classe", "theme", "etiquette", "rubrique", "sujet"),
+    *("categoria", "clase", "tema", "etiqueta", "seccion", "argomento", "etichetta", "secao"),
+    *("类别", "分类", "标签", "类目", "主题", "類別", "カテゴリ", "ラベル", "카테고리", "분류"),
+    *("категория", "метка", "тема", "рубрика"),
+)
+ID_NAMES = (
+    *("id", "key", "uuid", "guid", "identifier", "nr", "no", "num", "number", "ref", "index"),
+    *("nummer", "kennung", "schlussel", "numero", "identifiant", "cle", "identificador", "clave"),
+    *("codigo", "编号", "序号", "主键", "番号", "번호", "номер", "unnamed: 0"),
+    *("#", "nro", "n°", "idx", "row", "lfd", "rownum"),
+    *("isbn", "issn", "doi", "sku", "ean", "asin"),
+)
+_LANGUAGE = re.compile(r"[a-z]{2}")
+_NAME_WORD = re.compile(r"[^\W_]+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# German writes compounds as one word.
+_ID = re.compile(r".{1,12}id|.{3,}(?:nr|nummer)")
+
+
+def spelled(name: str) -> str:
+    """Return `name` in lower case and without accents, as the lists of this module have names."""
+    decomposed = normalize("NFKD", name.strip()).replace("ß", "ss").casefold()
+    kept = "".join(one for one in decomposed if not combining(one) or one in "\u3099\u309a")
+    return normalize("NFC", kept)
+
+
+def rank_of(name: str, usual: Sequence[str]) -> tuple[int, int] | None:
+    """Return how usual a field's name is, the most usual first, or None if it is not.
+
+    A name in `usual` comes before a name whose last word is there, such as ``product_description``
+    or ``ticketText``; a language at the end does not count (``text_en``).
+    """
+    whole = spelled(name)
+    if whole in usual:
+        return 0, usual.index(whole)
+    words = [spelled(word) for word in _NAME_WORD.findall(_CAMEL.sub("_", name))]
+    if len(words) > 1 and _LANGUAGE.fullmatch(words[-1]) and words[-1] not in usual:
+        words.pop()
+    if words and words[-1] in usual:
+        return 1, usual.index(words[-1])
+    return None
+
+
+def is_named_as_id(name: str) -> bool:
+    """Return whether a field is named like an id: ``qid``, ``Nr.``, ``编号``, ``article_id``."""
+    if not name.strip(" ."):
+        return not name.strip()  # a column without a name, as pandas writes for its index
+    own = name.rstrip(" .")
+    return rank_of(own, ID_NAMES) is not None or bool(_ID.fullmatch(spelled(own)))
+
+
+# ----------------------------------------------------------------------------
+# Texts in HTML, and what a browser would show of them.
+
+
+HIDDEN = frozenset({"script", "style", "template", "title"})
+"""Elements whose content a browser does not show in the page."""
+CELLS = frozenset({"td", "th"})
+BLOCKS = frozenset(
+    "address article aside blockquote br caption dd div dl dt figcaption figure footer form"
+    " h1 h2 h3 h4 h5 h6 header hr li main nav ol option p pre section table tbody tfoot thead tr"
+    " ul".split()
+)
+"""Elements that begin and end a line."""
+INLINE = frozenset("a abbr b cite code em font i img small span strong sub sup u".split())
+_KNOWN = "|".join(sorted(BLOCKS | CELLS | INLINE | HIDDEN))
+_KNOWN_TAG = re.compile(rf"</?(?:{_KNOWN})(?:\s[^<>]*)?/?>", re.IGNORECASE)
+# A tag, a comment or a declaration. No part of the pattern can pass over a second "<", and none is
+# matched in two ways, so that the time is proportional to the length of any text.
+_TAG = re.compile(
+    r"""<(?P<end>/?)(?P<name>[a-zA-Z][a-zA-Z0-9-]*+)(?:[\s/](?:"[^"<]*+"|'[^'<]*+'|[^'"<>])*+)?+>"""
+    r"|<!--|<[!?][^<>]*+>"
+)
+_LINE_END = "\0"
+"""Not a line end of the source, which is only a space."""
+
+
+def is_html(texts: Sequence[str]) -> bool:
+    """Tell whether at least half of `texts`, and one of them, have a tag of HTML."""
+    tagged = sum(_KNOWN_TAG.search(text) is not None for text in texts)
+    return 0 < len(texts) <= 2 * tagged
+
+
+def plain_text(markup: str) -> str:
+    """Return the text that a browser shows of HTML.
+
+    Blocks such as paragraphs are on lines of their own, character references are decoded, and white
+    space is collapsed.
+    """
+    if "<" not in markup and "&" not in markup:
+        return markup
+    text = "".join(_shown(markup.replace(_LINE_END, " ")))
+    lines = (" ".join(line.split()) for line in text.split(_LINE_END))
+    return "\n".join(filter(None, lines))
+
+
+def _shown(markup: str) -> Iterator[str]:
+    """Yield the text between tags and, for the tags that separate it, line ends and spaces."""
+    at = 0
+    while (tag := _TAG.search(markup, at)) is not None:
+        yield unescape(markup[at : tag.start()])
+        at = tag.end()
+        name = (tag["name"] or "").lower()
+        if name in BLOCKS:
+            yield _LINE_END
+        elif name in CELLS:
+            yield " "
+        elif name in HIDDEN and not tag["end"]:
+            end = re.compile(rf"</{name}\b", re.IGNORECASE).search(markup, at)
+            at = len(markup) if end is None else end.start()
+        elif tag[0] == "<!--":
+            end_of_comment = markup.find("-->", at)
+            at = len(markup) if end_of_comment < 0 else end_of_comment + 3
+    yield unescape(markup[at:])
+
+
+# ----------------------------------------------------------------------------
+# The layout of a source: which of its fields hold the id, the text and the label.
+
 
 Record = dict[str, Any]
 
@@ -58,7 +206,7 @@ class Layout:
             raise ReadError(f"{source}: {message}. Name the field of the text with --text-field")
 
     def document_record(self, raw: Mapping[str, Any], default_id: str | None) -> Mapping[str, Any]:
-        """Return `raw` in the form that :func:`corpus.document.parse_document` takes.
+        """Return `raw` in the form that :func:`hummingbit.corpus.document.parse_document` takes.
 
         A record without an id gets `default_id`. Ids and labels that are integers become strings. A
         blank label is none, as a blank cell of a table is.

@@ -2,25 +2,154 @@
 
 from __future__ import annotations
 
+import json
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
-from corpus.columns import read_arrow, read_npz, read_parquet
-from corpus.datasets import DATASETS, load_dataset
-from corpus.detection.compressions import COMPRESSIONS
-from corpus.detection.dialects import has_tabs_in_each_line
-from corpus.detection.encodings import HINTS, open_text
-from corpus.document import CONTENT_FIELDS, Document, DocumentError, parse_document
-from corpus.document_blocks import parse_usual_documents
-from corpus.folders import read_folder
-from corpus.json_rows import read_json, read_json_lines
-from corpus.layout import Layout, Numbering, value_at
-from corpus.lines import open_source, read_markdown, read_text_lines
-from corpus.rows import BadLine, ReadError, Row, in_blocks
-from corpus.tables import FieldTypes, read_table
+from hummingbit.corpus.columns import read_arrow, read_npz, read_parquet
+from hummingbit.corpus.document import (
+    CONTENT_FIELDS,
+    FIELDS,
+    Document,
+    DocumentError,
+    parse_document,
+    parse_usual_documents,
+)
+from hummingbit.corpus.json_rows import read_json, read_json_lines
+from hummingbit.corpus.layout import Layout, Numbering, value_at
+from hummingbit.corpus.lines import (
+    COMPRESSIONS,
+    HINTS,
+    BadLine,
+    ReadError,
+    Row,
+    in_blocks,
+    open_source,
+    open_text,
+    read_markdown,
+    read_text_lines,
+)
+from hummingbit.corpus.named_sets import DATASETS, load_dataset
+from hummingbit.corpus.tables import FieldTypes, has_tabs_in_each_line, read_table
+
+# ----------------------------------------------------------------------------
+# Readers of folders: of text files, or saved by the library ``datasets``.
+
+
+_FRONT_MATTER = re.compile(r"---[ \t]*\r?\n((?:.*\n)*?)---[ \t]*(?:\r?\n|\Z)")
+_FIELD = re.compile(r"^([\w-]+):(.*)$((?:\n[ \t]*- .*)*)", re.MULTILINE)
+_ITEM = re.compile(r"\n[ \t]*- *(.*)")
+_INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,14})")
+TEXT_SUFFIXES = (".txt", ".md")
+STATE = "state.json"
+SPLITS = "dataset_dict.json"
+
+
+def read_folder(folder: Path, layout: Layout, notice: Callable[[str], object]) -> Iterator[Row]:
+    """Yield the documents of a folder.
+
+    In a folder of text files, each file is a document, also in folders below. Its id is its path
+    relative to `folder`; its label is the name of the subfolder that it is in, if any. What YAML
+    between lines of ``---`` says at the top of a Markdown file are fields, except the title, with
+    which the text begins (:func:`_split_front_matter`). Files and folders whose names begin with a
+    dot are left out: editors and version control make them. In a data set that
+    ``datasets.Dataset.save_to_disk`` wrote, each row is a document.
+
+    Raises:
+        ReadError: if `folder` is neither, or a file cannot be read.
+    """
+    if (folder / SPLITS).is_file():
+        splits: list[str] = _read_json(folder / SPLITS, "splits")
+        names = ", ".join(str(folder / name) for name in splits)
+        raise ReadError(f"{folder}: holds several splits; name one: {names}")
+    if (folder / STATE).is_file():
+        files: list[dict[str, str]] = _read_json(folder / STATE, "_data_files")
+        return read_arrow([folder / Path(file["filename"]).name for file in files], layout)
+    texts = (path for suffix in TEXT_SUFFIXES for path in folder.rglob(f"*{suffix}"))
+    paths = sorted(path for path in texts if not _is_hidden(path.relative_to(folder)))
+    if not paths:
+        message = f"is a folder without {' or '.join(TEXT_SUFFIXES)} files; name one file"
+        raise ReadError(f"{folder}: {message}")
+    return _read_texts(folder, paths, layout, notice)
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(name.startswith(".") for name in path.parts)
+
+
+def _read_texts(
+    folder: Path, paths: list[Path], layout: Layout, notice: Callable[[str], object]
+) -> Iterator[Row]:
+    for number, path in enumerate(paths, start=1):
+        place = path.relative_to(folder)
+        record = {"id": place.as_posix()}
+        if place.parent.name:
+            record["label"] = place.parent.name
+        try:
+            with path.open("rb") as file:
+                notice_of_file = partial(_notice_of_file, place, notice)
+                stream, _ = open_text(file, str(path), layout.encoding, notice_of_file)
+                text = stream.read().decode().removeprefix("\ufeff")
+                fields, text = _split_front_matter(text) if path.suffix == ".md" else ({}, text)
+                yield Row(number, {**fields, **record, "text": text})
+        except UnicodeDecodeError:
+            yield Row(number, reason=f"{place} is not UTF-8; name its encoding with --encoding")
+        except OSError as error:
+            yield Row(number, reason=f"{place} cannot be read: {error.strerror or error}")
+
+
+def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
+    """Return the fields at the top of a Markdown file, and the text below them.
+
+    A field is a line ``name: value``. Its value is a string, perhaps in quotation marks, ``true``
+    or ``false``, a number, or a list: ``[a, b]``, or lines of ``- a`` below the name. What lies
+    deeper, and fields with the name of a part of a document, are left out.
+    """
+    front = _FRONT_MATTER.match(text)
+    if front is None:
+        return {}, text
+    fields: dict[str, Any] = {}
+    for name, rest, items in _FIELD.findall(front[1]):
+        value = rest.strip(" \t\r")
+        if name not in FIELDS and (value or items):
+            listed = _ITEM.findall(items) if items else value[1:-1].split(",")
+            is_list = not value or (value[0] == "[" and value[-1] == "]")
+            fields[name] = [_scalar(one) for one in listed if one] if is_list else _scalar(value)
+    body = text[front.end() :].strip()
+    title = str(fields.pop("title", ""))
+    return fields, body if body.lstrip("# ").startswith(title) else f"{title}\n\n{body}"
+
+
+def _scalar(value: str) -> object:
+    value = value.strip()
+    if value in ("true", "false"):
+        return value == "true"
+    if _INTEGER.fullmatch(value):
+        return int(value)
+    is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+    return value[1:-1] if is_quoted else value
+
+
+def _notice_of_file(place: Path, notice: Callable[[str], object], message: str) -> None:
+    notice(f"{place} {message}")
+
+
+def _read_json(path: Path, key: str) -> Any:
+    try:
+        return json.loads(path.read_bytes())[key]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        message = f"is not a file that the library datasets wrote: {error}"
+        raise ReadError(f"{path}: {message}") from None
+
+
+# ----------------------------------------------------------------------------
+# Documents from any source: files by their suffix, folders, standard input, named data sets.
+
 
 __all__ = ["BadLine", "Layout", "ReadError", "read_documents"]
 
@@ -51,7 +180,7 @@ def read_documents(
 
     - a file with a suffix in :data:`LINE_SUFFIXES`, optionally followed by `.gz`, `.xz` or `.bz2`,
       or in :data:`COLUMN_SUFFIXES`;
-    - a folder (:func:`corpus.folders.read_folder`);
+    - a folder (:func:`hummingbit.corpus.readers.read_folder`);
     - `-`, for JSON lines on standard input;
     - a named data set, `NAME` or `NAME:SPLIT`, read from `data_root`; `NAME` is its first split.
 

@@ -9,19 +9,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from corpus.detection.cell_lists import separator_of, with_lists
-from corpus.detection.dialects import NUMBER, lacks_header
-from corpus.detection.field_names import (
+from hummingbit.corpus.layout import (
     LABEL_NAMES,
     TEXT_NAMES,
     TITLE_NAMES,
+    Layout,
+    is_html,
     is_named_as_id,
     rank_of,
 )
-from corpus.detection.markup import is_html
-from corpus.layout import Layout
-from corpus.readers import read_rows
-from corpus.rows import ReadError
+from hummingbit.corpus.lines import ReadError
+from hummingbit.corpus.readers import read_rows
+from hummingbit.corpus.tables import NUMERIC_CELL, lacks_header, separator_of, with_lists
 
 SAMPLE = 2000
 MAX_LABELS = 1000
@@ -104,7 +103,7 @@ def survey(source: Path, settings: Layout) -> Survey:
     If there is also a title, it is joined to the text. The label is a field with a usual
     name whose values repeat, or else the only field whose values repeat, unless these are numbers.
     The id is a field with a usual name whose values do not repeat. The usual names are those of
-    :mod:`corpus.detection.field_names`. If at least half of the texts have tags of HTML, they are
+    :mod:`hummingbit.corpus.layout`. If at least half of the texts have tags of HTML, they are
     HTML.
 
     Raises:
@@ -182,7 +181,9 @@ def _sample(source: Path, layout: Layout) -> tuple[list[Mapping[str, Any]], str]
 def _describe(name: str, records: Iterable[Mapping[str, Any]]) -> _Field:
     values = [record[name] for record in records if record.get(name) is not None]
     strings = [value for value in values if isinstance(value, str)]
-    texts = [text for text in strings if not NUMBER.fullmatch(text) and "://" not in text[:12]]
+    texts = [
+        text for text in strings if not NUMERIC_CELL.fullmatch(text) and "://" not in text[:12]
+    ]
     mean = sum(map(len, texts)) / len(texts) if len(texts) * 2 > len(values) else 0.0
     if values and all(map(_is_list_of_names, values)):
         values = [entry for value in values for entry in value]
@@ -311,7 +312,7 @@ def _find_label(
 def _are_quantities(name: str, records: Sequence[Mapping[str, Any]]) -> bool:
     """Tell whether a named column holds numbers, such as years or ratings."""
     values = [one[name] for one in records if one.get(name) is not None]
-    return not _COLUMN.fullmatch(name) and all(NUMBER.fullmatch(str(one)) for one in values)
+    return not _COLUMN.fullmatch(name) and all(NUMERIC_CELL.fullmatch(str(one)) for one in values)
 
 
 def _are_measures(name: str, records: Sequence[Mapping[str, Any]]) -> bool:

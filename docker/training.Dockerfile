@@ -6,7 +6,6 @@ COPY foundation foundation
 COPY corpus corpus
 COPY encoder encoder
 COPY evaluation evaluation
-COPY experiments experiments
 COPY hummingbit hummingbit
 COPY index index
 COPY service service

@@ -1,51 +1,518 @@
-"""Encoders on disk: a folder of plain files, checked in full before it is trusted.
-
-======================  ============================================================
-``encoder.json``        :class:`Manifest`: what the encoder is, and the SHA-256 of every other file
-``weights.safetensors``  ``layers.I.weight``, ``layers.I.bias``, ``thresholds``, ``idf``,
-                        ``spd.I.weight``, and the tensors of a class code
-``vocabulary.txt``      one term a line, for encoders of terms
-``model.onnx``          the network of a language model, and
-``tokenizer.json``      its tokenizer
-``golden.json``         inputs, and the codes they must give
-======================  ============================================================
-
-Further files are listed and hashed like these: ``metrics.json``, ``labelled_ids.json`` with the ids
-of the documents whose labels training used, and ``classifier.safetensors``. Searches need none of
-them. The fingerprint is the SHA-256 of ``encoder.json`` and so covers every file. Nothing is
-unpickled and no code is run. A folder appears whole or not at all.
-"""
+"""Encoders on disk: a folder of plain files, checked in full before it is trusted."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import ValidationError
+import numpy as np
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
 
-from encoder.artifact_files.artifact_contents import artifact_contents, as_inputs
-from encoder.artifact_files.artifact_tensors import ArtifactError as ArtifactError  # noqa: PLC0414
-from encoder.artifact_files.artifact_tensors import read_class_code, read_features, read_tensor
-from encoder.artifact_files.manifest import (
-    GOLDEN,
-    LABELLED_IDS,
-    MANIFEST,
-    METRICS,
-    WEIGHTS,
-    Manifest,
-    first_error,
-    stemmer_mismatch,
+from hummingbit.encoder.analyzers import WORDS, Analyzer
+from hummingbit.encoder.class_code import (
+    LEAST_CERTAINTY_WEIGHT,
+    MAX_CERTAINTY_POWER,
+    MAX_FEW_TERMS,
+    MAX_HALF_TERMS,
+    ClassCode,
+    ClassMap,
 )
-from encoder.classifier import CLASSIFIER, Classifier, parse_classifier
-from encoder.codes import code_to_hex
-from encoder.encoder import Encoder, Inputs, Layer
-from foundation.files import read_regular_file, replace_folder
+from hummingbit.encoder.classifier import CLASSIFIER, Classifier, parse_classifier
+from hummingbit.encoder.codes import check_n_bits, code_to_hex
+from hummingbit.encoder.encoder import (
+    MAX_HYBRID_WEIGHT,
+    MIN_HYBRID_WEIGHT,
+    Activation,
+    Encoder,
+    Features,
+    Inputs,
+    Layer,
+)
+from hummingbit.encoder.text_features import MAX_SUMMARY_WEIGHT, Floats, TermWeighting, TextFeatures
+from hummingbit.encoder.text_model import MAX_TOKENS, ModelError, Pooling, Precision, TextModel
+from hummingbit.encoder.vector_features import SpdFeatures, VectorFeatures, triangle_length
+from hummingbit.foundation.errors import HummingbitError
+from hummingbit.foundation.files import read_regular_file, replace_folder
+
+# ----------------------------------------------------------------------------
+# What the metadata of an encoder say about where it comes from.
+#
+# Training writes these keys and values, and retraining a collection reads them.
+
+
+WORD_VECTORS, TEACHER = "word_vectors", "teacher"
+"""The keys of what an encoder may have learned from beside the documents."""
+WORD_VECTOR_CLASSIFIERS = ("words", "bayes-words", "svm-words")
+"""The values of `query_classifier`, in the recipe of class codes, that need word vectors."""
+
+
+def learned_from(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the kind and the name of all that an encoder learned from beside the documents."""
+    kinds = {WORD_VECTORS: "word vectors", TEACHER: "teacher"}
+    return [
+        f"{kind} {name}"
+        for key, kind in kinds.items()
+        if (name := (metadata.get(key) or {}).get("name"))
+    ]
+
+
+# ----------------------------------------------------------------------------
+# ``encoder.json``, the manifest of an encoder artifact, and the checks on it.
+
+
+MANIFEST = "encoder.json"
+WEIGHTS = "weights.safetensors"
+VOCABULARY = "vocabulary.txt"
+GOLDEN = "golden.json"
+MODEL = "model.onnx"
+TOKENIZER = "tokenizer.json"
+LABELLED_IDS = "labelled_ids.json"
+METRICS = "metrics.json"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class TextSpec(_Strict):
+    """The settings of :class:`TextFeatures`; the vocabulary and idf are in files of their own.
+
+    `analyzer`, `stemmer_version` and `summary_weight` are left out where they have their defaults,
+    as in the first artifacts.
+    """
+
+    kind: Literal["text"] = "text"
+    weighting: TermWeighting
+    max_words: int = Field(ge=1, le=5)
+    idf: bool
+    l2_normalize: bool
+    analyzer: str = WORDS.name
+    stemmer_version: str | None = Field(default=None, max_length=100)
+    """The version of PyStemmer that stemmed the vocabulary."""
+    summary_weight: float = Field(default=0.0, ge=0, le=MAX_SUMMARY_WEIGHT)
+
+    @model_validator(mode="after")
+    def _check_summary_weight(self) -> Self:
+        if self.summary_weight and not self.l2_normalize:
+            raise ValueError("summary_weight needs l2_normalize")
+        return self
+
+    @field_validator("analyzer")
+    @classmethod
+    def _check_analyzer(cls, name: str) -> str:
+        return Analyzer.from_name(name).name
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = write(self)
+        for name in ("analyzer", "stemmer_version", "summary_weight"):
+            if written[name] == TextSpec.model_fields[name].default:
+                del written[name]
+        return written
+
+
+class ModelSpec(_Strict):
+    """The settings of :class:`TextModel`; its files are in the folder."""
+
+    kind: Literal["model"] = "model"
+    dimension: int = Field(ge=1, le=1_000_000)
+    pooling: Pooling
+    max_tokens: int = Field(ge=2, le=MAX_TOKENS)
+    query_prompt: str = Field(max_length=10_000)
+    document_prompt: str = Field(max_length=10_000)
+    l2_normalize: bool
+    precision: Precision
+
+
+class VectorSpec(_Strict):
+    """The settings of :class:`VectorFeatures`."""
+
+    kind: Literal["vector"] = "vector"
+    dimension: int = Field(ge=1, le=1_000_000)
+    l2_normalize: bool
+
+
+class SpdSpec(_Strict):
+    """The settings of :class:`SpdFeatures`.
+
+    `orders` are the number of rows of the input matrix, then that after each weight.
+    """
+
+    kind: Literal["spd"] = "spd"
+    orders: tuple[Annotated[int, Field(ge=1, le=512)], ...] = Field(
+        min_length=2, max_length=16, strict=False
+    )
+    floor: float = Field(gt=0, allow_inf_nan=False)
+
+
+class LayerSpec(_Strict):
+    """The shape of a :class:`Layer`; its weight and bias are in ``weights.safetensors``."""
+
+    inputs: int = Field(ge=1)
+    outputs: int = Field(ge=1)
+    activation: Activation
+
+
+class ClassCodeSpec(_Strict):
+    """The sizes of a :class:`ClassCode`; its maps and codewords are in ``weights.safetensors``."""
+
+    classes: int = Field(ge=2, le=1_000_000)
+    codeword_bits: int = Field(ge=1, le=1024)
+    certainty_bits: int = Field(ge=0, le=1024)
+    certainty_power: float = Field(default=0.0, ge=0, le=MAX_CERTAINTY_POWER)
+    """Left out of the file if 0, as in the first artifacts with a class code."""
+    certainty_weight: float = Field(default=1.0, ge=LEAST_CERTAINTY_WEIGHT, le=1)
+    """Left out of the file if 1, as in earlier artifacts."""
+    half_terms: float = Field(default=0.0, ge=0, le=MAX_HALF_TERMS)
+    """Left out of the file if 0, as in earlier artifacts."""
+    few_terms: int = Field(default=0, ge=0, le=MAX_FEW_TERMS)
+    """Left out of the file if 0, as in earlier artifacts."""
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = write(self)
+        if not self.certainty_power:
+            del written["certainty_power"]
+        if self.certainty_weight == 1:
+            del written["certainty_weight"]
+        if not self.half_terms:
+            del written["half_terms"]
+        if not self.few_terms:
+            del written["few_terms"]
+        return written
+
+
+class Manifest(_Strict):
+    """The content of ``encoder.json``."""
+
+    format_version: Literal[1] = 1
+    n_bits: int
+    features: TextSpec | ModelSpec | VectorSpec | SpdSpec = Field(discriminator="kind")
+    layers: tuple[LayerSpec, ...] = Field(min_length=1, max_length=64, strict=False)
+    class_code: ClassCodeSpec | None = None
+    """Left out of the file if None, as in the first artifacts."""
+    hybrid_weight: float | None = Field(default=None, ge=MIN_HYBRID_WEIGHT, le=MAX_HYBRID_WEIGHT)
+    """Left out of the file if None."""
+    metadata: dict[str, Any]
+    files: dict[str, str]
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = write(self)
+        for name in ("class_code", "hybrid_weight"):
+            if written[name] is None:
+                del written[name]
+        return written
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_n_bits(self.n_bits)
+        for before, after in zip(self.layers, self.layers[1:], strict=False):
+            if before.outputs != after.inputs:
+                found = f"a layer of {before.outputs} outputs precedes one of {after.inputs} inputs"
+                raise ValueError(f"layers do not fit together: {found}")
+        class_bits = 0
+        if self.class_code is not None:
+            class_bits = self.class_code.codeword_bits + self.class_code.certainty_bits
+        if self.layers[-1].outputs + class_bits != self.n_bits:
+            found = f"the last layer has {self.layers[-1].outputs} outputs"
+            raise ValueError(f"{found}; it must have {self.n_bits - class_bits}")
+        needed = [WEIGHTS, GOLDEN]
+        if isinstance(self.features, VectorSpec | ModelSpec):
+            self._check_first_layer(self.features.dimension)
+        elif isinstance(self.features, SpdSpec):
+            self._check_first_layer(triangle_length(self.features.orders[-1]))
+        else:
+            needed.append(VOCABULARY)
+        if isinstance(self.features, ModelSpec):
+            needed += [MODEL, TOKENIZER]
+        for name in needed:
+            if name not in self.files:
+                raise ValueError(f"files has no {name}")
+        return self
+
+    def _check_first_layer(self, inputs: int) -> None:
+        if self.layers[0].inputs != inputs:
+            found = f"the first layer has {self.layers[0].inputs} inputs"
+            raise ValueError(f"{found}; it must have {inputs}, one for each feature")
+
+
+def first_error(error: ValidationError) -> str:
+    """Return the first error of a manifest, in one line."""
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"{place}: {first['msg']}" if place else str(first["msg"])
+
+
+def stemmer_mismatch(manifest: Manifest) -> str:
+    """Return a hint if this machine has another PyStemmer than the vocabulary; empty if not."""
+    spec = manifest.features
+    if not isinstance(spec, TextSpec) or spec.stemmer_version is None:
+        return ""
+    ours = Analyzer.from_name(spec.analyzer).stemmer_version
+    if ours == spec.stemmer_version:
+        return ""
+    theirs = spec.stemmer_version
+    return f"; PyStemmer {theirs} stemmed its vocabulary, and this machine has PyStemmer {ours}"
+
+
+# ----------------------------------------------------------------------------
+# Reads the parts of an encoder from its files and checks each.
+
+
+class ArtifactError(HummingbitError, ValueError):
+    """A folder is not an intact encoder artifact, or one cannot be written there."""
+
+
+def read_features(
+    manifest: Manifest, tensors: Mapping[str, Floats], files: Mapping[str, bytes], folder: Path
+) -> Features:
+    """Return the features that a manifest describes.
+
+    Raises:
+        ArtifactError: if a file or tensor of them is missing or malformed, or a language model
+            cannot be used.
+    """
+    spec = manifest.features
+    if isinstance(spec, VectorSpec):
+        return VectorFeatures(dimension=spec.dimension, l2_normalize=spec.l2_normalize)
+    if isinstance(spec, ModelSpec):
+        settings = spec.model_dump(exclude={"kind"})
+        try:
+            return TextModel(files[MODEL], files[TOKENIZER], **settings)
+        except ModelError as error:
+            raise ArtifactError(f"{folder}: {error}") from error
+    if isinstance(spec, SpdSpec):
+        shapes = enumerate(zip(spec.orders, spec.orders[1:], strict=False))
+        weights = [read_tensor(tensors, folder, f"spd.{i}.weight", shape) for i, shape in shapes]
+        return SpdFeatures(weights, spec.floor)
+    try:
+        vocabulary = files[VOCABULARY].decode().removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise ArtifactError(f"{folder / VOCABULARY}: {error}") from error
+    if len(vocabulary) != manifest.layers[0].inputs or len(set(vocabulary)) != len(vocabulary):
+        expected = f"it must have {manifest.layers[0].inputs}, each once"
+        found = f"has {len(vocabulary)} terms, {len(set(vocabulary))} of them distinct"
+        raise ArtifactError(f"{folder / VOCABULARY}: {found}; {expected}")
+    return TextFeatures(
+        vocabulary=vocabulary,
+        weighting=spec.weighting,
+        max_words=spec.max_words,
+        idf=read_tensor(tensors, folder, "idf", (len(vocabulary),)) if spec.idf else None,
+        l2_normalize=spec.l2_normalize,
+        analyzer=Analyzer.from_name(spec.analyzer),
+        summary_weight=spec.summary_weight,
+    )
+
+
+def read_class_code(
+    manifest: Manifest, tensors: Mapping[str, Floats], folder: Path
+) -> ClassCode | None:
+    """Return the class code that a manifest describes, or None if it has none.
+
+    Raises:
+        ArtifactError: if a tensor of it is missing or malformed.
+    """
+    spec = manifest.class_code
+    if spec is None:
+        return None
+    shape = (manifest.layers[0].inputs, spec.classes)
+    documents, queries = (
+        ClassMap(
+            read_tensor(tensors, folder, f"class_code.{name}.weight", shape),
+            read_tensor(tensors, folder, f"class_code.{name}.bias", shape[1:]),
+        )
+        for name in ("documents", "queries")
+    )
+    codewords_shape = (spec.classes, spec.codeword_bits)
+    codewords = read_tensor(tensors, folder, "class_code.codewords", codewords_shape)
+    certainty = read_tensor(tensors, folder, "class_code.certainty", (spec.certainty_bits,))
+    try:
+        return ClassCode(
+            documents,
+            queries,
+            codewords,
+            certainty,
+            spec.certainty_power,
+            spec.certainty_weight,
+            spec.half_terms,
+            spec.few_terms,
+        )
+    except ValueError as error:
+        raise ArtifactError(f"{folder / WEIGHTS}: {error}") from error
+
+
+def read_tensor(
+    tensors: Mapping[str, Floats], folder: Path, name: str, shape: tuple[int, ...]
+) -> Floats:
+    """Return the tensor `name`, float32 of shape `shape`.
+
+    Raises:
+        ArtifactError: if it is missing, has another shape or type, or holds NaN or infinity.
+    """
+    tensor = tensors.get(name)
+    if tensor is None or tensor.shape != shape or tensor.dtype != np.float32:
+        found = "missing" if tensor is None else f"{tensor.dtype} {tensor.shape}"
+        raise ArtifactError(f"{folder / WEIGHTS}: {name} is {found}; it must be float32 {shape}")
+    if not np.isfinite(tensor).all():
+        raise ArtifactError(f"{folder / WEIGHTS}: {name} holds NaN or infinity")
+    return tensor
+
+
+# ----------------------------------------------------------------------------
+# Writes an encoder: the contents of the files in its folder.
+
+
+GOLDEN_INPUTS = 8
+
+
+def artifact_contents(
+    encoder: Encoder, examples: Inputs, extra_files: Mapping[str, str | bytes]
+) -> dict[str, bytes]:
+    """Return the contents of every file in the folder of `encoder`, by name.
+
+    The golden inputs are those of `examples` whose logits are farthest from their thresholds.
+    """
+    contents = {
+        name: extra.encode() if isinstance(extra, str) else extra
+        for name, extra in extra_files.items()
+    }
+    contents[WEIGHTS] = save_tensors(_tensors(encoder))
+    contents[GOLDEN] = _json_bytes(_golden(encoder, examples))
+    if isinstance(encoder.features, TextFeatures):
+        contents[VOCABULARY] = "".join(f"{term}\n" for term in encoder.features.vocabulary).encode()
+    if isinstance(encoder.features, TextModel):
+        contents[MODEL] = encoder.features.model
+        contents[TOKENIZER] = encoder.features.tokenizer
+    contents[MANIFEST] = _json_bytes(_manifest(encoder, contents).model_dump(mode="json"))
+    return contents
+
+
+def as_inputs(encoder: Encoder, inputs: Sequence[Any]) -> Inputs:
+    """Return golden inputs parsed from JSON in the form that the encoder takes."""
+    return inputs if encoder.kind == "text" else np.asarray(inputs, dtype=np.float32)
+
+
+def _tensors(encoder: Encoder) -> dict[str, Floats]:
+    tensors = {"thresholds": encoder.thresholds}
+    for i, layer in enumerate(encoder.layers):
+        tensors[f"layers.{i}.weight"] = layer.weight
+        tensors[f"layers.{i}.bias"] = layer.bias
+    if isinstance(encoder.features, TextFeatures) and encoder.features.idf is not None:
+        tensors["idf"] = encoder.features.idf
+    if isinstance(encoder.features, SpdFeatures):
+        for i, weight in enumerate(encoder.features.weights):
+            tensors[f"spd.{i}.weight"] = weight
+    if (code := encoder.class_code) is not None:
+        for name, class_map in (("documents", code.documents), ("queries", code.queries)):
+            tensors[f"class_code.{name}.weight"] = class_map.weight
+            tensors[f"class_code.{name}.bias"] = class_map.bias
+        tensors["class_code.codewords"] = code.codewords
+        tensors["class_code.certainty"] = code.certainty
+    return {
+        name: np.ascontiguousarray(tensor, dtype=np.float32) for name, tensor in tensors.items()
+    }
+
+
+def _manifest(encoder: Encoder, contents: Mapping[str, bytes]) -> Manifest:
+    shapes = [(*layer.weight.shape, layer.activation) for layer in encoder.layers]
+    return Manifest(
+        n_bits=encoder.n_bits,
+        features=_features_spec(encoder.features),
+        layers=tuple(LayerSpec(inputs=i, outputs=o, activation=a) for i, o, a in shapes),
+        class_code=_class_code_spec(encoder),
+        hybrid_weight=encoder.hybrid_weight,
+        metadata=dict(encoder.metadata),
+        files={name: hashlib.sha256(raw).hexdigest() for name, raw in sorted(contents.items())},
+    )
+
+
+def _class_code_spec(encoder: Encoder) -> ClassCodeSpec | None:
+    code = encoder.class_code
+    if code is None:
+        return None
+    classes, bits = code.codewords.shape
+    return ClassCodeSpec(
+        classes=classes,
+        codeword_bits=bits,
+        certainty_bits=len(code.certainty),
+        certainty_power=code.certainty_power,
+        certainty_weight=code.certainty_weight,
+        half_terms=code.half_terms,
+        few_terms=code.few_terms,
+    )
+
+
+def _features_spec(features: Features) -> TextSpec | ModelSpec | VectorSpec | SpdSpec:
+    if isinstance(features, SpdFeatures):
+        orders = (features.order, *(weight.shape[1] for weight in features.weights))
+        return SpdSpec(orders=orders, floor=features.floor)
+    if isinstance(features, TextModel):
+        names = ModelSpec.model_fields.keys() - {"kind"}
+        return ModelSpec(**{name: getattr(features, name) for name in names})
+    if isinstance(features, VectorFeatures):
+        return VectorSpec(dimension=features.dimension, l2_normalize=features.l2_normalize)
+    return TextSpec(
+        weighting=features.weighting,
+        max_words=features.max_words,
+        idf=features.idf is not None,
+        l2_normalize=features.l2_normalize,
+        analyzer=features.analyzer.name,
+        stemmer_version=features.analyzer.stemmer_version,
+        summary_weight=features.summary_weight,
+    )
+
+
+def _golden(encoder: Encoder, examples: Inputs) -> dict[str, Any]:
+    margins = np.abs(encoder.margins(examples)).min(axis=1)
+    farthest = np.argsort(-margins, kind="stable")[:GOLDEN_INPUTS]
+    inputs: Sequence[Any] = (
+        [examples[i] for i in farthest]
+        if encoder.kind == "text"
+        else np.asarray(examples, dtype=np.float32)[farthest].astype(float).tolist()
+    )
+    codes = [code_to_hex(code) for code in encoder.encode(as_inputs(encoder, inputs))]
+    return {"inputs": list(inputs), "codes": codes}
+
+
+def _json_bytes(value: Any) -> bytes:
+    return (json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True) + "\n").encode()
+
+
+# ----------------------------------------------------------------------------
+# Encoders on disk: a folder of plain files, checked in full before it is trusted.
+#
+# ======================  ============================================================
+# ``encoder.json``        :class:`Manifest`: what the encoder is, and the SHA-256 of every other
+# file ``weights.safetensors``  ``layers.I.weight``, ``layers.I.bias``, ``thresholds``, ``idf``,
+#                         ``spd.I.weight``, and the tensors of a class code
+# ``vocabulary.txt``      one term a line, for encoders of terms
+# ``model.onnx``          the network of a language model, and
+# ``tokenizer.json``      its tokenizer
+# ``golden.json``         inputs, and the codes they must give
+# ======================  ============================================================
+#
+# Further files are listed and hashed like these: ``metrics.json``, ``labelled_ids.json`` with the
+# ids of the documents whose labels training used, and ``classifier.safetensors``. Searches need
+# none of them. The fingerprint is the SHA-256 of ``encoder.json`` and so covers every file. Nothing
+# is unpickled and no code is run. A folder appears whole or not at all.
+
 
 MAX_FILE_BYTES = 4 << 30
 MAX_MANIFEST_BYTES = 16 << 20

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from encoder.features import Floats, SparseRows
+from hummingbit.encoder.text_features import Floats, SparseRows
 
 # The highest of a million probabilities, raised to this power, is still a float32 above 0.
 MAX_CERTAINTY_POWER = 6

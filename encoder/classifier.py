@@ -14,7 +14,7 @@ import numpy.typing as npt
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from encoder.features import Floats
+from hummingbit.encoder.text_features import Floats
 
 CLASSIFIER = "classifier.safetensors"
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from foundation.errors import InputError
+from hummingbit.foundation.errors import InputError
 
 Codes = npt.NDArray[np.uint8]
 """Packed codes, shape ``(N, code_size)``."""

@@ -1,7 +1,4 @@
-"""The encoder: turns texts, vectors or matrices into packed binary codes.
-
-Its network consists of fully connected layers in numpy. A language model can read the texts for it.
-"""
+"""The encoder: turns texts, vectors or matrices into packed binary codes, and explains them."""
 
 from __future__ import annotations
 
@@ -12,17 +9,23 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
-from encoder.class_code import ClassCode
-from encoder.codes import Codes, pack_bits
-from encoder.compiled.forward_pass import native
-from encoder.corrections import QueryTerms
-from encoder.features import Floats, SparseRows, TextFeatures
-from encoder.spd_features import SpdFeatures
-from encoder.text_model import TextModel
-from encoder.vector_features import VectorFeatures
-from foundation.errors import InputError, counted
-from foundation.slices import checkpoint
+from hummingbit.encoder.class_code import ClassCode
+from hummingbit.encoder.codes import Codes, pack_bits
+from hummingbit.encoder.spelling import QueryTerms
+from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures, native
+from hummingbit.encoder.text_model import TextModel
+from hummingbit.encoder.vector_features import SpdFeatures, VectorFeatures
+from hummingbit.foundation.errors import InputError, counted
+from hummingbit.foundation.slices import checkpoint
+
+# ----------------------------------------------------------------------------
+# The encoder: turns texts, vectors or matrices into packed binary codes.
+#
+# Its network consists of fully connected layers in numpy. A language model can read the texts for
+# it.
+
 
 # Rows encoded at a time: enough for fast matrix products, few enough to stay in cache.
 _BATCH = 512
@@ -190,8 +193,8 @@ class Encoder:
         """Return the weights of a document's bits for each query, float32 ``(N, n_bits)``.
 
         They are ``w_b = logit_b - threshold_b``, except for the bits of a class code
-        (:meth:`encoder.class_code.ClassCode.query_weights`). The asymmetric ranking orders
-        documents by ``sum_b w_b (2 bit_b - 1)``. If each bit b of a document is 1 with the
+        (:meth:`hummingbit.encoder.class_code.ClassCode.query_weights`). The asymmetric ranking
+        orders documents by ``sum_b w_b (2 bit_b - 1)``. If each bit b of a document is 1 with the
         probability ``sigmoid(w_b)``, independently of the others, this sum is twice the logarithm
         of the probability of the document's code, up to a constant of the query.
 
@@ -204,7 +207,8 @@ class Encoder:
         """Return the query weights of `inputs`, and the terms of each that is a text.
 
         Unknown words of queries are corrected first; see
-        :meth:`encoder.features.TextFeatures.count_query_terms`. Words of documents never are.
+        :meth:`hummingbit.encoder.text_features.TextFeatures.count_query_terms`. Words of documents
+        never are.
 
         Raises:
             InputError: if `inputs` is not what the encoder takes.
@@ -327,3 +331,67 @@ def _batches(inputs: Inputs) -> Iterator[Inputs]:
     for start in range(0, len(inputs), _BATCH):
         checkpoint()
         yield inputs[start : start + _BATCH]
+
+
+# ----------------------------------------------------------------------------
+# Explains the code of a query: how each term of its text changes the bits.
+
+
+# Only this many terms, those with the highest weights, are left out in turn.
+MAX_TERMS = 256
+
+
+class TermInfluence(NamedTuple):
+    """A term of a text, and how the code changes without it."""
+
+    term: str
+    weight: float
+    """The value of its feature, such as TF-IDF."""
+    influence: float
+    """Σ_b |p_b − p′_b|, with the probabilities of the bits p with the term and p′ without it."""
+    flipped_bits: list[int]
+    """The bits that change without it; bit 0 is the first of the code."""
+
+
+def explain_text(encoder: Encoder, text: str, limit: int = 10) -> list[TermInfluence]:
+    """Return up to `limit` terms of `text`, those with the most influence on its code first.
+
+    A language model reads a text as a whole, so there are none.
+
+    The text is read as a query, with unknown words corrected. Each term is left out in turn, and
+    the rest is encoded: p_b = σ(w_b), w being
+    :meth:`hummingbit.encoder.encoder.Encoder.query_weights`.
+
+    Raises:
+        TypeError: if the encoder does not take text.
+    """
+    features = encoder.features
+    if isinstance(features, TextModel):
+        return []
+    if not isinstance(features, TextFeatures):
+        raise TypeError("the encoder takes vectors; it has no terms")
+    counts, _ = features.count_query_terms([text])
+    weights = features.weigh(counts).data
+    heaviest = np.argsort(-weights, kind="stable")[:MAX_TERMS]
+    # Row 0 has all terms of the text; row i > 0 lacks the i-th of the heaviest.
+    counts_without = np.repeat(counts.data[None, :], len(heaviest) + 1, axis=0)
+    counts_without[np.arange(len(heaviest)) + 1, heaviest] = 0
+    starts = np.arange(len(heaviest) + 2) * counts.nnz
+    columns = np.tile(counts.indices, len(heaviest) + 1)
+    shape = (len(heaviest) + 1, features.dimension)
+    rows = sparse.csr_array((counts_without.ravel(), columns, starts), shape=shape)
+    rows.eliminate_zeros()
+    bit_weights = encoder.query_weights_of_rows(features.weigh(rows))
+    probabilities = 1 / (1 + np.exp(-bit_weights.astype(np.float64)))
+    influences = np.abs(probabilities[1:] - probabilities[0]).sum(axis=1)
+    flips = (bit_weights[1:] > 0) != (bit_weights[0] > 0)
+    most_influential = np.argsort(-influences, kind="stable")[:limit]
+    return [
+        TermInfluence(
+            term=features.vocabulary[counts.indices[heaviest[place]]],
+            weight=float(weights[heaviest[place]]),
+            influence=float(influences[place]),
+            flipped_bits=np.flatnonzero(flips[place]).tolist(),
+        )
+        for place in most_influential
+    ]

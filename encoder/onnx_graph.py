@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from encoder.encoder import Encoder, Inputs, Layer
-from encoder.features import SparseRows, TextFeatures
-from encoder.vector_features import VectorFeatures
-from foundation.errors import HummingbitError
-from foundation.extras import install_command
+from hummingbit.encoder.encoder import Encoder, Inputs, Layer
+from hummingbit.encoder.text_features import SparseRows, TextFeatures
+from hummingbit.encoder.vector_features import VectorFeatures
+from hummingbit.foundation.errors import HummingbitError
+from hummingbit.foundation.extras import install_command
 
 OPSET = 17
 # The format of the file, which onnxruntime reads since 1.15.
@@ -93,7 +93,8 @@ def counts_of_documents(features: TextFeatures, texts: Sequence[str]) -> SparseR
     """Return how often each term occurs in each of `texts`, float32 ``(N, V)``.
 
     With a summary weight, they are the counts whose weights are in proportion to the features of
-    the documents: g⁻¹(feature / idf), with the g of :class:`~encoder.features.TextFeatures`.
+    the documents: g⁻¹(feature / idf), with the g of
+    :class:`~hummingbit.encoder.text_features.TextFeatures`.
     """
     if not features.summary_weight:
         return features.count_terms(texts)

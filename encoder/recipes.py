@@ -14,12 +14,12 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from numbers import Integral, Real
 from typing import Any, Literal
 
-from encoder.analyzers import VISIBLE, Analyzer, AnalyzerError
-from encoder.codes import check_n_bits
-from encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT
-from encoder.text_model import MAX_TOKENS
-from encoder.texts.openings import MAX_SUMMARY_WEIGHT
-from foundation.errors import HummingbitError
+from hummingbit.encoder.analyzers import VISIBLE, Analyzer, AnalyzerError
+from hummingbit.encoder.codes import check_n_bits
+from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT
+from hummingbit.encoder.text_features import MAX_SUMMARY_WEIGHT
+from hummingbit.encoder.text_model import MAX_TOKENS
+from hummingbit.foundation.errors import HummingbitError
 
 _TYPES: Mapping[type, tuple[Any, str]] = {
     bool: (bool, "true or false"),
@@ -148,7 +148,7 @@ LINEAR_SUMMARIES: Mapping[str, str] = {
     "pca-sign": "the signs of the first principal components",
     "lsh": "the sides of random hyperplanes",
 }
-"""The summary of each linear method by name (:mod:`training.linear_codes`)."""
+"""The summary of each linear method by name (:mod:`hummingbit.training.linear_codes`)."""
 
 
 @dataclass(frozen=True)
@@ -402,7 +402,7 @@ class ClassCodeRecipe(LabelledRecipe):
 
 
 MODEL = "model"
-"""The method of codes of what a language model knows; see :mod:`training.model_codes`."""
+"""The method of codes of what a language model knows; see ``model_codes``."""
 AUTO = "auto"
 """The value of a prompt for that of the model."""
 
@@ -454,7 +454,7 @@ METRIC_OBJECTIVES: Mapping[str, str] = {
     "generative-similarity": "pairs as near as they are likely to share a source",
     "riemannian-potato": "classes within a number of deviations of their means, others beyond",
 }
-"""The summary of each objective by name (:mod:`training.objectives.metric_objectives`)."""
+"""The summary of each objective by name (:mod:`hummingbit.training.metric_learning`)."""
 
 PAIRS = "pairs"
 SIMILARITIES: Mapping[str, str] = {
@@ -515,10 +515,10 @@ class MetricRecipe(LabelledRecipe):
 
 DISTILLATION = "distillation"
 TRANSFER_OBJECTIVES = ("perception-coherence", "pkt", "rkd", "mkt", "fitnet", "crd", "vid")
-"""The names that :func:`training.objectives.transfer_objectives.transfer_objective` accepts."""
+"""The names that :func:`hummingbit.training.objectives.transfer.transfer_objective` accepts."""
 
 NEIGHBOURS = "neighbours"
-"""The objective of :mod:`training.distillation.neighbour_student`, for texts without labels."""
+"""The objective of :mod:`hummingbit.training.distillation`, for texts without labels."""
 
 DISTILLATION_OBJECTIVES = (NEIGHBOURS, *TRANSFER_OBJECTIVES)
 

@@ -1,19 +1,24 @@
-"""Spelling correction: finds the known word that is one edit from an unknown word.
-
-An edit inserts, deletes or replaces one letter, or exchanges two neighbouring letters. Two words
-that are one edit apart have a string in common after deleting at most one letter of each. So the
-speller stores every known word and its deletions, and looks up those of an unknown word. Source:
-Garbe, "1000x Faster Spelling Correction algorithm" (2012), known as SymSpell.
-"""
+"""What replaces the unknown words of a query: the parts of an identifier, or a known word."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Container, Sequence
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
 
-from encoder.texts.scripts import is_spaceless
+from hummingbit.encoder.analyzers import is_spaceless
+
+# ----------------------------------------------------------------------------
+# Spelling correction: finds the known word that is one edit from an unknown word.
+#
+# An edit inserts, deletes or replaces one letter, or exchanges two neighbouring letters. Two words
+# that are one edit apart have a string in common after deleting at most one letter of each. So the
+# speller stores every known word and its deletions, and looks up those of an unknown word. Source:
+# Garbe, "1000x Faster Spelling Correction algorithm" (2012), known as SymSpell.
+
 
 MIN_UNKNOWN = 4
 """Shorter words are not corrected: too many known words are one edit away."""
@@ -85,3 +90,90 @@ def _hashes(word: str) -> list[int]:
     """Return the hashes of `word` and of every deletion of one of its letters."""
     deletions = (word[:place] + word[place + 1 :] for place in range(len(word)))
     return [crc32(string.encode()) for string in (word, *deletions)]
+
+
+# ----------------------------------------------------------------------------
+# What replaces the unknown words of a query: the words of an identifier, or a known word.
+#
+# Identifiers are the names in program code, which join words, such as `readCsv` and `read_csv`.
+
+
+MAX_CORRECTIONS = 64
+"""How many unknown words of a query are looked up. A typed query has fewer misspelt words."""
+MAX_TEXT_LENGTH = 256
+"""Identifiers of longer texts are left alone: such a query is a document, not typed."""
+
+# Words of up to 128 ASCII characters with a capital after a small letter, or with an underscore
+# between letters or digits.
+_IDENTIFIER = re.compile(
+    r"\b(?=\w{0,127}?(?:[a-z][A-Z]|[A-Za-z0-9]_+[A-Za-z0-9]))[A-Za-z0-9_]{3,128}\b"
+)
+# "HTTPServer2" consists of "HTTP", "Server" and "2".
+_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+
+
+class QueryTerms(NamedTuple):
+    """What an encoder knows of the text of a query."""
+
+    recognized_terms: int
+    """The number of distinct terms in the vocabulary, corrected ones included."""
+    corrected: tuple[tuple[str, str], ...]
+    """Each corrected word with what replaces it: identifiers first, each in the order of the text.
+
+    An identifier such as ``readCsv`` is replaced by its words, another word by a known word.
+    """
+
+
+class Corrections:
+    """The replacements of the unknown words of one query.
+
+    Only the first :data:`MAX_CORRECTIONS` of them are looked up.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Container[str],
+        terms_of: Callable[[str], list[str]],
+        correct: Callable[[str], str | None],
+    ) -> None:
+        """Begin a query; `correct` is :meth:`hummingbit.encoder.spelling.Speller.correct`."""
+        self._vocabulary = vocabulary
+        self._terms_of = terms_of
+        self._correct = correct
+        self._replacements: dict[str, str | None] = {}
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Each replaced word and what replaces it."""
+        return tuple((word, known) for word, known in self._replacements.items() if known)
+
+    def split_identifiers(self, text: str) -> str:
+        """Return `text` with each unknown identifier replaced by its words, if one is known."""
+        return replace_identifiers(text, self._words_of)
+
+    def replace(self, terms: list[str]) -> list[str]:
+        """Return `terms` with unknown ones replaced by known ones."""
+        unknown = [term for term in terms if term not in self._vocabulary]
+        for term in unknown:
+            if term not in self._replacements and len(self._replacements) < MAX_CORRECTIONS:
+                self._replacements[term] = self._correct(term)
+        return [self._replacements.get(term) or term for term in terms] if unknown else terms
+
+    def _words_of(self, identifier: str, words: str) -> str:
+        is_new = identifier not in self._replacements
+        if is_new and len(self._replacements) >= MAX_CORRECTIONS:
+            return identifier
+        if self._knows(identifier) or not self._knows(words):
+            return identifier
+        self._replacements[identifier] = words
+        return words
+
+    def _knows(self, text: str) -> bool:
+        return any(term in self._vocabulary for term in self._terms_of(text))
+
+
+def replace_identifiers(text: str, replacement: Callable[[str, str], str]) -> str:
+    """Replace each identifier by `replacement(identifier, its words with spaces between them)`."""
+    if len(text) > MAX_TEXT_LENGTH:
+        return text
+    return _IDENTIFIER.sub(lambda one: replacement(one[0], " ".join(_PART.findall(one[0]))), text)

@@ -22,11 +22,11 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from encoder.corrections import QueryTerms
-from encoder.features import Floats
-from foundation.errors import HummingbitError, InputError, counted
-from foundation.extras import install_command
-from foundation.slices import checkpoint
+from hummingbit.encoder.spelling import QueryTerms
+from hummingbit.encoder.text_features import Floats
+from hummingbit.foundation.errors import HummingbitError, InputError, counted
+from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.slices import checkpoint
 
 Pooling = Literal["mean", "cls", "last"]
 POOLINGS = get_args(Pooling)

@@ -7,15 +7,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from corpus.document import Document
-from encoder.encoder import Inputs
-from evaluation.baselines import tfidf_scores
-from evaluation.relevance import Ids
-from evaluation.result import EvaluationError
-from evaluation.row_blocks import row_blocks
-from evaluation.trec import Qrels
-from foundation.arrays import unit_rows
-from index.records import StoredDocument
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.encoder import Inputs
+from hummingbit.evaluation.baselines import tfidf_scores
+from hummingbit.evaluation.relevance import Ids
+from hummingbit.evaluation.result import EvaluationError, row_blocks
+from hummingbit.evaluation.trec import Qrels
+from hummingbit.foundation.arrays import unit_rows
+from hummingbit.index.records import StoredDocument
 
 
 def nearest_rows(

@@ -1,8 +1,9 @@
-"""Which documents are relevant to a query, and to what grade: by labels or by their hierarchy."""
+"""Which documents are relevant to a query, and to what grade: by labels or by judgements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -11,11 +12,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from encoder.encoder import Inputs
-from evaluation.result import EvaluationError
-from evaluation.row_blocks import row_blocks
-from foundation.errors import counted
-from foundation.slices import checkpoint
+from hummingbit.encoder.encoder import Inputs
+from hummingbit.evaluation.result import EvaluationError, row_blocks
+from hummingbit.evaluation.trec import from_trec_id
+from hummingbit.foundation.errors import counted
+from hummingbit.foundation.slices import checkpoint
+
+# ----------------------------------------------------------------------------
+# Which documents are relevant to a query, and to what grade: by labels or by their hierarchy.
+
 
 MAX_LEVELS = 100
 """The most levels of a hierarchy. A level takes as long as labels without a hierarchy."""
@@ -55,7 +60,8 @@ class Relevance:
     A corpus has few distinct label sets, so grades are stored for pairs of *sets*. `query_sets`
     (int64[Q]) and `document_sets` (int64[N]) number the set of each query and document from 0, and
     a grade applies to all members of both sets. :func:`relevance_by_label`,
-    :func:`relevance_by_hierarchy` and :func:`evaluation.qrels.relevance_by_qrels` create instances.
+    :func:`relevance_by_hierarchy` and :func:`hummingbit.evaluation.relevance.relevance_by_qrels`
+    create instances.
 
     `levels` (int64[G]) are the grades above 0 that can occur, ascending. A metric with gains (nDCG)
     uses grades as they are. For all others a document is relevant if its grade is `relevant_from`
@@ -263,3 +269,161 @@ def _incidence(label_sets: list[LabelSet], tags: dict[str, int]) -> SparseTable:
     ends = np.cumsum([0, *(len(label_set) for label_set in label_sets)])
     ones = np.ones(len(columns), dtype=np.int32)
     return sparse.csr_array((ones, columns, ends), shape=(len(label_sets), len(tags)))
+
+
+# ----------------------------------------------------------------------------
+# Relevance by judgement: qrels applied to the evaluated queries and the stored documents.
+
+
+MAX_NAMED_IDS = 5
+
+
+def relevance_by_qrels(
+    qrels: Mapping[str, Mapping[str, int]],
+    query_ids: Sequence[str],
+    document_ids: Sequence[str],
+    relevant_from: int = 1,
+) -> tuple[Relevance, list[str]]:
+    """Grade documents as `qrels` judge them; without a judgement above 0 the grade is 0.
+
+    Ids that were percent-encoded for TREC's format are found, too (:func:`find_encoded_ids`).
+
+    Returns the relevance, and a sentence for each oddity that does not stop an evaluation: ignored
+    judgements, whose query is not in `query_ids` or whose document is not in `document_ids`, and
+    queries without a judgement, which score 0.
+
+    Raises:
+        EvaluationError: if an id occurs twice, there are no queries or documents, the qrels are
+            empty, no judgement has both its query and its document among the ids, none of those
+            that have both has a grade of `relevant_from` or more, or `relevant_from` is below 1.
+    """
+    query_rows = _number_ids(query_ids, "query")
+    document_rows = _number_ids(document_ids, "document")
+    if not any(qrels.values()):
+        message = "the qrels are empty; at least one judgement is needed"
+        raise EvaluationError(message)
+    qrels = find_encoded_ids(qrels, query_rows, document_rows)
+    judgements = {
+        (query, document): grade
+        for query, graded in qrels.items()
+        for document, grade in graded.items()
+        if query in query_rows and document in document_rows
+    }
+    if not judgements:
+        message = (
+            "the qrels judge no stored document for any of the queries; they name queries such as"
+            f" {name_some(list(qrels))}, and the queries to evaluate are {name_some(query_ids)}"
+        )
+        raise EvaluationError(message)
+    if max(judgements.values()) < relevant_from:
+        message = f"no judgement has a grade of {relevant_from} or more; nothing is relevant"
+        raise EvaluationError(message)
+    relevance = _make_relevance(judgements, query_rows, document_rows, relevant_from)
+    return relevance, _oddities(qrels, query_rows, document_rows)
+
+
+def find_encoded_ids(
+    qrels: Mapping[str, Mapping[str, int]], queries: Container[str], documents: Container[str]
+) -> Mapping[str, Mapping[str, int]]:
+    """Return `qrels` by the ids of `queries` and `documents` that they stand for.
+
+    Ids count as percent-encoded (:func:`hummingbit.evaluation.trec.to_trec_id`) if all of them can
+    be, and one is known only when it is decoded. Otherwise they are taken as they stand. This is
+    decided for queries and for documents.
+    """
+    query_ids = _decoded(qrels, queries)
+    ids = dict.fromkeys(document for graded in qrels.values() for document in graded)
+    document_ids = _decoded(ids, documents)
+    if not query_ids and not document_ids:
+        return qrels
+    return {
+        query_ids.get(query, query): {
+            document_ids.get(document, document): grade for document, grade in graded.items()
+        }
+        for query, graded in qrels.items()
+    }
+
+
+def _decoded(ids: Iterable[str], known: Container[str]) -> dict[str, str]:
+    """Return the decoded ids by the encoded ones; none if `ids` are to be taken as they stand."""
+    decoded = {}
+    for id_ in ids:
+        if "%" in id_:
+            decoded[id_] = from_trec_id(id_)
+            if decoded[id_] == id_:
+                return {}
+    found = any(id_ not in known and text in known for id_, text in decoded.items())
+    return decoded if found and all(id_.split() == [id_] for id_ in ids) else {}
+
+
+def duplicates(ids: Sequence[str]) -> list[str]:
+    """Return the ids that occur more than once."""
+    return [id_ for id_, n in Counter(ids).items() if n > 1]
+
+
+def name_some(ids: Sequence[str]) -> str:
+    """Return the first few of `ids` as text for a sentence."""
+    names = ", ".join(repr(id_)[1:-1][:60] for id_ in ids[:MAX_NAMED_IDS])
+    return names if len(ids) <= MAX_NAMED_IDS else f"{names}, …"
+
+
+def _make_relevance(
+    judgements: Mapping[tuple[str, str], int],
+    query_rows: Mapping[str, int],
+    document_rows: Mapping[str, int],
+    relevant_from: int,
+) -> Relevance:
+    """Put every document that is relevant to a query in a set of its own, and the rest in set 0."""
+    positive = {pair: grade for pair, grade in judgements.items() if grade > 0}
+    numbers: dict[str, int] = {}
+    for _, document in positive:
+        numbers.setdefault(document, len(numbers) + 1)
+    document_sets = np.zeros(len(document_rows), dtype=np.int64)
+    for document, number in numbers.items():
+        document_sets[document_rows[document]] = number
+    rows = [query_rows[query] for query, _ in positive]
+    columns = [numbers[document] for _, document in positive]
+    grades = np.array(list(positive.values()), dtype=np.int64)
+    shape = (len(query_rows), len(numbers) + 1)
+    table = sparse.csr_array((grades, (rows, columns)), shape=shape)
+
+    def grades_of(query_sets: Ids) -> SparseTable:
+        return table[query_sets]
+
+    query_sets = np.arange(len(query_rows), dtype=np.int64)
+    return Relevance(query_sets, document_sets, grades_of, np.unique(grades), relevant_from)
+
+
+def _oddities(
+    qrels: Mapping[str, Mapping[str, int]],
+    query_rows: Mapping[str, int],
+    document_rows: Mapping[str, int],
+) -> list[str]:
+    unknown_queries = [query for query in qrels if query not in query_rows]
+    documents = dict.fromkeys(document for graded in qrels.values() for document in graded)
+    unknown_documents = [document for document in documents if document not in document_rows]
+    unjudged = [query for query in query_rows if not qrels.get(query)]
+    unknown = counted(len(unknown_queries), "query", "queries")
+    not_stored = counted(len(unknown_documents), "document")
+    without = counted(len(unjudged), "query", "queries")
+    sentences = {
+        f"{unknown} of the qrels not among the queries, ignored": unknown_queries,
+        f"{not_stored} of the qrels not stored, ignored": unknown_documents,
+        f"{without} without a judgement in the qrels, scored as 0": unjudged,
+    }
+    return [f"{sentence}: {name_some(ids)}" for sentence, ids in sentences.items() if ids]
+
+
+def _number_ids(ids: Sequence[str], kind: str) -> dict[str, int]:
+    if not len(ids):
+        plural = "queries" if kind == "query" else "documents"
+        message = f"there are no {plural}; at least one is needed"
+        raise EvaluationError(message)
+    repeated = duplicates(ids)
+    if repeated:
+        message = (
+            f"{len(repeated):,} {kind} ids occur more than once: {name_some(repeated)};"
+            " with qrels, every id must be unique"
+        )
+        raise EvaluationError(message)
+    return {id_: row for row, id_ in enumerate(ids)}

@@ -1,15 +1,20 @@
-"""The result of an evaluation, and the error for input that cannot be evaluated."""
+"""The result of an evaluation, the error for input that cannot be evaluated, and blocks of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from foundation.errors import HummingbitError
+from hummingbit.foundation.errors import HummingbitError
+from hummingbit.foundation.slices import checkpoint
+
+# ----------------------------------------------------------------------------
+# The result of an evaluation, and the error for input that cannot be evaluated.
+
 
 PerQuery = npt.NDArray[np.float64]
 """One value of a metric for each query, shape ``(Q,)``."""
@@ -86,3 +91,22 @@ class Evaluation:
 
 def _means(per_query: Mapping[str, PerQuery]) -> dict[str, float]:
     return {name: float(values.mean()) for name, values in per_query.items()}
+
+
+# ----------------------------------------------------------------------------
+# Blocks of rows, so that a table of queries by documents never exists as a whole.
+
+
+BLOCK_ENTRIES = 2_000_000
+"""Entries of a table in one block. A few arrays of this size are in memory together."""
+
+
+def row_blocks(n_rows: int, row_width: int) -> Iterator[slice]:
+    """Yield slices of `n_rows` rows that hold at most :data:`BLOCK_ENTRIES` entries each.
+
+    A row has `row_width` entries. A row is never cut: if it is wider than that, a block is one row.
+    """
+    step = max(1, BLOCK_ENTRIES // max(1, row_width))
+    for start in range(0, n_rows, step):
+        checkpoint()
+        yield slice(start, min(start + step, n_rows))

@@ -6,7 +6,8 @@ space, and nothing is a comment or a quotation. Blank lines are skipped. Any oth
 valid; errors name the line.
 
 Ids with white space do not fit this format. Exported judgements have them percent-encoded
-(:func:`to_trec_id`), and :func:`evaluation.qrels.relevance_by_qrels` finds what they stand for.
+(:func:`to_trec_id`), and :func:`hummingbit.evaluation.relevance.relevance_by_qrels` finds what they
+stand for.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from corpus.named_sets.text_sets import parse_tsv_qrels
-from evaluation.result import EvaluationError
-from foundation.errors import abbreviate, counted
+from hummingbit.corpus.named_sets import parse_tsv_qrels
+from hummingbit.evaluation.result import EvaluationError
+from hummingbit.foundation.errors import abbreviate, counted
 
 Qrels = dict[str, dict[str, int]]
 """Grades by query id and document id. A document of grade 0 or below is judged not relevant."""

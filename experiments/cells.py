@@ -8,20 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from encoder.artifact import read_classifier, read_labelled_ids
-from encoder.codes import unpack_codes
-from encoder.encoder import Encoder
-from encoder.recipes import LabelledRecipe
-from evaluation.baselines import tfidf_cosine
-from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
-from evaluation.result import Evaluation
-from evaluation.retrieval import evaluate_encoder
 from experiments.result_tables import Record
 from experiments.saved_encoders import load_or_train
 from experiments.splits import read_split
+from hummingbit.encoder.artifact import read_classifier, read_labelled_ids
+from hummingbit.encoder.codes import unpack_codes
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.recipes import LabelledRecipe
+from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline, tfidf_cosine
+from hummingbit.evaluation.evaluate import evaluate_encoder
+from hummingbit.evaluation.result import Evaluation
+from hummingbit.training.data import TrainingData
+from hummingbit.training.word_vectors import read_word_vectors
 from hummingbit.training_methods import train_by
-from training.class_codes.word_vectors import read_word_vectors
-from training.data import TrainingData
 
 CLASSIFIER_BASELINE = "classifier baseline"
 CLASSIFIER_OF = {

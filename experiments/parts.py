@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from hummingbit.commands.json_output import add_json_or_former_file
+from hummingbit.commands.printing import add_json_or_former_file
 
 
 def configure_parts(

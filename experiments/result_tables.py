@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from foundation.files import replace_file
+from hummingbit.foundation.files import replace_file
 
 Record = dict[str, Any]
 """One measurement: what was measured (`dataset`, `method`, `seed`, …) and its figures."""

@@ -8,11 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from encoder.artifact import load_encoder
-from encoder.encoder import Encoder
 from experiments.code_version import code_version
-from training.data import TrainingData
-from training.pipeline import is_trained_on
+from hummingbit.encoder.artifact import load_encoder
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.training.data import TrainingData
+from hummingbit.training.pipeline import is_trained_on
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

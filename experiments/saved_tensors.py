@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from experiments.code_version import code_version
-from foundation.files import replace_file
+from hummingbit.foundation.files import replace_file
 
 Tensors = dict[str, torch.Tensor]
 Array = npt.NDArray[Any]

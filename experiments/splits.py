@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from corpus.readers import read_documents
-from training.data import TrainingData, gather
-from training.distillation.teachers import read_teacher
+from hummingbit.corpus.readers import read_documents
+from hummingbit.training.data import TrainingData, gather
+from hummingbit.training.teachers import read_teacher
 
 
 @cache

@@ -1,25 +1,35 @@
-"""Long work in slices, so that other work gets its turn and abandoned work ends.
-
-Code that computes for long calls :func:`checkpoint` every few milliseconds. In an expensive request
-the call lets waiting work take its turn, and raises :class:`Cancelled` once the request has timed
-out. Elsewhere it does nothing. Code that holds a lock for which other such work may wait runs in
-:func:`unbroken`. Code that waits for other such work gives up its turn with
-:func:`stepping_aside`.
-
-Some work runs where it may not take long: on an event loop, or in one of few threads. It has an
-:class:`Allowance`. Code that is about to wait, to build something large or to read something large
-says so first, with :func:`about_to_wait`, :func:`about_to_build` or :func:`about_to_hold`. What the
-allowance does not cover raises :class:`BeyondAllowance`, and the caller does the work elsewhere.
+"""Long work in slices: other work gets its turn, stages are named, and garbage is collected
+rarely.
 """
 
 from __future__ import annotations
 
+import gc
+import logging
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any
+from threading import Timer
+from typing import Any, TextIO
+
+# ----------------------------------------------------------------------------
+# Long work in slices, so that other work gets its turn and abandoned work ends.
+#
+# Code that computes for long calls :func:`checkpoint` every few milliseconds. In an expensive
+# request the call lets waiting work take its turn, and raises :class:`Cancelled` once the request
+# has timed out. Elsewhere it does nothing. Code that holds a lock for which other such work may
+# wait runs in :func:`unbroken`. Code that waits for other such work gives up its turn with
+# :func:`stepping_aside`.
+#
+# Some work runs where it may not take long: on an event loop, or in one of few threads. It has an
+# :class:`Allowance`. Code that is about to wait, to build something large or to read something
+# large says so first, with :func:`about_to_wait`, :func:`about_to_build` or :func:`about_to_hold`.
+# What the allowance does not cover raises :class:`BeyondAllowance`, and the caller does the work
+# elsewhere.
+
 
 # How often work that waits for a lock looks whether somebody still waits for its result.
 SECONDS_OF_WAITING = 0.05
@@ -263,3 +273,135 @@ def about_to_hold(n_bytes: int) -> None:
     allowance = _allowance.get()
     if allowance is not None:
         allowance.hold(n_bytes)
+
+
+# ----------------------------------------------------------------------------
+# Long work names its stages as it begins them; a command prints those that take a while.
+
+
+SECONDS = 2.0
+
+_log = logging.getLogger("hummingbit.stages")
+_log.setLevel(logging.WARNING)  # a service does not log them
+_log.propagate = False
+
+_current_stages = ContextVar("current stage", default="")
+
+
+def begin_stage(name: str) -> None:
+    """Note that a stage begins, and the one before ends. `name` is a phrase: "reading a.csv"."""
+    _current_stages.set(name)
+    _log.info("%s", name)
+
+
+def end_stage() -> None:
+    """Note that the current stage ends; the work that follows belongs to none."""
+    begin_stage("")
+
+
+@contextmanager
+def inner_stage(name: str) -> Iterator[None]:
+    """Note that the block is a stage; the one around it, if any, continues after the block."""
+    outer = _current_stages.get()
+    begin_stage(name)
+    try:
+        yield
+    finally:
+        begin_stage(outer)
+
+
+@contextmanager
+def count_in_stage(
+    name: str, total: int | None = None, unit: str = "documents"
+) -> Iterator[Callable[[int], object]]:
+    """Begin a stage that counts what is done; the block calls the function with how much more is.
+
+    On a terminal this is a bar, which stays as one line; `total` is None if it is unknown.
+    """
+    from tqdm import tqdm  # noqa: PLC0415 - short commands draw no bar
+
+    if sys.stderr is not None and sys.stderr.isatty():
+        end_stage()
+    else:
+        begin_stage(name)
+    # With None, tqdm prints nothing unless standard error is a terminal.
+    with tqdm(desc=name, unit=f" {unit}", total=total, disable=None) as bar:
+        yield bar.update
+    end_stage()
+
+
+@contextmanager
+def print_stages() -> Iterator[None]:
+    """Print a line on standard error for each stage of the block that takes over two seconds."""
+    printer = _Printer()
+    _log.addHandler(printer)
+    _log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        stop_printing()
+        _log.removeHandler(printer)
+        printer.close()
+
+
+def stop_printing() -> None:
+    """End :func:`print_stages` for the rest of its block, because a service begins."""
+    end_stage()
+    _log.setLevel(logging.WARNING)
+
+
+class _Printer(logging.Handler):
+    """Prints a stage unless another begins within :data:`SECONDS`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._timer: Timer | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._end_stage()
+        stage = record.getMessage()
+        if stage:
+            self._timer = Timer(SECONDS, _print_line, [f"{stage} …", sys.stderr])
+            self._timer.daemon = True
+            self._timer.start()
+
+    def close(self) -> None:
+        self._end_stage()
+        super().close()
+
+    def _end_stage(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def _print_line(line: str, stream: TextIO | None) -> None:
+    """Print a line above the progress bar, if one is drawn."""
+    if stream is None:
+        return
+    from tqdm import tqdm  # noqa: PLC0415 - most commands end before a line is printed
+
+    with suppress(OSError, ValueError):  # its reader closed it, or the command has ended
+        tqdm.write(line, file=stream)
+
+
+# ----------------------------------------------------------------------------
+# Fewer collections of garbage where many objects are made and hardly any form cycles.
+
+
+OBJECTS_BETWEEN_COLLECTIONS = 200_000
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Let Python look for reference cycles after every 200,000 objects instead of 700.
+
+    The modules that a command loads are half a million objects, all of which stay, and a batch of
+    documents is tens of thousands. Python would look at them again and again. What is in no cycle
+    is freed at once all the same.
+    """
+    usual = gc.get_threshold()
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)

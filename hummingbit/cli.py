@@ -1,8 +1,4 @@
-"""The ``hummingbit`` command. Each sub-command opens something, calls it and prints the result.
-
-Exit status: 0 success, 1 a failed gate or check, 2 invalid input or an explained failure, 130
-interrupted.
-"""
+"""The ``hummingbit`` command. Each sub-command opens something, calls it and prints the result."""
 
 from __future__ import annotations
 
@@ -16,22 +12,138 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from difflib import get_close_matches
 from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
 from shlex import quote
 from textwrap import fill
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import hummingbit
-from hummingbit import PACKAGES
-from hummingbit.suggestions import SuggestingParser, as_sentence, did_you_mean
+
+# ----------------------------------------------------------------------------
+# A parser of command lines that suggests the name that a misspelt one is nearest to.
+
+
+OTHER_WORDS = {
+    "create": "build",
+    "make": "build",
+    "insert": "add",
+    "upsert": "add",
+    "update": "add",
+    "remove": "delete",
+    "describe": "stats",
+    "check": "verify",
+    "dump": "export",
+    "load": "import",
+    "dedupe": "duplicates",
+    "backup": "snapshot",
+    "query": "search",
+    "find": "search",
+    "fit": "train",
+    "eval": "evaluate",
+    "start": "serve",
+    "where": "filter",
+    "top": "limit",
+    "top-k": "limit",
+}
+"""Words of other tools, and the names of ours."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return "; did you mean …?" with the name in `known` nearest to `word`, or nothing."""
+    # Without the dashes, which all options share.
+    names = {name.lstrip("-"): name for name in known}
+    others = {other: names[name] for other, name in OTHER_WORDS.items() if name in names}
+    words = {**others, **names}
+    similar = get_close_matches(word.lstrip("-"), words, n=1)
+    return f"; did you mean {words[similar[0]]!r}?" if similar else ""
+
+
+def as_sentence(summary: str) -> str:
+    """Return the summary of a command in a list as a sentence of its own."""
+    return f"{summary[0].upper()}{summary[1:]}."
+
+
+class _DescribedParsers(argparse._SubParsersAction):  # type: ignore[type-arg]  # noqa: SLF001
+    """Sub-commands; the help of each begins with its line in the list of all."""
+
+    def add_parser(self, name: str, **options: Any) -> argparse.ArgumentParser:
+        if options.get("help"):
+            options.setdefault("description", as_sentence(options["help"]))
+        parser: argparse.ArgumentParser = super().add_parser(name, **options)
+        return parser
+
+
+class SuggestingParser(argparse.ArgumentParser):
+    """Refuses an unknown option, action or value with the nearest one that it knows.
+
+    An option is refused before anything else is checked: one that is misspelt is also missing.
+    """
+
+    def add_subparsers(self, **options: Any) -> Any:
+        """Add sub-commands as argparse does, with descriptions."""
+        return super().add_subparsers(**{"action": _DescribedParsers, **options})
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse as argparse does, but refuse whatever is unknown."""
+        for argument in self._own_arguments(args or ()):
+            self._check_option(argument)
+        parsed, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self._refuse(rest[0])
+        return parsed, rest
+
+    def _own_arguments(self, arguments: Sequence[str]) -> Iterable[str]:
+        """Yield the arguments before a sub-command, which has a parser of its own, and ``--``."""
+        # The first word of a parser with commands is one, or is refused as none.
+        has_commands = any(
+            isinstance(action, argparse._SubParsersAction)  # noqa: SLF001 - it is not public
+            for action in self._actions
+        )
+        for argument in arguments:
+            if argument == "--" or (has_commands and not argument.startswith("-")):
+                return
+            yield argument
+
+    def _check_option(self, argument: str) -> None:
+        name = argument.partition("=")[0]
+        if not name.startswith("--") or self.prefix_chars != "-" or " " in name:
+            return
+        if not any(known.startswith(name) for known in self._option_string_actions):
+            self._refuse(name)
+
+    def _refuse(self, argument: str) -> NoReturn:
+        if argument.startswith("-"):
+            visible = [action for action in self._actions if action.help != argparse.SUPPRESS]
+            options = [name for action in visible for name in action.option_strings]
+            self.error(f"there is no option {argument}{did_you_mean(argument, options)}")
+        self.error(f"unexpected argument: {argument}; quote a text of several words")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        hint = did_you_mean(str(value), choices)
+        name = "/".join(action.option_strings) or action.metavar or action.dest
+        known = ", ".join(choices)
+        raise argparse.ArgumentError(None, f"{name}: there is no {value!r}{hint}; known: {known}")
+
+
+# ----------------------------------------------------------------------------
+# The ``hummingbit`` command. Each sub-command opens something, calls it and prints the result.
+#
+# Exit status: 0 success, 1 a failed gate or check, 2 invalid input or an explained failure, 130
+# interrupted.
 
 
 class Command(NamedTuple):
-    """A command: the folder of :mod:`hummingbit.commands` with its module, and its summary."""
+    """A command, a module of :mod:`hummingbit.commands`: its group in the help and its summary."""
 
-    folder: str
+    group: str
     summary: str
 
 
@@ -88,7 +200,7 @@ TITLES = {
     "evaluation": "measure",
     "service": "serve and operate",
 }
-"""The headings of the help, by folder."""
+"""The headings of the help, by group."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -98,7 +210,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Python looks for garbage when it ends, which takes half a second after training. What is
         # frozen it leaves to the system.
         atexit.register(gc.freeze)
-    put_own_folders_first()
     _accept_all_characters()
     try:
         status = _run(arguments)
@@ -123,7 +234,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _hint(error: Exception) -> str:
     """Return what the data folder has in place of a name that it lacks, or nothing."""
-    from index.errors import UnknownEncoder  # noqa: PLC0415 - as in _explain
+    from hummingbit.index.errors import UnknownEncoder  # noqa: PLC0415 - as in _explain
 
     if isinstance(error, UnknownEncoder):
         return _hint_to_install(error.name)
@@ -132,7 +243,7 @@ def _hint(error: Exception) -> str:
 
 def _hint_to_collections(error: Exception) -> str:
     """Return which collections there are, if `error` is that there is none of a name."""
-    from index.errors import UnknownCollection  # noqa: PLC0415 - as in _explain
+    from hummingbit.index.errors import UnknownCollection  # noqa: PLC0415 - as in _explain
 
     if not isinstance(error, UnknownCollection) or error.known is None:
         return ""
@@ -146,9 +257,9 @@ def _hint_to_collections(error: Exception) -> str:
 
 def _explain(error: Exception) -> str | None:
     """Return the sentence for an error that a user can put right, or None for a defect."""
-    # Imported here, because our folders are first on the path only now.
-    from foundation.errors import HummingbitError  # noqa: PLC0415
+    # Imported here, so that --help imports little.
     from hummingbit.clients.transport import ServiceError  # noqa: PLC0415
+    from hummingbit.foundation.errors import HummingbitError  # noqa: PLC0415
 
     if isinstance(error, ServiceError):
         hint = "; start it with hummingbit serve, or name another with --url"
@@ -156,7 +267,7 @@ def _explain(error: Exception) -> str | None:
     if isinstance(error, HummingbitError):
         return f"{error}{_hint(error)}"
     if isinstance(error, ModuleNotFoundError) and error.name in {"torch", "geoopt", "pyriemann"}:
-        from foundation.extras import install_command  # noqa: PLC0415
+        from hummingbit.foundation.extras import install_command  # noqa: PLC0415
 
         return f"training needs {error.name}; install it with: {install_command('train')}"
     if isinstance(error, OSError) and error.strerror is not None:
@@ -169,7 +280,7 @@ def _explain(error: Exception) -> str | None:
 
 def _hint_to_install(name: str) -> str:
     """Return how to install the encoder in the folder `name`, or nothing if it holds none."""
-    from encoder.artifact_files.manifest import MANIFEST  # noqa: PLC0415 - as in main
+    from hummingbit.encoder.artifact import MANIFEST  # noqa: PLC0415 - as in main
 
     folder = Path(name)
     if not (folder / MANIFEST).is_file():
@@ -179,8 +290,7 @@ def _hint_to_install(name: str) -> str:
 
 
 def _run(arguments: list[str]) -> int:
-    from foundation.garbage import rare_collections  # noqa: PLC0415 - as in _explain
-    from foundation.stages import print_stages  # noqa: PLC0415
+    from hummingbit.foundation.slices import print_stages, rare_collections  # noqa: PLC0415
 
     with rare_collections():
         args = _parse(arguments)
@@ -210,22 +320,6 @@ def _drop_output() -> None:
     """Send what standard output still holds to nowhere, so that the exit does not fail on it."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def put_own_folders_first() -> None:
-    """Put the application's folders on the path before others with packages of the same names.
-
-    ``python -m`` puts the current folder first on the path, and PYTHONPATH may name a project that
-    has its own ``index`` or ``service``.
-    """
-    root = str(Path(hummingbit.__file__).parents[1])
-    for place, entry in enumerate(sys.path):
-        if entry == root:
-            return
-        folder = Path(entry)
-        if any((folder / name).exists() or (folder / f"{name}.py").exists() for name in PACKAGES):
-            sys.path.insert(place, root)
-            return
 
 
 def whole_parser() -> argparse.ArgumentParser:
@@ -265,22 +359,28 @@ def _parser(
         dest="command", required=True, metavar="COMMAND", help="one of those below"
     )
     for name in names:
-        folder, summary = COMMANDS[name]
+        summary = COMMANDS[name].summary
         help_option: dict[str, Any] = {"help": summary} if in_help else {}
         sub_parser = commands.add_parser(name, description=as_sentence(summary), **help_option)
         if name in configured:
-            module_name = f"hummingbit.commands.{folder}.{name.replace(' ', '_')}"
-            importlib.import_module(module_name).configure(sub_parser)
+            configure_command(name, sub_parser)
     return parser
+
+
+def configure_command(name: str, parser: argparse.ArgumentParser) -> None:
+    """Add the options of command `name`; ``evaluate curve`` is in the module of ``evaluate``."""
+    module, *action = name.split()
+    function = "_".join(["configure", *action])
+    getattr(importlib.import_module(f"hummingbit.commands.{module}"), function)(parser)
 
 
 def _grouped_help() -> str:
     """Return the commands in groups."""
     lines = []
-    for folder, title in TITLES.items():
+    for group, title in TITLES.items():
         lines.append(f"{title}:")
         for name, command in COMMANDS.items():
-            if command.folder == folder:
+            if command.group == group:
                 head = f"  {name:<18}"
                 lines.append(
                     fill(

@@ -13,15 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corpus.document import Document
-from encoder.texts.openings import split_sentences
-from encoder.texts.scripts import is_spaceless
-from evaluation.evaluation_input import RelevanceSettings
-from evaluation.rankings import evaluate_rankings
-from index.backend import CollectionBackend
-from index.filters import Exists, Or
-from index.payload_labels import labels_of
-from index.records import Query
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.analyzers import is_spaceless
+from hummingbit.encoder.text_features import split_sentences
+from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.filters import Exists, Or
+from hummingbit.index.records import Query, labels_of
 
 DEPTH = 10
 KNOWN_ITEMS = ("Success@10", "MRR@10")

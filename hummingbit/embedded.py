@@ -2,34 +2,197 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any, Self, overload
 
-from corpus.layout import Layout
-from encoder.encoder import Encoder
-from evaluation.evaluation_input import RelevanceSettings
-from evaluation.metrics.metric_names import DEFAULT_METRICS
-from evaluation.reports.collection_report import read_training_labels, run_job
-from evaluation.reports.report import Report
-from foundation.errors import InputError, counted
+import numpy as np
+import numpy.typing as npt
+
 from hummingbit import inputs
+from hummingbit.corpus.layout import Layout
+from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder_loading import install_encoder
-from hummingbit.hits import Hits, hits_of
-from hummingbit.sharing import NUMBERING, FolderKey, acquire, release, release_soon, shared_folder
-from index.backend import MAX_K, CollectionBackend
-from index.data_folder import DataFolder
-from index.errors import DataFolderError
-from index.kept_vectors import FLOAT32
-from index.records import Hybrid, Query, Rescore, StoredDocument
-from index.search.search_options import SearchOptions
+from hummingbit.evaluation.metrics import DEFAULT_METRICS
+from hummingbit.evaluation.rankings import RelevanceSettings
+from hummingbit.evaluation.report import Report, read_training_labels, run_job
+from hummingbit.foundation.errors import InputError, counted
+from hummingbit.index.backend import MAX_K, CollectionBackend
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import DataFolderError
+from hummingbit.index.filters import Filter
+from hummingbit.index.kept_vectors import FLOAT32
+from hummingbit.index.records import Hit, Hybrid, Query, Rescore, SearchResult, StoredDocument
+from hummingbit.index.search import SearchOptions, reasons_for_none
+from hummingbit.inputs import data_frame
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from hummingbit.hasher import SemanticHasher
+
+
+# ----------------------------------------------------------------------------
+# Data folders shared by the collections of a process: each is opened only once.
+
+
+FolderKey = tuple[Path, bool]
+"""The path of a data folder, and whether it is open for writing."""
+
+
+@dataclass(slots=True)
+class _SharedFolder:
+    """An open data folder, and how many collections of this process use it."""
+
+    folder: DataFolder
+    users: int = 0
+
+
+_OPEN: dict[FolderKey, _SharedFolder] = {}
+_OPENING = threading.Lock()
+
+NUMBERING = threading.Lock()
+"""Held while documents are numbered and written, so that no two threads use the same number."""
+
+
+def acquire(key: FolderKey) -> DataFolder:
+    """Open a data folder, or share the one that this process has open."""
+    with _OPENING:
+        if key not in _OPEN:
+            path, writable = key
+            _OPEN[key] = _SharedFolder(DataFolder(path, writable=writable, indexed=False))
+        _OPEN[key].users += 1
+        return _OPEN[key].folder
+
+
+def release(key: FolderKey) -> None:
+    """Release a data folder; it is closed once nothing uses it."""
+    with _OPENING:
+        _OPEN[key].users -= 1
+        if not _OPEN[key].users:
+            _OPEN.pop(key).folder.close()
+
+
+def release_soon(key: FolderKey) -> None:
+    """Release the data folder of a collection that was garbage-collected.
+
+    The garbage collector may call this at any moment. Another thread does the work, because this
+    one may hold the lock, or be in the middle of an operation on the folder.
+    """
+    threading.Thread(target=release, args=(key,), name="release").start()
+
+
+@contextmanager
+def shared_folder(path: Path) -> Iterator[DataFolder]:
+    """Yield a data folder, open for writing, and release it at the end of the block."""
+    key = (path.resolve(), True)
+    folder = acquire(key)
+    try:
+        yield folder
+    finally:
+        release(key)
+
+
+# ----------------------------------------------------------------------------
+# The hits of a search in this process.
+
+
+REPR_TEXT = 60
+"""How many characters of a hit's text its line has."""
+
+
+class Hits(Sequence[Hit]):
+    """The hits of one query, best first."""
+
+    def __init__(self, result: SearchResult, place: int, warnings: Sequence[str] = ()) -> None:
+        self._hits = result.hits[place]
+        self.generation = result.generation
+        """The generation of the collection that was searched: the number of writes before it."""
+        self.ranking = result.rescored_by or result.rankings[place]
+        """The ranking that ordered the hits."""
+        terms = result.queries.terms[place]
+        self.recognized_terms: int | None = None if terms is None else terms.recognized_terms
+        """The number of words of the query that the encoder knows; None if it is not a text."""
+        self.corrected: list[tuple[str, str]] = [] if terms is None else [*terms.corrected]
+        """Unknown words of the query, each with what the encoder reads in its place."""
+        self.warnings = [*warnings]
+        """Why a search with a filter found nothing."""
+
+    @overload
+    def __getitem__(self, place: int) -> Hit: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Hit]: ...
+
+    def __getitem__(self, place: int | slice) -> Hit | list[Hit]:
+        return self._hits[place]
+
+    def __len__(self) -> int:
+        return len(self._hits)
+
+    def __repr__(self) -> str:
+        """Return a line for each hit, for interactive use."""
+        lines = [f"{hit.score:9.3f}  {hit.id}  {_beginning(hit)}".rstrip() for hit in self._hits]
+        return "\n".join(lines or ["no hits", *self.warnings])
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the documents found."""
+        return [hit.id for hit in self._hits]
+
+    @property
+    def distances(self) -> npt.NDArray[np.int64]:
+        """Hamming distances from the query's code, ``int64[k]``."""
+        return np.array([hit.distance for hit in self._hits], dtype=np.int64)
+
+    @property
+    def scores(self) -> npt.NDArray[np.float64]:
+        """The scores of the ranking, ``float64[k]``; higher is better."""
+        return np.array([hit.score for hit in self._hits], dtype=np.float64)
+
+    @property
+    def relevances(self) -> npt.NDArray[np.float64]:
+        """The scores on one scale for all rankings, ``float64[k]`` from 0 to 1, in their order.
+
+        A document has 0 if it agrees with the query by chance, and 1 if it consists of the query.
+        """
+        return np.array([hit.relevance for hit in self._hits], dtype=np.float64)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a row for each hit: id, distance, score, text, and one column a payload field."""
+        rows = [
+            {
+                **(hit.payload or {}),
+                "id": hit.id,
+                "distance": hit.distance,
+                "score": hit.score,
+                "text": hit.text,
+            }
+            for hit in self._hits
+        ]
+        return data_frame(rows, ["id", "distance", "score", "text"])
+
+
+def hits_of(
+    result: SearchResult, collection: CollectionBackend, filter_: Filter | None
+) -> list[Hits]:
+    """Return the hits of each query; if none has a hit, with the reasons that `filter_` gives."""
+    warnings = [] if any(result.hits) else reasons_for_none(collection, filter_)
+    return [Hits(result, place, warnings) for place in range(len(result.hits))]
+
+
+def _beginning(hit: Hit) -> str:
+    return "" if hit.text is None else shorten(hit.text, REPR_TEXT, placeholder=" …")
+
+
+# ----------------------------------------------------------------------------
+# Collections in this process, without a service: numpy and pandas in and out.
 
 
 class Collection:
@@ -152,9 +315,10 @@ class Collection:
         """Add documents, and replace those with the same ids: all of them, or none on an error.
 
         `documents` are texts, vectors ``(N, D)``, mappings with the fields of a document (see
-        :func:`corpus.document.parse_document`), or the rows of a pandas DataFrame. Its columns are
-        named as in ``hummingbit index build``; the others go to the payload. Documents without an
-        id are numbered, starting at the number of documents. Returns how many were written.
+        :func:`hummingbit.corpus.document.parse_document`), or the rows of a pandas DataFrame. Its
+        columns are named as in ``hummingbit index build``; the others go to the payload. Documents
+        without an id are numbered, starting at the number of documents. Returns how many were
+        written.
 
         Raises:
             DocumentError: if a document is invalid; it names the field.

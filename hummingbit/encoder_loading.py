@@ -6,9 +6,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from encoder.artifact import load_encoder as load_artifact
-from encoder.encoder import Encoder
-from index.data_folder import DataFolder
+from hummingbit.encoder.artifact import load_encoder as load_artifact
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.index.data_folder import DataFolder
 
 if TYPE_CHECKING:
     from hummingbit.hasher import SemanticHasher

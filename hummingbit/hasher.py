@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
@@ -14,11 +14,11 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
-from encoder.artifact import install_artifact
-from encoder.codes import Codes, unpack_codes
-from encoder.encoder import Encoder, Inputs
-from encoder.features import Floats
-from encoder.recipes import (
+from hummingbit.corpus.document import DocumentError, parse_text
+from hummingbit.encoder.artifact import install_artifact
+from hummingbit.encoder.codes import Codes, unpack_codes
+from hummingbit.encoder.encoder import Encoder, Inputs
+from hummingbit.encoder.recipes import (
     CLASS_CODES,
     MODEL,
     RECIPES,
@@ -26,18 +26,82 @@ from encoder.recipes import (
     ClassCodeRecipe,
     former_names,
 )
-from evaluation.retrieval import evaluate_codes
-from foundation.extras import install_command
-from hummingbit.estimator_inputs import label_sets, texts_of
-from hummingbit.training_methods import (
-    METHOD_NAMES,
-    check_word_vectors,
-    default_method,
-    train_by,
-)
-from training.class_codes.word_vectors import WordVectors, read_word_vectors
-from training.data import TrainingData, tags_of
-from training.pipeline import Trained
+from hummingbit.encoder.text_features import Floats
+from hummingbit.evaluation.evaluate import evaluate_codes
+from hummingbit.evaluation.relevance import LabelSet
+from hummingbit.foundation.errors import counted
+from hummingbit.foundation.extras import install_command
+from hummingbit.inputs import UNLABELLED, as_list, is_missing, label_name
+from hummingbit.training.data import TrainingData, tags_of
+from hummingbit.training.pipeline import Trained
+from hummingbit.training.word_vectors import WordVectors, read_word_vectors
+from hummingbit.training_methods import METHOD_NAMES, check_word_vectors, default_method, train_by
+
+# ----------------------------------------------------------------------------
+# Parses what users of the estimator pass in: X of texts, and y of labels.
+
+
+def texts_of(x: Any) -> list[str] | None:
+    """Return a sequence of texts as a checked list, or None if it holds no texts.
+
+    Raises:
+        ValueError: if `x` is empty or a single text, or an item is not a text that can be encoded.
+    """
+    if isinstance(x, str):
+        raise ValueError("X is one text; it must be a sequence of texts")  # noqa: TRY004
+    is_sequence = isinstance(x, Sequence | np.ndarray) or hasattr(x, "to_numpy")
+    if not is_sequence or getattr(x, "ndim", 1) != 1:
+        return None
+    values = list(x)
+    if not values:
+        raise ValueError("X is empty; it must hold texts or vectors")
+    if not any(isinstance(value, str) for value in values):
+        return None
+    try:
+        return [parse_text(value, f"X[{row}]") for row, value in enumerate(values)]
+    except DocumentError as error:
+        raise ValueError(str(error)) from None
+
+
+def label_sets(y: Any, rows: int) -> list[LabelSet]:
+    """Return the labels of each row of a scikit-learn target; ``()`` for an unlabelled row.
+
+    `y` is None, or has a label or a collection of labels for each row, or is an indicator matrix
+    ``(N, C)``.
+
+    Raises:
+        ValueError: if `y` does not have as many rows as `rows`, or a label is not a whole number.
+    """
+    if y is None:
+        return [()] * rows
+    array = np.asarray(y) if hasattr(y, "__array__") else None
+    if array is not None and array.ndim == 2 and array.shape[1] > 1:
+        labels = [tuple(map(str, np.flatnonzero(row))) for row in array]
+    else:
+        values = list(y) if array is None else list(array.ravel())
+        labels = [_label_set(value, row) for row, value in enumerate(values)]
+    if len(labels) != rows:
+        message = (
+            f"y has {counted(len(labels), 'row')} and X has {rows:,}; the numbers must be equal"
+        )
+        raise ValueError(message)
+    return labels
+
+
+def _label_set(value: Any, row: int) -> LabelSet:
+    value = as_list(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return tuple(dict.fromkeys(map(str, value)))
+    if is_missing(value) or value in ("", UNLABELLED):
+        return ()
+    if isinstance(value, float | np.floating) and not float(value).is_integer():
+        raise ValueError(f"y[{row}] is {value}; a label must be a string or an integer")
+    return (label_name(value),)
+
+
+# ----------------------------------------------------------------------------
+# Semantic hashing as a scikit-learn estimator.
+
 
 Bits = npt.NDArray[np.uint8]
 
@@ -183,7 +247,7 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Return the weight of each bit of a document for queries `X`, ``float32 (N, n_bits)``.
 
         The asymmetric ranking orders documents by ``weights @ (2 bits - 1)``; see
-        :meth:`encoder.encoder.Encoder.query_weights`.
+        :meth:`hummingbit.encoder.encoder.Encoder.query_weights`.
         """
         check_is_fitted(self)
         return self.encoder_.query_weights(self._check_inputs(X, reset=False))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from corpus.document import (
+from hummingbit.corpus.document import (
     CONTENT_FIELDS,
     Document,
     DocumentError,
@@ -18,11 +18,10 @@ from corpus.document import (
     parse_text,
     parse_vector,
 )
-from corpus.layout import Layout
-from foundation.errors import InputError, abbreviate, counted
-from index.filter_parser import parse_filter
-from index.filters import Filter
-from index.records import Query
+from hummingbit.corpus.layout import Layout
+from hummingbit.foundation.errors import InputError, abbreviate, counted
+from hummingbit.index.filters import Filter, parse_filter
+from hummingbit.index.records import Query
 
 UNLABELLED = -1
 """The class of an unlabelled row in scikit-learn's semi-supervised estimators."""

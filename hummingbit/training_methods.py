@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from encoder.analyzers import Analyzer
-from encoder.recipes import (
+from hummingbit.encoder.analyzers import Analyzer
+from hummingbit.encoder.recipes import (
     CLASS_CODES,
     CONTENT_SHARES,
     DISTILLATION,
@@ -26,14 +26,14 @@ from encoder.recipes import (
     ModelRecipe,
     Recipe,
 )
-from foundation.extras import install_command
-from training.class_codes.run import train_class_codes
-from training.class_codes.word_vectors import WordVectors
-from training.data import TrainingData, TrainingDataError
-from training.linear_codes import train_linear
-from training.model_codes import train_model
-from training.pipeline import Trained, split
-from training.text_features import have_more_terms
+from hummingbit.foundation.extras import install_command
+from hummingbit.training.class_codes import train_class_codes
+from hummingbit.training.data import TrainingData, TrainingDataError
+from hummingbit.training.linear_codes import train_linear
+from hummingbit.training.model_codes import train_model
+from hummingbit.training.pipeline import Trained, split
+from hummingbit.training.text_features import have_more_terms
+from hummingbit.training.word_vectors import WordVectors
 
 METHOD_NAMES = tuple(name for name in RECIPES if name not in (METRIC, DISTILLATION))
 """The methods that need nothing beside the documents, their labels and a language model."""
@@ -161,7 +161,7 @@ def train_by(
         )
     if not isinstance(recipe, Recipe):
         raise TrainingDataError(f"method: {recipe.method} is trained by its own command")
-    from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
+    from hummingbit.training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
 
     return train(data, recipe, out, overwrite=overwrite, progress=progress)
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from corpus.document import Document
-from corpus.tables import FieldType
-from encoder.codes import Codes
-from encoder.encoder import Encoder
-from index.filters import Filter
-from index.records import (
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.tables import FieldType
+from hummingbit.encoder.codes import Codes
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.index.filters import Filter
+from hummingbit.index.records import (
     CodedPayloads,
     DeleteResult,
     EncodedQueries,
@@ -34,7 +34,7 @@ from index.records import (
 )
 
 if TYPE_CHECKING:
-    from index.search.search_options import SearchOptions
+    from hummingbit.index.search import SearchOptions
 
 MAX_K = 10_000
 BATCH_SIZE = 1000
@@ -72,11 +72,11 @@ class CollectionBackend(Protocol):
 
     @property
     def engine_setting(self) -> str:
-        """The engine that was chosen at creation; see :mod:`index.engines.choice`."""
+        """The engine that was chosen at creation; see :mod:`hummingbit.index.engines.choice`."""
 
     @property
     def keep_vectors(self) -> str:
-        """The form in which vectors are kept; see :mod:`index.kept_vectors`."""
+        """The form in which vectors are kept; see :mod:`hummingbit.index.kept_vectors`."""
 
     @property
     def ranking(self) -> str:
@@ -235,7 +235,7 @@ class CollectionBackend(Protocol):
     ) -> SearchResult:
         """Return the `k` best documents of each query, in the order of a ranking.
 
-        `ranking` is one of :data:`index.rankings.protocol.RANKINGS`; None means the collection's
+        `ranking` is one of :data:`hummingbit.index.rankings.RANKINGS`; None means the collection's
         default. `radius`, for the ranking by Hamming distance, excludes documents that are farther.
         `filter` excludes documents whose payload does not match it; the k best of the others are
         returned. `offset` skips that many of the best. `cursor`, from the previous page, replaces
@@ -286,7 +286,7 @@ class CollectionBackend(Protocol):
     def field_types(self) -> Mapping[str, FieldType]:
         """The types of payload fields that tables decided; none on Milvus.
 
-        :class:`index.bulk.ingest.CollectionFieldTypes` reads tables by them.
+        :class:`hummingbit.index.ingestion.CollectionFieldTypes` reads tables by them.
 
         Raises:
             StoreError: if they cannot be read.

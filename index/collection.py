@@ -1,55 +1,657 @@
-"""A collection: an encoder, a store and an index that stay consistent.
-
-**Writes** are described in :mod:`index.generations.writing`. Once a write returns, it is durable
-and every later search sees it.
-
-**Searches** are described in :mod:`index.search.search_steps`.
-
-**Readers.** A process that only reads works in the same way. The writer may commit at any time;
-:meth:`Collection.follow`, called regularly, publishes what was committed since.
-"""
+"""A collection: an encoder, a store and an index that stay consistent; a search's steps."""
 
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from corpus.document import Document
-from corpus.tables import FieldType
-from encoder.codes import Codes
-from encoder.encoder import Encoder
-from index.annotations.annotations import Annotations
-from index.backend import BATCH_SIZE
-from index.encoded_inputs import batches, encode_documents, last_of_each_id
-from index.filter_parser import check_indexed_fields
-from index.filters import Filter
-from index.generations.code_statistics import StatisticsCache, code_statistics
-from index.generations.publication import Publication
-from index.generations.writing import Writer
-from index.rankings.protocol import BY_WORDS, HAMMING
-from index.records import (
+import numpy as np
+
+from hummingbit.corpus.document import MAX_TEXT_LENGTH, Document
+from hummingbit.corpus.tables import FieldType
+from hummingbit.encoder.codes import Codes, pack_rows
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.backend import BATCH_SIZE, MAX_K, CollectionBackend
+from hummingbit.index.code_statistics import StatisticsCache, code_statistics
+from hummingbit.index.encoding import batches, encode_documents, encode_queries, last_of_each_id
+from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.errors import EncoderMismatch, RowsRemoved, StoreError
+from hummingbit.index.filters import Filter, check_indexed_fields, filter_to_json
+from hummingbit.index.generations import Publication, PublishedGeneration, Writer
+from hummingbit.index.labels import Annotations
+from hummingbit.index.lexical import LexicalIndex
+from hummingbit.index.rankings import (
+    ASYMMETRIC,
+    BM25,
+    BY_CODES,
+    BY_WORDS,
+    DEFAULT_WEIGHT,
+    HAMMING,
+    N_FEEDBACK,
+    RANKINGS,
+    VECTORS,
+    AsymmetricRanking,
+    Bm25Ranking,
+    CosineScorer,
+    HammingRanking,
+    HybridRanking,
+    RankedRows,
+    Ranking,
+    ReciprocalRanking,
+    RescoredRanking,
+    Scorer,
+)
+from hummingbit.index.records import (
     CodedPayloads,
     DeleteResult,
+    EncodedQueries,
+    Hit,
+    Hybrid,
+    Queries,
+    Query,
+    Rescore,
     ScrollPage,
+    SearchResult,
     StoredDocument,
+    StoredRow,
     UpsertResult,
     Verification,
+    labels_of,
 )
-from index.search.cursors import Position, read_cursor, write_cursor
-from index.search.search_options import check_ranking
-from index.search.search_steps import IndexedCollection
-from index.sqlite.blocks import Block
-from index.sqlite.field_indexes import damaged_runs
-from index.sqlite.store import Store
-from index.sqlite.verification import MAX_PROBLEMS, verify_store
+from hummingbit.index.schema import Description
+from hummingbit.index.search import (
+    Page,
+    Position,
+    SearchOptions,
+    add_highlights,
+    add_relevances,
+    check_compatible,
+    check_ranking,
+    choose_ranking,
+    cursor_after,
+    cursor_identity,
+    hits_after,
+    hits_with_codes,
+    ranking_without_text,
+    rankings_of,
+    read_cursor,
+    write_cursor,
+)
+from hummingbit.index.store.fields import damaged_runs
+from hummingbit.index.store.store import MAX_PROBLEMS, Block, Store, verify_store
+
+# ----------------------------------------------------------------------------
+# The base of all collections: settings, checks, and the beginning of a search.
+
+
+# Requests and options use the name `filter`; the builtin is not needed here.
+
+
+class CollectionBase(ABC):
+    """A collection with the given description; `encoder` made its codes."""
+
+    def __init__(self, description: Description, encoder: Encoder | None, incarnation: str) -> None:
+        """Check the encoder against the description.
+
+        `incarnation` distinguishes the collection from earlier and later ones of the same name.
+        Rows, and so cursors, are valid within one incarnation only.
+
+        Raises:
+            EncoderMismatch: if the collection was made with another encoder, or without one.
+        """
+        check_encoder(description, encoder)
+        self.description = description
+        self.name: str = description.name
+        self.incarnation = incarnation
+        self.n_bits: int = description.n_bits
+        self.encoder: Encoder | None = encoder
+        self.is_read_by_model: bool = encoder is not None and encoder.is_slow
+        self.encoder_name: str | None = description.encoder_name
+        self.encoder_fingerprint: str | None = description.encoder_fingerprint
+        self.engine_setting: str = description.engine
+        self.keep_vectors: str = description.keep_vectors
+        self.ranking: str = HAMMING
+
+    @abstractmethod
+    def coded_payloads(self, *, with_given_labels: bool) -> CodedPayloads:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.coded_payloads`."""
+
+    def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.labelled_codes`."""
+        coded = self.coded_payloads(with_given_labels=False)
+        return coded.codes, [labels_of(payload, label_field) for payload in coded.payloads]
+
+    def search(
+        self,
+        queries: Queries,
+        k: int,
+        radius: int | None = None,
+        *,
+        ranking: str | None = None,
+        filter: Filter | None = None,  # noqa: A002
+        offset: int = 0,
+        cursor: str | None = None,
+        with_payload: bool = False,
+        with_text: bool = False,
+        with_code: bool = False,
+        with_cursor: bool = True,
+        rerank: bool = False,
+        hybrid: Hybrid | None = None,
+        rescore: Rescore | None = None,
+        highlight: bool = False,
+    ) -> SearchResult:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.search`.
+
+        All queries are answered on the same generation. A query by id also finds the document
+        itself.
+        """
+        options = SearchOptions(
+            k,
+            radius,
+            ranking,
+            filter,
+            offset,
+            cursor,
+            with_payload=with_payload,
+            with_text=with_text,
+            with_code=with_code,
+            with_cursor=with_cursor,
+            rerank=rerank,
+            hybrid=hybrid,
+            rescore=rescore,
+            highlight=highlight,
+        )
+        return self.find(queries, options)
+
+    @abstractmethod
+    def find(self, queries: Queries, options: SearchOptions) -> SearchResult:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.find`."""
+
+    @property
+    @abstractmethod
+    def indexed_fields(self) -> tuple[str, ...]:
+        """See :attr:`hummingbit.index.backend.CollectionBackend.indexed_fields`."""
+
+    @property
+    @abstractmethod
+    def field_types(self) -> Mapping[str, FieldType]:
+        """See :attr:`hummingbit.index.backend.CollectionBackend.field_types`."""
+
+    @abstractmethod
+    def bytes_on_disk(self) -> int:
+        """Return the size of the collection on disk; 0 if it cannot be known."""
+
+    def _stats(
+        self,
+        *,
+        documents: int,
+        generation: int,
+        engine: str,
+        engine_reason: str,
+        statistics: Mapping[str, Any],
+        problems: list[str],
+    ) -> dict[str, Any]:
+        """Return what :meth:`hummingbit.index.backend.CollectionBackend.stats` returns."""
+        return {
+            "name": self.name,
+            "documents": documents,
+            "n_bits": self.n_bits,
+            "encoder": self.encoder_name,
+            "encoder_fingerprint": self.encoder_fingerprint,
+            "generation": generation,
+            "engine_setting": self.engine_setting,
+            "keep_vectors": self.keep_vectors,
+            "ranking": self.ranking,
+            "indexed_fields": list(self.indexed_fields),
+            "engine": engine,
+            "engine_reason": engine_reason,
+            **statistics,
+            "bytes_on_disk": self.bytes_on_disk(),
+            "problems": problems,
+        }
+
+    def _last_of_each_id(
+        self, documents: Sequence[Document], codes: Codes
+    ) -> tuple[list[Document], Codes]:
+        """Keep the last document of each id, and its code.
+
+        Raises:
+            InputError: unless there is a code of `n_bits` for each document.
+        """
+        shape = (len(documents), self.n_bits // 8)
+        if codes.dtype != np.uint8 or codes.shape != shape:
+            actual = f"{codes.dtype}{list(codes.shape)}"
+            raise InputError("codes", f"are {actual}; they must be uint8{list(shape)}")
+        last = sorted({document.id: at for at, document in enumerate(documents)}.values())
+        return [documents[at] for at in last], codes[last]
+
+    def _scroll_key(self, limit: int, filter_: Filter | None) -> tuple[str, str, str, str | None]:
+        """Return the values that bind a cursor to this scroll.
+
+        Raises:
+            InputError: if `limit` is not from 1 to :data:`MAX_K`.
+        """
+        if not 1 <= limit <= MAX_K:
+            raise InputError("limit", f"is {limit}; it must be from 1 to {MAX_K}")
+        filter_json = None if filter_ is None else filter_to_json(filter_)
+        return ("scroll", self.name, self.incarnation, filter_json)
+
+
+def check_encoder(description: Description, encoder: Encoder | None) -> None:
+    """Raise EncoderMismatch unless `encoder` made the codes of the collection."""
+    expected = description.encoder_fingerprint
+    actual = None if encoder is None else encoder.fingerprint
+    if actual != expected:
+        message = (
+            f"collection {description.name!r} was made with encoder {description.encoder_name!r},"
+            f" fingerprint {expected}; this encoder has fingerprint {actual}. To change the"
+            " encoder, index the documents again."
+        )
+        raise EncoderMismatch(message)
+    if encoder is not None and encoder.n_bits != description.n_bits:
+        bits = f"codes of {description.n_bits} bits, but its encoder makes {encoder.n_bits}"
+        raise EncoderMismatch(f"collection {description.name!r} has {bits}")
+
+
+# ----------------------------------------------------------------------------
+# The choice of a search's ranking.
+
+
+def make_ranking(search: Search, published: PublishedGeneration, store: Store) -> Ranking:
+    """Return the ranking of a search over the published documents, whose vectors `store` has.
+
+    Raises:
+        InputError: if the search rescores by vectors and the collection keeps none.
+    """
+    ranking, rescore = _first_ranking(search, published), search.options.rescore
+    if rescore is None:
+        return ranking
+    scorer: Scorer = AsymmetricRanking(published.generation)
+    if rescore.by == BM25 and published.lexical is not None:
+        scorer = Bm25Ranking(published.lexical)
+    elif rescore.by == VECTORS:
+        scorer = CosineScorer(store.read_vectors, store.description.keep_vectors)
+    return RescoredRanking(ranking, scorer, search.options.n_candidates)
+
+
+def _first_ranking(search: Search, published: PublishedGeneration) -> Ranking:
+    if not search.by_words:
+        return _by_codes(search, published, search.ranking)
+    if all(text is not None for text in search.queries.texts):
+        return _by_words(search, published)
+    others = _by_codes(search, published, ranking_without_text(search.default))
+    if all(text is None for text in search.queries.texts):
+        return others
+    return _TextsByWords(_by_words(search, published), others)
+
+
+def _by_codes(search: Search, published: PublishedGeneration, name: str) -> Ranking:
+    if name == ASYMMETRIC:
+        return AsymmetricRanking(published.generation)
+    return HammingRanking(published.generation, search.options.radius)
+
+
+def _by_words(search: Search, published: PublishedGeneration) -> Ranking:
+    lexical, moments = published.lexical, published.moments
+    if lexical is None or moments is None:
+        raise RuntimeError("a ranking by words needs a lexical index; none is published")
+    if search.ranking == BM25:
+        return Bm25Ranking(lexical, search.statistics)
+    hybrid = search.options.hybrid
+    if hybrid is not None and hybrid.rrf is not None:
+        return ReciprocalRanking(published.generation, lexical, hybrid.rrf)
+    weight = search.hybrid_weight or DEFAULT_WEIGHT
+    if hybrid is not None and hybrid.codes is not None:
+        weight = hybrid.codes
+    n_feedback = N_FEEDBACK if hybrid is None or hybrid.feedback is None else hybrid.feedback
+    return HybridRanking(
+        published.generation,
+        moments,
+        lexical,
+        weight,
+        n_feedback=n_feedback,
+        statistics=search.statistics,
+    )
+
+
+class _TextsByWords:
+    """Ranks text queries by one ranking, and other queries by another."""
+
+    def __init__(self, words: Ranking, codes: Ranking) -> None:
+        self._words = words
+        self._codes = codes
+        self.name = words.name
+
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
+        return [
+            self._ranking_for(query).rank(query, k, allowed)[0]
+            for query in (queries[place : place + 1] for place in range(len(queries)))
+        ]
+
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+        pairs = ((queries[place : place + 1], some) for place, some in enumerate(found))
+        return [self._ranking_for(query).hit_scores(query, [some])[0] for query, some in pairs]
+
+    def anchors(
+        self, queries: EncodedQueries, found: Sequence[RankedRows]
+    ) -> list[tuple[float, float]]:
+        pairs = ((queries[place : place + 1], some) for place, some in enumerate(found))
+        return [self._ranking_for(query).anchors(query, [some])[0] for query, some in pairs]
+
+    def _ranking_for(self, query: EncodedQueries) -> Ranking:
+        return self._codes if query.texts[0] is None else self._words
+
+
+# ----------------------------------------------------------------------------
+# A search: encode, rank, read, answer.
+#
+# A search takes the published generation, which never changes, finds rows in it, and reads the
+# documents of these rows from the store. The store may be newer by then. Rows are never reused, so
+# a row that still exists has the right id. If all rows exist, the response reflects the generation
+# that was searched; an id that was read before is not read again. If a row is gone, a writer has
+# replaced or deleted its document. The search is then repeated in one transaction while it holds
+# the publishing lock; the generation is first brought up to that transaction, so all rows exist. A
+# search waits for at most one commit, and never for an encoder or for another search's first
+# attempt. What only some searches need is in ``search_options``, ``paging`` and ``hit_details``.
+
+
+# The radius, cursor, hybrid, rescore and offset of most searches, which need no further checks.
+PLAIN_OPTIONS = (None, None, None, None, 0)
+RANKING_NAMES = frozenset({None, *RANKINGS})
+# These limit the memory of a batch of large pages, and the time of one of its slices.
+HITS_AT_ONCE = 400_000
+QUERIES_AT_ONCE = 100
+# A search for at most so many hits is faster than a change of turns.
+FEW_HITS = 200
+# How many generations a search tries before it waits for the writers.
+ATTEMPTS = 3
+
+
+class Search:
+    """One search of a collection: encoded queries and options."""
+
+    def __init__(
+        self,
+        name: str,
+        queries: EncodedQueries,
+        options: SearchOptions,
+        incarnation: str,
+        default: str = HAMMING,
+        *,
+        hybrid_weight: float | None = None,
+    ) -> None:
+        """Begin a search of the collection `name`; cursors belong to one `incarnation` of it.
+
+        `default` is the ranking, and `hybrid_weight` the weight of codes, of options without one.
+
+        Raises:
+            InputError: if the queries and the options are not compatible, or the cursor belongs to
+                another search.
+        """
+        self.queries = queries
+        self.options = options
+        self.name = name
+        self.default = default
+        self.hybrid_weight = hybrid_weight
+        if (default != HAMMING or queries.vectors) and not options.ranking:
+            default = choose_ranking(default, queries, options)
+        self.ranking: str = options.ranking or default
+        rescore = options.rescore
+        self.by_words: bool = self.ranking in BY_WORDS
+        """Whether the documents are ranked by their words, alone or with their codes."""
+        self.needs_words: bool = self.by_words or (rescore is not None and rescore.by == BM25)
+        """Whether the lexical index is needed."""
+        self.by_distance: bool = self.ranking == HAMMING and rescore is None
+        """Whether the scores are distances."""
+        self.needs_codes: bool = options.with_code or options.rerank or not self.by_distance
+        with_text = options.with_text or options.highlight
+        self.stored_fields = (options.with_payload, with_text, self.needs_codes)
+        """Whether the payloads, the texts and the codes of the hits are needed."""
+        if self.by_words or options.rerank or options.hybrid or rescore or options.cursor:
+            check_compatible(options, self.ranking, queries)
+        self._after: Position | None = None
+        self._identity: tuple[object, ...] = ()
+        if options.cursor is not None or options.with_cursor:
+            self._identity = cursor_identity(name, incarnation, self.ranking, queries, options)
+        if options.cursor is not None:
+            self._after = read_cursor(options.cursor, *self._identity)
+
+    @property
+    def statistics(self) -> tuple[float, ...] | None:
+        """The statistics of the scores of the first page; None if this is the first page."""
+        return None if self._after is None else self._after.statistics or None
+
+    def pages(self, ranking: Ranking, allowed: Rows | None) -> list[Page]:
+        """Return the page of each query, limited to the rows `allowed` unless these are None."""
+        queries, offset, k = self.queries, self.options.offset, self.options.k
+        if self._after is not None:
+            found = hits_after(self._after, ranking, queries, k, allowed)
+            return [_page(found, 0, k, self._after.passed)]
+        count = offset + k + 1
+        step = max(1, min(HITS_AT_ONCE // count, QUERIES_AT_ONCE))
+        whole = len(queries.codes) <= step
+        pages: list[Page] = []
+        for start in range(0, len(queries.codes), step):
+            if start or count > FEW_HITS:
+                checkpoint()
+            some = queries if whole else queries[start : start + step]
+            for place, found in enumerate(ranking.rank(some, count, allowed), start):
+                pages.append(_page(self._drop_unrecognized(place, found), offset, k, offset))
+        return pages
+
+    def result(
+        self,
+        ranking: Ranking,
+        pages: Sequence[Page],
+        stored_rows: Mapping[int, StoredRow],
+        *,
+        generation: int,
+        last_row: int,
+        engine: str,
+        lexical: LexicalIndex | None = None,
+    ) -> SearchResult:
+        """Return the hits of the pages; `stored_rows` holds the documents of their rows."""
+        queries, options = self.queries, self.options
+        ranked = [page.found for page in pages]
+        scores = ranking.hit_scores(queries, ranked)
+        hits: list[list[Hit]] = []
+        for place, one in enumerate(ranked):
+            if place or len(one.rows) > FEW_HITS:
+                checkpoint()
+            hits.append(self._hits(place, one, scores[place], stored_rows))
+        if options.with_relevance:
+            hits = add_relevances(hits, ranking.anchors(queries, ranked))
+        if options.highlight:
+            hits = add_highlights(hits, queries, lexical, with_text=options.with_text)
+        cursors: list[str | None] = [None] * len(pages)
+        if options.with_cursor and len(pages) == 1 and options.has_cursors:
+            last = last_row if self._after is None else self._after.last_row
+            cursors = [cursor_after(pages[0], last, self._identity)]
+        return SearchResult(
+            generation=generation,
+            hits=hits,
+            next_cursors=cursors,
+            ties_cut=[page.tie_cut for page in pages],
+            engine=engine,
+            rankings=self._rankings(),
+            queries=queries,
+            reranked=options.rerank,
+            rescored_by=None if options.rescore is None else options.rescore.by,
+            candidates=0 if options.rescore is None else options.n_candidates,
+            highlighted=options.highlight,
+        )
+
+    def _rankings(self) -> list[str]:
+        if self.options.ranking is not None or self.ranking == HAMMING:
+            return [self.ranking] * len(self.queries.codes)
+        return rankings_of(self.queries, self.ranking, self.default)
+
+    def _drop_unrecognized(self, place: int, found: RankedRows) -> RankedRows:
+        """Return no rows for a query that is ranked by a code that says nothing about it."""
+        terms = self.queries.terms[place]
+        unknown = terms is not None and not terms.recognized_terms and self.ranking in BY_CODES
+        return RankedRows(found.rows[:0], found.scores[:0]) if unknown else found
+
+    def _hits(
+        self, place: int, found: RankedRows, scores: list[float], by_row: Mapping[int, StoredRow]
+    ) -> list[Hit]:
+        """Return the hits of one query, best first."""
+        rows: list[int] = found.rows.tolist()
+        stored = [by_row[row] for row in rows]
+        if self.needs_codes:
+            query = self.queries[place : place + 1]
+            return hits_with_codes(query, self.options, rows, stored, scores)
+        negative: list[int] = found.scores.tolist()
+        return [
+            Hit(id_, -distance, score, row, payload, text)
+            for row, distance, score, (id_, payload, text, _) in zip(
+                rows, negative, scores, stored, strict=True
+            )
+        ]
+
+
+class SearchableCollection(CollectionBase, ABC):
+    """The search of a collection, wherever its documents are stored."""
+
+    def encode_queries(self, queries: Sequence[Query]) -> EncodedQueries:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.encode_queries`."""
+        encoder, texts = self.encoder, [query.text for query in queries]
+        if encoder is None or encoder.kind != "text" or not all(map(_is_ascii_text, queries)):
+            return encode_queries(queries, self.description, encoder, self._codes_of)
+        weights, terms = encoder.read_queries([text or "" for text in texts])
+        codes = pack_rows(weights > 0)
+        unknown = [place for place, one in enumerate(terms) if one and not one.recognized_terms]
+        if unknown:
+            weights[unknown] = 0  # these texts say nothing about any bit
+        weighted = np.array([True] * len(texts))
+        return EncodedQueries(codes, weights, texts, weighted, terms)
+
+    def find(self, queries: Queries, options: SearchOptions) -> SearchResult:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.find`."""
+        values = (options.radius, options.cursor, options.hybrid, options.rescore, options.offset)
+        in_range = options.ranking in RANKING_NAMES and 1 <= options.k <= MAX_K
+        if values != PLAIN_OPTIONS or not in_range:
+            options.check(self.n_bits, len(queries))
+        encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
+        weight = None if self.encoder is None else self.encoder.hybrid_weight
+        return self._run_search(
+            Search(
+                self.name, encoded, options, self.incarnation, self.ranking, hybrid_weight=weight
+            )
+        )
+
+    @abstractmethod
+    def _codes_of(self, ids: Sequence[str]) -> Mapping[str, Codes]:
+        """Return the codes of these documents; unknown ids are left out."""
+
+    @abstractmethod
+    def _run_search(self, search: Search) -> SearchResult:
+        """Run a search and return its result."""
+
+
+class IndexedCollection(SearchableCollection, ABC):
+    """A collection that is searched in this process, on its published generation."""
+
+    store: Store
+    _publication: Publication
+
+    def _codes_of(self, ids: Sequence[str]) -> Mapping[str, Codes]:
+        return self.store.read_codes_of(ids)
+
+    def _run_search(self, search: Search) -> SearchResult:
+        filter_, lexical = search.options.filter, search.needs_words
+        tried: PublishedGeneration | None = None
+        for _ in range(ATTEMPTS):
+            published, allowed = self._publication.published, None
+            if published is None or filter_ is not None or lexical:
+                published, allowed = self._publication.search_target(filter_, lexical=lexical)
+            if published is tried:
+                break
+            result = self._search_generation(search, published, allowed)
+            if result is not None:
+                return result
+            # A hit was removed since. Its writer has probably published by now; taking the lock
+            # could mean waiting until the next write is on disk.
+            tried = published
+        with self._publication.target_in_transaction(filter_, lexical=lexical) as target:
+            result = self._search_generation(search, *target)
+        if result is None:
+            raise StoreError(f"{self.store.path}: is damaged: codes and documents do not match")
+        return result
+
+    def _search_generation(
+        self, search: Search, published: PublishedGeneration, allowed: Rows | None
+    ) -> SearchResult | None:
+        """Search one generation; return None if a hit or candidate was removed from the store."""
+        generation, options = published.generation, search.options
+        ranking: Ranking = HammingRanking(generation, options.radius)
+        if not search.by_distance:
+            ranking = make_ranking(search, published, self.store)
+        try:
+            pages = search.pages(ranking, allowed)
+        except RowsRemoved:
+            return None
+        rows, fields = rows_of(pages), search.stored_fields
+        stored_rows = (
+            self.store.read_rows(rows, *fields) if any(fields) else self.store.read_ids(rows)
+        )
+        if len(stored_rows) < len(rows):
+            return None
+        return search.result(
+            ranking,
+            pages,
+            stored_rows,
+            generation=generation.number,
+            last_row=published.last_row,
+            engine=generation.base.name,
+            lexical=published.lexical,
+        )
+
+
+def rows_of(pages: Sequence[Page]) -> list[int]:
+    """Return the rows of all hits, without duplicates."""
+    return list({row for page in pages for row in page.found.rows.tolist()})
+
+
+def _page(found: RankedRows, start: int, k: int, passed: int) -> Page:
+    rows, scores, statistics = found
+    hits = RankedRows(rows[start : start + k], scores[start : start + k], statistics)
+    n_hits = len(hits.rows)
+    more = n_hits > 0 and len(rows) > start + n_hits
+    tie_cut = more and bool(scores[start + n_hits] == hits.scores[-1])
+    return Page(hits, more, tie_cut, passed + n_hits)
+
+
+def _is_ascii_text(query: Query) -> bool:
+    """Tell whether a query is an ASCII text of a valid length, which needs no other check."""
+    text, *others = query
+    is_ascii = text is not None and text.isascii() and others == [None, None, None]
+    return is_ascii and len(text or "") <= MAX_TEXT_LENGTH
+
+
+# ----------------------------------------------------------------------------
+# A collection: an encoder, a store and an index that stay consistent.
+#
+# **Writes** are described in :mod:`hummingbit.index.generations`. Once a write returns, it is
+# durable and every later search sees it.
+#
+# **Searches** are described in :mod:`hummingbit.index.collection`.
+#
+# **Readers.** A process that only reads works in the same way. The writer may commit at any time;
+# :meth:`Collection.follow`, called regularly, publishes what was committed since.
 
 
 class Collection(IndexedCollection):
-    """An :class:`index.backend.CollectionBackend` over a store. All methods are thread-safe."""
+    """An :class:`CollectionBackend` over a store. All methods are thread-safe."""
 
     def __init__(
         self,
@@ -61,8 +663,8 @@ class Collection(IndexedCollection):
     ) -> None:
         """Open the collection in `store`, which is closed with it; `encoder` made its codes.
 
-        `engine` is an engine of :meth:`index.engines.segments.Generation.build`. Without `indexed`,
-        the first search builds the index, and writes before it need none.
+        `engine` is an engine of :meth:`hummingbit.index.engines.segments.Generation.build`. Without
+        `indexed`, the first search builds the index, and writes before it need none.
 
         Raises:
             EncoderMismatch: if the collection was made with another encoder, or without one.
@@ -109,7 +711,7 @@ class Collection(IndexedCollection):
         batch_size: int = BATCH_SIZE,
         progress: Callable[[int], object] | None = None,
     ) -> UpsertResult:
-        """See :meth:`index.backend.CollectionBackend.upsert`; an error undoes the whole write.
+        """See :meth:`upsert`; an error undoes the whole write.
 
         There may be any number of documents. Other writes wait until this one is done.
         """
@@ -129,7 +731,7 @@ class Collection(IndexedCollection):
         codes: Codes,
         bookmark: tuple[str, str] | None = None,
     ) -> UpsertResult:
-        """See :meth:`index.backend.CollectionBackend.upsert_encoded`; an error undoes it all."""
+        """See :meth:`upsert_encoded`; an error undoes it all."""
         return self._writer.upsert(iter([self._last_of_each_id(documents, codes)]), bookmark)
 
     def read_bookmark(self, key: str) -> str | None:
@@ -137,11 +739,11 @@ class Collection(IndexedCollection):
         return self.store.read_bookmark(key)
 
     def set_bookmark(self, key: str, value: str | None) -> None:
-        """See :meth:`index.backend.CollectionBackend.set_bookmark`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.set_bookmark`."""
         self._writer.set_bookmark(key, value)
 
     def new_or_changed(self, documents: Sequence[Document]) -> list[Document]:
-        """See :meth:`index.backend.CollectionBackend.new_or_changed`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.new_or_changed`."""
         return self._writer.new_or_changed(documents)
 
     def existing_ids(self, ids: Sequence[str]) -> set[str]:
@@ -149,19 +751,19 @@ class Collection(IndexedCollection):
         return set(self.store.read_marks(list(dict.fromkeys(ids))))
 
     def delete(self, ids: Sequence[str]) -> DeleteResult:
-        """See :meth:`index.backend.CollectionBackend.delete`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.delete`."""
         return self._writer.delete(ids)
 
     def delete_where(self, filter: Filter) -> DeleteResult:  # noqa: A002
-        """See :meth:`index.backend.CollectionBackend.delete_where`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.delete_where`."""
         return self._writer.delete_where(filter)
 
     def get(self, id_: str) -> StoredDocument | None:
-        """See :meth:`index.backend.CollectionBackend.get`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.get`."""
         return self.store.get(id_)
 
     def knows_filter(self, filter: Filter) -> bool:  # noqa: A002
-        """See :meth:`index.backend.CollectionBackend.knows_filter`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.knows_filter`."""
         return self._publication.knows_filter(filter) or self.store.is_covered(filter, wholly=True)
 
     def count(self, filter: Filter | None = None) -> int:  # noqa: A002
@@ -179,7 +781,7 @@ class Collection(IndexedCollection):
         cursor: str | None = None,
         filter: Filter | None = None,  # noqa: A002
     ) -> ScrollPage:
-        """See :meth:`index.backend.CollectionBackend.scroll`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.scroll`."""
         key = self._scroll_key(limit, filter)
         start = None if cursor is None else read_cursor(cursor, *key)
         after, up_to = (0, None) if start is None else (start.row, start.last_row)
@@ -200,42 +802,42 @@ class Collection(IndexedCollection):
         return self.store.read_contents()
 
     def set_ranking(self, ranking: str) -> None:
-        """See :meth:`index.backend.CollectionBackend.set_ranking`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.set_ranking`."""
         check_ranking(ranking)
         self._writer.set_ranking(ranking)
         self.ranking = ranking
 
     @property
     def indexed_fields(self) -> tuple[str, ...]:
-        """See :attr:`index.backend.CollectionBackend.indexed_fields`."""
+        """See :attr:`hummingbit.index.backend.CollectionBackend.indexed_fields`."""
         return tuple(self.store.indexed_fields())
 
     def set_indexed_fields(
         self, fields: Sequence[str], progress: Callable[[], object] | None = None
     ) -> None:
-        """See :meth:`index.backend.CollectionBackend.set_indexed_fields`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.set_indexed_fields`."""
         self._writer.set_indexed_fields(check_indexed_fields(fields), progress)
 
     @property
     def field_types(self) -> Mapping[str, FieldType]:
-        """See :attr:`index.backend.CollectionBackend.field_types`."""
+        """See :attr:`hummingbit.index.backend.CollectionBackend.field_types`."""
         return self.store.field_types()
 
     def remember_field_types(self, types: Mapping[str, FieldType]) -> None:
-        """See :meth:`index.backend.CollectionBackend.remember_field_types`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.remember_field_types`."""
         if types.items() - self.field_types.items():
             self._writer.remember_field_types(types)
 
     def coded_payloads(self, *, with_given_labels: bool) -> CodedPayloads:
-        """See :meth:`index.backend.CollectionBackend.coded_payloads`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.coded_payloads`."""
         return self.store.read_payloads(with_given_labels=with_given_labels)
 
     def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
-        """See :meth:`index.backend.CollectionBackend.labelled_codes`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.labelled_codes`."""
         return self.store.read_labels(label_field)
 
     def verify(self) -> Verification:
-        """See :meth:`index.backend.CollectionBackend.verify`.
+        """See :meth:`hummingbit.index.backend.CollectionBackend.verify`.
 
         The check covers one generation; searches and writes continue meanwhile.
         """
@@ -265,11 +867,11 @@ class Collection(IndexedCollection):
         return True
 
     def compact(self) -> None:
-        """See :meth:`index.backend.CollectionBackend.compact`; writes wait meanwhile."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.compact`; writes wait meanwhile."""
         self._writer.compact()
 
     def stats(self) -> dict[str, Any]:
-        """See :meth:`index.backend.CollectionBackend.stats`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.stats`."""
         generation = self._publication.current().generation
         return self._stats(
             documents=len(generation),
@@ -308,3 +910,24 @@ class Collection(IndexedCollection):
         self._publication.wait()
         with self._write_lock:
             self.store.close()
+
+
+# ----------------------------------------------------------------------------
+# All documents of a collection, or those that match a filter, a page at a time.
+
+
+PAGE = 1000
+
+
+def pages_of(
+    collection: CollectionBackend,
+    filter: Filter | None = None,  # noqa: A002
+) -> Iterator[list[StoredDocument]]:
+    """Yield the documents in the order of rows; see :meth:`CollectionBackend.scroll`."""
+    cursor: str | None = None
+    while True:
+        page = collection.scroll(PAGE, cursor, filter)
+        yield page.documents
+        cursor = page.next_cursor
+        if cursor is None:
+            return

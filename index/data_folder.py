@@ -1,40 +1,92 @@
-"""The data folder: encoders and collections by name, and one writer at a time.
-
-::
-
-    encoders/NAME/                       an encoder artifact
-    collections/RANDOM/store.sqlite      a collection; the store holds its name
-    aliases.json                         second names of collections, if there are any
-    snapshots/RANDOM/                    a snapshot of a collection
-
-A name from a caller is compared with the existing names and never becomes a path. The writing
-process holds an exclusive lock on the folder, which the operating system releases when the process
-ends, however it ends. Collections and snapshots appear whole or not at all; see
-:mod:`index.folder.partial`. The remains of a crash are deleted at the next opening for writing.
-"""
+"""The data folder: encoders and collections by name, and one writer at a time."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Names
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal, get_args
 
-from foundation.files import remove_leftovers
-from index.backend import CollectionBackend
-from index.collection import Collection
-from index.errors import CollectionExists, SnapshotError, UnknownCollection
-from index.folder.alias_file import AliasAction, Aliases
-from index.folder.drafts import Draft
-from index.folder.following import Follower
-from index.folder.local import LocalCollections
-from index.folder.lock import FolderLock
-from index.folder.named_collections import Collections, HiddenCollection
-from index.folder.named_encoders import EncoderFolder
-from index.folder.names import check_name
-from index.kept_vectors import FLOAT32
-from index.schema import AUTO
-from index.snapshots.snapshot_files import Snapshot, Snapshots
+from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.files import remove_leftovers
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.catalog import (
+    AliasAction,
+    Aliases,
+    Collections,
+    EncoderFolder,
+    HiddenCollection,
+    check_name,
+)
+from hummingbit.index.collection import Collection
+from hummingbit.index.errors import (
+    CollectionExists,
+    DataFolderError,
+    SnapshotError,
+    UnknownCollection,
+)
+from hummingbit.index.folders import Draft, LocalCollections
+from hummingbit.index.kept_vectors import FLOAT32
+from hummingbit.index.lock import FolderLock
+from hummingbit.index.schema import AUTO
+from hummingbit.index.snapshots import Snapshot, Snapshots
+
+# ----------------------------------------------------------------------------
+# A thread that keeps a data folder open for reading up to date with its writer.
+
+
+SECONDS = 0.25
+
+_log = logging.getLogger("hummingbit.index")
+
+
+class Follower:
+    """Calls a function every :data:`SECONDS` until it is stopped."""
+
+    def __init__(self, follow: Callable[[], object]) -> None:
+        """Start the thread; an error of `follow` is logged once, until it changes or is over."""
+        self._follow = follow
+        self._stopped = threading.Event()
+        self._last_error = ""
+        self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after a call in progress."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(SECONDS):
+            try:
+                self._follow()
+                self._last_error = ""
+            except Exception as error:  # noqa: BLE001 - the next call may succeed
+                if str(error) != self._last_error:
+                    _log.warning("following the data folder failed: %s", error)
+                self._last_error = str(error)
+
+
+# ----------------------------------------------------------------------------
+# The data folder: encoders and collections by name, and one writer at a time.
+#
+# ::
+#
+#     encoders/NAME/                       an encoder artifact
+#     collections/RANDOM/store.sqlite      a collection; the store holds its name
+#     aliases.json                         second names of collections, if there are any
+#     snapshots/RANDOM/                    a snapshot of a collection
+#
+# A name from a caller is compared with the existing names and never becomes a path. The writing
+# process holds an exclusive lock on the folder, which the operating system releases when the
+# process ends, however it ends. Collections and snapshots appear whole or not at all; see
+# :mod:`hummingbit.index.catalog`. The remains of a crash are deleted at the next opening for
+# writing.
+
 
 ALIASES_FILE = "aliases.json"
 
@@ -43,7 +95,7 @@ class DataFolder:
     """An open data folder. All methods are thread-safe."""
 
     drafts_survive = False
-    """Whether a draft (:mod:`index.folder.drafts`) outlives a crash."""
+    """Whether a draft (:mod:`hummingbit.index.folders`) outlives a crash."""
 
     def __init__(
         self,
@@ -58,7 +110,7 @@ class DataFolder:
 
         A folder opened for reading shows its contents at that moment, and with `follow` what
         another process writes later. `engine` and `indexed` are those of
-        :class:`index.collection.Collection`; a process that only writes needs no index.
+        :class:`hummingbit.index.collection.Collection`; a process that only writes needs no index.
 
         Raises:
             DataFolderInUse: if `writable` and another process is writing.
@@ -128,7 +180,7 @@ class DataFolder:
     def change_aliases(
         self, actions: Sequence[AliasAction], job: str | None = None
     ) -> Mapping[str, str]:
-        """Apply all actions or none; see :meth:`index.folder.alias_file.Aliases.apply`.
+        """Apply all actions or none; see :meth:`hummingbit.index.catalog.Aliases.apply`.
 
         Raises:
             DataFolderError: also if the folder is not open for writing.
@@ -178,9 +230,10 @@ class DataFolder:
     ) -> CollectionBackend:
         """Create a collection with an encoder, or for documents with codes of `n_bits`.
 
-        `engine`, one of :data:`index.engines.choice.ENGINES`, searches the collection. Filters on
-        `indexed_fields` read no payloads. Vectors are kept in a form of :mod:`index.kept_vectors`.
-        If a collection with the same name and settings exists, it is returned.
+        `engine`, one of :data:`hummingbit.index.engines.choice.ENGINES`, searches the collection.
+        Filters on `indexed_fields` read no payloads. Vectors are kept in a form of
+        :mod:`hummingbit.index.kept_vectors`. If a collection with the same name and settings
+        exists, it is returned.
 
         Raises:
             InputError: if a value is invalid, or not exactly one of encoder and `n_bits` is given.
@@ -371,3 +424,45 @@ class DataFolder:
         if name in self._reserved:
             raise CollectionExists(f"collection {name!r} is being created")
         self._aliases.check_free(name)
+
+
+# ----------------------------------------------------------------------------
+# Where collections are stored, according to settings and options.
+
+
+Engine = Literal["local", "milvus"]
+ENGINES = get_args(Engine)
+
+
+@dataclass(frozen=True, slots=True)
+class DataFolderLocation:
+    """The data folder, and whether its collections are stored in it or on Milvus."""
+
+    path: Path
+    engine: Engine = "local"
+    milvus_uri: str | None = None
+    milvus_token: str | None = field(default=None, repr=False)
+
+    def open(self, *, writable: bool, indexed: bool = True, follow: bool = False) -> DataFolder:
+        """Open the data folder; see :class:`hummingbit.index.data_folder.DataFolder`.
+
+        Raises:
+            DataFolderError: if it cannot be opened, or pymilvus or the address of Milvus is
+                missing.
+            StoreError: if Milvus cannot be reached or refuses the connection.
+        """
+        if self.engine == "local":
+            return DataFolder(self.path, writable=writable, indexed=indexed, follow=follow)
+        if self.engine not in ENGINES:
+            known = " or ".join(ENGINES)
+            raise DataFolderError(f"engine is {self.engine[:80]!r}; it must be {known}")
+        if self.milvus_uri is None:
+            hint = "set --milvus-uri or HUMMINGBIT_MILVUS_URI, for example http://HOST:19530"
+            raise DataFolderError(f"the engine milvus needs the address of a server; {hint}")
+        if find_spec("pymilvus") is None:
+            hint = install_command("milvus")
+            raise DataFolderError(f"the engine milvus needs the package pymilvus; run {hint}")
+        # pymilvus takes a second to import and may not be installed.
+        from hummingbit.index.milvus.folder import MilvusFolder  # noqa: PLC0415
+
+        return MilvusFolder(self.path, self.milvus_uri, self.milvus_token, writable=writable)

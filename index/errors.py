@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from foundation.errors import HummingbitError
+from hummingbit.foundation.errors import HummingbitError
 
 ROOM_FOR_A_WRITE = 1 << 20
 

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corpus.document import Vector
-from foundation.errors import InputError
-from index.errors import StoreError
+from hummingbit.corpus.document import Vector
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.errors import StoreError
 
 FLOAT32, FLOAT16, INT8, NONE = "float32", "float16", "int8", "none"
 FORMS = (FLOAT32, FLOAT16, INT8, NONE)

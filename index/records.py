@@ -11,13 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from corpus.document import Vector
-from encoder.codes import Codes, unpack_codes
-from encoder.corrections import QueryTerms
-from encoder.features import Floats
-from foundation.errors import InputError, abbreviate
-from foundation.slices import has_allowance
-from index.lexical.highlights import Highlight
+from hummingbit.corpus.document import Vector
+from hummingbit.encoder.codes import Codes, unpack_codes
+from hummingbit.encoder.spelling import QueryTerms
+from hummingbit.encoder.text_features import Floats
+from hummingbit.foundation.errors import InputError, abbreviate
+from hummingbit.foundation.slices import has_allowance
+from hummingbit.index.highlights import Highlight
+
+# ----------------------------------------------------------------------------
+# The queries of a search, and the results of a collection's methods.
 
 
 class Query(NamedTuple):
@@ -55,8 +58,8 @@ class EncodedQueries:
     """``uint8[Q, n_bits / 8]``"""
     weights: Floats
     """``float32[Q, n_bits]``: the weight of each bit of a document; see
-    :meth:`encoder.encoder.Encoder.query_weights`. If only the code of a query is known, its weights
-    are 1 for bits that are 1, and -1 for bits that are 0."""
+    :meth:`hummingbit.encoder.encoder.Encoder.query_weights`. If only the code of a query is known,
+    its weights are 1 for bits that are 1, and -1 for bits that are 0."""
     texts: Sequence[str | None]
     """The text of each query, or None."""
     weighted: npt.NDArray[np.bool_]
@@ -126,7 +129,7 @@ class Rescore:
     """Find more candidates than hits by a search's ranking, and order them by another."""
 
     by: str
-    """One of :data:`index.search.search_options.RESCORERS`."""
+    """One of :data:`hummingbit.index.search.RESCORERS`."""
     oversample: float = DEFAULT_OVERSAMPLE
     """The number of candidates divided by the number of hits, offset included."""
 
@@ -155,9 +158,9 @@ class Hit(NamedTuple):
 
     `payload`, `text` and `code`, in hexadecimal, are None unless requested. `distance` is the
     Hamming distance from the query's code. `score` is the score of the ranking, higher is better;
-    see :meth:`index.rankings.protocol.Ranking.hit_scores`. `highlight` is a passage of the text, if
-    requested and if query and document both have a text. `relevance`, None unless requested, is the
-    score on a scale from 0, where a document agrees with the query by chance, to 1, where it
+    see :meth:`hummingbit.index.rankings.Ranking.hit_scores`. `highlight` is a passage of the text,
+    if requested and if query and document both have a text. `relevance`, None unless requested, is
+    the score on a scale from 0, where a document agrees with the query by chance, to 1, where it
     consists of the query; scores beyond an end of the scale become that end. `rerank_score` is set
     in a reranked search only: the sum over the bits of |alpha_b - c_b|, the query's probability of
     a 1 minus the stored bit.
@@ -305,3 +308,29 @@ class Verification:
 
     documents: int
     problems: list[str]
+
+
+# ----------------------------------------------------------------------------
+# The labels in the payload of a stored document.
+
+
+def labels_of(payload: Mapping[str, Any], field: str = "label") -> tuple[str, ...]:
+    """Return the labels in `field` of a payload: a string or a list of strings.
+
+    If the field is ``label`` and absent, ``labels`` is read. Integers and booleans become their
+    JSON text. An absent field and null are no label.
+
+    Raises:
+        InputError: if the field holds anything else.
+    """
+    value = payload.get(field)
+    if value is None and field == "label":
+        value = payload.get("labels")
+    if value is None:
+        return ()
+    if isinstance(value, str):  # as most are
+        return (value,)
+    values = value if isinstance(value, list) else [value]
+    if not all(isinstance(one, str | int) for one in values):
+        raise InputError("label_field", f"{field!r} is {abbreviate(value)}; it must hold strings")
+    return tuple(one if isinstance(one, str) else json.dumps(one) for one in values)

@@ -1,10 +1,11 @@
 """The schema of a store's file, and the checksum of a row.
 
 ``documents`` holds the documents, each with a checksum of the whole row, and a vector in the form
-that the description names (:mod:`index.kept_vectors`). Stores whose vectors are not whole have a
-later format version, which versions of hummingbit without these forms refuse. ``codes`` holds the
-packed codes a second time, in blocks of thousands, so that opening a collection reads a few large
-values and no document. ``removed`` lists the rows of those blocks that were deleted.
+that the description names (:mod:`hummingbit.index.kept_vectors`). Stores whose vectors are not
+whole have a later format version, which versions of hummingbit without these forms refuse.
+``codes`` holds the packed codes a second time, in blocks of thousands, so that opening a collection
+reads a few large values and no document. ``removed`` lists the rows of those blocks that were
+deleted.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from corpus.tables import NUMBER, STRING, FieldType
-from encoder.codes import check_n_bits
-from index.errors import StoreError
-from index.kept_vectors import FLOAT32, FORMS
+from hummingbit.corpus.tables import NUMBER, STRING, FieldType
+from hummingbit.encoder.codes import check_n_bits
+from hummingbit.index.errors import StoreError
+from hummingbit.index.kept_vectors import FLOAT32, FORMS
 
 FORMAT_VERSION = 2
 ROUNDED_VECTORS_VERSION = 3
@@ -59,9 +60,9 @@ class Description:
     encoder_name: str | None = None
     encoder_fingerprint: str | None = None
     engine: str = AUTO
-    """The engine that :func:`index.engines.choice.build` uses."""
+    """The engine that :func:`hummingbit.index.engines.choice.build` uses."""
     keep_vectors: str = FLOAT32
-    """The form in which vectors are kept, one of :data:`index.kept_vectors.FORMS`."""
+    """The form in which vectors are kept, one of :data:`hummingbit.index.kept_vectors.FORMS`."""
 
     @property
     def format_version(self) -> int:
@@ -123,7 +124,7 @@ def read_description(connection: sqlite3.Connection) -> Description:
 
 
 def read_field_types(connection: sqlite3.Connection) -> dict[str, FieldType]:
-    """Return the types of payload fields that the collection remembers; see :mod:`corpus.tables`.
+    """Return the types of payload fields that the collection remembers; see ``tables``.
 
     Raises:
         StoreError: if they are damaged.

@@ -16,63 +16,57 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from evaluation.labelling.document_vectors import VectorCache
-from foundation.files import scratch_folder
-from foundation.slices import ComputeTurns
-from index.data_folder import DataFolder
-from service.batching import Batcher
-from service.http.admission import Admission, Keyring, Turns
-from service.http.bodies.body import HeldBytes
-from service.http.connections import UnsentResponses
-from service.http.gateway import Gateway, Service
-from service.http.monitoring import Metrics
-from service.http.routing import HeadAsGet
-from service.http.tracing import Trace, otlp_provider
-from service.jobs.kinds import explain, kinds_of_jobs
-from service.jobs.quota import Quota
-from service.jobs.runner import Jobs
-from service.lanes import COMPUTING, FILTERS_AT_A_TIME, Lane, LargeAnswers
-from service.logs import log_problems
-from service.routes import embeddings, encoders, fast_path, query_batches, search
-from service.routes.collections import (
-    aliases,
-    code_profiles,
+from hummingbit.evaluation.labelling.suggestions import VectorCache
+from hummingbit.foundation.files import scratch_folder
+from hummingbit.foundation.slices import ComputeTurns
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.batching import Batcher
+from hummingbit.service.http.admission import Admission, Keyring, Turns
+from hummingbit.service.http.bodies import HeldBytes
+from hummingbit.service.http.gateway import Gateway, Service
+from hummingbit.service.http.monitoring import Metrics
+from hummingbit.service.http.protocol import UnsentResponses
+from hummingbit.service.http.routing import HeadAsGet
+from hummingbit.service.http.tracing import Trace, otlp_provider
+from hummingbit.service.jobs.kinds import explain, kinds_of_jobs
+from hummingbit.service.jobs.runner import Jobs
+from hummingbit.service.jobs.store import Quota
+from hummingbit.service.lanes import COMPUTING, FILTERS_AT_A_TIME, Lane, LargeAnswers, WriteGate
+from hummingbit.service.logs import log_problems
+from hummingbit.service.routes import (
     collections,
     documents,
-    maintenance,
+    encoders,
+    jobs,
+    labels,
+    search,
     snapshots,
+    system,
 )
-from service.routes.error_handlers import add_handlers
-from service.routes.jobs import evaluations, jobs, maps
-from service.routes.labels import annotation_files, judgements, labels, retraining
-from service.routes.system import access, console, docs, health
-from service.routes.system.openapi import describe
-from service.settings import Settings
-from service.write_gate import WriteGate
+from hummingbit.service.routes import collections as code_profiles
+from hummingbit.service.routes import search as fast_path
+from hummingbit.service.routes.dependencies import add_handlers
+from hummingbit.service.routes.openapi import describe
+from hummingbit.service.settings import Settings
 
 DEFAULT_SETTINGS = Settings()
 ROUTERS = (
-    search.router,  # first, because most requests are searches
-    query_batches.router,
-    health.router,
-    access.router,
+    system.health_router,
+    system.access_router,
+    system.docs_router,
+    system.console_router,
     encoders.router,
-    embeddings.router,
+    encoders.embeddings_router,
     collections.router,
+    collections.collection_router,
+    collections.aliases_router,
     documents.router,
-    evaluations.router,
-    labels.router,
-    judgements.router,
-    annotation_files.router,
-    retraining.router,
-    jobs.router,
-    aliases.router,
+    search.router,
     snapshots.router,
-    maintenance.router,
-    maps.router,
-    code_profiles.router,
-    docs.router,
-    console.router,
+    jobs.router,
+    jobs.analysis_router,
+    labels.router,
+    labels.retraining_router,
 )
 
 
@@ -80,8 +74,8 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
     """Create the application that serves a data folder.
 
     If `data` is a path, the application opens the folder when it starts, closes it when it ends,
-    and raises at its start what :class:`index.data_folder.DataFolder` raises. An open folder is
-    closed by the caller, and served read-only if it was opened so.
+    and raises at its start what :class:`hummingbit.index.data_folder.DataFolder` raises. An open
+    folder is closed by the caller, and served read-only if it was opened so.
 
     Raises:
         KeysError: if the keys file cannot be read.

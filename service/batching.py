@@ -10,7 +10,8 @@ run in threads, and wait while all threads are busy. What a search will cost is 
 of its kind (:class:`_Kind`), so the first of a kind runs in a thread. A search on the loop never
 waits, for a write or for an index to be built, and reads a few documents at most; if it would, it
 begins again in a thread. From there a search that needs an index to be built, or that finds large
-documents, fails with :class:`foundation.slices.BeyondAllowance`: it would hold up all others.
+documents, fails with :class:`hummingbit.foundation.slices.BeyondAllowance`: it would hold up all
+others.
 
 Texts that a language model reads wait in a lane of their own with one thread, so other searches
 never wait for a model, and texts that arrive while it reads are read together.
@@ -27,13 +28,13 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-from foundation.slices import Allowance, BeyondAllowance, may_wait, within
-from index.backend import CollectionBackend
-from index.collection import Collection
-from index.records import Query, SearchResult
-from index.search.search_options import SearchOptions
-from service.http.monitoring import Metrics
-from service.lanes import SMALL_ANSWER
+from hummingbit.foundation.slices import Allowance, BeyondAllowance, may_wait, within
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.collection import Collection
+from hummingbit.index.records import Query, SearchResult
+from hummingbit.index.search import SearchOptions
+from hummingbit.service.http.monitoring import Metrics
+from hummingbit.service.lanes import SMALL_ANSWER
 
 MAX_BATCH = 64
 # The limits of a search that runs on the event loop: the seconds that a query of its kind last

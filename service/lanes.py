@@ -1,25 +1,36 @@
-"""Keeps expensive requests out of the way of cheap ones.
-
-An expensive request, such as a search for thousands of documents, a filter used for the first time
-or an evaluation, gives its turn back and waits in a lane of its own. Requests of a lane compute in
-slices, in turn (:mod:`foundation.slices`), so a short one overtakes a long one, and the event loop
-never competes with more than a few threads. A request that has timed out ends at its next slice.
-
-A response of more than :data:`SMALL_ANSWER` bytes is made in a lane, too, and at most
-:data:`LARGE_ANSWERS` of them are made at a time, which bounds the memory of all.
-"""
+"""Keeps expensive requests out of the way of cheap ones, and writers out of the way of a swap."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, MutableMapping
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, MutableMapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
-from foundation.slices import Allowance, ComputeTurns, Slices, acquired, in_slices, within
-from service.http.problems import ProblemError
+from hummingbit.foundation.slices import (
+    Allowance,
+    ComputeTurns,
+    Slices,
+    acquired,
+    in_slices,
+    within,
+)
+from hummingbit.service.http.problems import ProblemError
+
+# ----------------------------------------------------------------------------
+# Keeps expensive requests out of the way of cheap ones.
+#
+# An expensive request, such as a search for thousands of documents, a filter used for the first
+# time or an evaluation, gives its turn back and waits in a lane of its own. Requests of a lane
+# compute in slices, in turn (:mod:`hummingbit.foundation.slices`), so a short one overtakes a long
+# one, and the event loop never competes with more than a few threads. A request that has timed out
+# ends at its next slice.
+#
+# A response of more than :data:`SMALL_ANSWER` bytes is made in a lane, too, and at most
+# :data:`LARGE_ANSWERS` of them are made at a time, which bounds the memory of all.
+
 
 # Threads that compute at a time; one processor is left to the event loop and to cheap requests.
 COMPUTING = max(1, (os.cpu_count() or 1) - 1)
@@ -104,3 +115,59 @@ class Lane:
                 allowance.end()
         finally:
             self._places.release()
+
+
+# ----------------------------------------------------------------------------
+# Lets many writers in together, or one caller alone.
+#
+# A writer looks up a name and writes to its collection within one passage through the gate. So a
+# caller that has the gate alone can move an alias, and no later write goes to its old collection.
+
+
+class WriteGate:
+    """A lock that writers share; a caller that wants it alone goes before later writers."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._writers = 0
+        self._closers = 0
+        self._closed = False
+
+    def enter(self, *, wait: bool = True) -> bool:
+        """Begin to write; return False at once if that must wait and `wait` is false."""
+        with self._changed:
+            if not wait and (self._closers or self._closed):
+                return False
+            self._changed.wait_for(lambda: not self._closers and not self._closed)
+            self._writers += 1
+            return True
+
+    def leave(self) -> None:
+        """End what :meth:`enter` began, from any thread."""
+        with self._changed:
+            self._writers -= 1
+            self._changed.notify_all()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Write together with others."""
+        self.enter()
+        try:
+            yield
+        finally:
+            self.leave()
+
+    @contextmanager
+    def closed(self) -> Iterator[None]:
+        """Wait until nobody writes, and keep all writers out within."""
+        with self._changed:
+            self._closers += 1
+            self._changed.wait_for(lambda: not self._writers and not self._closed)
+            self._closers -= 1
+            self._closed = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._closed = False
+                self._changed.notify_all()

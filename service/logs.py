@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from index.data_folder import DataFolder
-from service.settings import Settings
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.settings import Settings
 
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 """The ``X-Request-ID`` of the request that this task or thread works on."""

@@ -16,15 +16,18 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from foundation.errors import HummingbitError
-from foundation.stages import begin_stage, stop_printing
-from service.app import create_app
-from service.http.admission import Keyring, is_loopback
-from service.http.connections import Connections, accept_waiting
-from service.http.starts import Starts
-from service.http.uvicorn_protocol import connection_protocol
-from service.logs import configure_logs
-from service.settings import Settings
+from hummingbit.foundation.errors import HummingbitError
+from hummingbit.foundation.slices import begin_stage, stop_printing
+from hummingbit.service.app import create_app
+from hummingbit.service.http.admission import Keyring, is_loopback
+from hummingbit.service.http.protocol import (
+    Connections,
+    Starts,
+    accept_waiting,
+    connection_protocol,
+)
+from hummingbit.service.logs import configure_logs
+from hummingbit.service.settings import Settings
 
 try:
     import resource

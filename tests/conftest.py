@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from foundation import stages
+from hummingbit.foundation import slices
 from tests.support.milvus import milvus_server, reason_unavailable
 
 if TYPE_CHECKING:
-    from index.milvus.folder import MilvusFolder
+    from hummingbit.index.milvus.folder import MilvusFolder
 
 
 MILVUS = "milvus"
@@ -73,7 +73,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 @pytest.fixture(autouse=True)
 def only_short_stages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Print no stage of a command that takes long only because the machine is busy."""
-    monkeypatch.setattr(stages, "SECONDS", 3600.0)
+    monkeypatch.setattr(slices, "SECONDS", 3600.0)
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +109,7 @@ def milvus_folder(
     pytestconfig: pytest.Config, milvus_uri: str, tmp_path_factory: pytest.TempPathFactory
 ) -> MilvusFolder:
     """A data folder whose collections are on Milvus, which tests share as well."""
-    from index.milvus.folder import MilvusFolder  # noqa: PLC0415 - pymilvus may be missing
+    from hummingbit.index.milvus.folder import MilvusFolder  # noqa: PLC0415 - pymilvus may be missing
 
     folder = MilvusFolder(tmp_path_factory.mktemp("data"), milvus_uri, writable=True)
     return pytestconfig.stash[MILVUS_OPEN].enter_context(closing(folder))

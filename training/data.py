@@ -11,10 +11,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from corpus.document import Document
-from encoder.encoder import Inputs
-from evaluation.relevance import Labelled, LabelSet
-from foundation.errors import HummingbitError
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.encoder import Inputs
+from hummingbit.evaluation.relevance import Labelled, LabelSet
+from hummingbit.foundation.errors import HummingbitError
 
 Rows = npt.NDArray[np.int64]
 Tags = npt.NDArray[np.bool_]

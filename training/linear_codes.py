@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from encoder.artifact import check_destination
-from encoder.encoder import Encoder, Features, Layer
-from encoder.features import Floats
-from encoder.recipes import LinearRecipe
-from foundation.errors import counted
-from foundation.stages import begin_stage
-from training.data import TrainingData, TrainingDataError
-from training.pipeline import Trained, choose_features, split, write_encoder
-from training.text_features import principal_directions
+from hummingbit.encoder.artifact import check_destination
+from hummingbit.encoder.encoder import Encoder, Features, Layer
+from hummingbit.encoder.recipes import LinearRecipe
+from hummingbit.encoder.text_features import Floats
+from hummingbit.foundation.errors import counted
+from hummingbit.foundation.slices import begin_stage
+from hummingbit.training.data import TrainingData, TrainingDataError
+from hummingbit.training.pipeline import Trained, choose_features, split, write_encoder
+from hummingbit.training.text_features import principal_directions
 
 _DIRECTIONS = 384
 
@@ -84,9 +84,9 @@ def fit_sne(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats]:
 
     Sparse rows ``(N, V)`` are learned from as their principal coordinates.
 
-    Source: :func:`training.models.neighbour_map.fit_neighbour_map`.
+    Source: :func:`hummingbit.training.networks.fit_neighbour_map`.
     """
-    from training.models.neighbour_map import fit_neighbour_map  # noqa: PLC0415 - imports torch
+    from hummingbit.training.networks import fit_neighbour_map  # noqa: PLC0415 - imports torch
 
     if isinstance(rows, np.ndarray):
         return fit_neighbour_map(rows, *fit_itq(rows, n_bits, seed), seed)

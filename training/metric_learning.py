@@ -1,15 +1,11 @@
-"""Train an encoder from similarities of documents: ``hummingbit train metric``.
-
-:data:`training.objectives.metric_objectives.OBJECTIVES` are the objectives, and
-:mod:`training.similarities.pairs` provides the similarities.
-"""
+"""Train an encoder from similarities of documents: ``hummingbit train metric``."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,20 +13,24 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from encoder.artifact import check_destination
-from encoder.encoder import Features
-from encoder.features import TextFeatures
-from encoder.recipes import MetricRecipe, former_names
-from encoder.spd_features import SpdFeatures
-from foundation.errors import InputError
-from training.checkpoint import Checkpoint
-from training.data import Rows, Tags, TrainingData, TrainingDataError
-from training.loop import Schedule, fit
-from training.models.batches import SparseBatch, TrainingInputs
-from training.models.encoder_networks import EncoderNetwork, Shape
-from training.models.export import to_encoder
-from training.objectives.metric_objectives import DISTANCES, OBJECTIVES, MetricBatch
-from training.pipeline import (
+from hummingbit.encoder.artifact import check_destination
+from hummingbit.encoder.encoder import Features
+from hummingbit.encoder.recipes import MetricRecipe, former_names
+from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.encoder.vector_features import SpdFeatures
+from hummingbit.foundation.errors import InputError
+from hummingbit.training.batches import SparseBatch, TrainingInputs
+from hummingbit.training.data import Rows, Tags, TrainingData, TrainingDataError
+from hummingbit.training.loop import Checkpoint, Schedule, fit
+from hummingbit.training.networks import EncoderNetwork, Shape, to_encoder
+from hummingbit.training.objectives.continuous_histogram import continuous_histogram_loss
+from hummingbit.training.objectives.dissimilarity import cosine_distance, relaxed_hamming_distance
+from hummingbit.training.objectives.generative_similarity import (
+    kernel_pair_loss,
+    kernel_triplet_loss,
+)
+from hummingbit.training.objectives.riemannian_potato import EUCLIDEAN, Ranking, RiemannianPotato
+from hummingbit.training.pipeline import (
     Split,
     Trained,
     check_labels,
@@ -39,21 +39,157 @@ from training.pipeline import (
     with_median_thresholds,
     write_encoder,
 )
-from training.semi_supervised import UNIT_ROW_SCALE
-from training.similarities.label_tree import LabelTree, Table, dotted_tree, read_tree
-from training.similarities.pairs import (
+from hummingbit.training.semi_supervised import UNIT_ROW_SCALE
+from hummingbit.training.similarities import (
     LabelledPairs,
+    LabelTree,
     ListedPairs,
     Pairs,
     PairSource,
+    Table,
+    TreeHierarchy,
+    dotted_tree,
     equal_classes,
     graded_classes,
     read_pairs,
+    read_tree,
 )
-from training.similarities.tree_hierarchy import TreeHierarchy
 
 if TYPE_CHECKING:
-    from training.models.spd_layers import SpdNetwork
+    from hummingbit.training.spd import SpdNetwork
+
+
+# ----------------------------------------------------------------------------
+# The objectives of metric learning, by name.
+#
+# An objective computes a loss from the relaxed codes of a batch, its pairs and their similarities.
+# It is a module of the trained network, so its parameters and buffers are trained and saved in
+# checkpoints.
+
+
+DISTANCES: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "cosine": cosine_distance,
+    "hamming": lambda u_NB: relaxed_hamming_distance((1 + u_NB) / 2),
+}
+"""From relaxed codes ``[N, B]`` between −1 and 1 to distances ``[N, N]`` from 0 to 1.
+
+For codes of ±1 both are the share of differing bits. The cosine does not depend on the size of the
+logits, so its gradient is as strong while logits are still small.
+"""
+
+
+# In units of the distance of PotatoRanking, the root of a share of bits: about a tenth of the bits.
+# Classes that are closer than that gain little by shrinking further.
+SOFTNESS = 0.3
+
+
+@dataclass(frozen=True)
+class MetricBatch:
+    """A batch of N documents: relaxed codes, labels, and M pairs with similarities.
+
+    `u_NB` is between −1 and 1, and its signs are the bits. `first_M` and `second_M` are the rows of
+    the pairs in the batch. `similarity_M` is from 0 to 1 and has at least two values. `distance` is
+    one of :data:`DISTANCES`.
+    """
+
+    u_NB: Tensor
+    tags_NC: Tensor
+    first_M: Tensor
+    second_M: Tensor
+    similarity_M: Tensor
+    distance: Callable[[Tensor], Tensor]
+
+    def distances(self) -> Tensor:
+        """Return the distance of each pair, ``float[M]`` from 0 to 1."""
+        return self.distance(self.u_NB)[self.first_M, self.second_M]
+
+
+class ContinuousHistogram(nn.Module):
+    """:func:`continuous_histogram_loss` of the pairs of a batch."""
+
+    def __init__(self, recipe: MetricRecipe, classes: int) -> None:  # noqa: ARG002
+        super().__init__()
+        self._recipe = recipe
+
+    def forward(self, batch: MetricBatch) -> Tensor:
+        """Return the loss of a batch, a scalar."""
+        return continuous_histogram_loss(
+            batch.distances(),
+            batch.similarity_M,
+            bins=self._recipe.bins,
+            similarity_bins=self._recipe.similarity_bins,
+            balance=self._recipe.balance,
+        )
+
+
+class GenerativeSimilarity(nn.Module):
+    """Triplets of a batch weighted by similarities, with S = −distance / temperature.
+
+    It is :func:`kernel_triplet_loss` if the batch has all pairs of its documents, and otherwise
+    :func:`kernel_pair_loss` of the pairs that it has.
+    """
+
+    def __init__(self, recipe: MetricRecipe, classes: int) -> None:  # noqa: ARG002
+        super().__init__()
+        self._contrast, self._temperature = recipe.contrast, recipe.temperature
+
+    def forward(self, batch: MetricBatch) -> Tensor:
+        """Return the loss of a batch, a scalar."""
+        n = len(batch.u_NB)
+        if len(batch.first_M) < n * (n - 1) // 2 or n < 3:
+            s_M = -batch.distances() / self._temperature
+            return kernel_pair_loss(s_M, batch.similarity_M, contrast=self._contrast)
+        kernel_NN = batch.similarity_M.new_zeros((n, n))
+        kernel_NN[batch.first_M, batch.second_M] = batch.similarity_M
+        kernel_NN[batch.second_M, batch.first_M] = batch.similarity_M
+        s_NN = -batch.distance(batch.u_NB) / self._temperature
+        return kernel_triplet_loss(s_NN, kernel_NN, contrast=self._contrast)
+
+
+class PotatoRanking(nn.Module):
+    """:class:`RiemannianPotato` of relaxed codes at distances ‖u − v‖ / √(4 B).
+
+    For codes of ±1 this is the root of the share of differing bits. The geometric z-score is the
+    same for a distance and its square, so the potato ranks by the Hamming distance.
+    """
+
+    def __init__(self, recipe: MetricRecipe, classes: int) -> None:
+        super().__init__()
+        ranking = Ranking(recipe.potato_threshold, recipe.potato_margin)
+        self._codes = RiemannianPotato(
+            classes,
+            (recipe.n_bits,),
+            EUCLIDEAN,
+            ranking,
+            rate=recipe.potato_rate,
+            softness=SOFTNESS,
+        )
+
+    def forward(self, batch: MetricBatch) -> Tensor:
+        """Return the loss of a batch, a scalar."""
+        if not bool(batch.tags_NC.any()):
+            raise ValueError("label: no document of the batch has one; potatoes need classes")
+        scaled_NB = batch.u_NB / (4 * batch.u_NB.shape[1]) ** 0.5
+        loss: Tensor = self._codes(scaled_NB, batch.tags_NC)
+        return loss
+
+
+OBJECTIVES: Mapping[str, Callable[[MetricRecipe, int], nn.Module]] = {
+    "continuous-histogram": ContinuousHistogram,
+    "generative-similarity": GenerativeSimilarity,
+    "riemannian-potato": PotatoRanking,
+}
+"""The constructor of each objective of :data:`hummingbit.encoder.recipes.METRIC_OBJECTIVES`.
+
+It takes the recipe and the number of classes.
+"""
+
+
+# ----------------------------------------------------------------------------
+# Train an encoder from similarities of documents: ``hummingbit train metric``.
+#
+# :data:`hummingbit.training.metric_learning.OBJECTIVES` are the objectives, and
+# :mod:`hummingbit.training.similarities` provides the similarities.
 
 
 def train_metric(
@@ -196,7 +332,7 @@ def build_spd_network(data: TrainingData, training: Rows, recipe: MetricRecipe) 
     Raises:
         TrainingDataError: if a matrix is not positive definite.
     """
-    from training.models.spd_layers import matrices_of, spd_network, whitening  # noqa: PLC0415 - slow
+    from hummingbit.training.spd import matrices_of, spd_network, whitening  # noqa: PLC0415 - slow
 
     try:
         matrices = matrices_of(np.asarray(data.take(training)))
@@ -245,7 +381,7 @@ class MetricLoss:
         generator: torch.Generator,
         progress: float,  # noqa: ARG002
     ) -> dict[str, Tensor]:
-        """See :class:`training.loop.BatchLoss`; `rows` are items of the source."""
+        """See :class:`hummingbit.training.loop.BatchLoss`; `rows` are items of the source."""
         documents, pairs = self._source.batch(rows)
         x, _ = self._inputs.batch(documents, self._recipe.word_dropout, generator)
         u_NB = torch.tanh(self._network.logits(x) / 2)

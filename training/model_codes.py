@@ -20,28 +20,25 @@ from typing import BinaryIO, Self
 
 import numpy as np
 
-from encoder.artifact import check_destination
-from encoder.codes import pack_bits
-from encoder.encoder import Encoder, Layer
-from encoder.features import Floats
-from encoder.recipes import AUTO, ModelRecipe, RecipeError
-from encoder.text_model import TextModel
-from encoder.texts.openings import split_sentences, title_of
-from encoder.vector_features import VectorFeatures
-from foundation.errors import counted
-from foundation.slices import checkpoint
-from foundation.stages import begin_stage, count_in_stage
-from index.engines.segments import Generation
-from index.lexical.analyzer_names import ANALYZERS, DEFAULT_ANALYZER
-from index.lexical.index import LexicalIndex
-from index.rankings.hybrid import HybridRanking
-from index.rankings.moments import CodeMoments
-from index.records import EncodedQueries
-from training.data import TrainingData, TrainingDataError
-from training.distillation.teachers import Teacher, check_vectors_place, save_vectors
-from training.linear_codes import itq_rotation
-from training.model_folders import ModelFolder, read_model
-from training.pipeline import Trained, split, write_encoder
+from hummingbit.encoder.artifact import check_destination
+from hummingbit.encoder.codes import pack_bits
+from hummingbit.encoder.encoder import Encoder, Layer
+from hummingbit.encoder.recipes import AUTO, ModelRecipe, RecipeError
+from hummingbit.encoder.text_features import Floats, split_sentences, title_of
+from hummingbit.encoder.text_model import TextModel
+from hummingbit.encoder.vector_features import VectorFeatures
+from hummingbit.foundation.errors import counted
+from hummingbit.foundation.slices import begin_stage, checkpoint, count_in_stage
+from hummingbit.index.engines.segments import Generation
+from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
+from hummingbit.index.moments import CodeMoments
+from hummingbit.index.rankings import HybridRanking
+from hummingbit.index.records import EncodedQueries
+from hummingbit.training.data import TrainingData, TrainingDataError
+from hummingbit.training.linear_codes import itq_rotation
+from hummingbit.training.model_folders import ModelFolder, read_model
+from hummingbit.training.pipeline import Trained, split, write_encoder
+from hummingbit.training.teachers import Teacher, check_vectors_place, save_vectors
 
 WIDTHS = (64, 128, 256)
 """The codes of these many bits are prefixes of one another, and of all longer codes."""
@@ -182,9 +179,9 @@ def choose_hybrid_weight(
     Up to 400 documents are sought among up to 20,000. Of each, a sentence is taken out, which is
     the query; the rest is what the ranking searches. People ask in other words than documents use,
     so half of the words that the query shares with the rest are left out of it. The measure is the
-    mean reciprocal rank of the right document by the hybrid ranking (:mod:`index.rankings.hybrid`).
-    The weights tried are :data:`WEIGHTS`, by whose names the measures are returned. `vectors` are
-    those of the `texts`.
+    mean reciprocal rank of the right document by the hybrid ranking
+    (:mod:`hummingbit.index.rankings`). The weights tried are :data:`WEIGHTS`, by whose names the
+    measures are returned. `vectors` are those of the `texts`.
     Without documents of two sentences, or of six words, the weight is None.
     """
     rng = np.random.default_rng(seed)

@@ -22,9 +22,9 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
-from encoder.text_model import MAX_TOKENS, ModelError, Pooling, TextModel
-from foundation.extras import install_command
-from foundation.files import read_regular_file
+from hummingbit.encoder.text_model import MAX_TOKENS, ModelError, Pooling, TextModel
+from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.files import read_regular_file
 
 Weights = Mapping[str, npt.NDArray[Any]]
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from encoder.recipes import COMMON_LABELS, SELF_SUPERVISED, Recipe
+from hummingbit.encoder.recipes import COMMON_LABELS, SELF_SUPERVISED, Recipe
 
 BATCH_SIZE = 100
 """The authors' number of documents in a batch."""

@@ -10,28 +10,29 @@ from typing import Any
 
 import numpy as np
 
-from encoder.analyzers import VISIBLE, Analyzer
-from encoder.artifact import write_artifact
-from encoder.artifact_files.artifact_contents import GOLDEN_INPUTS
-from encoder.artifact_files.manifest import LABELLED_IDS, METRICS
-from encoder.classifier import CLASSIFIER, Classifier, classifier_bytes
-from encoder.codes import Codes
-from encoder.encoder import Encoder, Features
-from encoder.features import Floats
-from encoder.recipes import LabelledRecipe
-from encoder.vector_features import VectorFeatures
-from evaluation.classifier_baseline import (
-    ClassifierReference,
-    classifier_baseline,
-    has_baseline,
+from hummingbit.encoder.analyzers import VISIBLE, Analyzer
+from hummingbit.encoder.artifact import GOLDEN_INPUTS, LABELLED_IDS, METRICS, write_artifact
+from hummingbit.encoder.classifier import CLASSIFIER, Classifier, classifier_bytes
+from hummingbit.encoder.codes import Codes
+from hummingbit.encoder.encoder import Encoder, Features
+from hummingbit.encoder.recipes import LabelledRecipe
+from hummingbit.encoder.text_features import Floats
+from hummingbit.encoder.vector_features import VectorFeatures
+from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline, has_baseline
+from hummingbit.evaluation.evaluate import evaluate_encoder
+from hummingbit.evaluation.relevance import Labelled
+from hummingbit.foundation.errors import counted
+from hummingbit.foundation.slices import begin_stage
+from hummingbit.training.data import (
+    Rows,
+    Tags,
+    TrainingData,
+    TrainingDataError,
+    hold_out,
+    mask_labels,
 )
-from evaluation.relevance import Labelled
-from evaluation.retrieval import evaluate_encoder
-from foundation.errors import counted
-from foundation.stages import begin_stage
-from training.data import Rows, Tags, TrainingData, TrainingDataError, hold_out, mask_labels
-from training.soft_labels.fair_classifier import fit_classifier
-from training.text_features import MIN_DOCUMENTS, fit_text_features
+from hummingbit.training.soft_labels import fit_classifier
+from hummingbit.training.text_features import MIN_DOCUMENTS, fit_text_features
 
 # Golden inputs are chosen among this many of the first training documents.
 _EXAMPLES = 1000
@@ -110,7 +111,7 @@ def choose_features(
     """Return the features of the training documents: terms of texts, or unchanged vectors.
 
     A term has at most `max_words` words and must occur in at least `min_documents` texts. The
-    `summary_weight` is that of :class:`encoder.features.TextFeatures`.
+    `summary_weight` is that of :class:`hummingbit.encoder.text_features.TextFeatures`.
 
     Raises:
         TrainingDataError: if no term does.

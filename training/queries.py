@@ -1,7 +1,7 @@
 """Queries drawn from documents: a few words of a sentence, and their similarities to documents.
 
 They stand for the queries that a search will receive, of which there may be no log.
-:class:`ClozeTask` computes the loss of :mod:`training.objectives.inverse_cloze` with them.
+:class:`ClozeTask` computes the loss of :mod:`hummingbit.training.objectives.neighbours` with them.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from encoder.features import Floats, SparseRows, TextFeatures
-from encoder.recipes import METHODS, Recipe
-from encoder.texts.openings import split_sentences
-from foundation import arrays
-from training.data import Rows
-from training.linear_codes import itq_of_terms
-from training.models.batches import SparseBatch
-from training.models.encoder_networks import AnyEncoderNetwork, LinearEncoderNetwork
-from training.objectives.inverse_cloze import inverse_cloze_loss
-from training.text_features import principal_directions
+from hummingbit.encoder.recipes import METHODS, Recipe
+from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures, split_sentences
+from hummingbit.foundation import arrays
+from hummingbit.training.batches import SparseBatch
+from hummingbit.training.data import Rows
+from hummingbit.training.linear_codes import itq_of_terms
+from hummingbit.training.networks import AnyEncoderNetwork, LinearEncoderNetwork
+from hummingbit.training.objectives.neighbours import inverse_cloze_loss
+from hummingbit.training.text_features import principal_directions
 
 # The first sentences of a text are a title or a summary.
 _FIRST_SENTENCES = 3
@@ -99,8 +98,8 @@ class Similarities:
     """The similarity of queries to documents without any code, from −1 to 1.
 
     It is the mean of two cosines: that of the weighted terms, which matches exact words, and that
-    of latent semantic analysis (:mod:`training.text_features`), which matches words that occur in
-    similar contexts.
+    of latent semantic analysis (:mod:`hummingbit.training.text_features`), which matches words that
+    occur in similar contexts.
     """
 
     def __init__(

@@ -1,21 +1,4 @@
-"""Train an encoder from documents of which few are labelled: ``hummingbit train METHOD``.
-
-Source: Ñanculef, Mena, Macaluso, Lodi and Sartori, "Self-Supervised Bernoulli Autoencoders for
-Semi-Supervised Hashing" (2020). These parts are ours:
-
-- the input: TF-IDF rows of unit length instead of ln(1 + tf), over the terms that distinguish
-  classes;
-- word dropout on the input, so that the decoder must reconstruct words that the encoder does not
-  see, and noise on vectors;
-- idf in the target, so that informative words weigh more than frequent ones;
-- soft labels of unlabelled documents, from linear classifiers;
-- a second class head, on the bits;
-- dropout of hidden units that increases with the share of labels;
-- similarities of pairs from labels or soft labels, with a weight that increases;
-- the inverse cloze task.
-
-:func:`training.paper_weights.as_in_the_paper` turns them off.
-"""
+"""Train an encoder from documents of which few are labelled: ``ssb-vae`` and ``ict``."""
 
 from __future__ import annotations
 
@@ -25,33 +8,112 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from encoder.artifact import check_destination
-from encoder.encoder import Features, Inputs
-from encoder.features import TextFeatures
-from encoder.recipes import METHODS, Recipe, former_names
-from training.checkpoint import Checkpoint
-from training.data import Tags, TrainingData, TrainingDataError
-from training.loop import Schedule, choose_device, fit
-from training.models.autoencoders import (
+from hummingbit.encoder.artifact import check_destination
+from hummingbit.encoder.encoder import Features, Inputs
+from hummingbit.encoder.recipes import METHODS, Recipe, former_names
+from hummingbit.encoder.text_features import Floats, TextFeatures
+from hummingbit.foundation.slices import begin_stage
+from hummingbit.training.batches import TrainingInputs, share_of_terms, vector_scale
+from hummingbit.training.data import Tags, TrainingData, TrainingDataError
+from hummingbit.training.loop import Checkpoint, Schedule, choose_device, fit
+from hummingbit.training.networks import (
     Autoencoder,
     BernoulliAutoencoder,
     GaussianAutoencoder,
+    Shape,
     TextDecoder,
+    autoencoder_to_encoder,
 )
-from training.models.batches import TrainingInputs, share_of_terms, vector_scale
-from training.models.encoder_networks import Shape
-from training.models.export import autoencoder_to_encoder
-from training.objectives.autoencoder import AutoencoderLoss
-from training.pipeline import (
+from hummingbit.training.objectives.autoencoder import AutoencoderLoss
+from hummingbit.training.pipeline import (
+    Split,
     Trained,
     check_labels,
+    choose_features,
     split,
     with_median_thresholds,
     write_encoder,
 )
-from training.soft_labels.guided_features import choose_features_and_soft_labels
+from hummingbit.training.soft_labels import estimate_soft_labels, term_weights
+from hummingbit.training.text_features import MIN_DOCUMENTS, keep_terms
+
+# ----------------------------------------------------------------------------
+# The choice of features by soft labels.
+
+
+# Soft labels are estimated from this many times the terms that the encoder may have.
+_CANDIDATES = 10
+
+
+def choose_features_and_soft_labels(
+    data: TrainingData, parts: Split, recipe: Recipe
+) -> tuple[Features, Floats | None]:
+    """Return the features of the training documents and their soft labels, ``[N, C]``.
+
+    Classifiers can use rare words for which an encoder has no room. So soft labels are estimated
+    from ten times the encoder's terms, and the encoder gets the terms that tell most about the soft
+    labels, such as a name in a signature rather than a stop word. If the recipe has no soft labels,
+    or documents have several classes, the encoder gets the most frequent terms, and the soft labels
+    are None. Terms of a single text are used only by ict, which finds texts by their words alone.
+
+    Raises:
+        TrainingDataError: if no term occurs in two texts.
+    """
+
+    # A word that only one text has is the best word to find it by, and a word that a text repeats
+    # is more often asked for than the others.
+    is_linear = METHODS[recipe.method].is_linear
+    min_documents = 1 if is_linear else MIN_DOCUMENTS
+    weighting = "count-idf" if is_linear and recipe.features == "tf-idf" else recipe.features
+
+    def choose(max_terms: int) -> Features:
+        return choose_features(
+            data,
+            parts.training,
+            max_terms,
+            weighting,
+            recipe.analyzer,
+            min_documents=min_documents,
+            summary_weight=recipe.summary_weight if is_linear else 0.0,
+        )
+
+    has_soft_labels = METHODS[recipe.method].pairs == "all" and recipe.soft_labels == "linear"
+    if not has_soft_labels or data.is_multi_label:
+        return choose(recipe.max_terms), None
+    candidates = recipe.max_terms * (_CANDIDATES if recipe.terms == "telling" else 1)
+    features = choose(candidates)
+    rows = features.transform(data.take(parts.training))  # type: ignore[arg-type]
+    begin_stage("estimating soft labels")
+    soft_labels = estimate_soft_labels(rows, parts.visible_tags[parts.training], recipe.seed)
+    if isinstance(features, TextFeatures) and features.dimension > recipe.max_terms:
+        weights = term_weights(rows, soft_labels)
+        heaviest = np.argsort(-weights, kind="stable")[: recipe.max_terms]
+        features = keep_terms(features, heaviest)
+    return features, soft_labels
+
+
+# ----------------------------------------------------------------------------
+# Train an encoder from documents of which few are labelled: ``hummingbit train METHOD``.
+#
+# Source: Ñanculef, Mena, Macaluso, Lodi and Sartori, "Self-Supervised Bernoulli Autoencoders for
+# Semi-Supervised Hashing" (2020). These parts are ours:
+#
+# - the input: TF-IDF rows of unit length instead of ln(1 + tf), over the terms that distinguish
+#   classes;
+# - word dropout on the input, so that the decoder must reconstruct words that the encoder does not
+#   see, and noise on vectors;
+# - idf in the target, so that informative words weigh more than frequent ones;
+# - soft labels of unlabelled documents, from linear classifiers;
+# - a second class head, on the bits;
+# - dropout of hidden units that increases with the share of labels;
+# - similarities of pairs from labels or soft labels, with a weight that increases;
+# - the inverse cloze task.
+#
+# :func:`hummingbit.training.paper_weights.as_in_the_paper` turns them off.
+
 
 # The values that correspond to 0.1.0's behaviour, for settings that it did not have.
 BEFORE_SETTINGS = {**asdict(Recipe()), "analyzer": "words", "summary_weight": 0.0}

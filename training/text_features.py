@@ -9,10 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from encoder.analyzers import VISIBLE, Analyzer, word_ngrams
-from encoder.features import Floats, TermWeighting, TextFeatures
-from encoder.texts.openings import proper_summary, sentences_after_summary
-from training.data import Rows, TrainingDataError
+from hummingbit.encoder.analyzers import VISIBLE, Analyzer, word_ngrams
+from hummingbit.encoder.text_features import (
+    Floats,
+    TermWeighting,
+    TextFeatures,
+    proper_summary,
+    sentences_after_summary,
+)
+from hummingbit.training.data import Rows, TrainingDataError
 
 MIN_DOCUMENTS = 2
 _PAIR_WEIGHT = 0.5

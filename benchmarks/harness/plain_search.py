@@ -13,12 +13,12 @@ from typing import Any
 from starlette.types import Message, Receive
 
 from benchmarks.harness.service_corpus import Corpus
-from corpus.document import Document
-from index.data_folder import DataFolder
-from index.rankings.protocol import HAMMING
-from service.app import create_app
-from service.http.gateway import Service
-from service.settings import Settings
+from hummingbit.corpus.document import Document
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.rankings import HAMMING
+from hummingbit.service.app import create_app
+from hummingbit.service.http.gateway import Service
+from hummingbit.service.settings import Settings
 
 NAME = "bench"
 

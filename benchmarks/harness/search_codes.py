@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from corpus.datasets import load_dataset
-from corpus.rows import ReadError
-from encoder.artifact import load_encoder
-from encoder.codes import Codes
+from hummingbit.corpus.lines import ReadError
+from hummingbit.corpus.named_sets import load_dataset
+from hummingbit.encoder.artifact import load_encoder
+from hummingbit.encoder.codes import Codes
 
 CHUNK = 200_000
 FOLDER = Path("build/benchmarks/encoders")

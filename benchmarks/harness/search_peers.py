@@ -16,8 +16,8 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from encoder.codes import Codes
-from index.engines.choice import build
+from hummingbit.encoder.codes import Codes
+from hummingbit.index.engines.choice import build
 
 Positions = npt.NDArray[np.int64]
 Search = Callable[[Codes, int], Positions]

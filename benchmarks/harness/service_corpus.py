@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from encoder.artifact import write_artifact
-from encoder.codes import Codes
-from encoder.encoder import Encoder, Layer
-from encoder.features import TextFeatures
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.encoder.codes import Codes
+from hummingbit.encoder.encoder import Encoder, Layer
+from hummingbit.encoder.text_features import TextFeatures
 
 N_BITS = 64
 K = 10

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.harness.service_corpus import N_BITS, Corpus, K
-from encoder.codes import Codes
+from hummingbit.encoder.codes import Codes
 from tests.support.milvus import milvus_server, reason_unavailable
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpus.document import Document
+from hummingbit.corpus.document import Document
 
 WHOLE_TEXT = 200_000
 

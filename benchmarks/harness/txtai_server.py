@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from encoder.artifact import load_encoder
+from hummingbit.encoder.artifact import load_encoder
 
 FOLDER = Path(os.environ["BENCH_FOLDER"])
 CONFIG = """

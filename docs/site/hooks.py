@@ -18,7 +18,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from hummingbit.cli import COMMANDS, main
-from service.app import create_app
+from hummingbit.service.app import create_app
 
 ROOT = Path(__file__).parents[2]
 OF_THE_REPOSITORY = {

@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from corpus.json_rows import distinct_keys
-from corpus.lines import LineError
-from evaluation.trec import TrecError, from_trec_id, parse_qrels, to_trec_id
-from foundation.errors import InputError
-from foundation.slices import checkpoint
-from foundation.times import now
-from index.annotations.annotation_records import (
+from hummingbit.corpus.json_rows import distinct_keys
+from hummingbit.corpus.lines import LineError
+from hummingbit.evaluation.trec import TrecError, from_trec_id, parse_qrels, to_trec_id
+from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.slices import checkpoint
+from hummingbit.foundation.times import now
+from hummingbit.index.collection import Collection
+from hummingbit.index.store.annotations import (
     DocumentLabel,
     Judgement,
     judgement_to_json,
@@ -26,7 +27,6 @@ from index.annotations.annotation_records import (
     parse_judgement,
     parse_label,
 )
-from index.collection import Collection
 
 JSONL, QRELS, QUERIES = "jsonl", "qrels", "queries"
 FORMATS = (JSONL, QRELS, QUERIES)

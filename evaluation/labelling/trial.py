@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from encoder.encoder import Encoder
-from evaluation.relevance import Labelled
-from evaluation.result import EvaluationError
-from evaluation.retrieval import evaluate_encoder
-from evaluation.significance.resampling import permutation_test
-from foundation.errors import counted
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.evaluation.evaluate import evaluate_encoder
+from hummingbit.evaluation.relevance import Labelled
+from hummingbit.evaluation.result import EvaluationError
+from hummingbit.evaluation.significance import permutation_test
+from hummingbit.foundation.errors import counted
 
 TRIAL_METRICS = ("P@10", "mAP@100")
 GATE_METRIC = "mAP@100"

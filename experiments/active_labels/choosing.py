@@ -9,14 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from encoder.features import Floats
-from evaluation.labelling.document_vectors import text_vectors
-from evaluation.labelling.label_pool import Pool, Rows
-from evaluation.labelling.sampling import suggest
 from experiments.code_version import code_version
 from experiments.splits import read_split
-from foundation.files import replace_file
-from training.text_features import fit_text_features
+from hummingbit.encoder.text_features import Floats
+from hummingbit.evaluation.labelling.suggestions import Pool, Rows, suggest, text_vectors
+from hummingbit.foundation.files import replace_file
+from hummingbit.training.text_features import fit_text_features
 
 # Suggestions come in batches: ten documents or, once that is more, a tenth of those labelled.
 BATCH = 10

@@ -14,13 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from encoder.recipes import CHOSEN, QUERY_CLASSIFIERS, ClassCodeRecipe, Recipe
-from evaluation.baselines import pack_class_bits
-from evaluation.labelling.classes import class_scores
-from evaluation.labelling.label_pool import Rows
-from evaluation.labelling.sampling import DEFAULT_METHOD, METHODS
-from evaluation.result import Evaluation
-from evaluation.retrieval import evaluate_codes, evaluate_encoder
 from experiments.active_labels.choosing import places_of, saved_label_order, version_of_data
 from experiments.drawings import new_drawing, save_drawing
 from experiments.result_tables import (
@@ -33,8 +26,13 @@ from experiments.result_tables import (
     write_records,
 )
 from experiments.splits import read_split
-from training.class_codes.run import train_class_codes
-from training.semi_supervised import train
+from hummingbit.encoder.recipes import CHOSEN, QUERY_CLASSIFIERS, ClassCodeRecipe, Recipe
+from hummingbit.evaluation.baselines import pack_class_bits
+from hummingbit.evaluation.evaluate import evaluate_codes, evaluate_encoder
+from hummingbit.evaluation.labelling.suggestions import DEFAULT_METHOD, METHODS, Rows, class_scores
+from hummingbit.evaluation.result import Evaluation
+from hummingbit.training.class_codes import train_class_codes
+from hummingbit.training.semi_supervised import train
 
 DATASETS = ("snippets", "20news-bydate", "ag-news")
 RANDOM = "random"

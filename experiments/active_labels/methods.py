@@ -1,8 +1,8 @@
 """The suggestion methods side by side, on documents held out of the training documents.
 
 A fifth of the training documents is held out. The others are labelled in the order that a method
-suggests, and a classifier of these labels (:mod:`evaluation.labelling.classes`) predicts the
-classes of the held-out documents. No network is trained, so every method can be tried.
+suggests, and a classifier of these labels (:mod:`hummingbit.evaluation.labelling.suggestions`)
+predicts the classes of the held-out documents. No network is trained, so every method can be tried.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluation.labelling.classes import class_scores
-from evaluation.labelling.sampling import METHODS
 from experiments.active_labels.choosing import label_order, places_of, version_of_data
 from experiments.parts import add_choices
 from experiments.result_tables import (
@@ -27,6 +25,7 @@ from experiments.result_tables import (
     write_records,
 )
 from experiments.splits import read_split
+from hummingbit.evaluation.labelling.suggestions import METHODS, class_scores
 
 DATASETS = ("snippets", "20news-bydate", "ag-news", "hwu64")
 HELD_OUT_DIVISOR = 5

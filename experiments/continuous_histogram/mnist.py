@@ -23,14 +23,17 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 
-from corpus.readers import read_documents
 from experiments.drawings import new_drawing, save_drawing
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, content_sha256, load_or_compute
-from training.data import Rows, gather
-from training.loop import Schedule, fit
-from training.objectives.continuous_histogram import continuous_histogram_loss, histogram_loss
-from training.objectives.dissimilarity import squashed_euclidean_distance
+from hummingbit.corpus.readers import read_documents
+from hummingbit.training.data import Rows, gather
+from hummingbit.training.loop import Schedule, fit
+from hummingbit.training.objectives.continuous_histogram import (
+    continuous_histogram_loss,
+    histogram_loss,
+)
+from hummingbit.training.objectives.dissimilarity import squashed_euclidean_distance
 
 METHODS = {"chl": "continuous histogram loss", "hl": "histogram loss"}
 BINS = 100

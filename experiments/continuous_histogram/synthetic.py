@@ -21,7 +21,10 @@ from torch import Tensor
 from experiments.drawings import new_drawing, save_drawing
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
-from training.objectives.continuous_histogram import continuous_histogram_loss, pair_histogram
+from hummingbit.training.objectives.continuous_histogram import (
+    continuous_histogram_loss,
+    pair_histogram,
+)
 
 BINS = 51
 RATE = 0.1

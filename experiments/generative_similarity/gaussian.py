@@ -36,15 +36,15 @@ from experiments.generative_similarity.contrastive_baselines import (
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
-from training.data import Rows
-from training.loop import Schedule, fit
-from training.objectives.generative_similarity import (
+from hummingbit.training.data import Rows
+from hummingbit.training.loop import Schedule, fit
+from hummingbit.training.objectives.generative_similarity import (
     kernel_triplet_loss,
     regression_loss,
     squared_distance_loss,
     triplet_loss,
 )
-from training.similarities.generative_models import GaussianMixture, Numbers
+from hummingbit.training.similarities import GaussianMixture, Numbers
 
 MIXTURE = GaussianMixture([[5.0, 5.0], [1.0, 1.0]])
 UNITS = 32

@@ -30,8 +30,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from corpus.datasets import find_file
-from corpus.rows import ReadError
 from experiments.drawings import new_drawing, save_drawing
 from experiments.generative_similarity.geoclidean_drawing import draw_program
 from experiments.generative_similarity.geoclidean_judgement import (
@@ -51,8 +49,10 @@ from experiments.generative_similarity.picture_encoders import (
 from experiments.parts import add_choices
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, content_sha256, load_or_compute
-from training.loop import Schedule
-from training.similarities.program_kernel import ProgramKernel
+from hummingbit.corpus.lines import ReadError
+from hummingbit.corpus.named_sets import find_file
+from hummingbit.training.loop import Schedule
+from hummingbit.training.similarities import ProgramKernel
 
 PRINTED = "generative-printed"
 CONCEPT_METHODS = {PRINTED: "generative similarity, as printed", **METHODS}

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from corpus.columns import load_arrays
-from corpus.rows import ReadError
+from hummingbit.corpus.columns import load_arrays
+from hummingbit.corpus.lines import ReadError
 
 REFERENCES = 5
 """The pictures that show what a concept is."""

@@ -37,11 +37,13 @@ from experiments.generative_similarity.contrastive_baselines import (
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from experiments.splits import read_split
-from training.data import Rows, TrainingData
-from training.loop import Schedule, fit
-from training.objectives.generative_similarity import kernel_triplet_loss, regression_loss
-from training.similarities.label_tree import dotted_tree
-from training.similarities.tree_hierarchy import TreeHierarchy
+from hummingbit.training.data import Rows, TrainingData
+from hummingbit.training.loop import Schedule, fit
+from hummingbit.training.objectives.generative_similarity import (
+    kernel_triplet_loss,
+    regression_loss,
+)
+from hummingbit.training.similarities import TreeHierarchy, dotted_tree
 
 INPUTS, HIDDEN, EMBEDDING = 256, 128, 32
 TEMPERATURE = 0.2

@@ -18,9 +18,12 @@ from experiments.generative_similarity.contrastive_baselines import (
     info_nce_loss,
     supervised_contrastive_loss,
 )
-from training.data import Rows
-from training.loop import Schedule, fit
-from training.objectives.generative_similarity import kernel_triplet_loss, regression_loss
+from hummingbit.training.data import Rows
+from hummingbit.training.loop import Schedule, fit
+from hummingbit.training.objectives.generative_similarity import (
+    kernel_triplet_loss,
+    regression_loss,
+)
 
 METHODS = {
     "generative-regression": "generative similarity, regression",

@@ -32,8 +32,6 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from corpus.datasets import find_file
-from corpus.rows import ReadError
 from experiments.drawings import new_drawing, save_drawing
 from experiments.generative_similarity.picture_encoders import (
     METHODS,
@@ -53,8 +51,10 @@ from experiments.generative_similarity.quadrilateral_shapes import (
 from experiments.parts import add_choices
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
-from training.loop import Schedule
-from training.similarities.generative_models import BetaBernoulli
+from hummingbit.corpus.lines import ReadError
+from hummingbit.corpus.named_sets import find_file
+from hummingbit.training.loop import Schedule
+from hummingbit.training.similarities import BetaBernoulli
 
 COMPARED_METHODS = tuple(method for method in METHODS if method != "supcon")
 SIZE = 32

@@ -5,8 +5,8 @@ learning with the hierarchy of newsgroups; by the same objectives with the group
 which makes generative similarity supervised contrastive learning; and by ``ssb-vae``, which also
 has plain labels. The database is every training document, the queries are the test documents. The
 gain of nDCG@100 is the number of shared levels
-(:func:`evaluation.relevance.relevance_by_hierarchy`); p@100 counts documents of the same group.
-Both are reported tie-averaged and as served.
+(:func:`hummingbit.evaluation.relevance.relevance_by_hierarchy`); p@100 counts documents of the same
+group. Both are reported tie-averaged and as served.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from encoder.encoder import Encoder
-from encoder.recipes import MetricRecipe, Recipe
-from evaluation.retrieval import evaluate_encoder
-from evaluation.significance.resampling import holm, permutation_test
 from experiments.parts import add_choices, add_run_options
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_encoders import load_or_train
 from experiments.splits import read_split
-from training.data import TrainingData
-from training.metric_learning import train_metric
-from training.semi_supervised import train
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.recipes import MetricRecipe, Recipe
+from hummingbit.evaluation.evaluate import evaluate_encoder
+from hummingbit.evaluation.significance import holm, permutation_test
+from hummingbit.training.data import TrainingData
+from hummingbit.training.metric_learning import train_metric
+from hummingbit.training.semi_supervised import train
 
 SUMMARY = "hierarchy of labels: codes trained with it, beside codes trained without"
 

@@ -10,9 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from encoder.encoder import Encoder
-from encoder.features import Floats
-from encoder.recipes import DistillationRecipe, LinearRecipe, Recipe
 from experiments.cells import trained_encoder
 from experiments.judged_queries.compared_rankings import (
     CodedCorpus,
@@ -24,11 +21,14 @@ from experiments.judged_queries.compared_rankings import (
 )
 from experiments.judged_queries.judged_corpora import Corpus
 from experiments.saved_encoders import load_or_train
-from foundation.arrays import unit_rows
-from training.data import TrainingData, gather
-from training.distillation.distillation import distill
-from training.distillation.teachers import Teacher, read_teacher
-from training.linear_codes import LINEAR_METHODS
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.recipes import DistillationRecipe, LinearRecipe, Recipe
+from hummingbit.encoder.text_features import Floats
+from hummingbit.foundation.arrays import unit_rows
+from hummingbit.training.data import TrainingData, gather
+from hummingbit.training.distillation import distill
+from hummingbit.training.linear_codes import LINEAR_METHODS
+from hummingbit.training.teachers import Teacher, read_teacher
 
 METHODS_OF_VECTORS = ("itq", "pca-sign", "sne")
 

@@ -13,17 +13,15 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from encoder.codes import Codes, unpack_codes
-from encoder.encoder import Encoder, Inputs
-from encoder.features import Floats
-from encoder.texts.openings import split_sentences
-from index.engines.segments import Generation
-from index.lexical.analyzer_names import ANALYZERS
-from index.lexical.index import LexicalIndex
-from index.rankings.hybrid import HybridRanking
-from index.rankings.moments import CodeMoments
-from index.records import EncodedQueries
-from training.linear_codes import itq_rotation
+from hummingbit.encoder.codes import Codes, unpack_codes
+from hummingbit.encoder.encoder import Encoder, Inputs
+from hummingbit.encoder.text_features import Floats, split_sentences
+from hummingbit.index.engines.segments import Generation
+from hummingbit.index.lexical import ANALYZERS, LexicalIndex
+from hummingbit.index.moments import CodeMoments
+from hummingbit.index.rankings import HybridRanking
+from hummingbit.index.records import EncodedQueries
+from hummingbit.training.linear_codes import itq_rotation
 
 Scores = npt.NDArray[np.float64]
 
@@ -31,7 +29,7 @@ WORDS, STEMS = "words", "english"
 
 
 def bm25_scores(queries: Sequence[str], index: LexicalIndex, *, hybrid: bool = False) -> Scores:
-    """Return the scores of :mod:`index.lexical.bm25_formula`; with `hybrid`, as in hybrids."""
+    """Return the scores of :mod:`hummingbit.index.lexical`; with `hybrid`, as in hybrids."""
     rows = np.arange(len(index))
     scores = [index.matches(index.weigh(query, hybrid=hybrid)).scores_of(rows) for query in queries]
     return np.stack(scores).astype(np.float64)
@@ -70,7 +68,7 @@ class CodedCorpus:
         return np.asarray(self.weights.astype(np.float64) @ self._signs.T)
 
     def hybrid(self, queries: Sequence[str], words: LexicalIndex, weight: float) -> Scores:
-        """Return the scores of :mod:`index.rankings.hybrid`."""
+        """Return the scores of :mod:`hummingbit.index.rankings`."""
         rows = np.arange(len(self.codes))
         generation = Generation.build(0, self.codes, rows)
         moments = CodeMoments.of_codes(self.codes)
@@ -93,7 +91,7 @@ def encode_by_lsa_itq(
 
     The baseline has the settings that did best on five of these corpora: stems, the whole
     vocabulary, term counts as 1 + ln tf, and latent vectors of length 1. The linear encoder of
-    :func:`training.linear_codes.fit_itq` cannot normalize latent vectors.
+    :func:`hummingbit.training.linear_codes.fit_itq` cannot normalize latent vectors.
     """
     from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - takes a second
     from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415

@@ -2,13 +2,13 @@
 
 The codes are learned from the documents alone, without queries or judgements. The baselines are
 BM25 with and without stems, TF-IDF cosine, and ITQ codes of latent semantic vectors; the last two
-have stems and the whole vocabulary. Hybrids are those of :mod:`index.rankings.hybrid`, with stems.
-Their lexical part is also ranked alone, as "words of hybrids". With several corpora, a second
-hybrid has the weight from :data:`WEIGHTS` with the highest mean nDCG@10 on the other corpora.
-"candidates by bm25" are the best documents by Hamming distance, in the order of BM25 with stems.
-With ``--passages``, every passage of a document has a code, and the best one ranks the document.
-With ``--teacher-vectors``, the vectors of a language model are ranked by cosine, by codes of them,
-and by the codes of students, which need no vector of a query.
+have stems and the whole vocabulary. Hybrids are those of :mod:`hummingbit.index.rankings`, with
+stems. Their lexical part is also ranked alone, as "words of hybrids". With several corpora, a
+second hybrid has the weight from :data:`WEIGHTS` with the highest mean nDCG@10 on the other
+corpora. "candidates by bm25" are the best documents by Hamming distance, in the order of BM25 with
+stems. With ``--passages``, every passage of a document has a code, and the best one ranks the
+document. With ``--teacher-vectors``, the vectors of a language model are ranked by cosine, by codes
+of them, and by the codes of students, which need no vector of a query.
 P-values are those of the paired permutation test against BM25 with stems, with Holm's correction
 over the methods of a corpus.
 """
@@ -22,12 +22,6 @@ from statistics import mean
 
 import numpy as np
 
-from corpus.datasets import JUDGED
-from encoder.analyzers import VISIBLE
-from encoder.recipes import DISTILLATION_OBJECTIVES, METHODS
-from evaluation.result import Evaluation
-from evaluation.scores import evaluate_by_score
-from evaluation.significance.resampling import holm, permutation_test
 from experiments.judged_queries.coded_corpora import coded_corpora, read_vectors
 from experiments.judged_queries.compared_rankings import (
     STEMS,
@@ -41,9 +35,15 @@ from experiments.judged_queries.compared_rankings import (
 from experiments.judged_queries.judged_corpora import PAIRS, Corpus, read_corpus
 from experiments.parts import add_bits, add_run_options
 from experiments.result_tables import Record, print_table, save_records
-from foundation.errors import HummingbitError
-from index.rankings.hybrid import DEFAULT_WEIGHT
-from training.linear_codes import LINEAR_METHODS
+from hummingbit.corpus.named_sets import JUDGED
+from hummingbit.encoder.analyzers import VISIBLE
+from hummingbit.encoder.recipes import DISTILLATION_OBJECTIVES, METHODS
+from hummingbit.evaluation.evaluate import evaluate_by_score
+from hummingbit.evaluation.result import Evaluation
+from hummingbit.evaluation.significance import holm, permutation_test
+from hummingbit.foundation.errors import HummingbitError
+from hummingbit.index.rankings import DEFAULT_WEIGHT
+from hummingbit.training.linear_codes import LINEAR_METHODS
 
 SUMMARY = "judged queries: codes, BM25, TF-IDF and hybrids on real searches"
 CORPORA = tuple(name for name in JUDGED if name != "docstrings")

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from corpus.datasets import find_file, load_dataset, load_qrels
-from corpus.document import Document
-from corpus.named_sets.text_sets import Qrels, read_pairs
-from encoder.texts.openings import title_of
-from evaluation.qrels import relevance_by_qrels
-from evaluation.relevance import Relevance
-from training.data import TrainingData, gather
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.named_sets import Qrels, find_file, load_dataset, load_qrels, read_pairs
+from hummingbit.encoder.text_features import title_of
+from hummingbit.evaluation.relevance import Relevance, relevance_by_qrels
+from hummingbit.training.data import TrainingData, gather
 
 TITLES, N_TITLES = "titles", 200
 DEVELOPMENT = "queries-development"

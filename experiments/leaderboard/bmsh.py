@@ -23,8 +23,7 @@ from experiments.leaderboard.text_training import (
     warmup_weight,
     words_loss,
 )
-from training.models.autoencoders import TextDecoder
-from training.models.encoder_networks import EncoderNetwork, Shape
+from hummingbit.training.networks import EncoderNetwork, Shape, TextDecoder
 
 COMPONENTS = 20
 """K, the number of components of the prior, as in the paper."""

@@ -16,8 +16,8 @@ from experiments.leaderboard.measuring import measure, rows_of
 from experiments.leaderboard.methods import METHODS
 from experiments.result_tables import Record
 from experiments.splits import read_split
-from foundation.files import replace_file
-from training.data import TrainingData
+from hummingbit.foundation.files import replace_file
+from hummingbit.training.data import TrainingData
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from encoder.codes import Codes
-from encoder.encoder import Inputs
-from training.data import TrainingData
+from hummingbit.encoder.codes import Codes
+from hummingbit.encoder.encoder import Inputs
+from hummingbit.training.data import TrainingData
 
 Encode = Callable[[Inputs], Codes]
 """Returns the codes ``uint8[N, B/8]`` of N documents, which may be new to the method."""

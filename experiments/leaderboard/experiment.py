@@ -17,7 +17,7 @@ from experiments.leaderboard.methods import METHODS
 from experiments.parts import add_bits, add_run_options
 from experiments.result_tables import Record, mean_and_deviation, print_table, save_records
 from experiments.ssb_vae.printed_tables import printed_p100
-from foundation.errors import HummingbitError
+from hummingbit.foundation.errors import HummingbitError
 
 SUMMARY = "text hashing methods compared in one protocol"
 DATASETS = ("20news", "snippets", "reuters", "ag-news", "dbpedia14")

@@ -1,4 +1,4 @@
-"""LSH, PCA-sign and ITQ, of TF-IDF rows or of sentence vectors: :mod:`training.linear_codes`."""
+"""LSH, PCA-sign and ITQ, of TF-IDF rows or of sentence vectors: ``linear_codes``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 
 from experiments.leaderboard.contract import Encode, Task
-from training.linear_codes import fit_linear
-from training.pipeline import choose_features
+from hummingbit.training.linear_codes import fit_linear
+from hummingbit.training.pipeline import choose_features
 
 
 def learn(method: str, task: Task) -> Encode:

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from evaluation.relevance import LabelSet
-from evaluation.retrieval import evaluate_codes
 from experiments.leaderboard.contract import Learn, Task, encodings_of
 from experiments.result_tables import Record
-from training.data import Rows, TrainingData
+from hummingbit.evaluation.evaluate import evaluate_codes
+from hummingbit.evaluation.relevance import LabelSet
+from hummingbit.training.data import Rows, TrainingData
 
 METRICS = ("P@100", "mAP@100")
 

@@ -21,9 +21,8 @@ from experiments.leaderboard.text_training import (
     warmup_weight,
     words_loss,
 )
-from training.models.autoencoders import TextDecoder
-from training.models.encoder_networks import EncoderNetwork, Shape
-from training.objectives.ssb_vae import kl_loss
+from hummingbit.training.networks import EncoderNetwork, Shape, TextDecoder
+from hummingbit.training.objectives.ssb_vae import kl_loss
 
 
 class Nash(TextModel):

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from encoder.features import SparseRows
 from experiments.leaderboard.contract import Encode, Task
 from experiments.leaderboard.text_training import (
     Batch,
@@ -22,11 +21,11 @@ from experiments.leaderboard.text_training import (
     draw_bits,
     fit_text_encoder,
 )
-from training.data import Rows
-from training.models.autoencoders import TextDecoder
-from training.models.encoder_networks import EncoderNetwork, Shape
-from training.objectives.ssb_vae import kl_loss, text_reconstruction_loss
-from training.text_features import principal_directions
+from hummingbit.encoder.text_features import SparseRows
+from hummingbit.training.data import Rows
+from hummingbit.training.networks import EncoderNetwork, Shape, TextDecoder
+from hummingbit.training.objectives.ssb_vae import kl_loss, text_reconstruction_loss
+from hummingbit.training.text_features import principal_directions
 
 NEIGHBOURS = 20
 """The number of nearest documents from which one is drawn."""

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from encoder.codes import Codes, pack_bits
-from encoder.encoder import Inputs
-from encoder.features import Floats
 from experiments.leaderboard.contract import Encode, Task
-from training.data import Rows
-from training.linear_codes import fit_pca
-from training.pipeline import choose_features
+from hummingbit.encoder.codes import Codes, pack_bits
+from hummingbit.encoder.encoder import Inputs
+from hummingbit.encoder.text_features import Floats
+from hummingbit.training.data import Rows
+from hummingbit.training.linear_codes import fit_pca
+from hummingbit.training.pipeline import choose_features
 
 
 @dataclass(frozen=True)

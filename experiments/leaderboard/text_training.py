@@ -16,17 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from encoder.encoder import Encoder
-from encoder.features import Floats, SparseRows, TextFeatures
-from training.data import Rows
-from training.loop import Schedule, fit
-from training.models.autoencoders import TextDecoder
-from training.models.batches import SparseBatch, share_of_terms, word_distribution
-from training.models.encoder_networks import EncoderNetwork, Shape
-from training.models.export import to_encoder
-from training.pipeline import with_median_thresholds
-from training.semi_supervised import UNIT_ROW_SCALE, touches_few_terms
-from training.text_features import fit_text_features, keep_terms
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures
+from hummingbit.training.batches import SparseBatch, share_of_terms, word_distribution
+from hummingbit.training.data import Rows
+from hummingbit.training.loop import Schedule, fit
+from hummingbit.training.networks import EncoderNetwork, Shape, TextDecoder, to_encoder
+from hummingbit.training.pipeline import with_median_thresholds
+from hummingbit.training.semi_supervised import UNIT_ROW_SCALE, touches_few_terms
+from hummingbit.training.text_features import fit_text_features, keep_terms
 
 MAX_TERMS = 10_000
 HIDDEN = 500

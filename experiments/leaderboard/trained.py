@@ -6,15 +6,15 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from encoder.recipes import ClassCodeRecipe, Recipe
 from experiments.leaderboard.contract import Encode, Encodings, Task
-from training.class_codes.run import train_class_codes
-from training.paper_weights import DATASETS, as_in_the_paper
-from training.semi_supervised import train
+from hummingbit.encoder.recipes import ClassCodeRecipe, Recipe
+from hummingbit.training.class_codes import train_class_codes
+from hummingbit.training.paper_weights import DATASETS, as_in_the_paper
+from hummingbit.training.semi_supervised import train
 
 
 def learn(method: str, task: Task, *, paper: bool = False, **settings: float) -> Encode:
-    """Train a method of :data:`encoder.recipes.METHODS`, with `settings` instead of the defaults.
+    """Train a method of :data:`METHODS`, with `settings` instead of the defaults.
 
     With `paper`, the settings are those of SSB-VAE's authors; for data sets that they did not use,
     their settings for Snippets.

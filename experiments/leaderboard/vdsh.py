@@ -21,8 +21,7 @@ from experiments.leaderboard.text_training import (
     warmup_weight,
     words_loss,
 )
-from training.models.autoencoders import GaussianLatent, TextDecoder
-from training.models.encoder_networks import EncoderNetwork, Shape
+from hummingbit.training.networks import EncoderNetwork, GaussianLatent, Shape, TextDecoder
 
 
 class Vdsh(TextModel):

@@ -1,12 +1,12 @@
 """Codes of a language model on real queries with relevance judgements.
 
 The model reads the documents and the queries once; the vectors are kept in the folder of results.
-The codes are those of :func:`training.model_codes.fit_head`, of each number of bits, and the signs
-of the vectors. Codes are ranked by the query's real values (``asymmetric``), and by these and words
-(``hybrid``, with stems). Hybrids have the weight of codes that is best, by mean nDCG@10, on the
-other corpora, and the one that :func:`training.model_codes.choose_hybrid_weight` chooses from the
-documents alone. Beside them are BM25 with stems, the model's cosine, and the sum of the two as
-standard scores with the weight of the others.
+The codes are those of :func:`hummingbit.training.model_codes.fit_head`, of each number of bits, and
+the signs of the vectors. Codes are ranked by the query's real values (``asymmetric``), and by these
+and words (``hybrid``, with stems). Hybrids have the weight of codes that is best, by mean nDCG@10,
+on the other corpora, and the one that :func:`hummingbit.training.model_codes.choose_hybrid_weight`
+chooses from the documents alone. Beside them are BM25 with stems, the model's cosine, and the sum
+of the two as standard scores with the weight of the others.
 """
 
 from __future__ import annotations
@@ -19,12 +19,6 @@ from statistics import mean
 
 import numpy as np
 
-from corpus.datasets import JUDGED
-from encoder.codes import pack_bits
-from encoder.encoder import Encoder
-from encoder.features import Floats
-from evaluation.result import Evaluation
-from evaluation.scores import evaluate_by_score
 from experiments.judged_queries.compared_rankings import (
     STEMS,
     CodedCorpus,
@@ -35,8 +29,14 @@ from experiments.judged_queries.compared_rankings import (
 from experiments.judged_queries.judged_corpora import Corpus, read_corpus
 from experiments.parts import add_bits, add_run_options
 from experiments.result_tables import Record, print_table, save_records
-from training.model_codes import WEIGHTS, choose_hybrid_weight, fit_head, read_documents
-from training.model_folders import ModelFolder, read_model
+from hummingbit.corpus.named_sets import JUDGED
+from hummingbit.encoder.codes import pack_bits
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.text_features import Floats
+from hummingbit.evaluation.evaluate import evaluate_by_score
+from hummingbit.evaluation.result import Evaluation
+from hummingbit.training.model_codes import WEIGHTS, choose_hybrid_weight, fit_head, read_documents
+from hummingbit.training.model_folders import ModelFolder, read_model
 
 SUMMARY = "judged queries: codes of a language model, its cosines, and words"
 METRICS = ("Success@10", "MRR", "nDCG@10")

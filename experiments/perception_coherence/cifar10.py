@@ -53,7 +53,7 @@ from experiments.perception_coherence.image_training import (
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, content_sha256, load_or_compute
-from training.objectives.perception_coherence import global_perception_coherence
+from hummingbit.training.objectives.perception_coherence import global_perception_coherence
 
 FIGURES = ("map11", "top100", "coherence")
 OUT_OF_TIME = 75

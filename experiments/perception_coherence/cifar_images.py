@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from corpus.columns import load_arrays
-from corpus.datasets import VARIABLE
-from corpus.rows import ReadError
+from hummingbit.corpus.columns import load_arrays
+from hummingbit.corpus.lines import ReadError
+from hummingbit.corpus.named_sets import VARIABLE
 
 MEAN = (0.4914, 0.4822, 0.4465)
 DEVIATION = (0.2470, 0.2435, 0.2616)

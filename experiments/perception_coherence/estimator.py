@@ -22,8 +22,8 @@ from torch import Tensor
 from experiments.perception_coherence.figures import plot_estimator
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
-from training.objectives.dissimilarity import cosine_dissimilarity
-from training.objectives.perception_coherence import (
+from hummingbit.training.objectives.dissimilarity import cosine_dissimilarity
+from hummingbit.training.objectives.perception_coherence import (
     coherence_levels,
     estimate_coherence_levels,
     estimate_perception_coherence,

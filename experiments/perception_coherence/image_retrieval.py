@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from evaluation.metrics.lists import interpolated_average_precision, precision_at_k
+from hummingbit.evaluation.metrics import interpolated_average_precision, precision_at_k
 
 TOP = 100
 _BLOCK_ELEMENTS = 1 << 24
@@ -19,7 +19,7 @@ def retrieval_figures(
 ) -> tuple[float, float]:
     """Return the 11-point interpolated mAP and the precision of the first 100, by cosine.
 
-    Both are means over queries of functions in :mod:`evaluation.metrics.lists`. Documents with
+    Both are means over queries of functions in :mod:`hummingbit.evaluation.metrics`. Documents with
     equal similarity are ordered by row.
     """
     queries, database = (functional.normalize(x, dim=1) for x in (queries_QD, database_ND))

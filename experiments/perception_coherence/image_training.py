@@ -16,20 +16,19 @@ from torch.nn import functional
 
 from experiments.code_version import code_version
 from experiments.perception_coherence.cifar_images import Images
-from experiments.perception_coherence.image_networks import (
-    ResNet,
-    SmallStudent,
-    layers_in_batches,
+from experiments.perception_coherence.image_networks import ResNet, SmallStudent, layers_in_batches
+from hummingbit.training.loop import Checkpoint
+from hummingbit.training.objectives.dissimilarity import (
+    cosine_dissimilarity,
+    euclidean_dissimilarity,
 )
-from training.checkpoint import Checkpoint
-from training.objectives.dissimilarity import cosine_dissimilarity, euclidean_dissimilarity
-from training.objectives.information_flow import (
+from hummingbit.training.objectives.transfer import (
     HybridDivergence,
     LayerwiseLoss,
     critical_period_weights,
+    soft_label_loss,
+    transfer_objective,
 )
-from training.objectives.transfer_baselines import soft_label_loss
-from training.objectives.transfer_objectives import transfer_objective
 
 SOFT_LABELS = "kd"
 HKD, AUXILIARY = "hkd", "hkd-auxiliary"

@@ -16,11 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from encoder.codes import Codes, pack_bits
-from encoder.recipes import DISTILLATION_OBJECTIVES, TRANSFER_OBJECTIVES, Recipe
-from evaluation.baselines import tfidf_cosine
-from evaluation.retrieval import evaluate_codes
-from evaluation.scores import evaluate_scores
 from experiments.cells import trained_encoder
 from experiments.perception_coherence.text_corpora import (
     TaughtCorpus,
@@ -36,9 +31,13 @@ from experiments.perception_coherence.text_students import (
     text_recipe,
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
-from training.distillation.teacher_agreement import measure_agreement
-from training.linear_codes import LINEAR_METHODS
-from training.text_features import fit_text_features
+from hummingbit.encoder.codes import Codes, pack_bits
+from hummingbit.encoder.recipes import DISTILLATION_OBJECTIVES, TRANSFER_OBJECTIVES, Recipe
+from hummingbit.evaluation.baselines import tfidf_cosine
+from hummingbit.evaluation.evaluate import evaluate_codes, evaluate_scores
+from hummingbit.training.distillation import measure_agreement
+from hummingbit.training.linear_codes import LINEAR_METHODS
+from hummingbit.training.text_features import fit_text_features
 
 COHERENCE = "perception-coherence"
 METRICS = ("P@100",)

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from corpus.document import Document
-from corpus.readers import read_documents
-from encoder.features import Floats
-from encoder.recipes import Recipe
 from experiments.code_version import version_of
 from experiments.saved_encoders import load_or_train
-from foundation.arrays import unit_rows
-from training.data import TrainingData, gather
-from training.distillation.teachers import Teacher, read_teacher, save_vectors
-from training.semi_supervised import train
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.readers import read_documents
+from hummingbit.encoder.recipes import Recipe
+from hummingbit.encoder.text_features import Floats
+from hummingbit.foundation.arrays import unit_rows
+from hummingbit.training.data import TrainingData, gather
+from hummingbit.training.semi_supervised import train
+from hummingbit.training.teachers import Teacher, read_teacher, save_vectors
 
 CORPORA = ("snippets", "20news")
 MORE_CORPORA = ("ag-news", "dbpedia14", "googlenews", "hwu64")

@@ -11,11 +11,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from encoder.recipes import TRANSFER_OBJECTIVES, DistillationRecipe
 from experiments.parts import add_choices
 from experiments.perception_coherence.text_corpora import TaughtCorpus, read_taught
 from experiments.perception_coherence.text_students import load_or_distill
 from experiments.result_tables import Record, print_table, save_records
+from hummingbit.encoder.recipes import TRANSFER_OBJECTIVES, DistillationRecipe
 
 START: dict[str, Any] = {
     "relaxation": "tanh",

@@ -7,15 +7,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from encoder.encoder import Encoder
-from encoder.recipes import DistillationRecipe
-from evaluation.result import Evaluation
-from evaluation.retrieval import evaluate_encoder
 from experiments.perception_coherence.text_corpora import TaughtCorpus
 from experiments.result_tables import Record
 from experiments.saved_encoders import load_or_train
-from training.distillation.distillation import distill
-from training.distillation.teacher_agreement import Agreement, measure_agreement
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.recipes import DistillationRecipe
+from hummingbit.evaluation.evaluate import evaluate_encoder
+from hummingbit.evaluation.result import Evaluation
+from hummingbit.training.distillation import Agreement, distill, measure_agreement
 
 PRESETS = "presets.toml"
 

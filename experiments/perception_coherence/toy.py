@@ -25,8 +25,8 @@ from experiments.perception_coherence.figures import plot_configurations
 from experiments.processes import map_runs
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
-from training.objectives.dissimilarity import euclidean_dissimilarity
-from training.objectives.perception_coherence import (
+from hummingbit.training.objectives.dissimilarity import euclidean_dissimilarity
+from hummingbit.training.objectives.perception_coherence import (
     global_perception_coherence,
     perception_coherence_embedding_loss,
 )

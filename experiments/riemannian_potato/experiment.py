@@ -15,10 +15,10 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from encoder.recipes import RecipeError
 from experiments.drawings import new_drawing, save_drawing
 from experiments.parts import add_choices, add_plot_option, add_run_options
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
+from hummingbit.encoder.recipes import RecipeError
 
 if TYPE_CHECKING:
     from experiments.riemannian_potato.spd_corpora import SpdCorpus
@@ -115,8 +115,8 @@ def _measure(args: argparse.Namespace, method: str, seed: int, corpus: SpdCorpus
     """Return the record of one run, from its saved figures if there are any."""
     from experiments.riemannian_potato.spd_training import Potato, train_and_evaluate  # noqa: PLC0415
     from experiments.saved_tensors import load_or_compute  # noqa: PLC0415 - torch takes a second
-    from training.loop import Schedule  # noqa: PLC0415
-    from training.objectives.riemannian_potato import Ranking  # noqa: PLC0415
+    from hummingbit.training.loop import Schedule  # noqa: PLC0415
+    from hummingbit.training.objectives.riemannian_potato import Ranking  # noqa: PLC0415
 
     schedule = Schedule(args.epochs, args.batch_size, LEARNING_RATE, seed)
     try:

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from corpus.readers import read_documents
-from encoder.spd_features import Matrices
 from experiments.saved_tensors import content_sha256
-from training.data import gather
-from training.models.spd_layers import matrices_of, whitening
+from hummingbit.corpus.readers import read_documents
+from hummingbit.encoder.vector_features import Matrices
+from hummingbit.training.data import gather
+from hummingbit.training.spd import matrices_of, whitening
 
 Labels = npt.NDArray[np.int64]
 

@@ -20,21 +20,24 @@ from pytorch_metric_learning import losses
 from torch import Tensor, nn
 from torch.nn import functional
 
-from corpus.matrices import Array
-from encoder.spd_features import triangle_length
-from evaluation.metrics.clustering import normalized_mutual_information, pairwise_f1
-from evaluation.metrics.lists import success_at_k
 from experiments.riemannian_potato.spd_corpora import SpdCorpus
 from experiments.saved_tensors import Tensors
-from training.data import Rows
-from training.loop import DivergedError, Schedule, fit
-from training.models.spd_geometry import AFFINE_INVARIANT, affine_invariant_distance
-from training.models.spd_layers import SpdNetwork, spd_network
-from training.objectives.riemannian_potato import (
+from hummingbit.corpus.matrices import Array
+from hummingbit.encoder.vector_features import triangle_length
+from hummingbit.evaluation.metrics import normalized_mutual_information, pairwise_f1, success_at_k
+from hummingbit.training.data import Rows
+from hummingbit.training.loop import DivergedError, Schedule, fit
+from hummingbit.training.objectives.riemannian_potato import (
     EUCLIDEAN,
     Ranking,
     RiemannianPotato,
     check_rate,
+)
+from hummingbit.training.spd import (
+    AFFINE_INVARIANT,
+    SpdNetwork,
+    affine_invariant_distance,
+    spd_network,
 )
 
 

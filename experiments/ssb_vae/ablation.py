@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from encoder.recipes import Recipe
 from experiments.result_tables import Record, format_mean, print_table, save_records
 from experiments.ssb_vae.held_out import HeldOutScores
-from training.paper_weights import as_in_the_paper
+from hummingbit.encoder.recipes import Recipe
+from hummingbit.training.paper_weights import as_in_the_paper
 
 _DEFAULTS = asdict(Recipe())
 # With the authors' weights for a tenth of the labels of Snippets.

@@ -17,14 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
-from encoder.analyzers import VISIBLE
-from encoder.recipes import METHODS, ClassCodeRecipe, LabelledRecipe, LinearRecipe, Recipe
-from experiments.cells import (
-    Cell,
-    documents_name,
-    run_cell,
-    run_tfidf,
-)
+from experiments.cells import Cell, documents_name, run_cell, run_tfidf
 from experiments.parts import add_bits, add_run_options
 from experiments.processes import map_runs
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
@@ -35,8 +28,16 @@ from experiments.ssb_vae.presets import SHIPPED, read_preset
 from experiments.ssb_vae.printed_tables import printed_p100
 from experiments.ssb_vae.significance import print_significance, print_tests_over_shares
 from experiments.ssb_vae.tuning import GRID, tune
-from training.linear_codes import LINEAR_METHODS
-from training.paper_weights import as_in_the_paper
+from hummingbit.encoder.analyzers import VISIBLE
+from hummingbit.encoder.recipes import (
+    METHODS,
+    ClassCodeRecipe,
+    LabelledRecipe,
+    LinearRecipe,
+    Recipe,
+)
+from hummingbit.training.linear_codes import LINEAR_METHODS
+from hummingbit.training.paper_weights import as_in_the_paper
 
 SUMMARY = "SSB-VAE: retrieval from few labels, ours beside the paper's Table I"
 DATASETS = ("snippets", "20news", "20news-headers", "20news-bydate", "tmc", "cifar10")

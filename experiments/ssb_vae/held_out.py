@@ -1,6 +1,6 @@
 """Scores of settings on held-out clusters of training documents, without any test document.
 
-:mod:`training.trials.cluster_trials` says what a run holds out.
+:mod:`hummingbit.training.model_selection` says what a run holds out.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from encoder.recipes import Recipe
 from experiments.cells import documents_name
 from experiments.code_version import code_version
 from experiments.processes import map_runs
 from experiments.result_tables import Record, read_records, write_records
 from experiments.splits import read_split
-from training.trials.cluster_trials import hold_out_clusters, score
+from hummingbit.encoder.recipes import Recipe
+from hummingbit.training.model_selection import hold_out_clusters, score
 
 
 def idle_settings(*, is_text: bool) -> frozenset[str]:

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from evaluation.result import PerQuery
-from evaluation.significance.paired_runs import RunsComparison, compare_runs
-from evaluation.significance.resampling import holm
+from hummingbit.evaluation.result import PerQuery
+from hummingbit.evaluation.significance import RunsComparison, compare_runs, holm
 
 RunsByMethod = Mapping[str, Sequence[Mapping[str, PerQuery]]]
 """By method, a mapping for each run: the values of each measure, float64[Q]."""

@@ -29,25 +29,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from encoder.artifact import read_classifier
-from encoder.codes import Codes
-from encoder.encoder import Encoder, Inputs
-from evaluation.classifier_baseline import (
-    ClassifierReference,
-    class_bits,
-    class_predictors,
-)
-from evaluation.nearness import nearest_rows
-from evaluation.relevance import LabelSet
-from evaluation.result import PerQuery
-from evaluation.retrieval import evaluate_codes
 from experiments.cells import CLASSIFIER_OF, Cell, trained_encoder
 from experiments.code_version import code_version
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.splits import read_split
 from experiments.ssb_vae.measure_comparison import compare_measures
-from foundation.files import replace_file
-from training.data import TrainingData
+from hummingbit.encoder.artifact import read_classifier
+from hummingbit.encoder.codes import Codes
+from hummingbit.encoder.encoder import Encoder, Inputs
+from hummingbit.evaluation.baselines import ClassifierReference, class_bits, class_predictors
+from hummingbit.evaluation.evaluate import evaluate_codes
+from hummingbit.evaluation.nearness import nearest_rows
+from hummingbit.evaluation.relevance import LabelSet
+from hummingbit.evaluation.result import PerQuery
+from hummingbit.foundation.files import replace_file
+from hummingbit.training.data import TrainingData
 
 MEASURES = ("p@100", "nDCG@100", "unseen", "nearest", "items")
 _MAX_QUERIES = 1000
@@ -255,7 +251,8 @@ def unseen_classes(data: TrainingData) -> Any:
 def nearest(documents: TrainingData, queries: TrainingData) -> list[LabelSet]:
     """Return, for each document, the tags of the queries that have it among their ten nearest.
 
-    The tags are those of :func:`_query_tags`; see :func:`evaluation.nearness.nearest_rows`.
+    The tags are those of :func:`_query_tags`; see
+    :func:`hummingbit.evaluation.nearness.nearest_rows`.
     """
     tags: list[list[str]] = [[] for _ in range(len(documents))]
     near = nearest_rows(documents.inputs, queries.inputs, _NEAREST)

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from foundation.files import replace_file
+from hummingbit.foundation.files import replace_file
 
 SHIPPED = Path(str(files("experiments.ssb_vae"))) / "presets.toml"
 

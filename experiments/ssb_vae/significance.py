@@ -8,12 +8,15 @@ from statistics import mean
 import numpy as np
 import numpy.typing as npt
 
-from evaluation.significance.paired_runs import compare_runs
-from evaluation.significance.ranks import friedman_nemenyi
-from evaluation.significance.resampling import holm, permutation_test
 from experiments.cells import Cell, Result, p100_by_run
 from experiments.result_tables import Record, group
 from experiments.ssb_vae.printed_tables import METHODS
+from hummingbit.evaluation.significance import (
+    compare_runs,
+    friedman_nemenyi,
+    holm,
+    permutation_test,
+)
 
 
 def print_significance(cells: Sequence[Cell], results: Sequence[Result]) -> None:

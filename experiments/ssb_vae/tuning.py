@@ -14,11 +14,11 @@ from dataclasses import asdict
 from statistics import mean
 from typing import Any
 
-from encoder.recipes import METHODS, Recipe
 from experiments.cells import documents_name
 from experiments.result_tables import Record, format_mean, print_table, save_records
 from experiments.ssb_vae.held_out import HeldOutScores
 from experiments.ssb_vae.presets import write_preset
+from hummingbit.encoder.recipes import METHODS, Recipe
 
 GRID: Mapping[str, tuple[Any, ...]] = {
     "learning_rate": (1e-3, 2e-3, 4e-3),

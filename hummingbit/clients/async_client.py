@@ -1,24 +1,246 @@
-"""The asynchronous client of a service.
-
-Made from :mod:`hummingbit.clients.client` by ``make clients``; edit that instead.
-"""
+"""The asynchronous client of a service."""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
 import httpx
 
-from hummingbit.clients import calls, document_calls, responses, transport
-from hummingbit.clients.labels.async_label_operations import AsyncLabelOperations
-from hummingbit.clients.operations import operation_responses
-from hummingbit.clients.operations.async_operations import AsyncOperations
-from hummingbit.clients.responses import CodeFormat, Ranking
+from hummingbit.clients import calls, responses, transport
+from hummingbit.clients import calls as document_calls
+from hummingbit.clients import responses as operation_responses
+from hummingbit.clients.calls import SnapshotFile
+from hummingbit.clients.responses import CodeFormat, JobState, Ranking
 from hummingbit.clients.transport import Call
 
+# ----------------------------------------------------------------------------
+# The asynchronous methods for aliases, snapshots and jobs.
+#
+# Made from :mod:`hummingbit.clients.client` by ``make clients``; edit that instead.
+
+
 Answer = TypeVar("Answer")
+
+
+class AsyncOperations(ABC):
+    """The methods of :class:`hummingbit.AsyncClient` for aliases, snapshots and jobs."""
+
+    _http: httpx.AsyncClient
+
+    @abstractmethod
+    async def _call(self, call: Call[Answer]) -> Answer: ...
+
+    async def aliases(self) -> dict[str, str]:
+        """See :meth:`hummingbit.Client.aliases`."""
+        response = await self._call(calls.aliases())
+        return {alias["alias"]: alias["collection"] for alias in response["aliases"]}
+
+    async def set_alias(self, alias: str, collection: str) -> None:
+        """See :meth:`hummingbit.Client.set_alias`."""
+        await self.change_aliases([{"add": {"alias": alias, "collection": collection}}])
+
+    async def remove_alias(self, alias: str) -> None:
+        """See :meth:`hummingbit.Client.remove_alias`."""
+        await self.change_aliases([{"remove": {"alias": alias}}])
+
+    async def change_aliases(self, actions: Sequence[Mapping[str, Any]]) -> responses.Aliases:
+        """See :meth:`hummingbit.Client.change_aliases`."""
+        return await self._call(calls.change_aliases(actions))
+
+    async def reindex(
+        self,
+        name: str,
+        encoder: str,
+        into: str,
+        alias: str | None = None,
+        *,
+        engine: str | None = None,
+    ) -> responses.Job:
+        """See :meth:`hummingbit.Client.reindex`."""
+        return await self._call(calls.reindex(name, encoder, into, alias, engine))
+
+    async def verify(self, name: str) -> responses.Verification:
+        """See :meth:`hummingbit.Client.verify`."""
+        return await self._call(calls.verify(name))
+
+    async def verify_job(self, name: str) -> responses.Job:
+        """See :meth:`hummingbit.Client.verify_job`."""
+        return await self._call(calls.verify_job(name))
+
+    async def compact(self, name: str) -> responses.Compaction:
+        """See :meth:`hummingbit.Client.compact`."""
+        return await self._call(calls.compact(name))
+
+    async def compact_job(self, name: str) -> responses.Job:
+        """See :meth:`hummingbit.Client.compact_job`."""
+        return await self._call(calls.compact_job(name))
+
+    async def index_fields(self, name: str, fields: Sequence[str]) -> responses.IndexedFields:
+        """See :meth:`hummingbit.Client.index_fields`."""
+        return await self._call(calls.index_fields(name, fields))
+
+    async def index_fields_job(self, name: str, fields: Sequence[str]) -> responses.Job:
+        """See :meth:`hummingbit.Client.index_fields_job`."""
+        return await self._call(calls.index_fields_job(name, fields))
+
+    async def snapshots(self, collection: str | None = None) -> list[responses.Snapshot]:
+        """See :meth:`hummingbit.Client.snapshots`."""
+        response = await self._call(calls.snapshots(collection))
+        return response["snapshots"]
+
+    async def snapshot(self, snapshot_id: str) -> responses.Snapshot:
+        """See :meth:`hummingbit.Client.snapshot`."""
+        return await self._call(calls.snapshot(snapshot_id))
+
+    async def create_snapshot(self, name: str) -> responses.Snapshot:
+        """See :meth:`hummingbit.Client.create_snapshot`."""
+        return await self._call(calls.create_snapshot(name))
+
+    async def snapshot_job(self, name: str) -> responses.Job:
+        """See :meth:`hummingbit.Client.snapshot_job`."""
+        return await self._call(calls.snapshot_job(name))
+
+    async def download_snapshot(self, snapshot_id: str, path: Path | str) -> responses.Snapshot:
+        """See :meth:`hummingbit.Client.download_snapshot`."""
+        snapshot = await self.snapshot(snapshot_id)
+        file = SnapshotFile(str(self._http.base_url), snapshot, Path(path))
+        try:
+            # Two blocks, because the asynchronous client awaits only the first.
+            async with self._http.stream("GET", file.address) as response:
+                with file.writing(response) as write_chunk:
+                    if not response.is_success:
+                        await response.aread()
+                        raise transport.service_error(file.url, response)
+                    async for chunk in response.aiter_bytes():
+                        write_chunk(chunk)
+        except httpx.HTTPError as error:
+            raise transport.service_error(file.url, error) from error
+        return snapshot
+
+    async def upload_snapshot(self, path: Path | str) -> responses.Snapshot:
+        """See :meth:`hummingbit.Client.upload_snapshot`."""
+        call = await asyncio.to_thread(calls.upload_snapshot, Path(path), {})
+        snapshot: responses.Snapshot = await self._call(call)
+        return snapshot
+
+    async def upload_snapshot_job(self, path: Path | str) -> responses.Job:
+        """See :meth:`hummingbit.Client.upload_snapshot_job`."""
+        call = await asyncio.to_thread(calls.upload_snapshot, Path(path), calls.IN_BACKGROUND)
+        job: responses.Job = await self._call(call)
+        return job
+
+    async def delete_snapshot(self, snapshot_id: str) -> None:
+        """See :meth:`hummingbit.Client.delete_snapshot`."""
+        await self._call(calls.delete_snapshot(snapshot_id))
+
+    async def restore_snapshot(self, snapshot_id: str, collection: str) -> responses.Job:
+        """See :meth:`hummingbit.Client.restore_snapshot`."""
+        return await self._call(calls.restore_snapshot(snapshot_id, collection))
+
+    async def jobs(
+        self, *, limit: int | None = None, state: JobState | None = None
+    ) -> list[responses.Job]:
+        """See :meth:`hummingbit.Client.jobs`."""
+        response = await self._call(calls.jobs(limit, state))
+        return response["jobs"]
+
+    async def job(self, job_id: str) -> responses.Job:
+        """See :meth:`hummingbit.Client.job`."""
+        return await self._call(calls.job(job_id))
+
+    async def cancel_job(self, job_id: str) -> responses.Job:
+        """See :meth:`hummingbit.Client.cancel_job`."""
+        return await self._call(calls.cancel_job(job_id))
+
+    async def wait_for(
+        self, job: responses.Job | str, *, timeout: float | None = None
+    ) -> responses.Job:
+        """See :meth:`hummingbit.Client.wait_for`."""
+        id_, url = job if isinstance(job, str) else job["id"], str(self._http.base_url)
+        end = time.monotonic() + (float("inf") if timeout is None else timeout)
+        wait = calls.FIRST_POLL
+        while not calls.is_finished(url, latest := await self.job(id_)):
+            wait = calls.next_poll(wait, end - time.monotonic(), url, id_)
+            await asyncio.sleep(wait)
+        return latest
+
+
+# ----------------------------------------------------------------------------
+# The asynchronous methods for labels, judgements and retraining.
+#
+# Made from :mod:`hummingbit.clients.client` by ``make clients``; edit that instead.
+
+
+class AsyncLabelOperations(ABC):
+    """The methods of :class:`hummingbit.AsyncClient` for labels, judgements and retraining."""
+
+    @abstractmethod
+    async def _call(self, call: Call[Answer]) -> Answer: ...
+
+    async def labels(self, name: str, **query: Any) -> responses.LabelPage:
+        """See :meth:`hummingbit.Client.labels`."""
+        return await self._call(calls.labels(name, **query))
+
+    async def set_labels(
+        self, name: str, labels: Sequence[Mapping[str, Any]]
+    ) -> responses.AnnotationsWritten:
+        """See :meth:`hummingbit.Client.set_labels`."""
+        return await self._call(calls.set_labels(name, labels))
+
+    async def suggest_labels(
+        self, name: str, n: int = 10, **query: Any
+    ) -> responses.SuggestedLabels:
+        """See :meth:`hummingbit.Client.suggest_labels`."""
+        return await self._call(calls.suggest_labels(name, n=n, **query))
+
+    async def label_stats(self, name: str, label_field: str | None = None) -> responses.LabelStats:
+        """See :meth:`hummingbit.Client.label_stats`."""
+        return await self._call(calls.label_stats(name, label_field))
+
+    async def judgements(self, name: str, **query: Any) -> responses.JudgementPage:
+        """See :meth:`hummingbit.Client.judgements`."""
+        return await self._call(calls.judgements(name, **query))
+
+    async def set_judgements(
+        self, name: str, judgements: Sequence[Mapping[str, Any]]
+    ) -> responses.AnnotationsWritten:
+        """See :meth:`hummingbit.Client.set_judgements`."""
+        return await self._call(calls.set_judgements(name, judgements))
+
+    async def judgement_pool(
+        self, name: str, query: str, **options: Any
+    ) -> responses.JudgementPool:
+        """See :meth:`hummingbit.Client.judgement_pool`."""
+        return await self._call(calls.judgement_pool(name, query, **options))
+
+    async def import_labels(
+        self, name: str, content: bytes, form: str = "jsonl", who: str | None = None
+    ) -> responses.Imported:
+        """See :meth:`hummingbit.Client.import_labels`."""
+        return await self._call(calls.import_labels(name, content, form, who))
+
+    async def retrain(self, name: str, **options: Any) -> responses.Job:
+        """See :meth:`hummingbit.Client.retrain`."""
+        return await self._call(calls.retrain(name, options))
+
+    async def confirm(self, job: str) -> responses.Job:
+        """See :meth:`hummingbit.Client.confirm`."""
+        return await self._call(calls.confirm(job))
+
+    async def take_back(self, job: str) -> responses.Alias:
+        """See :meth:`hummingbit.Client.take_back`."""
+        return await self._call(calls.take_back(job))
+
+
+# ----------------------------------------------------------------------------
+# The asynchronous client of a service.
+#
+# Made from :mod:`hummingbit.clients.client` by ``make clients``; edit that instead.
 
 
 class AsyncClient(AsyncOperations, AsyncLabelOperations):

@@ -3,19 +3,250 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
 import httpx
 
-from hummingbit.clients import calls, document_calls, responses, transport
-from hummingbit.clients.labels.label_operations import LabelOperations
-from hummingbit.clients.operations import operation_responses
-from hummingbit.clients.operations.operations import Operations
-from hummingbit.clients.responses import CodeFormat, Ranking
+from hummingbit.clients import calls, responses, transport
+from hummingbit.clients import calls as document_calls
+from hummingbit.clients import responses as operation_responses
+from hummingbit.clients.calls import SnapshotFile
+from hummingbit.clients.responses import CodeFormat, JobState, Ranking
 from hummingbit.clients.transport import Call
 
+# ----------------------------------------------------------------------------
+# The methods of a client for aliases, snapshots and jobs.
+
+
 Answer = TypeVar("Answer")
+
+
+class Operations(ABC):
+    """The methods of :class:`hummingbit.Client` for aliases, snapshots and jobs."""
+
+    _http: httpx.Client
+
+    @abstractmethod
+    def _call(self, call: Call[Answer]) -> Answer: ...
+
+    def aliases(self) -> dict[str, str]:
+        """Return the collection of each alias."""
+        response = self._call(calls.aliases())
+        return {alias["alias"]: alias["collection"] for alias in response["aliases"]}
+
+    def set_alias(self, alias: str, collection: str) -> None:
+        """Point an alias at a collection, whether or not the alias exists."""
+        self.change_aliases([{"add": {"alias": alias, "collection": collection}}])
+
+    def remove_alias(self, alias: str) -> None:
+        """Remove an alias; its collection stays."""
+        self.change_aliases([{"remove": {"alias": alias}}])
+
+    def change_aliases(self, actions: Sequence[Mapping[str, Any]]) -> responses.Aliases:
+        """Apply actions, ``{"add": {…}}`` or ``{"remove": {…}}``, in one step: all or none."""
+        return self._call(calls.change_aliases(actions))
+
+    def reindex(
+        self,
+        name: str,
+        encoder: str,
+        into: str,
+        alias: str | None = None,
+        *,
+        engine: str | None = None,
+    ) -> responses.Job:
+        """Start re-encoding a collection into another; the alias then moves to that.
+
+        The search engine of the other collection is `engine`, or else that of the first.
+        """
+        return self._call(calls.reindex(name, encoder, into, alias, engine))
+
+    def verify(self, name: str) -> responses.Verification:
+        """Check every document, code and checksum; see :meth:`verify_job` for large ones."""
+        return self._call(calls.verify(name))
+
+    def verify_job(self, name: str) -> responses.Job:
+        """Start checking a collection; the job's result is what :meth:`verify` returns."""
+        return self._call(calls.verify_job(name))
+
+    def compact(self, name: str) -> responses.Compaction:
+        """Free the space of deleted documents; see :meth:`compact_job` for large ones."""
+        return self._call(calls.compact(name))
+
+    def compact_job(self, name: str) -> responses.Job:
+        """Start compacting a collection; the job's result is what :meth:`compact` returns."""
+        return self._call(calls.compact_job(name))
+
+    def index_fields(self, name: str, fields: Sequence[str]) -> responses.IndexedFields:
+        """Index these fields of payloads and no others; see :meth:`index_fields_job`."""
+        return self._call(calls.index_fields(name, fields))
+
+    def index_fields_job(self, name: str, fields: Sequence[str]) -> responses.Job:
+        """Start indexing fields; the job's result is what :meth:`index_fields` returns."""
+        return self._call(calls.index_fields_job(name, fields))
+
+    def snapshots(self, collection: str | None = None) -> list[responses.Snapshot]:
+        """List the snapshots of one collection or of all, the oldest first."""
+        response = self._call(calls.snapshots(collection))
+        return response["snapshots"]
+
+    def snapshot(self, snapshot_id: str) -> responses.Snapshot:
+        """Describe a snapshot."""
+        return self._call(calls.snapshot(snapshot_id))
+
+    def create_snapshot(self, name: str) -> responses.Snapshot:
+        """Create a snapshot of a collection; see :meth:`snapshot_job` for large ones."""
+        return self._call(calls.create_snapshot(name))
+
+    def snapshot_job(self, name: str) -> responses.Job:
+        """Start creating a snapshot; the job's result is what :meth:`create_snapshot` returns."""
+        return self._call(calls.snapshot_job(name))
+
+    def download_snapshot(self, snapshot_id: str, path: Path | str) -> responses.Snapshot:
+        """Write a snapshot to a file, which appears once it is complete and its SHA-256 is right.
+
+        Raises:
+            OSError: if the file cannot be written.
+        """
+        snapshot = self.snapshot(snapshot_id)
+        file = SnapshotFile(str(self._http.base_url), snapshot, Path(path))
+        try:
+            # Two blocks, because the asynchronous client awaits only the first.
+            with self._http.stream("GET", file.address) as response:  # noqa: SIM117
+                with file.writing(response) as write_chunk:
+                    if not response.is_success:
+                        response.read()
+                        raise transport.service_error(file.url, response)
+                    for chunk in response.iter_bytes():
+                        write_chunk(chunk)
+        except httpx.HTTPError as error:
+            raise transport.service_error(file.url, error) from error
+        return snapshot
+
+    def upload_snapshot(self, path: Path | str) -> responses.Snapshot:
+        """Upload the file of a snapshot; see :meth:`upload_snapshot_job` for large ones.
+
+        Raises:
+            OSError: if the file cannot be read.
+        """
+        call = calls.upload_snapshot(Path(path), {})
+        snapshot: responses.Snapshot = self._call(call)
+        return snapshot
+
+    def upload_snapshot_job(self, path: Path | str) -> responses.Job:
+        """Upload the file of a snapshot and start checking it; the job's result is the snapshot.
+
+        Raises:
+            OSError: if the file cannot be read.
+        """
+        call = calls.upload_snapshot(Path(path), calls.IN_BACKGROUND)
+        job: responses.Job = self._call(call)
+        return job
+
+    def delete_snapshot(self, snapshot_id: str) -> None:
+        """Delete a snapshot."""
+        self._call(calls.delete_snapshot(snapshot_id))
+
+    def restore_snapshot(self, snapshot_id: str, collection: str) -> responses.Job:
+        """Start restoring a snapshot to a collection."""
+        return self._call(calls.restore_snapshot(snapshot_id, collection))
+
+    def jobs(
+        self, *, limit: int | None = None, state: JobState | None = None
+    ) -> list[responses.Job]:
+        """List the latest jobs, the newest first."""
+        response = self._call(calls.jobs(limit, state))
+        return response["jobs"]
+
+    def job(self, job_id: str) -> responses.Job:
+        """Get the state and progress of a job."""
+        return self._call(calls.job(job_id))
+
+    def cancel_job(self, job_id: str) -> responses.Job:
+        """Cancel a queued or running job."""
+        return self._call(calls.cancel_job(job_id))
+
+    def wait_for(self, job: responses.Job | str, *, timeout: float | None = None) -> responses.Job:
+        """Wait until a job is done and return it.
+
+        Raises:
+            ServiceError: if it failed, was cancelled, or is not done after `timeout` seconds.
+        """
+        id_, url = job if isinstance(job, str) else job["id"], str(self._http.base_url)
+        end = time.monotonic() + (float("inf") if timeout is None else timeout)
+        wait = calls.FIRST_POLL
+        while not calls.is_finished(url, latest := self.job(id_)):
+            wait = calls.next_poll(wait, end - time.monotonic(), url, id_)
+            time.sleep(wait)
+        return latest
+
+
+# ----------------------------------------------------------------------------
+# The methods of a client for labels, judgements and retraining.
+
+
+class LabelOperations(ABC):
+    """The methods of :class:`hummingbit.Client` for labels, judgements and retraining."""
+
+    @abstractmethod
+    def _call(self, call: Call[Answer]) -> Answer: ...
+
+    def labels(self, name: str, **query: Any) -> responses.LabelPage:
+        """List a page of labels: `limit`, `cursor`, `document`, `who`."""
+        return self._call(calls.labels(name, **query))
+
+    def set_labels(
+        self, name: str, labels: Sequence[Mapping[str, Any]]
+    ) -> responses.AnnotationsWritten:
+        """Set labels, such as ``{"id": "a", "label": "one"}``; a label of None removes it."""
+        return self._call(calls.set_labels(name, labels))
+
+    def suggest_labels(self, name: str, n: int = 10, **query: Any) -> responses.SuggestedLabels:
+        """Suggest `n` documents to label: `method`, `label_field`, `who`, `skip`."""
+        return self._call(calls.suggest_labels(name, n=n, **query))
+
+    def label_stats(self, name: str, label_field: str | None = None) -> responses.LabelStats:
+        """Return counts of labels, people's agreement, and the expected gain of a further label."""
+        return self._call(calls.label_stats(name, label_field))
+
+    def judgements(self, name: str, **query: Any) -> responses.JudgementPage:
+        """List a page of judgements: `limit`, `cursor`, `query`, `who`."""
+        return self._call(calls.judgements(name, **query))
+
+    def set_judgements(
+        self, name: str, judgements: Sequence[Mapping[str, Any]]
+    ) -> responses.AnnotationsWritten:
+        """Set judgements, such as ``{"query": "q", "id": "a", "grade": 1}``; None removes one."""
+        return self._call(calls.set_judgements(name, judgements))
+
+    def judgement_pool(self, name: str, query: str, **options: Any) -> responses.JudgementPool:
+        """Get answers to judge, the most informative first: `n`, `depth`, `method`, `who`."""
+        return self._call(calls.judgement_pool(name, query, **options))
+
+    def import_labels(
+        self, name: str, content: bytes, form: str = "jsonl", who: str | None = None
+    ) -> responses.Imported:
+        """Import labels and judgements from JSON lines, or judgements from qrels."""
+        return self._call(calls.import_labels(name, content, form, who))
+
+    def retrain(self, name: str, **options: Any) -> responses.Job:
+        """Start training a new encoder on the labels; see `POST …/retrain` for the options."""
+        return self._call(calls.retrain(name, options))
+
+    def confirm(self, job: str) -> responses.Job:
+        """Go live with the encoder of a retraining, as a job."""
+        return self._call(calls.confirm(job))
+
+    def take_back(self, job: str) -> responses.Alias:
+        """Move the alias of a retraining back to the old collection."""
+        return self._call(calls.take_back(job))
+
+
+# ----------------------------------------------------------------------------
+# The client of a service.
 
 
 class Client(Operations, LabelOperations):

@@ -1,11 +1,14 @@
-"""The responses of a service as types. They are plain dictionaries, as received.
-
-``docs/service.md`` and ``/openapi.json`` explain the fields.
-"""
+"""The responses of a service as types. They are plain dictionaries, as received."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
+
+# ----------------------------------------------------------------------------
+# The responses of a service as types. They are plain dictionaries, as received.
+#
+# ``docs/service.md`` and ``/openapi.json`` explain the fields.
+
 
 CodeFormat = Literal["hex", "base64", "bits"]
 Ranking = Literal["hamming", "asymmetric", "bm25", "hybrid"]
@@ -241,3 +244,232 @@ class Ready(TypedDict):
     status: str
     collections: list[str]
     encoders: list[str]
+
+
+# ----------------------------------------------------------------------------
+# Responses about aliases, snapshots and jobs; see :mod:`hummingbit.clients.responses`.
+
+
+class Alias(TypedDict):
+    """A second name of a collection."""
+
+    alias: str
+    collection: str
+
+
+class Aliases(TypedDict):
+    """All aliases, in order."""
+
+    aliases: list[Alias]
+
+
+class Snapshot(TypedDict):
+    """A snapshot; `bytes` and `sha256` are those of the file that can be downloaded."""
+
+    id: str
+    collection: str
+    n_bits: int
+    encoder: str | None
+    encoder_fingerprint: str | None
+    generation: int
+    documents: int
+    created: str
+    bytes: int
+    sha256: str
+
+
+class UnavailableSnapshot(TypedDict):
+    """A snapshot whose record cannot be read, and why."""
+
+    id: str
+    reason: str
+
+
+class Snapshots(TypedDict):
+    """Snapshots, the oldest first, and those that cannot be read."""
+
+    snapshots: list[Snapshot]
+    unavailable: list[UnavailableSnapshot]
+
+
+class Verification(TypedDict):
+    """How many documents were checked, and the problems, one sentence each."""
+
+    documents: int
+    problems: list[str]
+
+
+class Compaction(TypedDict):
+    """The size of a collection on disk before and after compaction."""
+
+    bytes_before: int
+    bytes_after: int
+
+
+class IndexedFields(TypedDict):
+    """The fields of payloads that are indexed."""
+
+    indexed_fields: list[str]
+    warnings: NotRequired[list[str]]
+    """Which of them no document has."""
+
+
+JobState = Literal["queued", "running", "done", "failed", "cancelled"]
+
+
+class JobProgress(TypedDict):
+    """The progress of a job; `total` and `percent` are None while they are unknown.
+
+    `step` names the current step; it is None unless the job is running.
+    """
+
+    step: str | None
+    done: int
+    total: int | None
+    percent: float | None
+
+
+class JobError(TypedDict):
+    """Why a job failed."""
+
+    code: str
+    detail: str
+    errors: list[dict[str, str]]
+
+
+class Job(TypedDict):
+    """A job in the background; `result` depends on its kind. Times are in UTC."""
+
+    id: str
+    kind: str
+    collection: str
+    state: JobState
+    progress: JobProgress
+    attempts: int
+    created: str
+    started: str | None
+    finished: str | None
+    result: dict[str, Any] | None
+    error: JobError | None
+
+
+class Jobs(TypedDict):
+    """Jobs, the newest first."""
+
+    jobs: list[Job]
+
+
+# ----------------------------------------------------------------------------
+# Responses about labels and judgements; see :mod:`hummingbit.clients.responses`.
+
+
+class AnnotationsWritten(TypedDict):
+    """How many records changed; the changes are on disk."""
+
+    changed: int
+    generation: int
+
+
+class Imported(TypedDict):
+    """How many records were read, changed, or named documents that do not exist (`unknown`)."""
+
+    labels: int
+    judgements: int
+    changed: int
+    unknown: int
+    generation: int
+
+
+class LabelRecord(TypedDict):
+    """The labels that a person gave a document."""
+
+    id: str
+    labels: list[str]
+    grade: int
+    who: str
+    when: str
+
+
+class LabelPage(TypedDict):
+    """Labels in the order of (id, who)."""
+
+    labels: list[LabelRecord]
+    next_cursor: str | None
+
+
+class JudgementRecord(TypedDict):
+    """The grade that a person gave a document as an answer to a query."""
+
+    query: str
+    id: str
+    grade: int
+    who: str
+    when: str
+
+
+class JudgementPage(TypedDict):
+    """Judgements in the order of (query, id, who)."""
+
+    judgements: list[JudgementRecord]
+    next_cursor: str | None
+
+
+class Guess(TypedDict):
+    """A label, and how probable it is."""
+
+    label: str
+    probability: float
+
+
+class SuggestedDocument(TypedDict):
+    """A document to label."""
+
+    id: str
+    text: str | None
+    payload: dict[str, Any]
+    code: str
+    guesses: list[Guess]
+    bucket: int
+
+
+class SuggestedLabels(TypedDict):
+    """Documents to label next, the most useful first."""
+
+    method: str
+    documents: list[SuggestedDocument]
+    labelled: int
+    classes: list[str]
+
+
+class LabelStats(TypedDict):
+    """Counts, agreement, and the expected gain of a further label."""
+
+    documents: int
+    labelled: int
+    labels: list[dict[str, Any]]
+    judgements: int
+    queries: int
+    people: list[dict[str, Any]]
+    agreement: list[dict[str, Any]]
+    expected_gain: dict[str, Any] | None
+
+
+class PooledDocument(TypedDict):
+    """A document to judge."""
+
+    id: str
+    text: str | None
+    payload: dict[str, Any]
+    code: str
+    weight: float
+    ranks: dict[str, int]
+
+
+class JudgementPool(TypedDict):
+    """Answers to judge, the most informative first."""
+
+    query: str
+    method: str
+    documents: list[PooledDocument]
+    rankings: dict[str, int]
+    judged: int

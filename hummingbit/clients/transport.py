@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import email.utils
+import hashlib
 import os
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -14,7 +16,36 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
 
-from hummingbit.clients.file_chunks import async_chunks_of, chunks_of
+# ----------------------------------------------------------------------------
+# Reads files in chunks, to send them to a service.
+
+
+CHUNK = 1 << 18
+
+
+def chunks_of(path: Path) -> Iterator[bytes]:
+    """Yield the content of a file."""
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
+
+
+async def async_chunks_of(path: Path) -> AsyncIterator[bytes]:
+    """Yield the content of a file; another thread reads it, so the event loop does not wait."""
+    with await asyncio.to_thread(path.open, "rb") as file:
+        while chunk := await asyncio.to_thread(file.read, CHUNK):
+            yield chunk
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# ----------------------------------------------------------------------------
+# How calls are sent, retried and read. Both clients use this; nothing here waits or sends.
+
 
 Answer = TypeVar("Answer")
 

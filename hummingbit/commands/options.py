@@ -1,26 +1,46 @@
-"""Options that several commands share."""
+"""Options that several commands share, and what they open or read."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import Field, fields
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from corpus.document import Document
-from corpus.readers import BadLine, Layout, read_documents
-from corpus.tables import FieldTypes
-from encoder.artifact import check_destination
-from encoder.codes import CodeError, check_n_bits
-from encoder.recipes import BaseRecipe, flag_of
-from foundation.errors import HummingbitError
-from index.folder.names import NAME, RULE
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.json_rows import parse_strictly
+from hummingbit.corpus.lines import LineError
+from hummingbit.corpus.readers import BadLine, Layout, read_documents
+from hummingbit.corpus.tables import FieldTypes
+from hummingbit.encoder.artifact import check_destination
+from hummingbit.encoder.codes import CodeError, check_n_bits
+from hummingbit.encoder.recipes import BaseRecipe, flag_of
+from hummingbit.foundation.errors import HummingbitError
+from hummingbit.foundation.slices import begin_stage
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.catalog import NAME, RULE
+from hummingbit.index.data_folder import ENGINES, DataFolder, DataFolderLocation
+from hummingbit.index.errors import DataFolderInUse
+from hummingbit.index.filters import Filter, filter_to_json, parse_filter
+from hummingbit.training.data import TrainingData, TrainingDataError, gather
+from hummingbit.training.word_vectors import WordVectors, read_word_vectors
+
+if TYPE_CHECKING:
+    from hummingbit.clients.client import Client
+    from hummingbit.clients.responses import Job
+
+
+# ----------------------------------------------------------------------------
+# Options that several commands share.
+
 
 _FILES = (
     "a file (.jsonl, .json, .csv, .tsv, .txt, .md, .parquet, .arrow, .npz; the first six also with"
@@ -315,3 +335,189 @@ def write_text(path: Path, text: str) -> None:
 
 def _report_bad_line(bad: BadLine) -> None:
     print(f"skipped: {bad}", file=sys.stderr)
+
+
+# ----------------------------------------------------------------------------
+# The options that name a data folder or a service, and how commands open it.
+
+
+# The return type of add_subparsers has no public name.
+Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
+
+
+def add_action(
+    actions: Actions, name: str, run: Callable[[argparse.Namespace], int], summary: str
+) -> argparse.ArgumentParser:
+    """Add an action on a COLLECTION and return its parser."""
+    action = actions.add_parser(name, help=summary)
+    action.add_argument("collection", metavar="COLLECTION")
+    add_folder(action)
+    action.set_defaults(run=run)
+    return action
+
+
+def add_folder(parser: argparse.ArgumentParser) -> None:
+    """Add ``--data-dir``, ``--engine`` and ``--milvus-uri``."""
+    add_data_dir(parser)
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default=os.environ.get("HUMMINGBIT_ENGINE", ENGINES[0]),
+        help="where collections are kept: in the data folder or on Milvus (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--milvus-uri",
+        default=os.environ.get("HUMMINGBIT_MILVUS_URI"),
+        metavar="URI",
+        help="http://HOST:PORT; the token is read from HUMMINGBIT_MILVUS_TOKEN",
+    )
+
+
+def add_url(parser: argparse.ArgumentParser) -> None:
+    """Add ``--url``."""
+    parser.add_argument(
+        "--url",
+        metavar="URL",
+        help="a running service instead of a data folder; the key is read from HUMMINGBIT_KEY",
+    )
+
+
+def add_service(parser: argparse.ArgumentParser) -> None:
+    """Add ``--url`` to a command that needs a service."""
+    parser.add_argument(
+        "--url", metavar="URL", help="the service (default: $HUMMINGBIT_URL, or this machine's)"
+    )
+
+
+def service_at(args: argparse.Namespace) -> Client:
+    """Return a client of the service that ``--url`` names.
+
+    Raises:
+        ServiceError: if the address does not begin with http:// or https://.
+    """
+    from hummingbit.clients.client import Client  # noqa: PLC0415 - only a service needs it
+
+    return Client(args.url)
+
+
+def wait_for(client: Client, job: Job) -> Job:
+    """Wait until a job of the service is done and return it; the stage names the job.
+
+    Raises:
+        ServiceError: if it failed or was cancelled.
+    """
+    begin_stage(f"waiting for the service: {job['kind']}, job {job['id']}")
+    return client.wait_for(job)
+
+
+def open_folder(args: argparse.Namespace, *, writable: bool) -> DataFolder:
+    """Open the folder that the options of :func:`add_folder` name.
+
+    The index of a collection is built when it is first searched.
+
+    Raises:
+        DataFolderError: if it cannot be opened.
+        StoreError: if the collections are on Milvus, and it cannot be reached or refuses.
+    """
+    token = os.environ.get("HUMMINGBIT_MILVUS_TOKEN")
+    begin_stage(f"opening {args.data_dir}")
+    location = DataFolderLocation(args.data_dir, args.engine, args.milvus_uri, token)
+    try:
+        return location.open(writable=writable, indexed=False)
+    except DataFolderInUse as error:
+        raise DataFolderInUse(f"{error}; if that is a service, use its --url") from None
+
+
+def add_filter(parser: argparse.ArgumentParser) -> None:
+    """Add ``--filter``."""
+    parser.add_argument(
+        "--filter",
+        metavar="JSON",
+        help='only documents whose payload matches, such as \'{"field": "year", "gte": 1990}\'',
+    )
+
+
+def read_filter(args: argparse.Namespace) -> Filter | None:
+    """Return the filter of ``--filter``, or None without one.
+
+    Raises:
+        OptionError: if it is not JSON, or gives a key twice.
+        InputError: if it is not a filter.
+    """
+    if args.filter is None:
+        return None
+    try:
+        return parse_filter(parse_strictly(args.filter))
+    except LineError as error:
+        example = """'{"field": "year", "gte": 1990}'"""
+        raise OptionError(f"--filter: {error}; write it as in {example}") from None
+
+
+def as_json(filter_: Filter) -> dict[str, Any]:
+    """Return a filter as a service takes it."""
+    parsed: dict[str, Any] = json.loads(filter_to_json(filter_))
+    return parsed
+
+
+@contextmanager
+def filling(folder: DataFolder, collection: CollectionBackend, *, is_new: bool) -> Iterator[None]:
+    """Drop a collection that was just created if filling it fails before it has a document."""
+    try:
+        yield
+    except BaseException:
+        if is_new and not len(collection):
+            folder.drop_collection(collection.name)
+        raise
+
+
+# ----------------------------------------------------------------------------
+# Reads what training learns from: the documents of a source, and vectors of words.
+
+
+def read_training_data(args: argparse.Namespace, source: str) -> TrainingData:
+    """Return the documents of `source`, read by the options of ``add_reading``, as training data.
+
+    Raises:
+        ReadError, DocumentError: if the source cannot be read.
+        TrainingDataError: if its documents cannot be trained on. The message names the source.
+    """
+    try:
+        return gather(read(args, source, uses_payload=False))
+    except TrainingDataError as error:
+        raise TrainingDataError(f"{source}: {error}") from None
+
+
+def add_word_vectors(parser: argparse._ActionsContainer, *, default: str | None = None) -> None:
+    """Add the option for a file of word vectors."""
+    parser.add_argument(
+        "--word-vectors",
+        type=Path,
+        default=default,
+        metavar="FILE",
+        help="vectors of words, which help to classify texts whose words no labelled text has:"
+        " .npz with ids (the words) and vectors, .parquet with id and vector, or lines of a word"
+        " and its numbers (.txt, .vec), as those of GloVe",
+    )
+
+
+def add_model(parser: argparse._ActionsContainer, *, default: str | None = None) -> None:
+    """Add the option for a language model."""
+    parser.add_argument(
+        "--model",
+        default=default,
+        metavar="FOLDER",
+        help="a language model that reads the texts, as sentence-transformers saves it; needs"
+        " the extra model",
+    )
+
+
+def word_vectors_of(args: argparse.Namespace) -> WordVectors | None:
+    """Return the word vectors of the option of :func:`add_word_vectors`; None without it.
+
+    Raises:
+        WordVectorsError, ReadError: if the file cannot be used.
+    """
+    if args.word_vectors is None:
+        return None
+    begin_stage(f"reading {args.word_vectors}")
+    return read_word_vectors(args.word_vectors)

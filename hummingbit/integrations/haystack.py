@@ -17,9 +17,12 @@ from haystack.document_stores.types import DuplicatePolicy
 from haystack.errors import FilterError
 from haystack.utils.filters import document_matches_filter
 
-from foundation.errors import InputError
 from hummingbit.embedded import Collection
 from hummingbit.encoder_loading import load_encoder
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.collection import pages_of
+from hummingbit.index.filters import Filter
+from hummingbit.index.records import Hit
 from hummingbit.integrations.narrowing import (
     all_of,
     any_of,
@@ -28,9 +31,6 @@ from hummingbit.integrations.narrowing import (
     matching_hits,
     present,
 )
-from index.document_pages import pages_of
-from index.filters import Filter
-from index.records import Hit
 
 Filters = Mapping[str, Any]
 """A comparison (field, operator, value) or a logic (operator, conditions), as Haystack has them."""

@@ -16,18 +16,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from encoder.artifact import (
+from hummingbit.encoder.artifact import (
+    MANIFEST,
+    METRICS,
     ArtifactError,
     install_artifact,
     load_encoder,
     read_listed_names,
     read_metrics,
 )
-from encoder.artifact_files.manifest import MANIFEST, METRICS
-from encoder.encoder import Encoder
-from foundation.errors import HummingbitError
-from foundation.extras import install_command
-from foundation.files import replace_folder
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.foundation.errors import HummingbitError
+from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.files import replace_folder
 
 CARD = "README.md"
 LIBRARY = "hummingbit"

@@ -20,17 +20,16 @@ from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from pydantic import ConfigDict
 
-from encoder.codes import code_from_hex, unpack_codes
-from encoder.encoder import Encoder
-from encoder.features import Floats
-from hummingbit.embedded import Collection
+from hummingbit.embedded import Collection, Hits
+from hummingbit.encoder.codes import code_from_hex, unpack_codes
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.text_features import Floats
 from hummingbit.encoder_loading import load_encoder
 from hummingbit.hasher import SemanticHasher
-from hummingbit.hits import Hits
+from hummingbit.index.collection import pages_of
+from hummingbit.index.records import Hit
 from hummingbit.inputs import check_several, filter_of
 from hummingbit.integrations.narrowing import documents_with_ids, refuse_unknown
-from index.document_pages import pages_of
-from index.records import Hit
 
 PAGE_CONTENT = "page_content"
 """The field of the payload for the text, in a collection of vectors, which stores no texts."""
@@ -233,7 +232,7 @@ class HummingbitVectorStore(VectorStore):
         filter: Filter | None = None,  # noqa: A002
         **options: Any,
     ) -> list[tuple[Document, float]]:
-        """Return the `k` best documents with :attr:`hummingbit.hits.Hits.relevances`."""
+        """Return the `k` best documents with :attr:`hummingbit.embedded.Hits.relevances`."""
         hits = self._search(query, k, filter, **options)
         pairs = zip(hits, hits.relevances.tolist(), strict=True)
         return [(_hit_document(hit), relevance) for hit, relevance in pairs]

@@ -27,8 +27,12 @@ from llama_index.core.vector_stores.utils import (
     node_to_metadata_dict,
 )
 
-from foundation.errors import InputError
 from hummingbit.embedded import Collection
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.collection import pages_of
+from hummingbit.index.filters import Filter, parse_filter
+from hummingbit.index.rankings import ASYMMETRIC, BM25, HYBRID
+from hummingbit.index.records import Hit, Hybrid, StoredDocument
 from hummingbit.integrations.narrowing import (
     all_of,
     any_of,
@@ -39,11 +43,6 @@ from hummingbit.integrations.narrowing import (
     present,
     refuse_unknown,
 )
-from index.document_pages import pages_of
-from index.filter_parser import parse_filter
-from index.filters import Filter
-from index.rankings.protocol import ASYMMETRIC, BM25, HYBRID
-from index.records import Hit, Hybrid, StoredDocument
 
 NODE = "node"
 """The field of the payload that holds the node; filters see its metadata as fields."""

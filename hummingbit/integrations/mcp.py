@@ -15,8 +15,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
-from foundation.errors import HummingbitError
 from hummingbit.embedded import Collection
+from hummingbit.foundation.errors import HummingbitError
 
 MAX_HITS = 50
 """The largest number of hits of a search. Agents read all of them."""

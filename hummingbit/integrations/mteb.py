@@ -16,12 +16,17 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 from mteb.types import PromptType
 
-from encoder.encoder import Encoder
-from encoder.features import Floats
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.text_features import Floats
 from hummingbit.encoder_loading import load_encoder
-from hummingbit.integrations.beir_files import read_beir, title_and_text
-from hummingbit.integrations.dense import as_tensor, embed_documents, embed_queries
-from hummingbit.integrations.retrieval_run import scores_of_run
+from hummingbit.integrations.beir import (
+    as_tensor,
+    embed_documents,
+    embed_queries,
+    read_beir,
+    scores_of_run,
+    title_and_text,
+)
 
 _NAMESPACE = "hummingbit"
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from foundation.errors import InputError
 from hummingbit.embedded import Collection
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.collection import PAGE
+from hummingbit.index.filters import MAX_PARTS, And, Filter, Or, parse_filter
+from hummingbit.index.records import Hit, Hybrid, StoredDocument
 from hummingbit.inputs import query_of
-from index.document_pages import PAGE
-from index.filter_parser import MAX_PARTS, parse_filter
-from index.filters import And, Filter, Or
-from index.records import Hit, Hybrid, StoredDocument
 
 EXACT_INTEGERS = 2**53
 """A float64 holds every integer up to this one."""
@@ -43,7 +42,7 @@ def equal_to_any(field: str, values: Sequence[Any]) -> Filter | None:
 def in_order(field: str, bound: str, value: Any) -> Filter | None:
     """Return a condition that holds wherever `field` is beyond `value`, as Python compares.
 
-    `bound` is one of :data:`index.filters.BOUNDS`.
+    `bound` is one of :data:`hummingbit.index.filters.BOUNDS`.
     """
     if isinstance(value, bool) or not _is_comparable(value):
         return present(field)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from encoder.codes import Codes, hamming_distance, unpack_codes
-from index.engines.protocol import (
+from hummingbit.encoder.codes import Codes, hamming_distance, unpack_codes
+from hummingbit.index.engines.protocol import (
     After,
     Neighbours,
     Rows,
@@ -18,7 +18,7 @@ from index.engines.protocol import (
 
 
 class BruteForceIndex:
-    """A :class:`~index.engines.protocol.CodeIndex` that measures every distance, for tests."""
+    """A :class:`CodeIndex` that measures every distance, for tests."""
 
     def __init__(self, codes: Codes, rows: Rows) -> None:
         """Index `codes`, ``uint8[N, C]``, under `rows`, ``int64[N]`` in ascending order."""
@@ -38,7 +38,7 @@ class BruteForceIndex:
         among: Rows | None = None,
         after: After | None = None,
     ) -> list[Neighbours]:
-        """See :meth:`index.engines.protocol.CodeIndex.search`."""
+        """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search`."""
         check_search(self, queries, k, radius, among)
         nearest = []
         for query in queries:
@@ -52,7 +52,7 @@ class BruteForceIndex:
     def search_weighted(
         self, weights: Weights, k: int, among: Rows | None = None, after: After | None = None
     ) -> list[Neighbours]:
-        """See :meth:`index.engines.protocol.CodeIndex.search_weighted`."""
+        """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search_weighted`."""
         check_weights(self, weights, k, among)
         bits = unpack_codes(self._codes)
         nearest = []

@@ -1,4 +1,4 @@
-"""The engine that searches some codes: the one that a collection names, or the fastest."""
+"""The index that searches some codes: the one that a collection names, or the fastest."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from encoder.codes import Codes
-from foundation.errors import InputError
-from index.engines.compiled import halves, kernel, lookup
-from index.engines.compiled.compiled_index import CompiledIndex
-from index.engines.compiled.scan import ScanIndex
-from index.engines.portable.direct_table import MAX_TABLE_BITS, DirectIndex
-from index.engines.portable.distinct import DistinctIndex
-from index.engines.portable.flat import FlatIndex
-from index.engines.portable.pruned import PrunedIndex
-from index.engines.protocol import Rows, check_codes
-from index.schema import AUTO
+from hummingbit.encoder.codes import Codes
+from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.engines import compiled, kernel
+from hummingbit.index.engines.compiled import CompiledIndex, ScanIndex
+from hummingbit.index.engines.distinct import MAX_DIRECT_TABLE_BITS, DirectIndex, DistinctIndex
+from hummingbit.index.engines.flat import FlatIndex
+from hummingbit.index.engines.kernel import Keys
+from hummingbit.index.engines.protocol import Rows, check_codes
+from hummingbit.index.engines.pruned import PrunedIndex
+from hummingbit.index.schema import AUTO
+
+# ----------------------------------------------------------------------------
+# The engine that searches some codes: the one that a collection names, or the fastest.
+
 
 Engine = CompiledIndex | FlatIndex | DirectIndex | DistinctIndex | PrunedIndex
 
@@ -27,17 +32,17 @@ def _scan(codes: Codes, rows: Rows) -> Engine:
 
 
 def _lookup(codes: Codes, rows: Rows) -> Engine:
-    lookup.check_length(codes.shape[1] * 8)
+    compiled.check_lookup_length(codes.shape[1] * 8)
     if kernel.native is None:
         return DistinctIndex(codes, rows)
-    return lookup.LookupIndex(codes, rows)
+    return compiled.LookupIndex(codes, rows)
 
 
 def _halves(codes: Codes, rows: Rows) -> Engine:
-    halves.check_length(codes.shape[1] * 8)
+    compiled.check_halves_length(codes.shape[1] * 8)
     if kernel.native is None:
         return FlatIndex(codes, rows)
-    return halves.HalvesIndex(codes, rows)
+    return compiled.HalvesIndex(codes, rows)
 
 
 MAKERS: dict[str, Callable[[Codes, Rows], Engine]] = {
@@ -121,9 +126,9 @@ def _choose_with_kernel(codes: Codes, rows: Rows) -> Choice:
     if n_bits > 2 * kernel.TABLE_BITS:
         return _choose_for_long_codes(codes, rows)
     too_few = f"Too few of {len(codes):,} rows are near each other for lookups to be faster."
-    engine: lookup.LookupIndex | halves.HalvesIndex
+    engine: compiled.LookupIndex | compiled.HalvesIndex
     if n_bits <= kernel.TABLE_BITS:
-        engine, n_words = lookup.LookupIndex(codes, rows), 1
+        engine, n_words = compiled.LookupIndex(codes, rows), 1
         found = f"{len(codes):,} rows hold {engine.n_distinct:,} codes"
     else:
         n_words = 2
@@ -132,7 +137,7 @@ def _choose_with_kernel(codes: Codes, rows: Rows) -> Choice:
         if _least_work_of_halves(scan, codes) >= GAIN * len(codes) * n_words:
             return Choice(scan, too_few)
         del scan
-        engine = halves.HalvesIndex(codes, rows)
+        engine = compiled.HalvesIndex(codes, rows)
         found = f"Of {len(codes):,} rows those are near that share about a half of their code"
     work = engine.work(_sample(codes), K) / n_words
     if work < GAIN * len(codes):
@@ -144,7 +149,7 @@ def _choose_with_kernel(codes: Codes, rows: Rows) -> Choice:
 def _least_work_of_halves(scan: ScanIndex, codes: Codes) -> float:
     """Return the least work of lookups, in words, from the distances of the K-th rows."""
     farthest = [found.distances[-1] for found in scan.search(_sample(codes), K)]
-    return halves.least_work(np.array(farthest), codes.shape[1] * 8, len(codes))
+    return compiled.least_work(np.array(farthest), codes.shape[1] * 8, len(codes))
 
 
 def _choose_for_long_codes(codes: Codes, rows: Rows) -> Choice:
@@ -159,7 +164,7 @@ def _choose_for_long_codes(codes: Codes, rows: Rows) -> Choice:
 
 def _choose_with_faiss(codes: Codes, rows: Rows) -> Choice:
     n_bits = codes.shape[1] * 8
-    if n_bits <= MAX_TABLE_BITS:
+    if n_bits <= MAX_DIRECT_TABLE_BITS:
         return Choice(DirectIndex(codes, rows), f"All codes of {n_bits} bits fit in a table.")
     distinct = DistinctIndex(codes, rows)
     sample = _sample(codes)
@@ -182,3 +187,56 @@ def _sample(codes: Codes) -> Codes:
 
 def _relative_work(work: float, codes: Codes) -> str:
     return f"a query takes about as long as a scan of {work / len(codes):.1%} of the rows"
+
+
+# ----------------------------------------------------------------------------
+# The number of documents at each distance from a query, without ranking them.
+
+
+Counts = npt.NDArray[np.int64]
+
+# The distances that the kernel computes between two checkpoints, in some ten milliseconds.
+COMPARED_AT_ONCE = 1 << 24
+
+
+class SizedCodes:
+    """Distinct codes with the number of documents of each."""
+
+    def __init__(self, codes: Codes, sizes: Counts) -> None:
+        """Hold `codes`, ``uint8[N, C]``, and their `sizes`, ``int64[N]``, each below 2**31."""
+        self._n_bits = codes.shape[1] * 8
+        self._sizes = sizes.astype(np.int32)
+        self._words = kernel.words_of(codes)
+        # The kernel of an editable install may be older than this function.
+        self._count = getattr(kernel.native, "count", None)
+        self._groups: Keys | None = None if self._count is None else kernel.group_codes(self._words)
+
+    def by_distance(self, queries: Codes) -> Counts:
+        """Return the number of documents at each distance, ``int64[Q, n_bits + 1]``."""
+        counts = np.zeros((len(queries), self._n_bits + 1), dtype=np.int64)
+        words = kernel.words_of(queries)
+        step = max(1, COMPARED_AT_ONCE // max(1, len(self._words))) if self._count else 1
+        for start in range(0, len(queries), step):
+            checkpoint()
+            some = slice(start, start + step)
+            self._add(words[some], counts[some])
+        return counts
+
+    def distances(self, queries: Codes) -> Counts:
+        """Return the distance of every code from every query, ``int64[Q, N]``."""
+        return np.stack([self._distances(query) for query in kernel.words_of(queries)])
+
+    def _distances(self, query: Keys) -> Counts:
+        distances = np.zeros(len(self._words), dtype=np.int64)
+        for word, of_query in zip(self._words.T, query, strict=True):
+            distances += np.bitwise_count(word ^ of_query)
+        return distances
+
+    def _add(self, queries: Keys, counts: Counts) -> None:
+        if self._count is None:
+            (query,) = queries
+            counts[0] = np.bincount(self._distances(query), self._sizes, counts.shape[1])
+            return
+        n, n_words = self._words.shape
+        some = (len(queries), np.ascontiguousarray(queries), counts.shape[1], counts)
+        self._count(n, n_words, self._groups, self._sizes, *some)

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from encoder.codes import Codes
+from hummingbit.encoder.codes import Codes
 
 Rows = npt.NDArray[np.int64]
 """Row numbers: the order of insertion. They need not be contiguous and are never reused."""
@@ -16,7 +16,7 @@ Rows = npt.NDArray[np.int64]
 Weights = npt.NDArray[np.int64]
 """The weight of each bit for each query: ``int64[Q, n_bits]``, within ±:data:`MAX_WEIGHT`."""
 
-MAX_WEIGHT = 2**20
+MAX_BIT_WEIGHT = 2**20
 MAX_ROWS = 2**31 - 1
 """The most codes in one index: positions take four bytes."""
 
@@ -87,7 +87,7 @@ class CodeIndex(Protocol):
     def search_weighted(
         self, weights: Weights, k: int, among: Rows | None = None, after: After | None = None
     ) -> list[Neighbours]:
-        """Return the `k` nearest by weighted distance; see :mod:`index.engines.portable.weighted`.
+        """Return the `k` nearest by weighted distance; see ``weighted``.
 
         `weights` are ``int64[Q, n_bits]``; `k`, `among` and `after` are those of :meth:`search`.
         The distances of the results, and of `after`, are weighted distances.
@@ -112,8 +112,8 @@ def check_search(
 def check_weights(index: CodeIndex, weights: Weights, k: int, among: Rows | None) -> None:
     """Raise ValueError unless the arguments of :meth:`CodeIndex.search_weighted` are valid."""
     check_shape_of_weights(index, weights, k, among)
-    if weights.max(initial=0) > MAX_WEIGHT or weights.min(initial=0) < -MAX_WEIGHT:
-        raise ValueError(f"weights must be within ±{MAX_WEIGHT}")
+    if weights.max(initial=0) > MAX_BIT_WEIGHT or weights.min(initial=0) < -MAX_BIT_WEIGHT:
+        raise ValueError(f"weights must be within ±{MAX_BIT_WEIGHT}")
 
 
 def check_shape_of_weights(index: CodeIndex, weights: Weights, k: int, among: Rows | None) -> None:

@@ -19,12 +19,12 @@ from typing import Protocol
 
 import numpy as np
 
-from encoder.codes import Codes
-from index.engines.choice import Engine, build
-from index.engines.compiled.scan import ScanIndex
-from index.engines.portable.distinct_codes import Integers, distinct_codes
-from index.engines.portable.flat import FlatIndex
-from index.engines.protocol import After, Neighbours, Rows, Weights, check_search
+from hummingbit.encoder.codes import Codes
+from hummingbit.index.engines.choice import Engine, build
+from hummingbit.index.engines.compiled import ScanIndex
+from hummingbit.index.engines.distinct import Integers, distinct_codes
+from hummingbit.index.engines.flat import FlatIndex
+from hummingbit.index.engines.protocol import After, Neighbours, Rows, Weights, check_search
 
 MIN_FOLD = 4096
 GROWTH = 4
@@ -34,7 +34,7 @@ DEAD_FRACTION = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Generation:
-    """An immutable :class:`~index.engines.protocol.CodeIndex`; a write makes the next one.
+    """An immutable :class:`CodeIndex`; a write makes the next one.
 
     Readers need no lock.
     """
@@ -106,7 +106,7 @@ class Generation:
         among: Rows | None = None,
         after: After | None = None,
     ) -> list[Neighbours]:
-        """See :meth:`index.engines.protocol.CodeIndex.search`."""
+        """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search`."""
         # The segments check `among`, once for an array that they remember.
         check_search(self, queries, k, radius, None)
         nearest = self.base.search(queries, k, radius, among, after)
@@ -120,7 +120,7 @@ class Generation:
     def search_weighted(
         self, weights: Weights, k: int, among: Rows | None = None, after: After | None = None
     ) -> list[Neighbours]:
-        """See :meth:`index.engines.protocol.CodeIndex.search_weighted`."""
+        """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search_weighted`."""
         nearest = self.base.search_weighted(weights, k, among, after)
         for delta in self.deltas:
             of_delta = delta.search_weighted(weights, k, among, after)

@@ -3,7 +3,7 @@
 If codes are cut into r + s parts, two codes that differ in at most r bits agree in at least s of
 the parts. So the codes are sorted by each choice of s parts in turn, and those that agree in all of
 them are compared with each other. These are few if s parts have enough bits. The work is done in
-slices, see :mod:`foundation.slices`. Source: Norouzi, Punjani and Fleet, "Fast exact
+slices, see :mod:`hummingbit.foundation.slices`. Source: Norouzi, Punjani and Fleet, "Fast exact
 search in Hamming space with multi-index hashing" (2014), for s = 1; Manku, Jain and Das Sarma,
 "Detecting near-duplicates for web crawling" (2007), section 3, for several.
 """
@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from encoder.codes import Codes
-from foundation.slices import checkpoint
-from index.engines.compiled import kernel
+from hummingbit.encoder.codes import Codes
+from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.engines import kernel
 
 Integers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]

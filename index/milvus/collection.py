@@ -1,18 +1,4 @@
-"""A collection on a Milvus cluster, for when one machine is not enough.
-
-It finds the same documents as :class:`index.collection.Collection`, in the same order. The encoder
-runs in this process. Milvus has these limitations:
-
-**No transactions over several requests.** An interrupted write may have taken place in part.
-Documents are keyed by id, so repeating the write completes it. A list of documents is checked and
-encoded before the first request; a stream, batch by batch.
-
-**No snapshots.** A search sees every write that was acknowledged before it began, and may see part
-of a write in progress. It reports the generation of the last write that was finished then.
-
-**One writer.** The writing process assigns rows, so only one process may write. It stops when it
-sees a write of another process, but Milvus has no lock that keeps two from starting.
-"""
+"""A collection on a Milvus cluster, for when one machine is not enough."""
 
 from __future__ import annotations
 
@@ -22,42 +8,208 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from corpus.document import Document
-from corpus.tables import FieldType
-from encoder.codes import Codes
-from encoder.encoder import Encoder
-from foundation.slices import stepping_aside, unbroken
-from index.backend import BATCH_SIZE
-from index.encoded_inputs import batches, encode_documents, last_of_each_id
-from index.errors import StoreError
-from index.filters import Filter
-from index.generations.code_statistics import StatisticsCache
-from index.milvus import schema
-from index.milvus.catalogue import Catalogue, Progress
-from index.milvus.cluster import Cluster
-from index.milvus.filters import check_fields_on_milvus
-from index.milvus.ranking import ENGINE, check_on_milvus, search_on_milvus
-from index.milvus.store import MilvusStore
-from index.milvus.upkeep import statistics_on_milvus, verify_on_milvus
-from index.records import (
+import numpy as np
+
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.tables import FieldType
+from hummingbit.encoder.codes import Codes
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.slices import stepping_aside, unbroken
+from hummingbit.index.backend import BATCH_SIZE
+from hummingbit.index.code_statistics import StatisticsCache, code_statistics
+from hummingbit.index.collection import Search, SearchableCollection, rows_of
+from hummingbit.index.encoding import batches, encode_documents, last_of_each_id
+from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.engines.segments import Generation
+from hummingbit.index.errors import StoreError
+from hummingbit.index.filters import Filter
+from hummingbit.index.milvus import schema
+from hummingbit.index.milvus.cluster import Catalogue, Cluster, Counters, Progress
+from hummingbit.index.milvus.filters import check_fields_on_milvus
+from hummingbit.index.milvus.schema import is_intact, to_code, to_codes, to_payload, to_text
+from hummingbit.index.milvus.store import Band, ExactSearch, MilvusStore, Neighbour
+from hummingbit.index.rankings import AGREEMENTS, HAMMING, RankedRows, bit_agreement
+from hummingbit.index.records import (
     CodedPayloads,
     DeleteResult,
+    EncodedQueries,
     ScrollPage,
     SearchResult,
     StoredDocument,
+    StoredRow,
     UpsertResult,
     Verification,
 )
-from index.schema import Description
-from index.search.cursors import Position, read_cursor, write_cursor
-from index.search.search_options import check_ranking
-from index.search.search_steps import Search, SearchableCollection
+from hummingbit.index.schema import Description
+from hummingbit.index.search import Position, check_ranking, read_cursor, write_cursor
+from hummingbit.index.store.store import MAX_PROBLEMS
+
+# ----------------------------------------------------------------------------
+# The ranking by Hamming distance on Milvus, and the search that uses it.
+
+
+ENGINE = "milvus"
+# A search is repeated if a hit is replaced before its payload is read.
+ATTEMPTS = 10
+
+
+def search_on_milvus(search: Search, store: MilvusStore, now: Counters) -> SearchResult:
+    """Run a search and return its result; `now` are the counters of the collection.
+
+    Raises:
+        InputError: if Milvus does not support the ranking or rescoring.
+        StoreError: if Milvus cannot be reached or refuses.
+    """
+    options = search.options
+    check_on_milvus(search.ranking)
+    if options.rescore is not None:
+        raise InputError("rescore", "is not supported by a collection on Milvus; leave it out")
+    condition = store.condition(options.filter, now.last_row)
+    for _ in range(ATTEMPTS):
+        ranking = _HammingOnMilvus(store, now.last_row, condition, options.radius)
+        pages = search.pages(ranking, None)
+        stored_rows = ranking.read_hits(search, rows_of(pages))
+        if stored_rows is not None:
+            return search.result(
+                ranking,
+                pages,
+                stored_rows,
+                generation=now.generation,
+                last_row=now.last_row,
+                engine=ENGINE,
+            )
+    raise StoreError(f"collection {search.name!r} changes too fast to be searched")
+
+
+def check_on_milvus(ranking: str) -> None:
+    """Raise an InputError unless collections on Milvus support the ranking."""
+    if ranking != HAMMING:
+        message = f"is {ranking!r}; a collection on Milvus is ranked by {HAMMING!r} only"
+        raise InputError("ranking", message)
+
+
+class _HammingOnMilvus:
+    """A :class:`~hummingbit.index.rankings.Ranking` that remembers the ids of what it finds."""
+
+    name = HAMMING
+
+    def __init__(
+        self, store: MilvusStore, last_row: int, condition: str, radius: int | None
+    ) -> None:
+        """Rank the documents that match an expression, within `radius` and up to `last_row`."""
+        self._store = store
+        self._condition = condition
+        self._radius = radius
+        self._search = ExactSearch(store.nearest, last_row)
+        self._ids: dict[int, str] = {}
+
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
+        """See :meth:`hummingbit.index.rankings.Ranking.rank`; the expression limits the rows."""
+        if allowed is not None:
+            raise ValueError("rows are allowed by the expression of a filter only")
+        n_bits = queries.codes.shape[1] * 8
+        within = Band(0, n_bits if self._radius is None else self._radius, self._condition)
+        ranked = self._search.nearest(queries.codes, k, within)
+        self._ids.update((one.row, one.id) for some in ranked for one in some)
+        return [_to_ranked_rows(some) for some in ranked]
+
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+        """Return 1 - distance / n_bits: the share of bits that agree."""
+        return bit_agreement(queries, found)
+
+    def anchors(
+        self,
+        queries: EncodedQueries,  # noqa: ARG002
+        found: Sequence[RankedRows],
+    ) -> list[tuple[float, float]]:
+        """Return :data:`hummingbit.index.rankings.AGREEMENTS`."""
+        return [AGREEMENTS] * len(found)
+
+    def read_hits(self, search: Search, rows: Sequence[int]) -> dict[int, StoredRow] | None:
+        """Return the stored rows of the hits, or None if one was replaced or deleted meanwhile."""
+        options = search.options
+        fields = ["row"]
+        fields += ["payload", "original"] if options.with_payload else []
+        fields += ["content"] if options.with_text or options.highlight else []
+        fields += ["code"] if search.needs_codes else []
+        if fields == ["row"]:
+            return {row: (self._ids[row], None, None, None) for row in rows}
+        entities = self._store.by_ids([self._ids[row] for row in rows], fields)
+        known: dict[int, StoredRow] = {
+            entity["row"]: (
+                id_,
+                to_payload(entity) if options.with_payload else None,
+                to_text(entity) if options.with_text or options.highlight else None,
+                to_code(entity) if search.needs_codes else None,
+            )
+            for id_, entity in entities.items()
+        }
+        return known if set(rows) <= known.keys() else None
+
+
+def _to_ranked_rows(neighbours: Sequence[Neighbour]) -> RankedRows:
+    rows = np.array([one.row for one in neighbours], dtype=np.int64)
+    return RankedRows(rows, np.array([-one.distance for one in neighbours], dtype=np.int64))
+
+
+# ----------------------------------------------------------------------------
+# The verification of a collection on Milvus, and the statistics of its codes.
+
+
+MAX_DOCUMENTS = 100_000
+
+
+def verify_on_milvus(store: MilvusStore, now: Counters) -> Verification:
+    """Check every document against its checksum, and their number against Milvus' count."""
+    checked, damaged = 0, 0
+    problems: list[str] = []
+    for entity in store.documents(1, now.last_row):
+        checked += 1
+        if not is_intact(entity):
+            damaged += 1
+            if damaged <= MAX_PROBLEMS:
+                document = f"{entity['id']!r} (row {entity['row']})"
+                problems.append(f"document {document} does not match its checksum")
+    if damaged > MAX_PROBLEMS:
+        problems.append(f"{damaged - MAX_PROBLEMS:,} more documents do not match their checksums")
+    if (count := store.count()) != checked:
+        problems.append(f"Milvus counts {count:,} documents and returns {checked:,}")
+    return Verification(checked, problems)
+
+
+def statistics_on_milvus(store: MilvusStore, now: Counters, n_bits: int) -> dict[str, Any]:
+    """Return the statistics of the codes of the first :data:`MAX_DOCUMENTS` documents."""
+    entities = store.by_row(["row", "code"], 1, now.last_row)
+    entities_read = list(itertools.islice(entities, MAX_DOCUMENTS))
+    rows = np.array([entity["row"] for entity in entities_read], dtype=np.int64)
+    return code_statistics(Generation.build(now.generation, to_codes(entities_read, n_bits), rows))
+
+
+# ----------------------------------------------------------------------------
+# A collection on a Milvus cluster, for when one machine is not enough.
+#
+# It finds the same documents as :class:`hummingbit.index.collection.Collection`, in the same order.
+# The encoder runs in this process. Milvus has these limitations:
+#
+# **No transactions over several requests.** An interrupted write may have taken place in part.
+# Documents are keyed by id, so repeating the write completes it. A list of documents is checked and
+# encoded before the first request; a stream, batch by batch.
+#
+# **No snapshots.** A search sees every write that was acknowledged before it began, and may see
+# part of a write in progress. It reports the generation of the last write that was finished then.
+#
+# **One writer.** The writing process assigns rows, so only one process may write. It stops when it
+# sees a write of another process, but Milvus has no lock that keeps two from starting.
+
 
 ENGINE_REASON = "the collection is on Milvus, which measures every distance (BIN_FLAT)"
 
 
 class MilvusCollection(SearchableCollection):
-    """Documents on Milvus; an :class:`index.backend.CollectionBackend`."""
+    """Documents on Milvus; an :class:`hummingbit.index.backend.CollectionBackend`."""
 
     def __init__(
         self,
@@ -96,7 +248,7 @@ class MilvusCollection(SearchableCollection):
         batch_size: int = BATCH_SIZE,
         progress: Callable[[int], object] | None = None,
     ) -> UpsertResult:
-        """See :meth:`index.backend.CollectionBackend.upsert`.
+        """See :meth:`hummingbit.index.backend.CollectionBackend.upsert`.
 
         An invalid document in a list is found before anything is written. If Milvus fails or a
         stream ends with an error, earlier batches stay; the generation does not count them.
@@ -122,7 +274,7 @@ class MilvusCollection(SearchableCollection):
         codes: Codes,
         bookmark: tuple[str, str] | None = None,  # noqa: ARG002 - see read_bookmark()
     ) -> UpsertResult:
-        """See :meth:`index.backend.CollectionBackend.upsert_encoded`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.upsert_encoded`."""
         entities = self._entities(*self._last_of_each_id(documents, codes))
         with self._one_writer():
             self._write(entities)
@@ -137,7 +289,7 @@ class MilvusCollection(SearchableCollection):
         """Do nothing; see :meth:`read_bookmark`."""
 
     def new_or_changed(self, documents: Sequence[Document]) -> list[Document]:
-        """See :meth:`index.backend.CollectionBackend.new_or_changed`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.new_or_changed`."""
         ids = list({document.id: None for document in documents})
         known = self._store.by_ids(ids, ["code", "checksum"])
         return [one for one in documents if not schema.is_stored(one, known.get(one.id))]
@@ -147,12 +299,12 @@ class MilvusCollection(SearchableCollection):
         return set(self._store.by_ids(list(dict.fromkeys(ids)), ["row"]))
 
     def delete(self, ids: Sequence[str]) -> DeleteResult:
-        """See :meth:`index.backend.CollectionBackend.delete`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.delete`."""
         with self._one_writer():
             return self._delete(list(self._store.by_ids(list(dict.fromkeys(ids)), ["row"])))
 
     def delete_where(self, filter: Filter) -> DeleteResult:  # noqa: A002
-        """See :meth:`index.backend.CollectionBackend.delete_where`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.delete_where`."""
         with self._one_writer():
             last = self._progress.now().last_row
             condition = self._store.condition(filter, last)
@@ -160,7 +312,7 @@ class MilvusCollection(SearchableCollection):
             return self._delete([entity["id"] for entity in found])
 
     def get(self, id_: str) -> StoredDocument | None:
-        """See :meth:`index.backend.CollectionBackend.get`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.get`."""
         entity = self._store.whole(id_)
         if entity is None:
             return None
@@ -183,7 +335,7 @@ class MilvusCollection(SearchableCollection):
         cursor: str | None = None,
         filter: Filter | None = None,  # noqa: A002
     ) -> ScrollPage:
-        """See :meth:`index.backend.CollectionBackend.scroll`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.scroll`."""
         search = self._scroll_key(limit, filter)
         last = self._progress.now().last_row
         start = Position(0, 0, last, 0) if cursor is None else read_cursor(cursor, *search)
@@ -206,7 +358,7 @@ class MilvusCollection(SearchableCollection):
         return [*map(schema.to_document, self._store.documents(1, self._progress.now().last_row))]
 
     def coded_payloads(self, *, with_given_labels: bool) -> CodedPayloads:
-        """See :meth:`index.backend.CollectionBackend.coded_payloads`."""
+        """See :meth:`hummingbit.index.backend.CollectionBackend.coded_payloads`."""
         fields = ["row", "code", "payload", "original"]
         entities = list(self._store.by_row(fields, 1, self._progress.now().last_row))
         payloads: list[Mapping[str, Any]] = [schema.to_payload(entity) for entity in entities]
@@ -227,7 +379,7 @@ class MilvusCollection(SearchableCollection):
 
     @property
     def indexed_fields(self) -> tuple[str, ...]:
-        """See :attr:`index.backend.CollectionBackend.indexed_fields`: there are none."""
+        """See :attr:`hummingbit.index.backend.CollectionBackend.indexed_fields`: there are none."""
         return ()
 
     def set_indexed_fields(
@@ -240,7 +392,7 @@ class MilvusCollection(SearchableCollection):
 
     @property
     def field_types(self) -> Mapping[str, FieldType]:
-        """See :attr:`index.backend.CollectionBackend.field_types`: there are none."""
+        """See :attr:`hummingbit.index.backend.CollectionBackend.field_types`: there are none."""
         return {}
 
     def remember_field_types(self, types: Mapping[str, FieldType]) -> None:
@@ -257,7 +409,7 @@ class MilvusCollection(SearchableCollection):
             self._store.compact()
 
     def stats(self) -> dict[str, Any]:
-        """See :meth:`index.backend.CollectionBackend.stats`.
+        """See :meth:`hummingbit.index.backend.CollectionBackend.stats`.
 
         The statistics are those of the first 100,000 documents' codes.
         """

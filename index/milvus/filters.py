@@ -1,9 +1,10 @@
 """Filters as expressions of Milvus, and payloads in the form that these expressions read.
 
 Milvus compares values of a JSON field by its own rules, some of which changed between versions. So
-payloads are stored in a form for which they agree with :meth:`index.filters.Filter.matches`:
-without nulls, which count as absent; with integers as integers, whether written 1 or 1.0; and
-without names that could be the position of an element in a list.
+payloads are stored in a form for which they agree with
+:meth:`hummingbit.index.filters.Filter.matches`: without nulls, which count as absent; with integers
+as integers, whether written 1 or 1.0; and without names that could be the position of an element in
+a list.
 
 Milvus cannot express that *some* element of a list is in a range, cannot look into objects in a
 list, compares integers beyond 2^53 as floating point, and finds no key with a quotation mark or a
@@ -18,8 +19,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from foundation.errors import InputError
-from index.filters import And, AnyOf, Exists, Filter, InRange, Not, Or, Scalar, json_number
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.filters import (
+    And,
+    AnyOf,
+    Exists,
+    Filter,
+    InRange,
+    Not,
+    Or,
+    Scalar,
+    json_number,
+)
 
 OPERATORS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 # From here on, floating point cannot represent every integer.

@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from encoder.encoder import Encoder
-from foundation.errors import InputError
-from index.backend import CollectionBackend
-from index.data_folder import DataFolder
-from index.errors import CollectionUnavailable, SnapshotError, StoreError
-from index.folder.named_collections import Collections, HiddenCollection
-from index.folder.named_encoders import EncoderFolder
-from index.folder.names import NAME
-from index.milvus.catalogue import CATALOGUE, Catalogue, Counters
-from index.milvus.cluster import Cluster
-from index.milvus.collection import MilvusCollection
-from index.milvus.filters import check_fields_on_milvus
-from index.milvus.schema import (
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.catalog import NAME, Collections, EncoderFolder, HiddenCollection
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import CollectionUnavailable, SnapshotError, StoreError
+from hummingbit.index.milvus.cluster import CATALOGUE, Catalogue, Cluster, Counters
+from hummingbit.index.milvus.collection import MilvusCollection
+from hummingbit.index.milvus.filters import check_fields_on_milvus
+from hummingbit.index.milvus.schema import (
     PREFIX,
     check_vectors_on_milvus,
     create_on_milvus,
     name_on_milvus,
     read_description,
 )
-from index.schema import AUTO, Description
+from hummingbit.index.schema import AUTO, Description
 
 
 class MilvusFolder(DataFolder):

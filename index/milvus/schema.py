@@ -1,9 +1,9 @@
 """The schema of a collection on Milvus.
 
 The description of the schema is JSON that identifies the collection as ours, with its format and
-its encoder. Payloads have the form that filters read (:mod:`index.milvus.filters`); if that differs
-from the payload of the document, ``original`` has the JSON of that one. The index is ``BIN_FLAT``,
-which is exact; ``BIN_IVF_FLAT`` is exact only if it visits every cell.
+its encoder. Payloads have the form that filters read (:mod:`hummingbit.index.milvus.filters`); if
+that differs from the payload of the document, ``original`` has the JSON of that one. The index is
+``BIN_FLAT``, which is exact; ``BIN_IVF_FLAT`` is exact only if it visits every cell.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 from pymilvus import DataType
 
-from corpus.document import MAX_ID_LENGTH, Document
-from encoder.codes import Codes, check_n_bits
-from foundation.errors import InputError
-from index.errors import StoreError
-from index.kept_vectors import FLOAT32
-from index.milvus.cluster import Cluster
-from index.milvus.filters import filterable
-from index.records import StoredDocument
-from index.schema import Description, checksum, payload_to_json
-from index.sqlite.changes import document_checksums
+from hummingbit.corpus.document import MAX_ID_LENGTH, Document
+from hummingbit.encoder.codes import Codes, check_n_bits
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.errors import StoreError
+from hummingbit.index.kept_vectors import FLOAT32
+from hummingbit.index.milvus.cluster import Cluster
+from hummingbit.index.milvus.filters import filterable
+from hummingbit.index.records import StoredDocument
+from hummingbit.index.schema import Description, checksum, payload_to_json
+from hummingbit.index.store.store import document_checksums
 
 FORMAT_VERSION = 1
 PREFIX = "hummingbit_"

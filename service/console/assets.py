@@ -44,7 +44,7 @@ def assets() -> Mapping[str, Asset]:
     """Return the files that the page loads, by their paths; no other file is served."""
     return {
         name: _asset(name, body)
-        for name, body in _read(files("service.console") / "static", "")
+        for name, body in _read(files("hummingbit.service.console") / "static", "")
         if name != PAGE
     }
 
@@ -59,7 +59,7 @@ def release() -> str:
 @cache
 def page() -> Asset:
     """Return the page; it loads its files below :func:`release`."""
-    body = (files("service.console") / "static" / PAGE).read_bytes()
+    body = (files("hummingbit.service.console") / "static" / PAGE).read_bytes()
     return _asset(PAGE, body.replace(_FILES, release().encode()))
 
 

@@ -19,12 +19,12 @@ from functools import partial
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from foundation.errors import HummingbitError
-from service.http.monitoring import UNMATCHED, Metrics, log_access
-from service.http.refusals import CODING, check_not_coded, refuse_body, refuse_late
-from service.http.starts import Arrival, answer_now_of
-from service.logs import request_id
-from service.settings import Settings
+from hummingbit.foundation.errors import HummingbitError
+from hummingbit.service.http.admission import CODING, check_not_coded, refuse_body, refuse_late
+from hummingbit.service.http.monitoring import UNMATCHED, Metrics, log_access
+from hummingbit.service.http.protocol import Arrival, answer_now_of
+from hummingbit.service.logs import request_id
+from hummingbit.service.settings import Settings
 
 UPLOAD_PATH = "/v1/snapshots:upload"
 BULK_PATHS = ("/documents", "/documents:bulk", "/evaluate", "/labels/import")
@@ -71,7 +71,7 @@ class Gateway:
 
     The id is the header ``X-Request-ID`` if that is valid, else random. It is in
     ``scope["state"]["request_id"]``, in the log and in a header of the response. The request's
-    headers are in ``scope["state"]["headers"]``; see :data:`service.http.refusals.Headers`.
+    headers are in ``scope["state"]["headers"]``; see :data:`hummingbit.service.http.admission.Headers`.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings) -> None:
@@ -103,7 +103,7 @@ class Gateway:
             self._record(scope, exchange.status, start)
 
     def answer_now(self, arrived: Sequence[Arrival | None]) -> list[bytes | None]:
-        """Answer searches at once, or return None for some; see :mod:`service.http.starts`."""
+        """Answer searches at once, or return None for some; see ``protocol``."""
         responses: list[bytes | None] = [None] * len(arrived)
         if self._answer_now is None:
             return responses
@@ -157,8 +157,8 @@ class Exchange:
     """One request and its response.
 
     At the deadline it responds in place of the application. Work in slices ends after its current
-    slice (:mod:`foundation.slices`). Other work continues and keeps its turn, because a thread
-    cannot be stopped; its response is discarded.
+    slice (:mod:`hummingbit.foundation.slices`). Other work continues and keeps its turn, because a
+    thread cannot be stopped; its response is discarded.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, id_: bytes, limit: int) -> None:

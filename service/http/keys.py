@@ -1,9 +1,4 @@
-"""The keys file, which holds the name, the role and the hash of each key.
-
-A key is 32 bytes from the system's source of randomness, so nobody can find it from its SHA-256 by
-guessing. The slow, salted hashes that passwords need would only slow down every request. The hashes
-are of no use to whoever reads the file. Keys from settings are hashed at the start.
-"""
+"""Keys: their file, and the roles read, write and admin, each of which includes the one before."""
 
 from __future__ import annotations
 
@@ -16,14 +11,66 @@ import sqlite3
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from enum import IntEnum
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from foundation.errors import HummingbitError
-from foundation.files import open_regular_file, replacing
-from foundation.times import now
+from hummingbit.foundation.errors import HummingbitError
+from hummingbit.foundation.files import open_regular_file, replacing
+from hummingbit.foundation.times import now
+
+# ----------------------------------------------------------------------------
+# Three roles, read, write and admin; each includes the one before it.
+#
+# A route declares the role that it requires: ``openapi_extra=READ``. One that declares none
+# requires ``admin``.
+
+
+ROLE_FIELD = "x-role"
+
+
+class Role(IntEnum):
+    """A higher role may do more. NOBODY has sent no valid key to a service that has keys."""
+
+    NOBODY = 0
+    READ = 1
+    WRITE = 2
+    ADMIN = 3
+
+    @property
+    def label(self) -> str:
+        """The role's name as operators write it."""
+        return self.name.lower()
+
+
+def _requirement(role: Role) -> dict[str, Any]:
+    security: list[dict[str, list[str]]] = [{}] if role is Role.NOBODY else SCHEMES
+    return {ROLE_FIELD: role.label, "security": security}
+
+
+# Any one of them carries the key.
+SCHEMES: list[dict[str, list[str]]] = [{"bearer": []}, {"header": []}, {"basic": []}]
+EVERYBODY = _requirement(Role.NOBODY)
+READ = _requirement(Role.READ)
+WRITE = _requirement(Role.WRITE)
+ADMIN = _requirement(Role.ADMIN)
+
+
+def required_role(operation: Mapping[str, Any] | None) -> Role:
+    """Return the role that a route requires, from its ``openapi_extra``."""
+    label = (operation or {}).get(ROLE_FIELD, Role.ADMIN.label)
+    return Role[str(label).upper()]
+
+
+# ----------------------------------------------------------------------------
+# The keys file, which holds the name, the role and the hash of each key.
+#
+# A key is 32 bytes from the system's source of randomness, so nobody can find it from its SHA-256
+# by guessing. The slow, salted hashes that passwords need would only slow down every request. The
+# hashes are of no use to whoever reads the file. Keys from settings are hashed at the start.
+
 
 PREFIX = "hb"
 MAX_FILE_BYTES = 1 << 20

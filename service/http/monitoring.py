@@ -21,9 +21,9 @@ from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Met
 from prometheus_client.registry import Collector
 from starlette.types import Scope
 
-from index.data_folder import DataFolder
-from service.http.connections import Connections
-from service.logs import FIELDS
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.http.protocol import Connections
+from hummingbit.service.logs import FIELDS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LOOP_WATCH_SECONDS = 0.02

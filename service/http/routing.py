@@ -8,15 +8,31 @@ from typing import Any, cast
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.http.admission import UNQUEUED_PATHS, Turns
-from service.http.bodies.body import JSONRequest, is_json
-from service.http.problems import ProblemError, unsupported_media_type
-from service.http.roles import Role, required_role
+from hummingbit.service.http.admission import UNQUEUED_PATHS, Turns
+from hummingbit.service.http.bodies import JSONRequest, is_json
+from hummingbit.service.http.keys import Role, required_role
+from hummingbit.service.http.problems import ProblemError, unsupported_media_type
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class _AnyText(Convertor[str]):
+    """The rest of a path, line breaks included, at which Starlette's own convertor stops."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("any_text", _AnyText())
 
 
 class JSONRoute(APIRoute):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from foundation.extras import install_command
-from service.configuration import SettingsError
-from service.http.monitoring import route_of
+from hummingbit.foundation.extras import install_command
+from hummingbit.service.http.monitoring import route_of
+from hummingbit.service.settings import SettingsError
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor, TracerProvider

@@ -2,37 +2,146 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from foundation.errors import HummingbitError, InputError
-from index.backend import CollectionBackend
-from index.collection import Collection
-from index.data_folder import DataFolder
-from index.errors import (
+from hummingbit.corpus.document import Document
+from hummingbit.evaluation.rankings import RelevanceSettings
+from hummingbit.evaluation.report import read_training_labels, run_job, write_report
+from hummingbit.foundation.errors import HummingbitError, InputError
+from hummingbit.foundation.files import replace_file, replacing
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.collection import Collection
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.duplicates import DuplicateCriteria, find_duplicates
+from hummingbit.index.errors import (
     InvalidSnapshot,
     SnapshotError,
     StoreClosed,
     StoreFull,
     UnknownSnapshot,
 )
-from index.search.empty_results import absent_fields, with_warnings
-from index.snapshots.snapshot_files import Snapshot
-from service.http.error_table import status_and_code
-from service.http.problems import ProblemError, without_path
-from service.jobs.bulk.bulk_progress import Resume
-from service.jobs.bulk.bulk_writer import INPUT, BulkOptions, BulkWriter, write_file
-from service.jobs.duplicates import CLUSTERS_FILE, write_clusters
-from service.jobs.evaluation import REPORT_FILE, REQUEST_FILE, RUN_FILE, evaluate
-from service.jobs.map import MAP_FILE, POINTS_FILE, draw_map
-from service.jobs.reindex import reindex
-from service.jobs.retrain import retrain
-from service.jobs.work import Kind, Progress
-from service.settings import Settings
-from service.write_gate import WriteGate
+from hummingbit.index.search import absent_fields, with_warnings
+from hummingbit.index.snapshots import Snapshot
+from hummingbit.service.http.bodies import parse_json, validate
+from hummingbit.service.http.problems import (
+    ProblemError,
+    invalid_field,
+    status_and_code,
+    without_path,
+)
+from hummingbit.service.jobs.bulk import INPUT, BulkOptions, BulkWriter, Resume, write_file
+from hummingbit.service.jobs.map import MAP_FILE, POINTS_FILE, draw_map
+from hummingbit.service.jobs.reindex import reindex
+from hummingbit.service.jobs.retrain import retrain
+from hummingbit.service.jobs.work import Kind, Progress
+from hummingbit.service.lanes import WriteGate
+from hummingbit.service.schemas.common import parse_item
+from hummingbit.service.schemas.jobs import EvaluateRequest
+from hummingbit.service.settings import Settings
+
+# ----------------------------------------------------------------------------
+# The job that finds near-duplicates and saves their clusters.
+
+
+CLUSTERS_FILE = "clusters.jsonl"
+MAX_LISTED = 1000
+"""The most ids of a cluster that are saved, oldest first."""
+
+
+def write_clusters(folder: DataFolder, progress: Progress) -> dict[str, Any]:
+    """Find the clusters and write them into the job's folder, one line each.
+
+    Raises:
+        InputError: if the criteria do not suit the collection.
+    """
+    collection = folder.collection(progress.job.collection)
+    progress.show_percent("reading", 0, 1)
+    n_clusters = n_newer = 0
+    with (
+        replacing(progress.folder / CLUSTERS_FILE) as path,
+        path.open("w", encoding="utf-8") as file,
+    ):
+        criteria = DuplicateCriteria(**progress.job.spec)
+        for ids in find_duplicates(collection, criteria, progress.show_percent):
+            line = json.dumps({"size": len(ids), "ids": ids[:MAX_LISTED]}, ensure_ascii=False)
+            file.write(line + "\n")
+            n_clusters += 1
+            n_newer += len(ids) - 1
+            progress.advance()
+    progress.show_percent("comparing", 1, 1)
+    return {
+        "clusters": n_clusters,
+        "documents_with_an_older_duplicate": n_newer,
+        "duplicates": f"/v1/duplicates/{progress.job.id}",
+    }
+
+
+def read_clusters(folder: Path, offset: int, limit: int) -> Iterator[dict[str, Any]]:
+    """Yield at most `limit` clusters from a finished job's folder, after the first `offset`."""
+    with (folder / CLUSTERS_FILE).open(encoding="utf-8") as file:
+        for line in islice(file, offset, offset + limit):
+            yield json.loads(line)
+
+
+# ----------------------------------------------------------------------------
+# The job that evaluates a collection and saves the report.
+
+
+REQUEST_FILE = "request.json"
+REPORT_FILE = "report.json"
+RUN_FILE = "run.trec"
+
+
+def evaluate(folder: DataFolder, limits: Settings, progress: Progress) -> dict[str, Any]:
+    """Evaluate by the request in the job's folder, and write the report there."""
+    raw = (progress.folder / REQUEST_FILE).read_bytes()
+    # In slices, because requests wait meanwhile.
+    body = validate(EvaluateRequest, parse_json(raw, limits.max_json_depth), limits.max_entries)
+    queries, settings = parse_evaluation(body, limits)
+    progress.step = "searching"
+    progress.advance(total=len(queries))
+    collection = folder.collection(progress.job.collection)
+    evaluated = run_job(
+        collection, queries, body.metrics, settings, read_training_labels(folder, collection)
+    )
+    if evaluated.run is not None:
+        replace_file(progress.folder / RUN_FILE, evaluated.run())
+    replace_file(progress.folder / REPORT_FILE, write_report(evaluated.report))
+    progress.advance(len(queries))
+    return {"report": f"/v1/evaluations/{progress.job.id}"}
+
+
+def parse_evaluation(
+    body: EvaluateRequest, limits: Settings
+) -> tuple[list[Document], RelevanceSettings]:
+    """Return the queries and the relevance settings of a request.
+
+    Raises:
+        ProblemError: pointing to the query that is invalid.
+    """
+    queries = [
+        parse_item(item, limits, "queries", position, id=item.id or str(position))
+        for position, item in enumerate(body.queries)
+    ]
+    for position, query in enumerate(queries):
+        if not query.labels and body.qrels is None:
+            raise invalid_field(
+                "must have a label or labels, unless the request has qrels", "queries", position
+            )
+    names = ("label_field", "qrels", "hierarchy", "relevant_from", "exclude_self")
+    return queries, RelevanceSettings(**{name: getattr(body, name) for name in names})
+
+
+# ----------------------------------------------------------------------------
+# The kinds of jobs, and which of their errors are explained to the client.
+
 
 UPLOAD = "snapshot.tar"
 # Jobs of a few seconds do not wait for those of hours.
@@ -112,21 +221,21 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
 
 
 def snapshot_record(snapshot: Snapshot) -> dict[str, Any]:
-    """Return what :class:`service.schemas.collections.snapshots.SnapshotInfo` describes."""
+    """Return what :class:`hummingbit.service.schemas.collections.SnapshotInfo` describes."""
     contents = asdict(snapshot.contents)
     del contents["store_sha256"], contents["format_version"]
     return {"id": snapshot.id, **contents, "bytes": snapshot.bytes, "sha256": snapshot.sha256}
 
 
 def verify(collection: CollectionBackend, folder: DataFolder) -> dict[str, Any]:
-    """Verify, and return what :class:`service.schemas.jobs.jobs.VerificationInfo` describes."""
+    """Verify, and return what :class:`VerificationInfo` describes."""
     verification = collection.verify()
     problems = [without_path(problem, folder) for problem in verification.problems]
     return asdict(replace(verification, problems=problems))
 
 
 def compact(collection: CollectionBackend) -> dict[str, Any]:
-    """Compact, and return what :class:`service.schemas.jobs.jobs.CompactionInfo` describes."""
+    """Compact, and return what :class:`CompactionInfo` describes."""
     before = collection.bytes_on_disk()
     collection.compact()
     return {"bytes_before": before, "bytes_after": collection.bytes_on_disk()}
@@ -137,7 +246,7 @@ def index_fields(
     fields: Sequence[str],
     progress: Callable[[], object] | None = None,
 ) -> dict[str, Any]:
-    """Index the fields, and return what IndexedFieldsInfo in :mod:`service.schemas` describes."""
+    """Index the fields, and return what IndexedFieldsInfo in ``schemas`` describes."""
     collection.set_indexed_fields(fields, progress)
     result: dict[str, Any] = {"indexed_fields": [*collection.indexed_fields]}
     return with_warnings(result, absent_fields(collection, fields))

@@ -15,18 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from foundation.errors import InputError
-from foundation.files import replace_file
-from foundation.slices import drop, stepping_aside
-from index.backend import CollectionBackend
-from index.bulk.code_layout import Method, Places, best_method
-from index.bulk.code_table import CodeTable, DistinctCodes, table_of
-from index.bulk.code_times import DATE, CodeTimes, code_times
-from index.bulk.encoding import available_cores
-from index.bulk.layout_process import send_layout
-from index.data_folder import DataFolder
-from index.payload_labels import labels_of
-from service.jobs.work import Progress
+from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.files import replace_file
+from hummingbit.foundation.slices import drop, stepping_aside
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.code_layout import Method, Places, best_method, send_layout
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.encoding import available_cores
+from hummingbit.index.maps import DATE, CodeTable, CodeTimes, DistinctCodes, code_times, table_of
+from hummingbit.index.records import labels_of
+from hummingbit.service.jobs.work import Progress
 
 MAP_FILE = "map.json"
 POINTS_FILE = "points.bin"

@@ -1,7 +1,7 @@
 """The job that encodes a collection's documents with another encoder, into another collection.
 
-The target is a draft (:mod:`index.folder.drafts`), so nobody writes to it before it is complete,
-and an attempt that ends before then leaves nothing behind. With writers kept out, the job
+The target is a draft (:mod:`hummingbit.index.folders`), so nobody writes to it before it is
+complete, and an attempt that ends before then leaves nothing behind. With writers kept out, the job
 
 1. records its point of no return, with the incarnation of the source and the current generations
    of source and target,
@@ -17,20 +17,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from index.backend import CollectionBackend
-from index.bulk.reindexing import (
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.catalog import AddAlias
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.folders import Draft
+from hummingbit.index.ingestion import (
     carry_annotations,
     carry_most_annotations,
     copy_following,
     delete_missing,
     form_for,
 )
-from index.data_folder import DataFolder
-from index.folder.alias_file import AddAlias
-from index.folder.drafts import Draft
-from service.http.problems import ProblemError
-from service.jobs.work import Progress
-from service.write_gate import WriteGate
+from hummingbit.service.http.problems import ProblemError
+from hummingbit.service.jobs.work import Progress
+from hummingbit.service.lanes import WriteGate
 
 BATCH = 1000
 

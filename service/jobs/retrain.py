@@ -5,7 +5,7 @@ Another process trains an encoder there, and the new encoder and the one in use 
 held-out documents. If the gate passes, the new encoder is installed in the data folder. A person
 then confirms, which starts a reindexing; with `auto`, the job itself reindexes and moves the alias.
 Each step leaves a file, so that a later attempt does not repeat it; the reindexing has its own
-point of no return (:mod:`service.jobs.reindex`).
+point of no return (:mod:`hummingbit.service.jobs.reindex`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from encoder.artifact import load_encoder
-from encoder.artifact_files.origins import learned_from
-from encoder.encoder import Encoder
-from encoder.features import TextFeatures
-from encoder.recipes import (
+from hummingbit.encoder.artifact import learned_from, load_encoder
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.recipes import (
     CLASS_CODES,
     METHODS,
     METRIC,
@@ -32,26 +30,27 @@ from encoder.recipes import (
     retraining_settings,
     train_arguments,
 )
-from encoder.spd_features import SpdFeatures
-from evaluation.labelling.suggesting import known_labels
-from evaluation.labelling.trial import Trial, compare_encoders, hold_out_labels
-from evaluation.relevance import Labelled
-from foundation.errors import InputError
-from foundation.files import replace_file
-from index.annotations.annotation_records import agreed_labels
-from index.collection import Collection
-from index.data_folder import DataFolder
-from index.records import StoredDocument
-from service.jobs.reindex import reindex
-from service.jobs.training_process import (
+from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.encoder.vector_features import SpdFeatures
+from hummingbit.evaluation.labelling.suggestions import known_labels
+from hummingbit.evaluation.labelling.trial import Trial, compare_encoders, hold_out_labels
+from hummingbit.evaluation.relevance import Labelled
+from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.files import replace_file
+from hummingbit.index.collection import Collection
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.records import StoredDocument
+from hummingbit.index.store.annotations import agreed_labels
+from hummingbit.service.jobs.reindex import reindex
+from hummingbit.service.jobs.training_process import (
     DATA_FILE,
     ENCODER_FOLDER,
     LOCK_FILE,
     TRAINING_FILE,
     await_training,
 )
-from service.jobs.work import Progress
-from service.write_gate import WriteGate
+from hummingbit.service.jobs.work import Progress
+from hummingbit.service.lanes import WriteGate
 
 SPLIT_FILE = "split.json"
 TRIAL_FILE = "trial.json"

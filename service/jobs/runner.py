@@ -22,14 +22,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from foundation.slices import ComputeTurns
-from service.http.problems import ProblemError
-from service.jobs.job_files import JobFiles, bytes_of
-from service.jobs.job_records import FINISHED, JobRecord, NewJob, Outcome, State
-from service.jobs.job_store import JobStore, JobStoreError
-from service.jobs.queue import LANES, JobQueue, Lane
-from service.jobs.quota import Quota
-from service.jobs.work import Explain, Kind, Postponed, Progress, outcome_of
+from hummingbit.foundation.slices import ComputeTurns
+from hummingbit.service.http.problems import ProblemError
+from hummingbit.service.jobs.store import (
+    FINISHED,
+    JobFiles,
+    JobRecord,
+    JobStore,
+    JobStoreError,
+    NewJob,
+    Outcome,
+    Quota,
+    State,
+    bytes_of,
+)
+from hummingbit.service.jobs.work import (
+    LANES,
+    Explain,
+    JobQueue,
+    Kind,
+    Lane,
+    Postponed,
+    Progress,
+    outcome_of,
+)
 
 SECONDS_BETWEEN_ATTEMPTS = 2.0
 
@@ -147,7 +163,7 @@ class Jobs:
         collection: str | None = None,
         max_bytes: int = sys.maxsize,
     ) -> list[JobRecord]:
-        """Return the last jobs, as :meth:`service.jobs.job_store.JobStore.last` does."""
+        """Return the last jobs, as :meth:`hummingbit.service.jobs.store.JobStore.last` does."""
         stored = self._store.last(limit, state, kind, collection, max_bytes)
         jobs = [self._with_progress(job) for job in stored]
         return [job for job in jobs if state in (None, job.state)]

@@ -21,10 +21,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from encoder.artifact import ArtifactError, load_encoder
-from foundation.files import replace_file
-from service.http.problems import ProblemError
-from service.jobs.work import Progress
+from hummingbit.encoder.artifact import ArtifactError, load_encoder
+from hummingbit.foundation.files import replace_file
+from hummingbit.service.http.problems import ProblemError
+from hummingbit.service.jobs.work import Progress
 
 try:
     import fcntl

@@ -1,26 +1,40 @@
-"""What routes share: the data folder, the limits, places for writes and long reads, rendering."""
+"""What routes share: the data folder, the limits, turns for writes and long reads, problems."""
 
 from __future__ import annotations
 
+import logging
 import time
 from asyncio import Semaphore
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Annotated
 
-from fastapi import Depends, Header, Request, Response
+from fastapi import Depends, FastAPI, Header, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match, Route
 
-from index.backend import CollectionBackend
-from index.data_folder import DataFolder
-from index.errors import CollectionExists
-from service.http.monitoring import Metrics
-from service.http.problems import ProblemError
-from service.lanes import Lane
-from service.schemas.common import EncoderName
-from service.settings import Settings
-from service.write_gate import WriteGate
+from hummingbit.foundation.errors import HummingbitError
+from hummingbit.foundation.slices import Cancelled
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import CollectionExists, StoreClosed
+from hummingbit.service.http.bodies import field_errors
+from hummingbit.service.http.monitoring import Metrics
+from hummingbit.service.http.problems import (
+    ProblemError,
+    invalid_fields,
+    problem_of,
+    problem_response,
+)
+from hummingbit.service.lanes import Lane, WriteGate
+from hummingbit.service.schemas.common import EncoderName
+from hummingbit.service.settings import Settings
+
+# ----------------------------------------------------------------------------
+# What routes share: the data folder, the limits, places for writes and long reads, rendering.
 
 
 async def _folder(request: Request) -> DataFolder:
@@ -147,3 +161,84 @@ def stage(request: Request, name: str) -> Iterator[None]:
         yield
     finally:
         metrics.stages[name].observe(time.perf_counter() - start)
+
+
+# ----------------------------------------------------------------------------
+# Turns every error of a request into a problem.
+
+
+_log = logging.getLogger("hummingbit.service")
+
+
+def add_handlers(app: FastAPI, routes: Iterable[BaseRoute]) -> None:
+    """Make `app`, whose routes are `routes`, respond to every error with a problem."""
+    translations: dict[type[Exception], Callable[[Request, Exception], ProblemError]] = {
+        HTTPException: lambda request, error: _http_problem(request, error, routes),
+        RequestValidationError: _validation_problem,
+        HummingbitError: _hummingbit_problem,
+        # The gateway has responded already, see hummingbit.service.http.gateway.Exchange.
+        Cancelled: lambda _, __: ProblemError(503, "timed_out", "there was no response in time"),
+        Exception: _internal_problem,
+    }
+    for kind, translate in translations.items():
+        app.add_exception_handler(kind, _handler(translate))
+
+
+def _handler(
+    translate: Callable[[Request, Exception], ProblemError],
+) -> Callable[[Request, Exception], Response]:
+    def handle(request: Request, error: Exception) -> Response:
+        return problem_response(request, translate(request, error))
+
+    return handle
+
+
+def _http_problem(request: Request, error: Exception, routes: Iterable[BaseRoute]) -> ProblemError:
+    if isinstance(error, ProblemError):
+        return error
+    assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker
+    path = request.scope["path"]
+    if error.status_code == 404:
+        return ProblemError(404, "not_found", f"there is nothing at {path[:200]!r}")
+    if error.status_code == 405:
+        methods = _methods_at(request, routes)
+        method = "HEAD" if request.scope["state"].get("is_head") else request.method
+        message = f"{method} is not allowed here, only {methods}"
+        return ProblemError(405, "method_not_allowed", message, headers={"Allow": methods})
+    return ProblemError(error.status_code, "http_error", str(error.detail))
+
+
+def _methods_at(request: Request, routes: Iterable[BaseRoute]) -> str:
+    """Return all methods allowed at a path; Starlette knows only those of the first route there."""
+    methods: set[str] = set()
+    for route in routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] != Match.NONE:
+            methods |= route.methods or set()
+    if "GET" in methods:
+        methods.add("HEAD")  # see hummingbit.service.http.routing.HeadAsGet
+    return ", ".join(sorted(methods))
+
+
+def _validation_problem(_: Request, error: Exception) -> ProblemError:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - for the type checker
+    return invalid_fields(field_errors(error.errors()))
+
+
+def _hummingbit_problem(request: Request, error: Exception) -> ProblemError:
+    assert isinstance(error, HummingbitError)  # noqa: S101 - for the type checker
+    name = request.path_params.get("name")
+    folder = request.app.state.folder
+    if isinstance(error, StoreClosed) and name is not None and name not in names_in_use(folder):
+        # The collection was dropped while this request was under way.
+        return ProblemError(404, "unknown_collection", f"there is no collection {name!r}")
+    problem = problem_of(error)
+    if problem is None:
+        _log.error("a request failed", exc_info=error)
+        problem = _internal_problem(request, error)
+    return problem
+
+
+def _internal_problem(_: Request, __: Exception) -> ProblemError:
+    # Starlette raises the error again, and the server logs it and closes the connection.
+    message = "internal error; the log of the service says why"
+    return ProblemError(500, "internal_error", message, headers={"Connection": "close"})

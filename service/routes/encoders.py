@@ -1,34 +1,33 @@
-"""Encoders: lists and describes them, and encodes texts and vectors.
-
-The operator installs encoders from a folder on the machine. No request uploads one, or names one by
-a path.
-"""
+"""Encoders over REST: list, describe, encode; OpenAI's embeddings."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Depends, Response
 
-from corpus.document import parse_text, parse_vector
-from encoder.artifact import ArtifactError
-from encoder.codes import Codes, code_to_hex, unpack_codes
-from encoder.encoder import Encoder
-from encoder.features import TextFeatures
-from index.data_folder import DataFolder
-from index.errors import UnknownEncoder
-from service.http.problems import ProblemError, invalid_field, without_path
-from service.http.roles import READ
-from service.http.routing import JSONRoute
-from service.routes.dependencies import LONG_READ, Folder, Limits, render
-from service.schemas.checks import check_text, pointing_at
-from service.schemas.collections.collections import Unavailable
-from service.schemas.common import EncoderName
-from service.schemas.encoders import (
+from hummingbit.corpus.document import parse_text, parse_vector
+from hummingbit.encoder.artifact import ArtifactError
+from hummingbit.encoder.codes import Codes, code_to_hex, pack_bits, unpack_codes
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.text_features import Floats, TextFeatures
+from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import UnknownEncoder
+from hummingbit.service.http.keys import READ
+from hummingbit.service.http.problems import ProblemError, invalid_field, without_path
+from hummingbit.service.http.routing import JSONRoute
+from hummingbit.service.routes.dependencies import LONG_READ, Folder, Limits, render
+from hummingbit.service.schemas.collections import Unavailable
+from hummingbit.service.schemas.common import EncoderName, check_length, check_text, pointing_at
+from hummingbit.service.schemas.encoders import (
     CodeFormat,
+    EmbeddingFormat,
+    Embeddings,
+    EmbeddingsRequest,
     EncodedInputs,
     EncodeInput,
     EncoderDetail,
@@ -36,7 +35,15 @@ from service.schemas.encoders import (
     Encoders,
     EncoderSummary,
 )
-from service.settings import Settings
+from hummingbit.service.schemas.search import JSONAnswer, answer_to_json
+from hummingbit.service.settings import Settings
+
+# ----------------------------------------------------------------------------
+# Encoders: lists and describes them, and encodes texts and vectors.
+#
+# The operator installs encoders from a folder on the machine. No request uploads one, or names one
+# by a path.
+
 
 router = APIRouter(prefix="/v1/encoders", route_class=JSONRoute)
 
@@ -165,3 +172,78 @@ def _vector(item: EncodeInput, encoder: Encoder, place: int) -> np.ndarray:
         vector = parse_vector(item.vector)
         encoder.check_vector(vector)
     return vector
+
+
+# ----------------------------------------------------------------------------
+# ``POST /v1/embeddings``: encodes texts for tools that support OpenAI's API.
+#
+# Source: https://platform.openai.com/docs/api-reference/embeddings. The number of a bit is
+# ``logit - threshold``, positive if the bit is 1, so the signs of an embedding are its code. The
+# format ``ubinary`` is that of sentence-transformers' ``quantize_embeddings`` and of Cohere's and
+# Voyage's APIs: bytes of eight bits each, the most significant bit first. ``input_type`` is
+# Voyage's, too: some encoders have a head of their own for queries.
+
+
+embeddings_router = APIRouter(route_class=JSONRoute)
+ENCODED_AT_ONCE = 64
+
+
+@embeddings_router.post(
+    "/v1/embeddings",
+    response_model=Embeddings,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Embed texts, as OpenAI's interface does",
+)
+def post_embeddings(body: EmbeddingsRequest, folder: Folder, limits: Limits) -> Response:
+    """Return the real-valued or binary embeddings that an encoder gives documents or queries."""
+    encoder = _encoder(body, folder)
+    embed = encoder.query_weights if body.input_type == "query" else encoder.margins
+    texts = _texts(body, limits)
+    data: list[dict[str, Any]] = []
+    for start in range(0, len(texts), ENCODED_AT_ONCE):
+        checkpoint()
+        margins = embed(texts[start : start + ENCODED_AT_ONCE])
+        embeddings = enumerate(_write(margins, body.encoding_format), start)
+        data += [
+            {"object": "embedding", "index": index, "embedding": embedding}
+            for index, embedding in embeddings
+        ]
+    words = sum(len(text.split()) for text in texts)
+    usage = {"prompt_tokens": words, "total_tokens": words}
+    answer = {"object": "list", "data": data, "model": body.model, "usage": usage}
+    return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
+
+
+def _encoder(body: EmbeddingsRequest, folder: DataFolder) -> Encoder:
+    """Return the encoder that a body names.
+
+    Raises:
+        ProblemError: 404 if it does not exist, 422 if it takes vectors or has another number of
+            bits than `dimensions`.
+    """
+    encoder = find_encoder(body.model, folder)
+    if encoder.kind != "text":
+        raise invalid_field(f"is {body.model!r}, which takes vectors; it must take texts", "model")
+    if body.dimensions not in (None, encoder.n_bits):
+        message = f"is {body.dimensions}; it must be {encoder.n_bits}, the encoder's number of bits"
+        raise invalid_field(message, "dimensions")
+    return encoder
+
+
+def _texts(body: EmbeddingsRequest, limits: Settings) -> list[str]:
+    texts = [body.input] if isinstance(body.input, str) else body.input
+    for place, text in enumerate(texts):
+        check_length(text, limits.max_text_length, "input", place)
+        with pointing_at("input"):
+            parse_text(text, str(place))
+    return texts
+
+
+def _write(margins: Floats, form: EmbeddingFormat) -> list[list[float] | list[int] | str]:
+    if form == "base64":
+        rows = margins.astype("<f4", copy=False)
+        return [base64.b64encode(row.tobytes()).decode() for row in rows]
+    if form == "ubinary":
+        return [row.tolist() for row in pack_bits(margins > 0)]
+    return [row.tolist() for row in margins]

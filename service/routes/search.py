@@ -1,41 +1,214 @@
-"""The search of a collection by one query.
-
-Most searches are answered by :mod:`service.routes.fast_path`, all others by FastAPI's route here.
-"""
+"""Searches over REST: by one query, ahead of FastAPI where that is enough, or by many."""
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import re
+import time
+from collections.abc import Callable, MutableMapping, Sequence
+from contextvars import copy_context
+from functools import lru_cache, partial
+from typing import Any, TypeVar, cast
 
-from fastapi import APIRouter, Request, Response
+import numpy as np
+import orjson
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from corpus.document import parse_vector
-from foundation.errors import InputError
-from foundation.slices import BeyondAllowance
-from index.backend import CollectionBackend
-from index.records import Query
-from index.search.search_options import SearchOptions
-from service.http.bodies.field_errors import show
-from service.http.gateway import Service
-from service.http.problems import invalid_field
-from service.http.roles import READ
-from service.http.routing import JSONRoute
-from service.routes.special_search import special_search
-from service.schemas.checks import (
+from hummingbit.corpus.document import parse_vector
+from hummingbit.encoder.codes import Codes, code_to_hex
+from hummingbit.encoder.encoder import explain_text
+from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.slices import Allowance, BeyondAllowance, checkpoint, within
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.collection import RANKING_NAMES
+from hummingbit.index.filters import Filter
+from hummingbit.index.rankings import HAMMING, VECTORS
+from hummingbit.index.records import Hybrid, Query
+from hummingbit.index.search import SearchOptions, reasons_for_none, with_warnings
+from hummingbit.service.batching import BatchedQuery, BatchedResult
+from hummingbit.service.http.admission import Turns
+from hummingbit.service.http.bodies import parse_json, show
+from hummingbit.service.http.gateway import Service
+from hummingbit.service.http.keys import READ, Role
+from hummingbit.service.http.problems import ProblemError, invalid_field
+from hummingbit.service.http.protocol import Arrival
+from hummingbit.service.http.routing import JSONRoute
+from hummingbit.service.lanes import SMALL_ANSWER
+from hummingbit.service.routes.dependencies import (
+    LONG_READ,
+    CollectionOf,
+    Limits,
+    encoder_name,
+    render,
+)
+from hummingbit.service.schemas.common import (
     check_fingerprint,
     check_text,
+    parse_body_filter,
+    pointing_among,
     pointing_at,
     problem_at,
 )
-from service.schemas.results import JSONAnswer
-from service.schemas.search import (
+from hummingbit.service.schemas.encoders import EncodeRequest, EncodeResponse
+from hummingbit.service.schemas.search import (
+    SEARCH_FIELDS,
+    SENT_AT_ONCE,
     SINGLE_SEARCH_FIELDS,
+    BatchedSearch,
+    JSONAnswer,
+    SearchBatch,
+    SearchBatchResponse,
     SearchFields,
     SearchRequest,
     SearchResponse,
+    add_codes,
+    add_differing_bits,
+    answer_to_json,
+    search_answer,
+    send_json,
 )
-from service.settings import Settings
+from hummingbit.service.settings import Settings
+
+# ----------------------------------------------------------------------------
+# Searches that cannot share a batch: expensive ones, and those with filters or further options.
+#
+# :func:`short_or_long` begins a read as a short one, and moves it to a lane if it proves long.
+
+
+Answer = TypeVar("Answer")
+Work = Callable[[], Answer]
+
+# A search that reads more vectors waits in the lane of long reads.
+CHEAP_VECTORS = 200
+
+
+async def special_search(
+    app: FastAPI,
+    state: dict[str, Any],
+    collection: CollectionBackend,
+    body: SearchRequest,
+    query: Query,
+    *,
+    is_long: bool,
+) -> bytes:
+    """Answer a search in a thread; one with a new filter, or a long one, waits in its lane.
+
+    Whether a search needs an index that is not built, or finds large documents, shows only when it
+    runs. It then begins again in a lane. `state` is that of the request's scope.
+    """
+    filter_ = parse_body_filter(body.filter)
+    work = partial(_search_alone, app, collection, body, query, filter_)
+    if filter_ is not None and not collection.knows_filter(filter_):
+        return await _in_filter_thread(app, state, work)
+    if is_long or _reads_many_vectors(body):
+        return await in_long_lane(app, state, work)
+    return await short_or_long(app, state, work)
+
+
+async def short_or_long(
+    app: FastAPI, state: MutableMapping[str, Any], work: Work[Answer]
+) -> Answer:
+    """Do `work` in a thread; if it takes long there, do it again in a lane.
+
+    `state` is that of the request's scope.
+    """
+    try:
+        return await run_in_threadpool(_short, work)
+    except BeyondAllowance as error:
+        if error.builds:
+            return await _in_filter_thread(app, state, work)
+    return await in_long_lane(app, state, work)
+
+
+def _short(work: Work[Answer]) -> Answer:
+    with within(Allowance(SMALL_ANSWER, waits=True)):
+        return work()
+
+
+async def in_long_lane(app: FastAPI, state: MutableMapping[str, Any], work: Work[Answer]) -> Answer:
+    """Do `work` in the lane of long reads."""
+    async with app.state.long_reads.place(state):
+        return await run_in_threadpool(work)
+
+
+async def _in_filter_thread(
+    app: FastAPI, state: MutableMapping[str, Any], work: Work[Answer]
+) -> Answer:
+    """Do `work`, which mostly waits until an index or the matches of a filter are complete."""
+    async with app.state.filters.place(state):
+        run = partial(copy_context().run, work)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(app.state.filter_threads, run)
+
+
+def _reads_many_vectors(body: SearchRequest) -> bool:
+    """Tell whether a search reads so many vectors from disk that others should not wait for it."""
+    if body.rescore is None or body.rescore.by != VECTORS:
+        return False
+    return body.rescore.to_rescore().n_candidates(body.limit + body.offset) > CHEAP_VECTORS
+
+
+def _search_alone(
+    app: FastAPI,
+    collection: CollectionBackend,
+    body: SearchRequest,
+    query: Query,
+    filter_: Filter | None,
+) -> bytes:
+    """Run one search and return the response as JSON."""
+    start = time.perf_counter()
+    with pointing_at():
+        result = collection.search(
+            [query],
+            body.limit,
+            body.radius,
+            ranking=body.ranking,
+            with_payload=body.with_payload,
+            with_text=body.with_text,
+            with_code=body.with_code or body.explain,
+            filter=filter_,
+            offset=body.offset,
+            cursor=body.cursor,
+            rerank=body.rerank,
+            hybrid=None if body.hybrid is None else Hybrid(**body.hybrid.model_dump()),
+            rescore=None if body.rescore is None else body.rescore.to_rescore(),
+            highlight=body.highlight,
+        )
+    seconds = time.perf_counter() - start
+    app.state.metrics.stages["search"].observe(seconds)
+    answer = search_answer(
+        collection,
+        result,
+        0,
+        body.limit,
+        body.radius,
+        with_payload=body.with_payload,
+        with_text=body.with_text,
+        seconds=seconds,
+    )
+    if body.with_cursor or body.cursor is not None:
+        answer["next_cursor"] = result.next_cursors[0]
+    if body.with_code:
+        add_codes(answer, result, 0)
+    if body.explain:
+        add_differing_bits(answer, result, 0)
+        if query.text is not None and collection.encoder is not None:
+            terms = explain_text(collection.encoder, query.text)
+            answer["query_terms"] = [term._asdict() for term in terms]
+    is_first_page = body.cursor is None and not body.offset
+    if is_first_page and not answer["hits"]:
+        answer = with_warnings(answer, reasons_for_none(collection, filter_))
+    return answer_to_json(answer, app.state.settings.max_response_bytes)
+
+
+# ----------------------------------------------------------------------------
+# The search of a collection by one query.
+#
+# Most searches are answered by :mod:`hummingbit.service.routes.search`, all others by FastAPI's
+# route here.
+
 
 # A vector with more numbers is parsed in a thread.
 LONG_VECTOR = 4096
@@ -129,3 +302,342 @@ def check_radius(radius: int | None, collection: CollectionBackend, *place: str 
     if radius is not None and radius > collection.n_bits:
         message = f"is {show(radius)}; it must be from 0 to {collection.n_bits}"
         raise invalid_field(message, *place, "radius")
+
+
+# ----------------------------------------------------------------------------
+# The short way of most searches, ahead of FastAPI.
+#
+# FastAPI resolves a route's dependencies anew for every request, which takes longer than a search
+# with a text and a limit. :class:`FastPath` answers searches with a short and valid body. Like the
+# route, its tasks call :func:`hummingbit.service.routes.search.search_response`.
+
+
+PATH = "/v1/collections/{name}/search"
+_PATH = re.compile(r"/v1/collections/([^/]+)/search")
+# A longer body is parsed in slices.
+SHORT_BODY = 64 << 10
+# The types that orjson reads as Python's parser does, and those of the fields of most searches.
+_FLAT = frozenset({str, int, bool, type(None)})
+_PLAIN_FIELDS = frozenset(
+    {("text", str), ("limit", int), ("ranking", str), ("with_payload", bool), ("with_text", bool)}
+)
+_JSON_TYPES = {b"application/json", b"application/json; charset=utf-8"}
+
+
+class FastPath:
+    """Answers searches with a short and valid body, and passes every other request on."""
+
+    path = PATH
+    """The route's template, for metrics and logs."""
+
+    def __init__(self, app: Service, next_app: ASGIApp) -> None:
+        """Pass other requests to `next_app`, which has all routes of `app`."""
+        self._app = app
+        self._next = next_app
+        self._turns: Turns = app.state.turns
+        self._settings: Settings = app.state.settings
+        self._depth = self._settings.max_json_depth
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a search, or pass the request on with its whole body."""
+        state, name = scope["state"], _searched_collection(scope)
+        if name is None:
+            await self._next(scope, receive, send)
+            return
+        scope["route"], scope["app"], scope["path_params"] = self, self._app, {"name": name}
+        body, answer = None, state.get("answer")
+        try:
+            if answer is None:
+                message = await receive()
+                body = _parse_body(message, self._depth)
+                answer = None if body is None else await self._respond_in_turn(state, name, body)
+            if answer is not None:
+                await send_json(scope, send, answer)
+        except Exception as error:  # noqa: BLE001 - handled as in every other route
+            await self._respond_with_error(scope, receive, send, error)
+            return
+        if body is None and answer is None:
+            await self._next(scope, _replay(message, receive), send)
+
+    def answer_now(self, arrived: Sequence[Arrival | None]) -> list[bytes | None]:
+        """Answer the searches that the batcher can answer at once; the other answers are None."""
+        answers: list[bytes | None] = [None] * len(arrived)
+        if self._turns.are_taken:
+            return answers
+        searches = [None if one is None else self._read_search(*one) for one in arrived]
+        found: list[bytes | None] = self._app.state.batcher.answer_now(searches)
+        for place, (one, answer) in enumerate(zip(arrived, found, strict=True)):
+            if one is not None and answer is not None:
+                scope, _ = one
+                scope["route"] = self
+                if len(answer) <= SENT_AT_ONCE:
+                    answers[place] = answer
+                else:
+                    scope["state"]["answer"] = answer  # a task sends it, in parts
+        return answers
+
+    def _read_search(self, scope: Scope, body: bytes) -> BatchedQuery | None:
+        """Return what a request searches for, or None if only a task can answer it."""
+        name = _searched_collection(scope)
+        fields = None if name is None else _parse_fields(body, self._depth)
+        if name is None or fields is None:
+            return None
+        plain = _plain_search(name, fields, self._settings)
+        search = None if plain is not None else _validated(fields)
+        if search is None or search.radius is not None or not has_plain_fields(search):
+            return plain
+        try:
+            return BatchedQuery(name, options_of(search), query_of(search, self._settings))
+        except ProblemError:  # the task reports it
+            return None
+
+    async def _respond_in_turn(
+        self, state: dict[str, Any], name: str, body: SearchRequest
+    ) -> bytes | None:
+        """Wait for a turn and return the response; None if the gateway has responded."""
+        turn = await self._turns.take()
+        try:
+            state["give_back_turn"] = turn.pass_on
+            if state.get("expired"):
+                return None
+            return await search_response(self._app, state, name, body)
+        finally:
+            turn.give_back()
+
+    async def _respond_with_error(
+        self, scope: Scope, receive: Receive, send: Send, error: Exception
+    ) -> None:
+        handlers = self._app.exception_handlers
+        kind = next(kind for kind in type(error).__mro__ if kind in handlers)
+        response = cast(Response, handlers[kind](Request(scope, receive), error))
+        await response(scope, receive, send)
+        if kind is Exception:
+            raise error  # for the server to log
+
+
+def _searched_collection(scope: Scope) -> str | None:
+    """Return the name in the path of a search in JSON by a caller who may read, or None."""
+    state = scope["state"]
+    path = _PATH.fullmatch(scope["path"]) if scope["method"] == "POST" else None
+    is_json = state["headers"].get(b"content-type") in _JSON_TYPES
+    return path[1] if path is not None and is_json and state["role"] >= Role.READ else None
+
+
+def _parse_body(message: Message, depth: int) -> SearchRequest | None:
+    """Parse a body that arrived whole, is short and valid; return None for any other.
+
+    Its objects and lists may be nested in at most `depth` levels.
+    """
+    is_whole = not message.get("more_body", False)
+    fields = _parse_fields(message.get("body", b""), depth) if is_whole else None
+    return None if fields is None else _validated(fields)
+
+
+def _parse_fields(raw: bytes, depth: int) -> dict[str, Any] | None:
+    """Return the fields of a short body, or None if it is not JSON or has too many of them."""
+    if not 0 < len(raw) <= SHORT_BODY:
+        return None
+    fields: object
+    try:
+        fields = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        fields = None
+    # orjson keeps the last value of a repeated key, and makes floats of long integers.
+    is_flat = isinstance(fields, dict) and _FLAT.issuperset(map(type, fields.values()))
+    if not is_flat or raw.count(b":") != len(fields):  # type: ignore[arg-type]
+        try:
+            fields = parse_json(raw, depth)
+        except (ProblemError, RecursionError):  # RecursionError: deeply nested lists
+            return None
+    # A body with more fields has unknown ones, and pydantic would report an error for each.
+    return fields if isinstance(fields, dict) and len(fields) <= len(SEARCH_FIELDS) else None
+
+
+def _validated(fields: dict[str, Any]) -> SearchRequest | None:
+    try:
+        return SearchRequest.model_validate(fields)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _plain_search(name: str, fields: dict[str, Any], limits: Settings) -> BatchedQuery | None:
+    """Return the search of a text with usual fields, which needs no model; None for any other."""
+    if not _PLAIN_FIELDS.issuperset(zip(fields, map(type, fields.values()), strict=True)):
+        return None
+    text, limit, ranking = fields.get("text"), fields.get("limit", 10), fields.get("ranking")
+    is_short = text is not None and len(text) <= limits.max_text_length
+    if not is_short or not 1 <= limit <= limits.max_limit or ranking not in RANKING_NAMES:
+        return None
+    with_payload, with_text = fields.get("with_payload", False), fields.get("with_text", False)
+    return BatchedQuery(name, _plain_options(limit, ranking, with_payload, with_text), Query(text))
+
+
+@lru_cache(maxsize=128)
+def _plain_options(
+    limit: int, ranking: str | None, with_payload: bool, with_text: bool
+) -> SearchOptions:
+    return SearchOptions(
+        limit,
+        ranking=ranking,
+        with_payload=with_payload,
+        with_text=with_text,
+        with_cursor=False,
+    )
+
+
+def _replay(message: Message, receive: Receive) -> Receive:
+    """Return a function that receives `message` again, and then the rest."""
+    first = [message]
+
+    async def receive_again() -> Message:
+        return first.pop() if first else await receive()
+
+    return receive_again
+
+
+def write_search(batched: BatchedResult, place: int, *, max_bytes: int) -> bytes:
+    """Write the response to the search at `place` of a batch."""
+    collection, options, result, seconds = batched
+    answer = search_answer(
+        collection,
+        result,
+        place,
+        options.k,
+        options.radius,
+        with_payload=options.with_payload,
+        with_text=options.with_text,
+        seconds=seconds,
+    )
+    return answer_to_json(answer, max_bytes)
+
+
+# ----------------------------------------------------------------------------
+# Many queries in one request: searches of one generation, and texts or vectors to encode.
+
+
+ENCODED_AT_ONCE = 64
+
+
+@router.post(
+    "/search/batch",
+    response_model=SearchBatchResponse,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Search many times",
+)
+def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limits) -> Response:
+    """Run several searches on one generation of the collection."""
+    check_fingerprint(collection, body.encoder_fingerprint)
+    # A limit that is too large for any search is refused below, with a pointer to it.
+    largest = min(max(search.limit for search in body.searches), limits.max_limit)
+    hits = len(body.searches) * largest
+    if body.rescore is not None:
+        _check_same_hits(body.searches)
+        hits = len(body.searches) * body.rescore.to_rescore().n_candidates(largest)
+    if hits > limits.max_hits:
+        rule = f"the number of searches times the largest limit may be {limits.max_hits:,} at most"
+        raise invalid_field(f"may find {hits:,} documents; {rule}", "searches")
+    results = _search(collection, body, limits)
+    return JSONAnswer(answer_to_json({"results": results}, limits.max_response_bytes))
+
+
+@router.post(
+    "/encode",
+    response_model=EncodeResponse,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Encode",
+)
+def post_encode(collection: CollectionOf, body: EncodeRequest, limits: Limits) -> Response:
+    """Return the codes that the collection's encoder gives texts or vectors as queries."""
+    encoder = encoder_name(collection)
+    if encoder is None:
+        message = "cannot be encoded: the collection has no encoder, its documents come with codes"
+        raise invalid_field(message, "inputs")
+    queries: list[Query] = []
+    for position, item in enumerate(body.inputs):
+        check_text(item.text, limits, "inputs", position)
+        with pointing_at("inputs", position):
+            vector = None if item.vector is None else parse_vector(item.vector)
+        queries.append(Query(text=item.text, vector=vector))
+    with pointing_among("inputs"):
+        codes = _encode(collection, queries)
+    hexadecimal = [code_to_hex(code) for code in codes]
+    return render(EncodeResponse(codes=hexadecimal, n_bits=collection.n_bits, encoder=encoder))
+
+
+def _encode(collection: CollectionBackend, queries: Sequence[Query]) -> Codes:
+    """Encode the queries, some at a time, so that other requests have their turn in between."""
+    codes = []
+    for start in range(0, len(queries), ENCODED_AT_ONCE):
+        checkpoint()
+        try:
+            codes.append(collection.encode_queries(queries[start : start + ENCODED_AT_ONCE]).codes)
+        except InputError as error:
+            place = None if error.position is None else start + error.position
+            raise InputError(error.field, error.reason, place) from None
+    return np.concatenate(codes)
+
+
+def _check_same_hits(searches: Sequence[BatchedSearch]) -> None:
+    """Raise a ProblemError unless all searches have one limit and radius, as with rescore.
+
+    The candidates that are rescored depend on both.
+    """
+    for position, search in enumerate(searches):
+        for field in ("limit", "radius"):
+            value, expected = getattr(search, field), getattr(searches[0], field)
+            if value != expected:
+                message = f"is {value}; with rescore, all searches must have one, here {expected}"
+                raise invalid_field(message, "searches", position, field)
+
+
+def _search(
+    collection: CollectionBackend, body: SearchBatch, limits: Settings
+) -> list[dict[str, Any]]:
+    """Answer the searches of the body, all from one generation.
+
+    The collection is searched once, with the largest limit and radius: a shorter list of hits is
+    the beginning of a longer one.
+    """
+    start = time.perf_counter()
+    searches, filter_ = body.searches, parse_body_filter(body.filter)
+    queries = [
+        query_of(search, limits, "searches", position) for position, search in enumerate(searches)
+    ]
+    for position, search in enumerate(searches):
+        check_radius(search.radius, collection, "searches", position)
+    radii = [search.radius for search in searches if search.radius is not None]
+    if body.ranking not in {None, HAMMING} and radii:
+        position = next(
+            position for position, search in enumerate(searches) if search.radius is not None
+        )
+        message = f"is {radii[0]}; only the ranking {HAMMING!r} takes one"
+        raise invalid_field(message, "searches", position, "radius")
+    with pointing_among("searches"):
+        result = collection.search(
+            queries,
+            max(search.limit for search in searches),
+            max(radii) if len(radii) == len(searches) else None,
+            ranking=body.ranking or (HAMMING if radii else None),
+            with_payload=any(search.with_payload for search in searches),
+            with_text=any(search.with_text for search in searches),
+            filter=filter_,
+            rescore=None if body.rescore is None else body.rescore.to_rescore(),
+        )
+    seconds = time.perf_counter() - start
+    warnings = [] if any(result.hits) else reasons_for_none(collection, filter_)
+    answers = [
+        search_answer(
+            collection,
+            result,
+            place,
+            search.limit,
+            search.radius,
+            with_payload=search.with_payload,
+            with_text=search.with_text,
+            seconds=seconds,
+        )
+        for place, search in enumerate(searches)
+    ]
+    return [with_warnings(answer, warnings) for answer in answers]

@@ -1,19 +1,30 @@
-"""What all requests and responses share: base models, fields, problems.
-
-The models check shapes and types strictly: a number is not a string, and true is not 1.
-:mod:`corpus.document` checks the contents of documents, and each collection what it accepts.
-"""
+"""What all requests and responses share: base models, fields, problems, checks."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
-from index.filter_parser import MAX_FIELD_LENGTH
-from index.rankings.protocol import RANKINGS
-from service.http.bodies.field_errors import MAX_ERRORS
+from hummingbit.corpus.document import FIELDS, Document, parse_document
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.filters import MAX_FIELD_LENGTH, Filter, parse_filter
+from hummingbit.index.rankings import RANKINGS
+from hummingbit.service.http.bodies import MAX_ERRORS, show
+from hummingbit.service.http.problems import ProblemError, invalid_field
+from hummingbit.service.settings import Settings
+
+# ----------------------------------------------------------------------------
+# What all requests and responses share: base models, fields, problems.
+#
+# The models check shapes and types strictly: a number is not a string, and true is not 1.
+# :mod:`hummingbit.corpus.document` checks the contents of documents, and each collection what it
+# accepts.
 
 
 class _FirstError(FailFast):
@@ -80,7 +91,7 @@ FieldName = Annotated[str, Field(max_length=MAX_FIELD_LENGTH)]
 """The name of a payload field; a dot in it may also lead into an object or a list of objects."""
 
 
-Filter = Annotated[
+FilterField = Annotated[
     dict[str, Any] | None,
     Field(
         description="A condition on payloads: a field with eq, in, gt, gte, lt, lte or exists;"
@@ -124,3 +135,118 @@ class Problem(ResponseModel):
 
 RankingUsed = Annotated[str, Field(json_schema_extra={"enum": [*RANKINGS]})]
 """The name of a ranking, in a response."""
+
+
+# ----------------------------------------------------------------------------
+# Checks of a body that need the settings or the collection.
+
+
+def parse_item(item: Any, limits: Settings, *place: str | int, id: str) -> Document:  # noqa: A002
+    """Return the item at `place` of the body, a model with the fields of a document, as a document.
+
+    Raises:
+        ProblemError: pointing to the field that is invalid.
+    """
+    check_text(item.text, limits, *place)
+    check_id(id, limits, *place)
+    check_payload(getattr(item, "payload", None), limits, *place)
+    record = {field: getattr(item, field, None) for field in FIELDS}
+    with pointing_at(*place):
+        return parse_document({**record, "id": id})
+
+
+def check_fingerprint(collection: CollectionBackend, fingerprint: str | None) -> None:
+    """Raise a ProblemError, 409, if codes were made by another encoder than the collection's."""
+    own = collection.encoder_fingerprint
+    if fingerprint is None or fingerprint == own:
+        return
+    encoder = "no encoder, its documents come with codes" if own is None else f"the encoder {own}"
+    message = f"collection {collection.name!r} has {encoder}; the codes are of {fingerprint[:80]!r}"
+    errors = [{"pointer": "/encoder_fingerprint", "message": message}]
+    raise ProblemError(409, "encoder_mismatch", message, errors)
+
+
+def check_text(text: str | None, limits: Settings, *place: str | int) -> None:
+    """Raise a ProblemError if the text at `place` of the body is too long."""
+    if text is not None:
+        check_length(text, limits.max_text_length, *place, "text")
+
+
+def check_payload(payload: Mapping[str, Any] | None, limits: Settings, *place: str | int) -> None:
+    """Raise a ProblemError if the payload of the item at `place` of the body is too large.
+
+    The interpreter can do nothing else while it writes or parses one.
+    """
+    if payload is not None and _count_values(payload) > limits.max_payload_values:
+        message = f"at most {limits.max_payload_values:,} are allowed"
+        message = f"has {_count_values(payload):,} keys, entries and values; {message}"
+        raise invalid_field(message, *place, "payload")
+
+
+def _count_values(payload: Mapping[str, Any]) -> int:
+    """Return the number of values in a payload, nested ones included, and of keys."""
+    count = 0
+    nested: list[Mapping[str, Any] | list[Any]] = [payload]
+    while nested:
+        one = nested.pop()
+        members = one.values() if isinstance(one, Mapping) else one
+        count += len(one) * (2 if isinstance(one, Mapping) else 1)
+        nested += [value for value in members if isinstance(value, Mapping | list)]
+    return count
+
+
+def check_id(id_: str, limits: Settings, *place: str | int) -> None:
+    """Raise a ProblemError if the id of the item at `place` of the body is invalid."""
+    check_length(id_, limits.max_id_length, *place, "id")
+    if not re.fullmatch(limits.id_pattern, id_):
+        raise invalid_field(f"is {show(id_)}; it must match {limits.id_pattern}", *place, "id")
+
+
+def check_length(text: str, limit: int, *place: str | int) -> None:
+    """Raise a ProblemError if the text at `place` of the body has more than `limit` characters."""
+    if len(text) > limit:
+        message = f"has {len(text):,} characters; at most {limit:,} are allowed"
+        raise invalid_field(message, *place)
+
+
+def parse_body_filter(condition: dict[str, Any] | None) -> Filter | None:
+    """Parse the filter of a body.
+
+    Raises:
+        ProblemError: pointing to the part that is invalid.
+    """
+    if condition is None:
+        return None
+    try:
+        return parse_filter(condition)
+    except InputError as error:
+        raise invalid_field(error.reason, error.field) from None
+
+
+@contextmanager
+def pointing_at(*place: str | int) -> Iterator[None]:
+    """Turn an InputError about the item at `place` of the body into a problem that points to it."""
+    try:
+        yield
+    except InputError as error:
+        raise problem_at(error, *place) from None
+
+
+@contextmanager
+def pointing_among(*place: str | int) -> Iterator[None]:
+    """Do as :func:`pointing_at` for the items of the list at `place`.
+
+    The error's position says which item it is about; without one, it is about the body itself.
+    """
+    try:
+        yield
+    except InputError as error:
+        item = () if error.position is None else (*place, error.position)
+        raise problem_at(error, *item) from None
+
+
+def problem_at(error: InputError, *item: str | int) -> ProblemError:
+    """Return an InputError as a problem of the part `item` of the body, or of the body itself."""
+    # These fields stand for the item as a whole.
+    field = () if error.field in {"query", "document"} else (error.field,)
+    return invalid_field(error.reason, *item, *field)

@@ -1,11 +1,4 @@
-"""What a reader answers itself, and what it forwards to the writer.
-
-A reader answers searches and reads of documents from its own generation. It forwards all else over
-a Unix socket, streaming bodies and responses, and the writer checks keys, roles and limits as if
-the client had connected to it. Before a reader relays the response to a write, it follows the
-writer, so a client sees its own writes on the same connection. With the header ``Min-Generation``
-it sees at least that generation on any connection.
-"""
+"""What a reader answers itself, and what it forwards to the writer."""
 
 from __future__ import annotations
 
@@ -14,7 +7,7 @@ import re
 import secrets
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
@@ -25,19 +18,145 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from foundation.errors import HummingbitError
-from index.data_folder import DataFolder
-from service.http.gateway import UPLOAD_PATH
-from service.http.keys import request_key
-from service.http.min_generation import MIN_GENERATION, min_generation
-from service.http.monitoring import CONTENT_TYPE
-from service.http.problems import ProblemError, problem_response
-from service.http.refusals import dot_segment
-from service.http.roles import Role
-from service.http.starts import Arrival, answer_now_of
-from service.workers.forwarded_body import ForwardedBody
-from service.workers.summed_metrics import merge_metrics
-from service.workers.writer_probe import WriterProbe
+from hummingbit.foundation.errors import HummingbitError
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.http.admission import (
+    DISCARDED_BYTES,
+    DISCARDING_SECONDS,
+    MIN_GENERATION,
+    discard_body,
+    dot_segment,
+    min_generation,
+)
+from hummingbit.service.http.gateway import UPLOAD_PATH
+from hummingbit.service.http.keys import Role, request_key
+from hummingbit.service.http.monitoring import CONTENT_TYPE
+from hummingbit.service.http.problems import ProblemError, problem_response
+from hummingbit.service.http.protocol import Arrival, answer_now_of
+from hummingbit.service.workers.summed_metrics import merge_metrics
+
+# ----------------------------------------------------------------------------
+# Notices that the writer hangs: like a stopped process, it accepts requests and answers none.
+
+
+URL = "http://localhost/livez"
+# The path needs only the writer's event loop, which no request holds up for as long.
+SECONDS_BETWEEN_PROBES = 2.0
+PROBE_SECONDS = 10.0
+
+
+class WriterProbe:
+    """Asks the writer whether it is alive, while requests wait for it."""
+
+    def __init__(self, writer: httpx.AsyncClient) -> None:
+        self._writer = writer
+        self._probe: asyncio.Task[bool] | None = None
+
+    async def wait_until_it_hangs(self) -> None:
+        """Wait until the writer answers nothing; all who wait share one probe at a time."""
+        while True:
+            await asyncio.sleep(SECONDS_BETWEEN_PROBES)
+            if self._probe is None or self._probe.done():
+                self._probe = asyncio.create_task(self._hangs())
+            if await asyncio.shield(self._probe):
+                return
+
+    async def _hangs(self) -> bool:
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                await self._writer.get(URL)
+        except TimeoutError:
+            return True
+        except httpx.TransportError:  # it has ended, and what waited for it has failed
+            return False
+        return False
+
+
+# ----------------------------------------------------------------------------
+# The body of a forwarded request, in chunks, and how long the request may take.
+
+
+CLOSE = {"Connection": "close"}
+
+
+class ForwardedBody:
+    """The body of a request, in chunks, read as fast as the writer takes it."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.is_cut = False
+        """Whether the client disconnected before the end."""
+        self._complete = asyncio.Event()
+        self._awaits_client = False
+        self._last_chunk = asyncio.get_running_loop().time()
+
+    def mark_empty(self) -> None:
+        """Note that the request has no body."""
+        self._complete.set()
+
+    async def wait_for_disconnect(self) -> None:
+        """Wait until the client disconnects after the end of the body, or has its response."""
+        await self._complete.wait()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def wait_for_deadline(self, seconds: float, *, per_chunk: bool) -> None:
+        """Wait `seconds`; with `per_chunk`, until no chunk has arrived for as long."""
+        loop = asyncio.get_running_loop()
+        began = self._last_chunk
+        while (left := began + seconds - loop.time()) > 0:
+            await asyncio.sleep(left)
+            if per_chunk:
+                began = self._last_chunk
+
+    async def timeout_problem(self, seconds: float) -> ProblemError:
+        """Return the problem of a request that took too long: 408 if its client did, or else 503.
+
+        What the client still sends is discarded first: otherwise it would not read the response.
+        """
+        if self._awaits_client:
+            message = f"the body was not sent within {seconds:g} s"
+            return ProblemError(408, "body_too_slow", message, headers=CLOSE)
+        await self._discard_rest()
+        message = f"the writer process did not respond within {seconds:g} s"
+        message += "; a write may still complete"
+        return ProblemError(503, "timed_out", message, headers=CLOSE)
+
+    async def hang_problem(self) -> ProblemError:
+        """Return the problem of a request to a writer that hangs; discard the rest of the body."""
+        await self._discard_rest()
+        message = "the writer process does not respond; a write may still complete"
+        return ProblemError(503, "writer_unavailable", message, headers=CLOSE)
+
+    async def _discard_rest(self) -> None:
+        if not self._complete.is_set():
+            await discard_body(self._receive, DISCARDED_BYTES, DISCARDING_SECONDS)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while True:
+            self._awaits_client = True
+            message = await self._receive()
+            self._awaits_client = False
+            self._last_chunk = asyncio.get_running_loop().time()
+            if message["type"] == "http.disconnect":
+                self.is_cut = True
+                raise httpx.WriteError("the client disconnected")
+            if message.get("body"):
+                yield message["body"]
+            if not message.get("more_body", False):
+                self._complete.set()
+                return
+
+
+# ----------------------------------------------------------------------------
+# What a reader answers itself, and what it forwards to the writer.
+#
+# A reader answers searches and reads of documents from its own generation. It forwards all else
+# over a Unix socket, streaming bodies and responses, and the writer checks keys, roles and limits
+# as if the client had connected to it. Before a reader relays the response to a write, it follows
+# the writer, so a client sees its own writes on the same connection. With the header
+# ``Min-Generation`` it sees at least that generation on any connection.
+
 
 LOCAL = re.compile(
     r"POST /v1/collections/(?P<searched>[^/]+)"

@@ -1,47 +1,34 @@
-"""Starts the processes of one service and replaces those that end.
-
-::
-
-    supervisor ── opens the folder for reading, follows it, holds the port, answers nothing
-      ├── writer    writes and does all else, on a Unix socket
-      ├── reader 1  searches, on the port of the service
-      └── reader N
-
-Readers are forked from the supervisor, so they share the codes and tables that it has read, and a
-replacement is up to date at once. All readers accept from one listening socket, so a waiting
-connection survives the death of a reader. Each reader keeps its own copy of later writes. When the
-supervisor has compacted an index, it replaces the readers one by one, and they share the result.
-
-No SQLite connection and no thread crosses a fork: the supervisor has a single thread, and closes
-its connections first.
-"""
+"""Starts the processes of one service and replaces those that end."""
 
 from __future__ import annotations
 
+import gc
+import importlib
 import logging
 import os
+import select
 import signal
 import socket
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
-from foundation.errors import HummingbitError
-from foundation.files import scratch_folder
-from index.collection import Collection
-from index.data_folder import DataFolder
-from index.errors import DataFolderError
-from index.folder.following import Follower
-from service.app import create_app
-from service.http.admission import Keyring
-from service.http.gateway import Service
-from service.logs import configure_logs
-from service.server import (
+from hummingbit.foundation.errors import HummingbitError, counted
+from hummingbit.foundation.files import scratch_folder
+from hummingbit.index.collection import Collection
+from hummingbit.index.data_folder import DataFolder, Follower
+from hummingbit.index.errors import DataFolderError
+from hummingbit.service.app import create_app
+from hummingbit.service.http.admission import Keyring
+from hummingbit.service.http.gateway import Service
+from hummingbit.service.logs import configure_logs
+from hummingbit.service.server import (
     BACKLOG,
     announce,
     bind_listener,
@@ -49,13 +36,184 @@ from service.server import (
     ending_signals,
     run_server,
 )
-from service.settings import Settings
-from service.workers.child_process import send_signal, start
-from service.workers.forwarding import ForwardedClient, Forwarding
-from service.workers.retries import Retry
-from service.workers.unix_sockets import check_socket_path, listen_at
+from hummingbit.service.settings import Settings
+from hummingbit.service.workers.forwarding import ForwardedClient, Forwarding
+
+# ----------------------------------------------------------------------------
+# The Unix sockets at which the processes of one service reach each other.
+
+
+# The smallest limit of any system, in bytes, without the terminating null.
+MAX_SOCKET_PATH = 103
+
+
+def check_socket_path(private: Path) -> None:
+    """Raise a DataFolderError if the paths of sockets in the folder would be too long."""
+    excess = len(os.fsencode(private / f"{'9' * 5}.sock")) - MAX_SOCKET_PATH
+    if excess > 0:
+        message = f"is too long a path for sockets, by {counted(excess, 'byte')}"
+        raise DataFolderError(f"{private.parent}: {message}; set TMPDIR to a shorter one")
+
+
+@contextmanager
+def listen_at(path: Path) -> Iterator[socket.socket]:
+    """Listen at a Unix socket, in a folder that only this user may enter."""
+    path.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(path))
+        listener.listen(BACKLOG)
+        yield listener
+
+
+# ----------------------------------------------------------------------------
+# When to try again what failed, and whether its reason is worth a line of the log.
+
+
+FIRST_SECONDS = 0.25
+MAX_SECONDS = 30.0
+
+
+class Retry:
+    """Waits twice as long after each failure, up to :data:`MAX_SECONDS`."""
+
+    def __init__(self) -> None:
+        """Be due at once."""
+        self._reason = ""
+        self._seconds = FIRST_SECONDS
+        self._next = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to try."""
+        return time.monotonic() >= self._next
+
+    def note_failure(self, reason: str) -> bool:
+        """Wait before the next try; return whether the failure before had another reason."""
+        is_other = reason != self._reason
+        self._reason = reason
+        self._next = time.monotonic() + self._seconds
+        self._seconds = min(2 * self._seconds, MAX_SECONDS)
+        return is_other
+
+    def note_success(self) -> None:
+        """Be due at once, and forget the reason."""
+        self._reason, self._seconds, self._next = "", FIRST_SECONDS, 0.0
+
+
+# ----------------------------------------------------------------------------
+# Forked processes that report when they are ready and end with their parent.
+
 
 POLL_SECONDS = 0.25
+START_SECONDS = 600.0
+READY = b"ready"
+# Modules that servers import as they start. Children share the memory of what is imported before.
+IMPORTED_BY_CHILDREN = ("anyio._backends._asyncio", "httpcore", "uvicorn.lifespan.on", "uvloop")
+
+Role = Callable[[Callable[[], object]], object]
+"""What a process does until SIGTERM. It calls its argument once it is ready."""
+
+
+def start(role: Role, alive: tuple[int, int], is_stopping: Callable[[], bool]) -> int:
+    """Fork a process, wait until it is ready, and return its id.
+
+    `alive` is a pipe, its read end first. This process keeps the write end open while it lives.
+
+    Raises:
+        DataFolderError: with the reason that the process reported, if it could not start.
+    """
+    for name in IMPORTED_BY_CHILDREN:
+        with suppress(ImportError):  # uvloop is optional
+            importlib.import_module(name)
+    # The collector leaves frozen objects alone, so their memory pages stay shared.
+    gc.freeze()
+    read_end, write_end = os.pipe()
+    try:
+        pid = os.fork()
+    except OSError as error:  # out of memory or of processes, perhaps only for now
+        os.close(read_end)
+        os.close(write_end)
+        raise DataFolderError(f"cannot be forked: {error.strerror}") from None
+    if not pid:
+        os.close(read_end)
+        _run_role(role, alive, write_end)
+    os.close(write_end)
+    try:
+        report = _read_report(read_end, is_stopping)
+    finally:
+        os.close(read_end)
+    if report != READY and not is_stopping():
+        send_signal(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise DataFolderError(report.decode() or "the process ended before it was ready")
+    return pid
+
+
+def send_signal(pid: int, number: int) -> None:
+    """Send a signal to a process, unless it has ended."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _run_role(role: Role, alive: tuple[int, int], report: int) -> NoReturn:
+    """Do `role` in the child, report on the descriptor `report`, and exit."""
+    status = 1
+    try:
+        for number in ending_signals():
+            signal.signal(number, signal.SIG_DFL)
+        # A terminal's signals, such as Ctrl-C, go to the parent only.
+        os.setpgid(0, 0)
+        os.close(alive[1])
+        _stop_with_parent(alive[0])
+        role(lambda: os.write(report, READY))
+        status = 0
+    except HummingbitError as error:
+        os.write(report, str(error).encode())
+    except BaseException:  # noqa: BLE001 - the child must not return into the parent's code
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def _read_report(read_end: int, is_stopping: Callable[[], bool]) -> bytes:
+    """Return READY, the reason why the process could not start, or nothing if it just ended."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and not is_stopping():
+        if select.select([read_end], [], [], POLL_SECONDS)[0]:
+            return os.read(read_end, 1 << 16)
+    return b""
+
+
+def _stop_with_parent(alive: int) -> None:
+    """Send this process SIGTERM once its parent, which holds the pipe's other end, is gone."""
+
+    def wait() -> None:
+        os.read(alive, 1)
+        send_signal(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="supervised", daemon=True).start()
+
+
+# ----------------------------------------------------------------------------
+# Starts the processes of one service and replaces those that end.
+#
+# ::
+#
+#     supervisor ── opens the folder for reading, follows it, holds the port, answers nothing
+#       ├── writer    writes and does all else, on a Unix socket
+#       ├── reader 1  searches, on the port of the service
+#       └── reader N
+#
+# Readers are forked from the supervisor, so they share the codes and tables that it has read, and a
+# replacement is up to date at once. All readers accept from one listening socket, so a waiting
+# connection survives the death of a reader. Each reader keeps its own copy of later writes. When
+# the supervisor has compacted an index, it replaces the readers one by one, and they share the
+# result.
+#
+# No SQLite connection and no thread crosses a fork: the supervisor has a single thread, and closes
+# its connections first.
+
+
 # A process that ends sooner is not replaced before this time is over.
 MIN_LIFETIME_SECONDS = 2.0
 # The writer's limit is for the connections of all readers, which limit those of clients.
@@ -72,7 +230,8 @@ def serve_by_workers(settings: Settings) -> None:
     """Serve a data folder with several processes until SIGINT, SIGTERM or SIGHUP.
 
     Raises:
-        DataFolderError, AddressError, KeysError: as :func:`service.server.serve`; also if the
+        DataFolderError, AddressError, KeysError: as :func:`hummingbit.service.server.serve`; also
+        if the
             collections are on Milvus, it is Windows, or the path of temporary files is too long.
     """
     if settings.engine != "local":

@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from corpus.document import Document
-from corpus.readers import read_documents
-from encoder.analyzers import VISIBLE
-from encoder.artifact import load_encoder
-from encoder.codes import code_to_hex
-from encoder.features import TextFeatures
 from hummingbit.cli import main
-from index.annotations.annotation_records import DocumentLabel
-from index.collection import Collection
-from index.data_folder import DataFolder
-from index.records import Query
-from index.sqlite.store import Store
-from service.settings import Settings
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.readers import read_documents
+from hummingbit.encoder.analyzers import VISIBLE
+from hummingbit.encoder.artifact import load_encoder
+from hummingbit.encoder.codes import code_to_hex
+from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.index.collection import Collection
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.records import Query
+from hummingbit.index.store.annotations import DocumentLabel
+from hummingbit.index.store.store import Store
+from hummingbit.service.settings import Settings
 from tests.compatibility.write_fixtures import KILLED_AFTER, QUERIES, SMALL, TEXTS
 from tests.support.service import running_service
 

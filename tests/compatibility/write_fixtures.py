@@ -31,13 +31,13 @@ from typing import Any
 
 import numpy as np
 
-from corpus.readers import read_documents
-from encoder.artifact import load_encoder
-from encoder.codes import code_to_hex
 from hummingbit.cli import main
-from index.bulk.ingest import ingest
-from index.data_folder import DataFolder
-from index.records import Query
+from hummingbit.corpus.readers import read_documents
+from hummingbit.encoder.artifact import load_encoder
+from hummingbit.encoder.codes import code_to_hex
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.ingestion import ingest
+from hummingbit.index.records import Query
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.service import client_of, serving_process
 
@@ -159,7 +159,7 @@ def interrupt_training(folder: Path) -> None:
     code = """
 import sys
 from training import loop
-from training.checkpoint import Checkpoint
+from hummingbit.training.loop import Checkpoint
 from hummingbit.cli import main
 
 save = Checkpoint.save
@@ -183,8 +183,8 @@ def kill_a_writer(folder: Path) -> None:
     code = """
 import os, sys
 from pathlib import Path
-from corpus.document import Document
-from index.data_folder import DataFolder
+from hummingbit.corpus.document import Document
+from hummingbit.index.data_folder import DataFolder
 
 collection = DataFolder(Path(sys.argv[1]), writable=True).create_collection("codes", n_bits=16)
 for i in range(int(sys.argv[2])):

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 from pydantic import SecretStr
 
-from service.settings import Settings
+from hummingbit.service.settings import Settings
 from tests.console.conftest import SCRIPT, fill
 from tests.support.console.browser import THEMES, WIDTHS, WatchedPage, watched_page
 from tests.support.service import make_data_folder, running_service, wait_for_job

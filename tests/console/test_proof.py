@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from service.settings import Settings
+from hummingbit.service.settings import Settings
 from tests.support.console.browser import THEMES, WIDTHS, WatchedPage, watched_page
 from tests.support.encoders import random_texts
 from tests.support.service import ROOT, make_data_folder, running_service

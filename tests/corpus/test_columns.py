@@ -17,9 +17,9 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from corpus.layout import Layout
-from corpus.readers import ReadError, read_documents
-from foundation.extras import install_command
+from hummingbit.corpus.layout import Layout
+from hummingbit.corpus.readers import ReadError, read_documents
+from hummingbit.foundation.extras import install_command
 from tests.support.corpora import read_skipping, write_source
 
 

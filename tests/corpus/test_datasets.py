@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpus.datasets import DATASETS, load_dataset, load_qrels
-from corpus.named_sets.text_sets import read_questions
-from corpus.readers import ReadError, read_documents
+from hummingbit.corpus.named_sets import DATASETS, load_dataset, load_qrels, read_questions
+from hummingbit.corpus.readers import ReadError, read_documents
 
 POST = "From: someone\nSubject: a thing\n\nThe body.\n\nIts end."
 

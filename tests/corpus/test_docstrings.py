@@ -13,10 +13,15 @@ from pathlib import Path
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from corpus.docstrings import MIN_MEMBERS, read_docstrings
-from corpus.document import Document, parse_document
-from corpus.prose import MAX_LENGTH, docstring_prose, name_words
-from corpus.readers import ReadError, read_documents
+from hummingbit.corpus.docstrings import (
+    MAX_LENGTH,
+    MIN_MEMBERS,
+    docstring_prose,
+    name_words,
+    read_docstrings,
+)
+from hummingbit.corpus.document import Document, parse_document
+from hummingbit.corpus.readers import ReadError, read_documents
 
 PACKAGES = ("numpy", "scipy")
 

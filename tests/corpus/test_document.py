@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpus.document import (
+from hummingbit.corpus.document import (
     FIELDS,
     MAX_ID_LENGTH,
     MAX_PAYLOAD_DEPTH,

@@ -13,11 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpus.document import MAX_ID_LENGTH, Document, DocumentError, parse_document
-from corpus.document_blocks import parse_usual_documents
-from corpus.lines import MAX_LINE_BYTES
-from corpus.readers import ReadError, read_documents
-from corpus.rows import ROWS_AT_ONCE
+from hummingbit.corpus.document import (
+    MAX_ID_LENGTH,
+    Document,
+    DocumentError,
+    parse_document,
+    parse_usual_documents,
+)
+from hummingbit.corpus.lines import MAX_LINE_BYTES, ROWS_AT_ONCE
+from hummingbit.corpus.readers import ReadError, read_documents
 
 CONTENTS: list[dict[str, Any]] = [
     {"text": "one"},

@@ -9,8 +9,8 @@ import pyarrow
 import pyarrow.ipc
 import pytest
 
-from corpus.layout import Layout
-from corpus.readers import ReadError, read_documents
+from hummingbit.corpus.layout import Layout
+from hummingbit.corpus.readers import ReadError, read_documents
 
 
 def test_a_folder_of_texts_is_labelled_by_the_folders_in_it(tmp_path: Path) -> None:

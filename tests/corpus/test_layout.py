@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpus.document import parse_document
-from corpus.layout import Layout
-from corpus.readers import ReadError, read_documents
+from hummingbit.corpus.document import parse_document
+from hummingbit.corpus.layout import Layout
+from hummingbit.corpus.readers import ReadError, read_documents
 
 BANK = "text,category\nwhere is my card?,card_arrival\nI lost my card,lost_card\n"
 

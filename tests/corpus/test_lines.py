@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from corpus.layout import Layout
-from corpus.lines import MAX_UNPACKED_BYTES, open_source, read_all
-from corpus.readers import ReadError, read_documents
+from hummingbit.corpus.layout import Layout
+from hummingbit.corpus.lines import MAX_UNPACKED_BYTES, open_source, read_all
+from hummingbit.corpus.readers import ReadError, read_documents
 
 
 @pytest.mark.parametrize(

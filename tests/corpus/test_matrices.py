@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpus.columns import NPZ_CONTENT
-from corpus.document import DocumentError, parse_document
-from corpus.matrices import upper_triangle
-from corpus.readers import ReadError, read_documents
+from hummingbit.corpus.columns import NPZ_CONTENT
+from hummingbit.corpus.document import DocumentError, parse_document
+from hummingbit.corpus.matrices import upper_triangle
+from hummingbit.corpus.readers import ReadError, read_documents
 from tests.support.matrices import spd_matrices
 
 GOOD = np.array([[2.0, 1.0], [1.0, 3.0]])

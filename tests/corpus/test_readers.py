@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpus.document import MAX_TEXT_LENGTH, Document
-from corpus.layout import Layout
-from corpus.lines import MAX_LINE_BYTES
-from corpus.readers import ReadError, read_documents
+from hummingbit.corpus.document import MAX_TEXT_LENGTH, Document
+from hummingbit.corpus.layout import Layout
+from hummingbit.corpus.lines import MAX_LINE_BYTES
+from hummingbit.corpus.readers import ReadError, read_documents
 from tests.support.corpora import read_skipping, write_source
 
 GOOD = b'{"id": "a", "text": "one"}\n'

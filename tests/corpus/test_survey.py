@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpus.layout import Layout
-from corpus.readers import ReadError, read_documents
-from corpus.survey import survey
+from hummingbit.corpus.layout import Layout
+from hummingbit.corpus.readers import ReadError, read_documents
+from hummingbit.corpus.survey import survey
 from tests.support.corpora import topic_documents
 
 DOCUMENTS = topic_documents(90)

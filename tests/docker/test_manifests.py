@@ -16,8 +16,7 @@ from setuptools import find_namespace_packages
 
 from hummingbit import PACKAGES
 from hummingbit.cli import COMMANDS
-from service.configuration import load_settings
-from service.settings import ENV_PREFIX, Settings
+from hummingbit.service.settings import ENV_PREFIX, Settings, load_settings
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILES = sorted((ROOT / "docker").glob("*.Dockerfile"))

@@ -10,11 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder import analyzers
-from encoder.analyzers import VISIBLE, WORDS, Analyzer, AnalyzerError
-from encoder.texts import scripts
-from encoder.texts.characters import SPACED, SPACELESS
-from encoder.texts.scripts import is_spaceless
+from hummingbit.encoder import analyzers
+from hummingbit.encoder import analyzers as scripts
+from hummingbit.encoder.analyzers import (
+    SPACED,
+    SPACELESS,
+    VISIBLE,
+    WORDS,
+    Analyzer,
+    AnalyzerError,
+    is_spaceless,
+)
 
 
 def test_words_are_lower_case_and_of_two_characters_or_more() -> None:

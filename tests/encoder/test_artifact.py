@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from encoder.analyzers import Analyzer
-from encoder.artifact import (
+from hummingbit.encoder.analyzers import Analyzer
+from hummingbit.encoder.artifact import (
     ArtifactError,
     install_artifact,
     load_encoder,
@@ -22,8 +22,8 @@ from encoder.artifact import (
     read_metrics,
     write_artifact,
 )
-from encoder.encoder import Encoder
-from encoder.features import TextFeatures
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.text_features import TextFeatures
 from tests.support.encoders import WORDS, random_texts, text_encoder, vector_encoder
 
 

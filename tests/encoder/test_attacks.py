@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from encoder.artifact import ArtifactError, load_encoder, write_artifact
+from hummingbit.encoder.artifact import ArtifactError, load_encoder, write_artifact
 from tests.support.encoders import random_texts, text_encoder
 
 ROOT = Path(__file__).parents[2]

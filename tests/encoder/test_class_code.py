@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from encoder.artifact import ArtifactError, load_encoder, write_artifact
-from encoder.class_code import ClassCode, ClassMap, covariance_of, fit_signs
-from encoder.codes import unpack_codes
-from encoder.encoder import Encoder
-from encoder.explanation import explain_text
-from encoder.features import TextFeatures
-from encoder.onnx_graph import OnnxError, onnx_model
+from hummingbit.encoder.artifact import ArtifactError, load_encoder, write_artifact
+from hummingbit.encoder.class_code import ClassCode, ClassMap, covariance_of, fit_signs
+from hummingbit.encoder.codes import unpack_codes
+from hummingbit.encoder.encoder import Encoder, explain_text
+from hummingbit.encoder.onnx_graph import OnnxError, onnx_model
+from hummingbit.encoder.text_features import TextFeatures
 from tests.encoder.test_artifact import rehash
 from tests.support.encoders import WORDS, class_encoder, random_texts, text_encoder
 

@@ -7,8 +7,8 @@ import pytest
 from safetensors.numpy import save
 from scipy import sparse
 
-from encoder.artifact import ArtifactError, load_encoder, read_classifier, write_artifact
-from encoder.classifier import CLASSIFIER, Classifier, classifier_bytes, parse_classifier
+from hummingbit.encoder.artifact import ArtifactError, load_encoder, read_classifier, write_artifact
+from hummingbit.encoder.classifier import CLASSIFIER, Classifier, classifier_bytes, parse_classifier
 from tests.support.encoders import WORDS, random_texts, text_encoder
 
 

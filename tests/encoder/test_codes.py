@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder.codes import (
+from hummingbit.encoder.codes import (
     CodeError,
     check_n_bits,
     code_from_hex,

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder import corrections as corrections_module
-from encoder.analyzers import Analyzer
-from encoder.corrections import MAX_TEXT_LENGTH, replace_identifiers
-from encoder.features import TextFeatures
+from hummingbit.encoder import spelling as corrections_module
+from hummingbit.encoder.analyzers import Analyzer
+from hummingbit.encoder.spelling import MAX_TEXT_LENGTH, replace_identifiers
+from hummingbit.encoder.text_features import TextFeatures
 
 
 def test_the_first_unknown_words_of_a_query_are_corrected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from encoder.codes import pack_bits, unpack_codes
-from encoder.encoder import Encoder, forward
-from encoder.features import TextFeatures
-from foundation.errors import InputError
+from hummingbit.encoder.codes import pack_bits, unpack_codes
+from hummingbit.encoder.encoder import Encoder, forward
+from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.foundation.errors import InputError
 from tests.support.encoders import random_layers, random_texts, text_encoder, vector_encoder
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from encoder.codes import unpack_codes
-from encoder.explanation import explain_text
-from encoder.features import TextFeatures
+from hummingbit.encoder.codes import unpack_codes
+from hummingbit.encoder.encoder import explain_text
+from hummingbit.encoder.text_features import TextFeatures
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 
 

@@ -10,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
-from encoder import analyzers
-from encoder import features as features_module
-from encoder.analyzers import PIECE_LENGTH, Analyzer
-from encoder.features import SparseRows, TermWeighting, TextFeatures
-from encoder.texts.openings import summary_of
-from encoder.vector_features import VectorFeatures
-from foundation.errors import InputError
-from foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
+from hummingbit.encoder import analyzers
+from hummingbit.encoder import text_features as features_module
+from hummingbit.encoder.analyzers import PIECE_LENGTH, Analyzer
+from hummingbit.encoder.text_features import SparseRows, TermWeighting, TextFeatures, summary_of
+from hummingbit.encoder.vector_features import VectorFeatures
+from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
 from tests.support.encoders import WORDS, random_texts, text_encoder
 
 texts = st.lists(st.text(max_size=60) | st.sampled_from(random_texts(20)), max_size=6)

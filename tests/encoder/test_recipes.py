@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from encoder.recipes import (
+from hummingbit.cli import whole_parser
+from hummingbit.commands.options import recipe_from
+from hummingbit.encoder.recipes import (
     RECIPES,
     BaseRecipe,
     ClassCodeRecipe,
@@ -20,8 +22,6 @@ from encoder.recipes import (
     retraining_settings,
     train_arguments,
 )
-from hummingbit.cli import whole_parser
-from hummingbit.commands.options import recipe_from
 from tests.support.recipes import with_other_settings
 
 
@@ -146,5 +146,5 @@ def test_another_method_keeps_the_settings_that_mean_the_same_to_it() -> None:
 
 
 def test_the_settings_can_be_read_without_torch() -> None:
-    check = "import sys, encoder.recipes; sys.exit('torch' in sys.modules)"
+    check = "import sys, hummingbit.encoder.recipes; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

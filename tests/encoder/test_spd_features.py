@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 from scipy.linalg import expm
 
-from encoder.artifact import ArtifactError, load_encoder, write_artifact
-from encoder.features import Floats
-from encoder.spd_features import SpdFeatures
-from foundation.errors import InputError
+from hummingbit.encoder.artifact import ArtifactError, load_encoder, write_artifact
+from hummingbit.encoder.text_features import Floats
+from hummingbit.encoder.vector_features import SpdFeatures
+from hummingbit.foundation.errors import InputError
 from tests.support.encoders import spd_encoder
 from tests.support.matrices import spd_matrices
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from encoder.spelling import Speller, is_one_edit
+from hummingbit.encoder.spelling import Speller, is_one_edit
 
 short_words = st.text("abcé", min_size=0, max_size=6)
 

@@ -11,11 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder.artifact import ArtifactError, install_artifact, load_encoder, write_artifact
-from encoder.codes import code_to_hex
-from encoder.encoder import Encoder
-from encoder.text_model import ModelError, Pooling, TextModel
-from foundation.errors import InputError
+from hummingbit.encoder.artifact import (
+    ArtifactError,
+    install_artifact,
+    load_encoder,
+    write_artifact,
+)
+from hummingbit.encoder.codes import code_to_hex
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.text_model import ModelError, Pooling, TextModel
+from hummingbit.foundation.errors import InputError
 from tests.support.encoders import WORDS, random_layers, random_texts
 from tests.support.models import (
     SIZE,

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from evaluation import row_blocks
-from evaluation.baselines import logistic_baseline, tfidf_cosine
-from evaluation.relevance import Labelled
-from evaluation.result import EvaluationError
+from hummingbit.corpus.document import Document
+from hummingbit.evaluation import result
+from hummingbit.evaluation.baselines import logistic_baseline, tfidf_cosine
+from hummingbit.evaluation.relevance import Labelled
+from hummingbit.evaluation.result import EvaluationError
 from tests.support.corpora import topic_documents, topic_vectors
 
 
@@ -41,7 +41,7 @@ def test_words_that_no_document_has_tie_everything() -> None:
 
 def test_tfidf_cosine_is_the_cosine_of_weighted_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     database, queries = topic_documents(60), topic_documents(12, seed=1)
-    monkeypatch.setattr(row_blocks, "BLOCK_ENTRIES", 100)
+    monkeypatch.setattr(result, "BLOCK_ENTRIES", 100)
     found = tfidf_cosine(texts(database), texts(queries), ["P@10"])
     words = sorted({word for d in database for word in (d.text or "").split()})
 
@@ -133,7 +133,7 @@ def test_inputs_of_another_kind_are_refused() -> None:
 
 
 def test_scikit_learn_is_not_loaded_until_it_is_used() -> None:
-    program = "import sys, evaluation.baselines; print('sklearn' in sys.modules)"
+    program = "import sys, hummingbit.evaluation.baselines; print('sklearn' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

@@ -7,26 +7,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from encoder.encoder import Encoder
-from encoder.recipes import ClassCodeRecipe, LinearRecipe
-from evaluation.baselines import logistic_baseline
-from evaluation.classifier_baseline import (
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.recipes import ClassCodeRecipe, LinearRecipe
+from hummingbit.evaluation.baselines import (
     ClassifierReference,
     TrainingLabels,
     classifier_baseline,
     classifier_warnings,
     collection_classifier_baseline,
+    logistic_baseline,
 )
-from evaluation.metrics.metric_names import DEFAULT_METRICS
-from index.records import StoredDocument
+from hummingbit.evaluation.metrics import DEFAULT_METRICS
+from hummingbit.index.records import StoredDocument
+from hummingbit.training.class_codes import train_class_codes
+from hummingbit.training.data import gather
+from hummingbit.training.linear_codes import train_linear
+from hummingbit.training.soft_labels import fit_classifier
+from hummingbit.training.text_features import fit_text_features
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.encoders import text_encoder, vector_encoder
-from training.class_codes.run import train_class_codes
-from training.data import gather
-from training.linear_codes import train_linear
-from training.soft_labels.fair_classifier import fit_classifier
-from training.text_features import fit_text_features
 
 
 def test_the_classifier_beside_an_encoder_finds_the_class(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpus.document import Document
-from evaluation.nearness import nearest_qrels, nearest_rows
-from evaluation.result import EvaluationError
-from index.records import StoredDocument
+from hummingbit.corpus.document import Document
+from hummingbit.evaluation.nearness import nearest_qrels, nearest_rows
+from hummingbit.evaluation.result import EvaluationError
+from hummingbit.index.records import StoredDocument
 
 
 def stored(row: int, text: str | None = None, vector: object = None) -> StoredDocument:

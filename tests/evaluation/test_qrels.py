@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.labelling.exchange import write_qrels
-from evaluation.qrels import relevance_by_qrels
-from evaluation.result import EvaluationError
-from evaluation.trec import parse_qrels, to_trec_id
-from index.annotations.annotation_records import Judgement
+from hummingbit.evaluation.labelling.exchange import write_qrels
+from hummingbit.evaluation.relevance import relevance_by_qrels
+from hummingbit.evaluation.result import EvaluationError
+from hummingbit.evaluation.trec import parse_qrels, to_trec_id
+from hummingbit.index.store.annotations import Judgement
 
 
 def test_grades_are_those_of_the_judgements() -> None:

@@ -10,19 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from encoder.artifact import write_artifact
-from encoder.codes import unpack_codes
-from evaluation.evaluation_input import RelevanceSettings
-from evaluation.rankings import evaluate_rankings
-from evaluation.result import EvaluationError
-from evaluation.retrieval import evaluate_collection
-from foundation.errors import InputError
 from hummingbit.cli import main
-from index.backend import CollectionBackend
-from index.data_folder import DataFolder
-from index.rankings.asymmetric import whole_weights
-from index.records import Query, Rescore
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.encoder.codes import unpack_codes
+from hummingbit.evaluation.evaluate import evaluate_collection
+from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
+from hummingbit.evaluation.result import EvaluationError
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.rankings import whole_weights
+from hummingbit.index.records import Query, Rescore
 from tests.support.collections import code_collection, text_collection
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.evaluations import labelled_codes

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.relevance import (
+from hummingbit.evaluation.relevance import (
     Labelled,
     Relevance,
     check_labels,
     relevance_by_hierarchy,
     relevance_by_label,
 )
-from evaluation.result import EvaluationError
+from hummingbit.evaluation.result import EvaluationError
 
 LABEL_SETS = st.lists(
     st.lists(st.sampled_from("abcdef"), max_size=4, unique=True).map(tuple), min_size=1, max_size=12

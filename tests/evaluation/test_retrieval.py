@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpus.document import Document
-from encoder.codes import Codes, code_to_hex, hamming_distance
-from evaluation import row_blocks
-from evaluation.metrics.metric_names import MetricError
-from evaluation.relevance import Labelled
-from evaluation.result import EvaluationError
-from evaluation.retrieval import evaluate_codes, evaluate_collection, evaluate_encoder
-from foundation.errors import InputError
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.codes import Codes, code_to_hex, hamming_distance
+from hummingbit.evaluation import result
+from hummingbit.evaluation.evaluate import evaluate_codes, evaluate_collection, evaluate_encoder
+from hummingbit.evaluation.metrics import MetricError
+from hummingbit.evaluation.relevance import Labelled
+from hummingbit.evaluation.result import EvaluationError
+from hummingbit.foundation.errors import InputError
 from tests.support.codes import clustered_codes, random_codes
 from tests.support.collections import code_collection
 from tests.support.encoders import random_texts, text_encoder
@@ -213,7 +213,7 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["P@20", "mAP@20", "MRR", "Success@1", "mAP-trec", "mAP-11pt"]
     parts = (codes[:30], labels[:30], codes[30:], labels[30:], names)
     whole = evaluate_codes(*parts)
-    monkeypatch.setattr(row_blocks, "BLOCK_ENTRIES", 700)
+    monkeypatch.setattr(result, "BLOCK_ENTRIES", 700)
     cut = evaluate_codes(*parts)
     for name in whole.metrics:
         assert cut.per_query[name].tolist() == whole.per_query[name].tolist()

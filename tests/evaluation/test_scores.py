@@ -6,11 +6,10 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.code_rankings import evaluate_ranking
-from evaluation.metrics.metric_names import MetricError
-from evaluation.qrels import relevance_by_qrels
-from evaluation.result import EvaluationError
-from evaluation.scores import evaluate_by_score, evaluate_scores
+from hummingbit.evaluation.evaluate import evaluate_by_score, evaluate_ranking, evaluate_scores
+from hummingbit.evaluation.metrics import MetricError
+from hummingbit.evaluation.relevance import relevance_by_qrels
+from hummingbit.evaluation.result import EvaluationError
 from tests.support.oracles.rankings import SLOW, slow_expectation
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpus.rows import ReadError
-from evaluation.trec import (
+from hummingbit.corpus.lines import ReadError
+from hummingbit.evaluation.trec import (
     TrecError,
     format_run,
     parse_qrels,

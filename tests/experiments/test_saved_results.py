@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from encoder.encoder import Encoder
-from encoder.recipes import LinearRecipe
 from experiments import saved_encoders, saved_tensors
 from experiments.code_version import code_version, dump_syntax, version_of
 from experiments.saved_encoders import load_or_train
 from experiments.saved_tensors import content_sha256, load_or_compute
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.recipes import LinearRecipe
+from hummingbit.training.data import gather
+from hummingbit.training.linear_codes import train_linear
 from tests.support.corpora import topic_documents
-from training.data import gather
-from training.linear_codes import train_linear
 
 
 def be_other_code(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foundation.arrays import sorted_distinct, unit_rows
+from hummingbit.foundation.arrays import sorted_distinct, unit_rows
 
 
 @given(st.lists(st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1)))

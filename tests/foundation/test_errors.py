@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpus.document import DocumentError
-from foundation.errors import MAX_SHOWN, HummingbitError, InputError, abbreviate
-from hummingbit import PACKAGES
-from index.errors import StoreReplaced
-from service.http.error_table import PROBLEMS
-from service.http.problems import TITLES
+from benchmarks.code_size import INSTALLED
+from hummingbit.corpus.document import DocumentError
+from hummingbit.foundation.errors import MAX_SHOWN, HummingbitError, InputError, abbreviate
+from hummingbit.index.errors import StoreReplaced
+from hummingbit.service.http.problems import PROBLEMS, TITLES
 
 ROOT = Path(__file__).parents[2]
 BUILT_IN = {"Exception", "ValueError", "RuntimeError", "LookupError", "OSError", "TypeError"}
@@ -34,7 +33,7 @@ CLIENT_ERROR = "ServiceError"
 
 def test_every_error_that_a_user_reads_is_of_the_family() -> None:
     found = set()
-    for package in PACKAGES:
+    for package in INSTALLED:
         for path in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.ClassDef):
@@ -72,7 +71,7 @@ def test_an_error_comes_back_from_a_worker_process_as_it_was(
 
 
 def test_no_message_shows_a_name_as_the_numbers_of_its_characters() -> None:
-    for package in PACKAGES:
+    for package in INSTALLED:
         for path in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 where = f"{path}:{getattr(node, 'lineno', 0)}"

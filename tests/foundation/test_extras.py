@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from foundation import extras
-from foundation.extras import install_command
+from hummingbit.foundation import extras
+from hummingbit.foundation.extras import install_command
 
 
 def test_a_checkout_is_installed_with_the_extra() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from foundation.files import (
+from hummingbit.foundation.files import (
     remove_leftovers,
     replace_file,
     replace_folder,
@@ -85,7 +85,7 @@ def test_a_folder_that_cannot_be_replaced_stays(
 KILLED = """
 import os, sys
 from pathlib import Path
-from foundation.files import replace_folder
+from hummingbit.foundation.files import replace_folder
 rename, renames = Path.rename, int(sys.argv[2])
 def counted(self, target):
     global renames

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from foundation.garbage import OBJECTS_BETWEEN_COLLECTIONS, rare_collections
+from hummingbit.foundation.slices import OBJECTS_BETWEEN_COLLECTIONS, rare_collections
 
 
 def test_collections_are_rare_within_and_as_before_afterwards() -> None:

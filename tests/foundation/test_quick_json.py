@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foundation.quick_json import Unsure, parse_lines_quickly, parse_quickly
+from hummingbit.foundation.quick_json import Unsure, parse_lines_quickly, parse_quickly
 
 scalars = (
     st.none()

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from foundation.slices import (
+from hummingbit.foundation.slices import (
     Cancelled,
     ComputeTurns,
     Slices,

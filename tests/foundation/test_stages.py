@@ -7,8 +7,8 @@ from io import StringIO
 
 import pytest
 
-from foundation import stages
-from foundation.stages import (
+from hummingbit.foundation import slices
+from hummingbit.foundation.slices import (
     begin_stage,
     count_in_stage,
     end_stage,
@@ -36,12 +36,12 @@ def test_only_a_stage_that_takes_a_while_is_printed(monkeypatch: pytest.MonkeyPa
     printed = standard_error(monkeypatch)
     begin_stage("before")
     with print_stages():
-        monkeypatch.setattr(stages, "SECONDS", 3600.0)
+        monkeypatch.setattr(slices, "SECONDS", 3600.0)
         begin_stage("a short one")
-        monkeypatch.setattr(stages, "SECONDS", 0.0)
+        monkeypatch.setattr(slices, "SECONDS", 0.0)
         begin_stage("reading a.csv")
         wait_for_a_line(printed)
-        monkeypatch.setattr(stages, "SECONDS", 3600.0)
+        monkeypatch.setattr(slices, "SECONDS", 3600.0)
         begin_stage("the last")
     begin_stage("after")
     assert printed.getvalue() == "reading a.csv …\n"
@@ -50,11 +50,11 @@ def test_only_a_stage_that_takes_a_while_is_printed(monkeypatch: pytest.MonkeyPa
 def test_a_command_that_fails_prints_no_more_stages(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(stages, "SECONDS", 3600.0)
+    monkeypatch.setattr(slices, "SECONDS", 3600.0)
     with suppress(KeyError), print_stages():
         begin_stage("reading a.csv")
         raise KeyError
-    monkeypatch.setattr(stages, "SECONDS", 0.0)
+    monkeypatch.setattr(slices, "SECONDS", 0.0)
     begin_stage("another")
     assert capsys.readouterr() == ("", "")
 
@@ -63,9 +63,9 @@ def test_work_that_follows_a_stage_is_not_printed_as_the_stage(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with print_stages():
-        monkeypatch.setattr(stages, "SECONDS", 3600.0)
+        monkeypatch.setattr(slices, "SECONDS", 3600.0)
         begin_stage("a short one")
-        monkeypatch.setattr(stages, "SECONDS", 0.0)
+        monkeypatch.setattr(slices, "SECONDS", 0.0)
         end_stage()
         stop_printing()
         begin_stage("work of a service")
@@ -75,21 +75,21 @@ def test_work_that_follows_a_stage_is_not_printed_as_the_stage(
 def test_after_an_inner_stage_the_outer_one_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     printed = standard_error(monkeypatch)
     with print_stages():
-        monkeypatch.setattr(stages, "SECONDS", 3600.0)
+        monkeypatch.setattr(slices, "SECONDS", 3600.0)
         begin_stage("evaluating")
         with inner_stage("indexing the codes"):
-            monkeypatch.setattr(stages, "SECONDS", 0.0)
+            monkeypatch.setattr(slices, "SECONDS", 0.0)
         wait_for_a_line(printed)
         end_stage()
-        monkeypatch.setattr(stages, "SECONDS", 3600.0)
+        monkeypatch.setattr(slices, "SECONDS", 3600.0)
         with inner_stage("indexing the words"):
-            monkeypatch.setattr(stages, "SECONDS", 0.0)
+            monkeypatch.setattr(slices, "SECONDS", 0.0)
     assert printed.getvalue() == "evaluating …\n"
 
 
 def test_without_a_terminal_a_bar_is_a_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     printed = standard_error(monkeypatch)
-    monkeypatch.setattr(stages, "SECONDS", 0.0)
+    monkeypatch.setattr(slices, "SECONDS", 0.0)
     with print_stages(), count_in_stage("indexing", 2) as advance:
         wait_for_a_line(printed)
         advance(2)

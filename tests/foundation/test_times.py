@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from foundation.times import now
+from hummingbit.foundation.times import now
 
 
 def test_the_time_is_that_of_utc_with_the_precision_asked_for() -> None:

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from corpus.document import Document
-from corpus.readers import read_documents
-from encoder.artifact import load_encoder, write_artifact
-from evaluation.retrieval import evaluate_codes
-from foundation.extras import install_command
 from hummingbit.cli import main
-from index.data_folder import DataFolder
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.readers import read_documents
+from hummingbit.encoder.artifact import load_encoder, write_artifact
+from hummingbit.evaluation.evaluate import evaluate_codes
+from hummingbit.foundation.extras import install_command
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.training.data import gather
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.encoders import random_texts, text_encoder
-from training.data import gather
 
 TRAINING = ["--epochs", "40", "--hidden", "24", "--batch-size", "32", "--bits", "16"]
 
@@ -422,6 +422,6 @@ def test_the_leaderboard_without_its_packages_says_which_when_it_is_run(
     assert hummingbit("leaderboard", "--seeds", "1") == 2
     said = capsys.readouterr().err
     assert "hummingbit: leaderboard needs experiments.leaderboard.experiment; install" in said
-    monkeypatch.setattr("hummingbit.commands.evaluation.reproduce.GROUP", "no.such.group")
+    monkeypatch.setattr("hummingbit.commands.reproduce.GROUP", "no.such.group")
     assert hummingbit("leaderboard", "--minutes", "0") == 2
     assert "leaderboard is not an installed experiment" in capsys.readouterr().err

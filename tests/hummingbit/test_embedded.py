@@ -14,12 +14,12 @@ import pandas as pd
 import pytest
 
 import hummingbit.embedded
-from corpus.document import DocumentError
-from encoder.codes import code_to_hex
-from foundation.errors import InputError
 from hummingbit import Collection, SemanticHasher
-from index.data_folder import DataFolder
-from index.errors import (
+from hummingbit.corpus.document import DocumentError
+from hummingbit.encoder.codes import code_to_hex
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import (
     CollectionExists,
     DataFolderError,
     DataFolderInUse,

@@ -19,10 +19,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hummingbit.hasher
-from encoder.artifact import ArtifactError
-from evaluation.relevance import Labelled
-from evaluation.retrieval import evaluate_encoder
 from hummingbit import SemanticHasher, load_encoder
+from hummingbit.encoder.artifact import ArtifactError
+from hummingbit.evaluation.evaluate import evaluate_encoder
+from hummingbit.evaluation.relevance import Labelled
 from tests.support.encoders import class_encoder, random_texts
 
 PETS = ["a cat and a dog play", "the dog barks at a cat", "cats like milk", "dogs like bones"]
@@ -197,7 +197,7 @@ def test_word_vectors_reach_class_codes(tmp_path: Path) -> None:
 
 def test_methods_without_a_network_need_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "training.semi_supervised", raising=False)
+    monkeypatch.delitem(sys.modules, "hummingbit.training.semi_supervised", raising=False)
     assert SemanticHasher(n_bits=8, method="itq").fit(np.eye(10)).method_ == "itq"
     with pytest.raises(ModuleNotFoundError, match="methods class-codes"):
         SemanticHasher(n_bits=8).fit(TEXTS)

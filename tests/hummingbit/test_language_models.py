@@ -11,8 +11,8 @@ from sklearn.base import clone
 
 from hummingbit import SemanticHasher, load_encoder
 from hummingbit.cli import main
-from index.data_folder import DataFolder
-from index.records import Hybrid, Query
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.records import Hybrid, Query
 from tests.support.encoders import WORDS
 from tests.support.models import public_model, write_model
 from tests.support.service import running_service

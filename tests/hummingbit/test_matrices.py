@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpus.matrices import upper_triangle
-from foundation.errors import InputError
 from hummingbit.cli import main
-from index.data_folder import DataFolder
-from index.records import Query
+from hummingbit.corpus.matrices import upper_triangle
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.records import Query
 from tests.support.matrices import class_matrices
 
 TRAIN = "train metric --objective riemannian-potato --similarity labels --bits 16 --epochs 20"

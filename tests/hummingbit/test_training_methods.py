@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from encoder.artifact import load_encoder
-from encoder.recipes import RECIPES, ClassCodeRecipe, LinearRecipe, Recipe
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import load_encoder
+from hummingbit.encoder.recipes import RECIPES, ClassCodeRecipe, LinearRecipe, Recipe
+from hummingbit.training.data import TrainingData, gather
 from hummingbit.training_methods import METHOD_NAMES, default_method, train_by
 from tests.support.corpora import topic_documents
-from training.data import TrainingData, gather
 
 
 def texts(labels: list[tuple[str, ...]], n_words: int = 20) -> TrainingData:

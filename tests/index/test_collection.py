@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from encoder.artifact import write_artifact
-from encoder.codes import code_to_hex
-from encoder.encoder import Encoder
-from foundation.errors import InputError
-from index.backend import MAX_K
-from index.collection import Collection
-from index.errors import EncoderMismatch, StoreError, UnknownDocument
-from index.records import Query
-from index.schema import Description
-from index.sqlite.store import Store
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.encoder.codes import code_to_hex
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.backend import MAX_K
+from hummingbit.index.collection import Collection
+from hummingbit.index.errors import EncoderMismatch, StoreError, UnknownDocument
+from hummingbit.index.records import Query
+from hummingbit.index.schema import Description
+from hummingbit.index.store.store import Store
 from tests.support.collections import code_collection, code_documents
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 

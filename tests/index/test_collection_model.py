@@ -10,10 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from index.collection import Collection
-from index.engines import segments
-from index.sqlite import blocks
-from index.sqlite.store import Store
+from hummingbit.index.collection import Collection
+from hummingbit.index.engines import segments
+from hummingbit.index.store import store
+from hummingbit.index.store.store import Store
 from tests.support.collections import code_collection
 from tests.support.oracles.collection_machine import CollectionMachine
 
@@ -24,7 +24,7 @@ class LocalMachine(CollectionMachine):
     def begin(self) -> Collection:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(segments, "MIN_FOLD", 3)
-        self.patch.setattr(blocks, "BLOCK_ROWS", 4)
+        self.patch.setattr(store, "BLOCK_ROWS", 4)
         self.folder = tempfile.TemporaryDirectory()
         return code_collection(Path(self.folder.name))
 

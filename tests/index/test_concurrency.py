@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from encoder.encoder import Encoder
-from foundation.slices import Cancelled, ComputeTurns, Slices, checkpoint, in_slices
-from index.collection import Collection
-from index.engines import segments
-from index.filter_parser import parse_filter
-from index.filters import Filter
-from index.records import Query, SearchResult
-from index.sqlite.store import Store
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.foundation.slices import Cancelled, ComputeTurns, Slices, checkpoint, in_slices
+from hummingbit.index.collection import Collection
+from hummingbit.index.engines import segments
+from hummingbit.index.filters import Filter, parse_filter
+from hummingbit.index.records import Query, SearchResult
+from hummingbit.index.store.store import Store
 from tests.support.codes import random_hex
 from tests.support.collections import (
     Model,

@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from encoder.codes import Codes, code_to_hex
-from foundation.errors import InputError
-from index.backend import CollectionBackend
-from index.engines.brute_force import BruteForceIndex
-from index.errors import UnknownDocument
-from index.filter_parser import parse_filter
-from index.records import Query
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.codes import Codes, code_to_hex
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.engines.brute_force import BruteForceIndex
+from hummingbit.index.errors import UnknownDocument
+from hummingbit.index.filters import parse_filter
+from hummingbit.index.records import Query
 from tests.support.codes import clustered_codes, random_codes
 from tests.support.collections import code_collection, code_documents
 

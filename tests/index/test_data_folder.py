@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from corpus.document import Document
-from encoder.artifact import ArtifactError, write_artifact
-from foundation.errors import InputError
-from index.data_folder import DataFolder
-from index.errors import (
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import ArtifactError, write_artifact
+from hummingbit.foundation.errors import InputError
+from hummingbit.index import folders, lock
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import (
     CollectionExists,
     CollectionUnavailable,
     DataFolderError,
@@ -28,9 +29,8 @@ from index.errors import (
     UnknownCollection,
     UnknownEncoder,
 )
-from index.folder import local, lock
-from index.folder.drafts import Draft
-from index.records import Query
+from hummingbit.index.folders import Draft
+from hummingbit.index.records import Query
 from tests.support.collections import code_documents
 from tests.support.encoders import random_texts, text_encoder
 
@@ -336,7 +336,7 @@ def test_a_full_disk_is_told_of_and_leaves_nothing(
 
     message = f"{re.escape(str(folder))}: cannot be written: No space left on device"
     with monkeypatch.context() as patch:
-        patch.setattr(local, step, full)
+        patch.setattr(folders, step, full)
         with pytest.raises(StoreFull, match=message):
             data.create_collection("made", encoder="words")
         with pytest.raises(StoreFull, match=message), closing_draft(data) as draft:

@@ -13,20 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from index.backend import CollectionBackend
-from index.data_folder import DataFolder
-from index.errors import StoreError
-from index.records import Query
-from index.sqlite import connection_pool
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import StoreError
+from hummingbit.index.records import Query
+from hummingbit.index.store import connections
 from tests.support.faults.disks import fill, small_disk
-from tests.support.faults.endless_writes import (
-    KINDS,
-    N_BITS,
-    NAME,
-    code_of,
-    document_of,
-    vector_of,
-)
+from tests.support.faults.endless_writes import KINDS, N_BITS, NAME, code_of, document_of, vector_of
 
 ROOT = Path(__file__).parents[2]
 Versions = dict[str, int]
@@ -210,7 +203,7 @@ def test_an_error_of_the_disk_loses_nothing_and_reads_go_on(tmp_path: Path) -> N
 def test_a_second_writer_is_refused_and_reads_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_pool, "BUSY_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "BUSY_SECONDS", 0.2)
     with DataFolder(tmp_path, writable=True) as data:
         collection = data.create_collection(NAME, n_bits=N_BITS)
         collection.upsert([document_of("a", 1)])

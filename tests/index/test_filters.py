@@ -10,11 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from foundation.errors import InputError
-from index.filter_parser import parse_filter
-from index.filters import Filter, filter_to_json
-from index.schema import payload_to_json
-from index.sqlite.filter_sql import matching_between
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.filters import Filter, filter_to_json, parse_filter
+from hummingbit.index.schema import payload_to_json
+from hummingbit.index.store.fields import matching_between
 from tests.support.oracles.filters import FILTERS, PAYLOADS, passes
 
 

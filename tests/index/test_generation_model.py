@@ -8,13 +8,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from encoder.codes import Codes
-from index.engines import segments
-from index.engines.brute_force import BruteForceIndex
-from index.engines.choice import ENGINES
-from index.engines.portable import distinct, pruned
-from index.engines.protocol import Rows
-from index.engines.segments import Generation
+from hummingbit.encoder.codes import Codes
+from hummingbit.index.engines import distinct, pruned, segments
+from hummingbit.index.engines.brute_force import BruteForceIndex
+from hummingbit.index.engines.choice import ENGINES
+from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.engines.segments import Generation
 from tests.support.codes import assert_same, clustered_codes
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -12,16 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from corpus.document import Document
-from encoder.artifact import write_artifact
-from foundation.errors import InputError
-from index.backend import CollectionBackend
-from index.bulk.collection_transfer import collection_for, export_collection, import_documents
-from index.bulk.export_format import Export
-from index.bulk.reindexing import copy_following, form_for
-from index.data_folder import DataFolder
-from index.errors import CollectionExists, StoreError
-from index.kept_vectors import (
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import CollectionExists, StoreError
+from hummingbit.index.ingestion import copy_following, form_for
+from hummingbit.index.kept_vectors import (
     FLOAT16,
     FLOAT32,
     FORMS,
@@ -32,6 +30,7 @@ from index.kept_vectors import (
     unpack_vector,
     unpack_vectors,
 )
+from hummingbit.index.transfer import Export, collection_for, export_collection, import_documents
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 
 Floats = npt.NDArray[np.float32]

@@ -11,13 +11,13 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 from tests.support.oracles.collection_machine import CollectionMachine
 
 if TYPE_CHECKING:
-    from index.backend import CollectionBackend
+    from hummingbit.index.backend import CollectionBackend
 
 NAME = "modelled"
 
 
 def test_a_collection_on_milvus_against_its_model(milvus_uri: str, tmp_path: Path) -> None:
-    from index.milvus.folder import MilvusFolder  # noqa: PLC0415 - pymilvus may be missing
+    from hummingbit.index.milvus.folder import MilvusFolder  # noqa: PLC0415 - pymilvus may be missing
 
     class MilvusMachine(CollectionMachine):
         def begin(self) -> CollectionBackend:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from foundation.errors import InputError
-from index.payload_labels import labels_of
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.records import labels_of
 
 
 @pytest.mark.parametrize(

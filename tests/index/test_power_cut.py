@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from index.data_folder import DataFolder
+from hummingbit.index.data_folder import DataFolder
 from tests.index.test_faults import ROOT, Record, held_in, possible
 from tests.support.faults.endless_folder import state_of
 from tests.support.faults.endless_writes import KINDS, NAME

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.schema import PAYLOADS_AT_ONCE, checksum, payload_to_json, payloads_to_json
+from hummingbit.index.schema import PAYLOADS_AT_ONCE, checksum, payload_to_json, payloads_to_json
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 members = st.recursive(

@@ -10,9 +10,8 @@ from beir.datasets.data_loader import GenericDataLoader
 from beir.retrieval.evaluation import EvaluateRetrieval
 from beir.retrieval.search.dense import DenseRetrievalExactSearch
 
-from encoder.artifact import write_artifact
-from hummingbit.integrations.beir import HummingbitModel, HummingbitRetriever
-from hummingbit.integrations.beir_files import read_beir
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.integrations.beir import HummingbitModel, HummingbitRetriever, read_beir
 from tests.support.encoders import class_encoder, random_texts, text_encoder
 
 

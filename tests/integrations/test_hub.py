@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from huggingface_hub import ModelCard
 
-from encoder.artifact import load_encoder, write_artifact
+from hummingbit.encoder.artifact import load_encoder, write_artifact
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.hub_server import TOKEN, serving_hub
 

@@ -12,9 +12,9 @@ import pytest
 from mteb.models.models_protocols import EncoderProtocol, SearchProtocol
 from mteb.types import PromptType
 
-from corpus.rows import ReadError
-from encoder.artifact import load_encoder, write_artifact
+from hummingbit.corpus.lines import ReadError
 from hummingbit.embedded import Collection
+from hummingbit.encoder.artifact import load_encoder, write_artifact
 from hummingbit.integrations.mteb import HummingbitEncoder, HummingbitSearch, LocalRetrieval
 from tests.support.encoders import random_texts, text_encoder
 

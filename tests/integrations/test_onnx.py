@@ -9,13 +9,13 @@ import numpy as np
 import onnx
 import pytest
 
-from encoder.analyzers import Analyzer
-from encoder.artifact import load_encoder, write_artifact
-from encoder.encoder import Encoder
-from encoder.features import TextFeatures
-from encoder.onnx_graph import OnnxError, onnx_inputs, onnx_model, run_onnx
-from encoder.vector_features import VectorFeatures
 from hummingbit.cli import main
+from hummingbit.encoder.analyzers import Analyzer
+from hummingbit.encoder.artifact import load_encoder, write_artifact
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.onnx_graph import OnnxError, onnx_inputs, onnx_model, run_onnx
+from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.encoder.vector_features import VectorFeatures
 from tests.support.encoders import random_layers, spd_encoder, text_encoder
 
 SYLLABLES = "ka lo mi ne pu ra so ti vu ze".split()

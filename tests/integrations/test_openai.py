@@ -9,9 +9,9 @@ import numpy as np
 import openai
 import pytest
 
-from encoder.encoder import Encoder
 from hummingbit import SemanticHasher
-from index.data_folder import DataFolder
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.index.data_folder import DataFolder
 from tests.support.service import running_service
 
 TEXTS = ["a cat and a dog", "dogs and cats", "stocks and bonds", "a bond or a stock"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sentence_transformers.util.quantization import quantize_embeddings
 
-from encoder.codes import codes_of_vectors
+from hummingbit.encoder.codes import codes_of_vectors
 
 
 @pytest.mark.parametrize("dimension", [8, 64, 384, 1024])

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from hummingbit import PACKAGES
+from benchmarks.code_size import INSTALLED
 from tests.support.commands import run
 from tests.support.service import client_of
 
@@ -84,7 +84,7 @@ def project(tmp_path: Path) -> Path:
 
 def files_of_the_packages() -> Iterator[str]:
     """Return the files of the repository that a wheel should hold."""
-    for name in run("git", "ls-files", *PACKAGES, cwd=ROOT).splitlines():
+    for name in run("git", "ls-files", *INSTALLED, cwd=ROOT).splitlines():
         if name.endswith(".py"):
             yield name
     yield from ("hummingbit/py.typed", "corpus/named_sets/docstring_questions.jsonl")

@@ -13,26 +13,31 @@ import pytest
 from fastapi import FastAPI
 from pydantic import SecretStr
 
-from index.data_folder import DataFolder
-from index.errors import DataFolderInUse, StoreError
-from service.app import create_app
-from service.jobs.job_store import JobStoreError
-from service.routes.system.openapi import EXAMPLES
-from service.schemas import common, embeddings, encoders, search
-from service.schemas.collections import aliases, collections, documents, snapshots
-from service.schemas.jobs import duplicates, evaluations, jobs, maps
-from service.schemas.labels import labels, retraining
-from service.server import AddressError, bind_listener, serve
-from service.settings import Settings
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import DataFolderInUse, StoreError
+from hummingbit.service.app import create_app
+from hummingbit.service.jobs.store import JobStoreError
+from hummingbit.service.routes.openapi import EXAMPLES
+from hummingbit.service.schemas import collections, common, encoders, jobs, labels, search
+from hummingbit.service.schemas import collections as aliases
+from hummingbit.service.schemas import collections as documents
+from hummingbit.service.schemas import collections as snapshots
+from hummingbit.service.schemas import encoders as embeddings
+from hummingbit.service.schemas import jobs as duplicates
+from hummingbit.service.schemas import jobs as evaluations
+from hummingbit.service.schemas import jobs as maps
+from hummingbit.service.schemas import labels as retraining
+from hummingbit.service.server import AddressError, bind_listener, serve
+from hummingbit.service.settings import Settings
 from tests.support.service import ROOT, check_problem, client_of, running_service, serving_process
 
 
 def test_importing_the_service_loads_neither_torch_nor_sklearn() -> None:
     # The command `search` imports the results, but serves nothing.
     program = """
-import sys, service.schemas.results
+import sys, hummingbit.service.schemas.search
 print("fastapi" in sys.modules)
-import service.app
+import hummingbit.service.app
 print(sorted({"torch", "sklearn", "scipy.special", "scipy.linalg"} & set(sys.modules)))
 """
     done = subprocess.run(
@@ -184,7 +189,7 @@ def test_a_start_that_fails_says_why_in_a_sentence(
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "jobs.sqlite").write_bytes(b"nonsense" * 600)
     if is_defect:
-        monkeypatch.setattr("service.app.log_problems", lambda _: 1 / 0)
+        monkeypatch.setattr("hummingbit.service.app.log_problems", lambda _: 1 / 0)
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:

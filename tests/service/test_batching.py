@@ -10,19 +10,19 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from encoder.codes import code_to_hex
-from encoder.encoder import Encoder
-from encoder.text_model import TextModel
-from foundation.errors import InputError
-from foundation.slices import BeyondAllowance
-from index.collection import Collection
-from index.errors import UnknownDocument
-from index.lexical.index import LexicalIndex
-from index.rankings.protocol import HAMMING
-from index.records import Query
-from index.search.search_options import SearchOptions
-from service.batching import (
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.codes import code_to_hex
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.text_model import TextModel
+from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.slices import BeyondAllowance
+from hummingbit.index.collection import Collection
+from hummingbit.index.errors import UnknownDocument
+from hummingbit.index.lexical import LexicalIndex
+from hummingbit.index.rankings import HAMMING
+from hummingbit.index.records import Query
+from hummingbit.index.search import SearchOptions
+from hummingbit.service.batching import (
     MAX_BATCH,
     QUICK_LENGTH,
     QUICK_LIMIT,
@@ -30,7 +30,7 @@ from service.batching import (
     BatchedResult,
     Batcher,
 )
-from service.http.monitoring import Metrics
+from hummingbit.service.http.monitoring import Metrics
 from tests.support.codes import clustered_codes
 from tests.support.collections import (
     Model,
@@ -119,7 +119,7 @@ def test_quick_searches_are_made_on_the_event_loop(
     limit: int,
     on_the_loop: bool,
 ) -> None:
-    monkeypatch.setattr("service.batching.QUICK_SECONDS", quick_seconds)
+    monkeypatch.setattr("hummingbit.service.batching.QUICK_SECONDS", quick_seconds)
     collection = code_collection(tmp_path, N_BITS)
     collection.upsert(code_documents(["00ff"]))
     threads: list[bool] = []
@@ -157,7 +157,7 @@ def test_one_slow_search_does_not_move_the_next_to_a_thread(
         batcher = Batcher(lambda _: collection, Metrics(), write)
         options = SearchOptions(1, with_cursor=False)
         for limit in seconds:
-            monkeypatch.setattr("service.batching.QUICK_SECONDS", limit)
+            monkeypatch.setattr("hummingbit.service.batching.QUICK_SECONDS", limit)
             await batcher.search("c", options, Query(code="00ff"))
         batcher.close()
 
@@ -171,7 +171,7 @@ def quick_collection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codes: list[str]
 ) -> Collection:
     """Return a collection of `codes`, whose searches count as quick on a busy machine, too."""
-    monkeypatch.setattr("service.batching.QUICK_SECONDS", 60.0)
+    monkeypatch.setattr("hummingbit.service.batching.QUICK_SECONDS", 60.0)
     collection = code_collection(tmp_path, N_BITS)
     collection.upsert(code_documents(codes))
     return collection
@@ -231,7 +231,7 @@ def test_what_may_be_slow_is_not_answered_at_once(
     batcher.requests = ["another"]
     assert batcher.answer_now([quick]) == [None]
     batcher.requests = []
-    monkeypatch.setattr("service.batching.QUICK_SECONDS", 0.0)
+    monkeypatch.setattr("hummingbit.service.batching.QUICK_SECONDS", 0.0)
     assert [batcher.answer_now([quick]) for _ in range(3)] == [["d1"], ["d1"], [None]]
     batcher.close()
     collection.close()
@@ -262,7 +262,7 @@ async def learn(batcher: Batcher[str], options: SearchOptions) -> None:
 def test_a_word_index_is_not_built_where_other_searches_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_default: bool
 ) -> None:
-    monkeypatch.setattr("service.batching.QUICK_SECONDS", 60.0)
+    monkeypatch.setattr("hummingbit.service.batching.QUICK_SECONDS", 60.0)
     collection = make_words(tmp_path)
     built: list[str] = []
     build = LexicalIndex.build
@@ -303,8 +303,8 @@ def test_a_word_index_is_not_built_where_other_searches_wait(
 def test_hits_with_large_payloads_are_read_in_a_thread_or_a_lane(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.batching.QUICK_SECONDS", 60.0)
-    monkeypatch.setattr("service.batching.SMALL_ANSWER", 1 << 20)
+    monkeypatch.setattr("hummingbit.service.batching.QUICK_SECONDS", 60.0)
+    monkeypatch.setattr("hummingbit.service.batching.SMALL_ANSWER", 1 << 20)
     collection = make_words(tmp_path)
     threads: list[bool] = []
 
@@ -334,7 +334,7 @@ def test_the_cost_of_a_search_is_that_of_its_own_kind(
 ) -> None:
     collection = make_words(tmp_path)
     collection.find([Query(text="apple")], SearchOptions(1, ranking="hybrid"))  # builds the index
-    monkeypatch.setattr("service.batching.QUICK_SECONDS", 60.0)
+    monkeypatch.setattr("hummingbit.service.batching.QUICK_SECONDS", 60.0)
     batcher = Batcher(
         lambda _: collection, Metrics(), lambda found, place: found.result.hits[place][0].id
     )

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from hummingbit.cli import main
-from hummingbit.commands.service.service_options import SECRETS, add_settings, read_settings
-from service.configuration import SettingsError, load_settings, settings_to_toml
-from service.settings import Settings
+from hummingbit.commands.serve import SECRETS, add_settings, read_settings
+from hummingbit.service.settings import Settings, SettingsError, load_settings, settings_to_toml
 
 KEY = "k" * 32
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from index.data_folder import DataFolder
+from hummingbit.index.data_folder import DataFolder
 from tests.support.service import client_of, serving_process
 
 N_BITS = 32

@@ -12,11 +12,11 @@ from typing import Any
 import httpx
 import pytest
 
-from foundation.slices import Cancelled, ComputeTurns, about_to_hold, checkpoint
-from index.sqlite.store import Store
-from service.http.problems import ProblemError
-from service.lanes import SMALL_ANSWER, Lane, LargeAnswers
-from service.settings import Settings
+from hummingbit.foundation.slices import Cancelled, ComputeTurns, about_to_hold, checkpoint
+from hummingbit.index.store.store import Store
+from hummingbit.service.http.problems import ProblemError
+from hummingbit.service.lanes import SMALL_ANSWER, Lane, LargeAnswers
+from hummingbit.service.settings import Settings
 from tests.support.service import check_problem, make_data_folder, running_service, send
 
 PATH = "/v1/collections/codes"

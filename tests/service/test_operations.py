@@ -24,12 +24,12 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client.parser import text_string_to_metric_families
 
-from index.data_folder import DataFolder
-from index.errors import StoreError
-from index.folder.named_encoders import EncoderFolder
-from service.http.tracing import Trace, tracer_provider
-from service.logs import JSONFormatter, request_id
-from service.settings import Settings
+from hummingbit.index.catalog import EncoderFolder
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import StoreError
+from hummingbit.service.http.tracing import Trace, tracer_provider
+from hummingbit.service.logs import JSONFormatter, request_id
+from hummingbit.service.settings import Settings
 from tests.support.service import (
     check_problem,
     client_of,

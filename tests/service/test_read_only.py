@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from corpus.document import Document
-from index.data_folder import DataFolder
-from service.app import create_app
-from service.settings import Settings
+from hummingbit.corpus.document import Document
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.app import create_app
+from hummingbit.service.settings import Settings
 from tests.support.service import (
     check_problem,
     client_of,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from encoder.artifact import write_artifact
+from hummingbit.encoder.artifact import write_artifact
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import ROOT, running_service
 

@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from hummingbit.cli import main
-from index.data_folder import DataFolder
-from service.jobs import runner
-from service.jobs.bulk.bulk_writer import BulkWriter
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.jobs import runner
+from hummingbit.service.jobs.bulk import BulkWriter
 from tests.support.collections import code_documents
 from tests.support.faults.disks import fill, make_read_only, small_disk
 from tests.support.service import (

@@ -14,8 +14,6 @@ from pathlib import Path
 CLIENTS = Path(__file__).parents[2] / "hummingbit" / "clients"
 SOURCES = {
     "client": "The asynchronous client of a service.",
-    "operations.operations": "The asynchronous methods for aliases, snapshots and jobs.",
-    "labels.label_operations": "The asynchronous methods for labels, judgements and retraining.",
 }
 """The modules below :data:`CLIENTS`, each with the first line of the one written from it."""
 NOTE = "Made from :mod:`hummingbit.clients.{source}` by ``make clients``; edit that instead."

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from encoder.codes import Codes, code_to_hex
-from index.engines.protocol import Neighbours, Rows
+from hummingbit.encoder.codes import Codes, code_to_hex
+from hummingbit.index.engines.protocol import Neighbours, Rows
 
 
 def random_codes(rng: np.random.Generator, n: int, n_bits: int) -> Codes:

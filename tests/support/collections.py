@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from corpus.document import Document
-from encoder.codes import code_from_hex
-from encoder.encoder import Encoder
-from index.collection import Collection
-from index.engines.brute_force import BruteForceIndex
-from index.filters import Filter
-from index.schema import Description
-from index.sqlite.store import Store
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.codes import code_from_hex
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.index.collection import Collection
+from hummingbit.index.engines.brute_force import BruteForceIndex
+from hummingbit.index.filters import Filter
+from hummingbit.index.schema import Description
+from hummingbit.index.store.store import Store
 from tests.support.encoders import random_texts, text_encoder
 
 

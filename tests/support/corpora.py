@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from corpus.document import Document
-from corpus.readers import BadLine, read_documents
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.readers import BadLine, read_documents
 
 TOPICS = {
     "food": "apple bread cheese dough eggs flour garlic honey jam ice".split(),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from encoder.class_code import ClassCode, ClassMap
-from encoder.encoder import Encoder, Layer
-from encoder.features import TextFeatures
-from encoder.spd_features import SpdFeatures
-from encoder.vector_features import VectorFeatures
+from hummingbit.encoder.class_code import ClassCode, ClassMap
+from hummingbit.encoder.encoder import Encoder, Layer
+from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.encoder.vector_features import SpdFeatures, VectorFeatures
 
 WORDS = (
     "apple bread cheese dough eggs flour garlic honey ice jam "

@@ -8,9 +8,9 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 
-from corpus.document import Document
-from encoder.codes import Codes, code_to_hex
-from index.data_folder import DataFolder
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.codes import Codes, code_to_hex
+from hummingbit.index.data_folder import DataFolder
 
 LABELS = ("boats", "bread", "matrices", "tides")
 

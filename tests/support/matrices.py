@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from corpus.document import Document
-from corpus.matrices import upper_triangle
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.matrices import upper_triangle
 
 Matrices = npt.NDArray[np.float64]
 

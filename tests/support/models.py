@@ -17,7 +17,7 @@ import pytest
 from safetensors.numpy import save_file
 from scipy.special import erf
 
-from encoder.text_model import TextModel
+from hummingbit.encoder.text_model import TextModel
 from tests.support.encoders import WORDS
 
 LAYERS, HEADS, SIZE, WIDE, PLACES = 2, 4, 32, 48, 40
@@ -165,7 +165,7 @@ def public_model(folder: Path) -> Path:
 
 def tiny_model(folder: Path, **settings: Any) -> TextModel:
     """The features of a model of random weights."""
-    from training.model_folders import read_model  # noqa: PLC0415 - tests of torch-free code
+    from hummingbit.training.model_folders import read_model  # noqa: PLC0415 - tests of torch-free code
 
     if not folder.exists():
         write_model(folder)

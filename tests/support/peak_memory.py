@@ -12,7 +12,7 @@ import resource
 import sys
 from pathlib import Path
 
-from encoder.artifact import ArtifactError, load_encoder
+from hummingbit.encoder.artifact import ArtifactError, load_encoder
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import Field, fields, replace
 from typing import Any, TypeVar
 
-from encoder.recipes import BaseRecipe
+from hummingbit.encoder.recipes import BaseRecipe
 
 # Settings with which a small corpus is trained on in no time.
 SMALL: dict[str, Any] = {

@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 import uvicorn
 
-from encoder.artifact import write_artifact
-from index.data_folder import DataFolder
-from service.app import DEFAULT_SETTINGS, create_app
-from service.jobs.job_files import JobFiles
-from service.server import server_config
-from service.settings import Settings
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.app import DEFAULT_SETTINGS, create_app
+from hummingbit.service.jobs.store import JobFiles
+from hummingbit.service.server import server_config
+from hummingbit.service.settings import Settings
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 
 ROOT = Path(__file__).parents[2]

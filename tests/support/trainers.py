@@ -8,9 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from encoder.artifact import ArtifactError, write_artifact
-from encoder.encoder import Encoder
-from service.jobs.training_process import ENCODER_FOLDER, TRAINING_FILE, hold_lock, needs_training
+from hummingbit.encoder.artifact import ArtifactError, write_artifact
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.service.jobs.training_process import (
+    ENCODER_FOLDER,
+    TRAINING_FILE,
+    hold_lock,
+    needs_training,
+)
 from tests.support.encoders import random_texts
 
 

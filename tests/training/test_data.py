@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpus.document import Document
-from training.data import TrainingDataError, gather, hold_out, mask_labels
+from hummingbit.corpus.document import Document
+from hummingbit.training.data import TrainingDataError, gather, hold_out, mask_labels
 
 tag_tables = st.builds(
     lambda rows, seed: np.random.default_rng(seed).random((rows, 3)) < 0.3,

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from encoder.recipes import Recipe
+from hummingbit.encoder.recipes import Recipe
+from hummingbit.training.data import gather
+from hummingbit.training.loop import DeviceError, choose_device
+from hummingbit.training.semi_supervised import train
 from tests.support.corpora import topic_documents
-from training.data import gather
-from training.loop import DeviceError, choose_device
-from training.semi_supervised import train
 
 RECIPE = Recipe(n_bits=16, label_fraction=0.5, epochs=10, batch_size=32, hidden=24, max_terms=100)
 

@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from encoder.artifact import load_encoder
-from encoder.codes import unpack_codes
-from encoder.features import TextFeatures
-from encoder.recipes import LinearRecipe
-from evaluation.retrieval import evaluate_encoder
-from tests.support.corpora import topic_documents, topic_vectors
-from training.data import TrainingDataError, gather
-from training.linear_codes import (
+from hummingbit.encoder.artifact import load_encoder
+from hummingbit.encoder.codes import unpack_codes
+from hummingbit.encoder.recipes import LinearRecipe
+from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.evaluation.evaluate import evaluate_encoder
+from hummingbit.training.data import TrainingDataError, gather
+from hummingbit.training.linear_codes import (
     LINEAR_METHODS,
     fit_itq,
     fit_lsh,
@@ -22,6 +21,7 @@ from training.linear_codes import (
     itq_of_terms,
     train_linear,
 )
+from tests.support.corpora import topic_documents, topic_vectors
 
 
 def random_rows(seed: int = 0) -> np.ndarray:

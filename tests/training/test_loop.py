@@ -8,11 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from hummingbit.training.batches import SparseBatch
+from hummingbit.training.layers import SparseLinear
+from hummingbit.training.loop import Checkpoint, CheckpointError, DivergedError, Schedule, fit
 from tests.support.faults.disks import fill, small_disk
-from training.checkpoint import Checkpoint, CheckpointError
-from training.loop import DivergedError, Schedule, fit
-from training.models.batches import SparseBatch
-from training.models.layers import SparseLinear
 
 SCHEDULE = Schedule(epochs=6, batch_size=4, learning_rate=0.05, seed=3)
 
@@ -80,7 +79,7 @@ def test_another_seed_gives_other_weights() -> None:
 def test_an_interrupted_run_goes_on_to_the_same_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("hummingbit.training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     whole, broken, resumed = Regression(), Regression(), Regression()
     run(whole)
     checkpoint = Checkpoint(tmp_path / "run.checkpoint", "settings")

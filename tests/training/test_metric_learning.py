@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from corpus.document import Document
-from encoder import recipes
-from encoder.artifact import load_encoder, read_labelled_ids
-from encoder.recipes import MetricRecipe, RecipeError
-from encoder.spd_features import SpdFeatures
-from evaluation.retrieval import evaluate_encoder
+from hummingbit.corpus.document import Document
+from hummingbit.encoder import recipes
+from hummingbit.encoder.artifact import load_encoder, read_labelled_ids
+from hummingbit.encoder.recipes import MetricRecipe, RecipeError
+from hummingbit.encoder.vector_features import SpdFeatures
+from hummingbit.evaluation.evaluate import evaluate_encoder
+from hummingbit.training import metric_learning
+from hummingbit.training.data import TrainingData, TrainingDataError, gather
+from hummingbit.training.metric_learning import run_settings, train_metric
+from hummingbit.training.pipeline import is_trained_on
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.matrices import matrix_documents
-from training.data import TrainingData, TrainingDataError, gather
-from training.metric_learning import run_settings, train_metric
-from training.objectives import metric_objectives
-from training.pipeline import is_trained_on
 
 RECIPE = MetricRecipe(n_bits=16, epochs=15, batch_size=32, hidden=24, max_terms=100)
 # Food is near the sea and far from algebra, as far as labels say.
@@ -53,7 +53,7 @@ def test_codes_rank_by_the_levels_of_the_hierarchy(
 
 
 def test_both_tables_of_objectives_have_the_same_entries() -> None:
-    assert list(metric_objectives.OBJECTIVES) == list(recipes.METRIC_OBJECTIVES)
+    assert list(metric_learning.OBJECTIVES) == list(recipes.METRIC_OBJECTIVES)
 
 
 def test_the_artifact_says_how_it_was_made(trained: Path) -> None:
@@ -84,8 +84,8 @@ def test_an_interrupted_run_on_matrices_ends_in_the_same_artifact(
     data = gather(matrix_documents(60))
     recipe = replace(RECIPE, objective="riemannian-potato", epochs=4, hidden=8)
     whole = train_metric(data, recipe, tmp_path / "whole", progress=False)
-    monkeypatch.setattr("training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-    monkeypatch.setattr("training.pipeline.validate", _interrupt)
+    monkeypatch.setattr("hummingbit.training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("hummingbit.training.pipeline.validate", _interrupt)
     with pytest.raises(KeyboardInterrupt):
         train_metric(data, recipe, tmp_path / "again", progress=False)
     monkeypatch.undo()
@@ -113,8 +113,8 @@ def test_potatoes_need_labels(tmp_path: Path) -> None:
 def test_an_interrupted_run_ends_in_the_same_artifact(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-    monkeypatch.setattr("training.pipeline.validate", _interrupt)
+    monkeypatch.setattr("hummingbit.training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("hummingbit.training.pipeline.validate", _interrupt)
     data = dotted(topic_documents(400))
     with pytest.raises(KeyboardInterrupt):
         train_metric(data, RECIPE, tmp_path / "again", progress=False)
@@ -161,10 +161,10 @@ def test_labels_that_are_numbers_are_grades(tmp_path: Path) -> None:
 def test_every_distance_is_that_of_the_bits_in_the_end() -> None:
     signs = torch.randint(0, 2, (9, 16), generator=torch.Generator().manual_seed(0)) * 2.0 - 1
     expected = (signs[:, None] != signs[None]).float().mean(dim=2)
-    assert set(metric_objectives.DISTANCES) == set(
+    assert set(metric_learning.DISTANCES) == set(
         next(one for one in fields(MetricRecipe) if one.name == "distance").metadata["choices"]
     )
-    for distance in metric_objectives.DISTANCES.values():
+    for distance in metric_learning.DISTANCES.values():
         torch.testing.assert_close(distance(signs), expected, atol=1e-6, rtol=0)
 
 

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from encoder.artifact import load_encoder
-from encoder.recipes import ModelRecipe, RecipeError
-from encoder.text_model import ModelError, TextModel
+from hummingbit.encoder.artifact import load_encoder
+from hummingbit.encoder.recipes import ModelRecipe, RecipeError
+from hummingbit.encoder.text_model import ModelError, TextModel
+from hummingbit.training.data import TrainingData, TrainingDataError, tags_of
+from hummingbit.training.model_codes import WEIGHTS, WIDTHS, fit_head, train_model
+from hummingbit.training.model_folders import read_model
 from tests.support.encoders import WORDS
 from tests.support.models import SIZE, tiny_model, write_model
-from training.data import TrainingData, TrainingDataError, tags_of
-from training.model_codes import WEIGHTS, WIDTHS, fit_head, train_model
-from training.model_folders import read_model
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_a_run_that_was_interrupted_goes_on(
     data = corpus(700)
     recipe = ModelRecipe(model=str(folder), n_bits=16, hybrid_weight=1.0)
     with monkeypatch.context() as patch:
-        patch.setattr("training.model_folders.TextModel", Interrupted)
+        patch.setattr("hummingbit.training.model_folders.TextModel", Interrupted)
         with pytest.raises(KeyboardInterrupt):
             train_model(data, recipe, tmp_path / "out")
     assert not (tmp_path / "out").exists()

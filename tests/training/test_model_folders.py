@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from encoder.text_model import ModelError
+from hummingbit.encoder.text_model import ModelError
+from hummingbit.training.model_folders import read_model
 from tests.support.models import SIZE, public_model, tokenizer_json, write_model
-from training.model_folders import read_model
 
 TEXTS = ["apple bread cheese", "matrix vector", "honey"]
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from encoder.recipes import METHODS, Recipe
-from training.paper_weights import DATASETS, as_in_the_paper, paper_weights
+from hummingbit.encoder.recipes import METHODS, Recipe
+from hummingbit.training.paper_weights import DATASETS, as_in_the_paper, paper_weights
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from encoder.classifier import Classifier
-from evaluation.classifier_baseline import ClassifierReference
-from evaluation.relevance import Labelled
+from hummingbit.encoder.classifier import Classifier
+from hummingbit.evaluation.baselines import ClassifierReference
+from hummingbit.evaluation.relevance import Labelled
+from hummingbit.training.pipeline import collapse_warnings, validate
 from tests.support.encoders import WORDS, class_encoder, random_texts, text_encoder
-from training.pipeline import collapse_warnings, validate
 
 
 def codes_of(distinct: int, documents: int) -> np.ndarray:

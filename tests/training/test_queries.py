@@ -6,14 +6,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder.features import TextFeatures
-from encoder.recipes import Recipe
-from encoder.texts.openings import split_sentences
+from hummingbit.encoder.recipes import Recipe
+from hummingbit.encoder.text_features import TextFeatures, split_sentences
+from hummingbit.training.networks import EncoderNetwork, LinearEncoderNetwork, Shape
+from hummingbit.training.objectives.neighbours import inverse_cloze_loss
+from hummingbit.training.queries import ClozeTask, SentenceQueries, Similarities
+from hummingbit.training.text_features import fit_text_features
 from tests.support.encoders import text_encoder
-from training.models.encoder_networks import EncoderNetwork, LinearEncoderNetwork, Shape
-from training.objectives.inverse_cloze import inverse_cloze_loss
-from training.queries import ClozeTask, SentenceQueries, Similarities
-from training.text_features import fit_text_features
 
 TEXTS = [
     "Solve a linear system. The matrix must be square; it is not changed.\nReturns the solution.",

@@ -8,31 +8,35 @@ import numpy as np
 import pytest
 import torch
 
-from corpus.document import Document
-from encoder.artifact import ArtifactError, load_encoder, read_labelled_ids
-from encoder.codes import unpack_codes
-from encoder.features import TextFeatures
-from encoder.recipes import Recipe
-from encoder.vector_features import VectorFeatures
-from evaluation.retrieval import evaluate_codes
-from tests.support.corpora import topic_documents, topic_vectors
-from tests.support.encoders import random_texts, text_encoder
-from training.data import TrainingDataError, gather
-from training.linear_codes import itq_of_terms
-from training.models.autoencoders import BernoulliAutoencoder, TextDecoder
-from training.models.batches import SparseBatch, TrainingInputs, vector_scale
-from training.models.encoder_networks import LinearEncoderNetwork
-from training.models.export import autoencoder_to_encoder, to_encoder
-from training.paper_weights import as_in_the_paper
-from training.queries import ClozeTask
-from training.semi_supervised import (
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import ArtifactError, load_encoder, read_labelled_ids
+from hummingbit.encoder.codes import unpack_codes
+from hummingbit.encoder.recipes import Recipe
+from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.encoder.vector_features import VectorFeatures
+from hummingbit.evaluation.evaluate import evaluate_codes
+from hummingbit.training.batches import SparseBatch, TrainingInputs, vector_scale
+from hummingbit.training.data import TrainingDataError, gather
+from hummingbit.training.linear_codes import itq_of_terms
+from hummingbit.training.networks import (
+    BernoulliAutoencoder,
+    LinearEncoderNetwork,
+    TextDecoder,
+    autoencoder_to_encoder,
+    to_encoder,
+)
+from hummingbit.training.paper_weights import as_in_the_paper
+from hummingbit.training.queries import ClozeTask
+from hummingbit.training.semi_supervised import (
     build_model,
     hidden_dropout,
     start_at_word_frequencies,
     touches_few_terms,
     train,
 )
-from training.text_features import fit_text_features
+from hummingbit.training.text_features import fit_text_features
+from tests.support.corpora import topic_documents, topic_vectors
+from tests.support.encoders import random_texts, text_encoder
 
 RECIPE = Recipe(n_bits=16, label_fraction=0.5, epochs=40, batch_size=32, hidden=24, max_terms=100)
 
@@ -95,8 +99,8 @@ def test_a_run_repeats_bit_for_bit(trained: Path, tmp_path: Path) -> None:
 def test_an_interrupted_run_ends_in_the_same_artifact(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-    monkeypatch.setattr("training.pipeline.validate", _interrupt)
+    monkeypatch.setattr("hummingbit.training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("hummingbit.training.pipeline.validate", _interrupt)
     with pytest.raises(KeyboardInterrupt):
         train(gather(topic_documents(400)), RECIPE, tmp_path / "again", progress=False)
     assert (tmp_path / "again.checkpoint").exists()

@@ -8,16 +8,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from encoder.analyzers import Analyzer
-from encoder.features import TextFeatures
-from tests.support.encoders import WORDS, random_texts
-from training.data import TrainingDataError
-from training.text_features import (
+from hummingbit.encoder.analyzers import Analyzer
+from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.training.data import TrainingDataError
+from hummingbit.training.text_features import (
     fit_text_features,
     frequent_terms,
     keep_terms,
     summaries_tell,
 )
+from tests.support.encoders import WORDS, random_texts
 
 
 def test_terms_come_by_count_and_then_alphabet() -> None:

@@ -8,8 +8,7 @@ from functools import partial
 import pytest
 import torch
 
-from training.models.layers import HalvedLinear, log_partition
-from training.two_threads import both, each_on_one_core
+from hummingbit.training.layers import HalvedLinear, both, each_on_one_core, log_partition
 
 
 def halved_product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:

@@ -7,14 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from encoder.encoder import Features, Inputs
-from encoder.features import Floats, TextFeatures
-from encoder.recipes import COMMON_LABELS, METHODS, SELF_SUPERVISED, Recipe
-from training.data import Rows, Tags
-from training.models.autoencoders import Autoencoder, BernoulliAutoencoder
-from training.models.batches import TrainingInputs
-from training.models.encoder_networks import AnyEncoderNetwork
-from training.objectives.ssb_vae import (
+from hummingbit.encoder.encoder import Features, Inputs
+from hummingbit.encoder.recipes import COMMON_LABELS, METHODS, SELF_SUPERVISED, Recipe
+from hummingbit.encoder.text_features import Floats, TextFeatures
+from hummingbit.training.batches import TrainingInputs
+from hummingbit.training.data import Rows, Tags
+from hummingbit.training.networks import AnyEncoderNetwork, Autoencoder, BernoulliAutoencoder
+from hummingbit.training.objectives.ssb_vae import (
     class_probabilities,
     count_common_tags,
     pairwise_loss,
@@ -25,7 +24,7 @@ from training.objectives.ssb_vae import (
     tag_sharing_probability,
     weighted_terms,
 )
-from training.queries import ClozeTask
+from hummingbit.training.queries import ClozeTask
 
 
 class AutoencoderLoss:
@@ -76,7 +75,7 @@ class AutoencoderLoss:
     def __call__(
         self, rows: Rows, generator: torch.Generator, progress: float
     ) -> dict[str, Tensor]:
-        """See :class:`training.loop.BatchLoss`."""
+        """See :class:`hummingbit.training.loop.BatchLoss`."""
         recipe, method = self._recipe, self._method
         parts = self.inputs.batch(rows, recipe.word_dropout, generator, recipe.vector_noise)
         x, targets = (part.to(self._device) for part in parts)

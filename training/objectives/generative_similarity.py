@@ -2,7 +2,7 @@
 
 Source: Marjieh, Kumar, Campbell et al., "Learning Human-Aligned Representations with Contrastive
 Learning and Generative Similarity" (2024). s_gen is the similarity of examples under a model of how
-they are generated (:mod:`training.similarities.generative_models`). S is the similarity of their
+they are generated (:mod:`hummingbit.training.similarities`). S is the similarity of their
 embeddings, such as a cosine or a negative distance.
 
 - If s_gen can be computed, S is fitted to it or to its logarithm: :func:`regression_loss`.

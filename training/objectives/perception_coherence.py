@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from training.objectives.dissimilarity import (
+from hummingbit.training.objectives.dissimilarity import (
     Dissimilarity,
     check_batch,
     check_finite,

@@ -43,7 +43,7 @@ EUCLIDEAN = Geometry(
 )
 """The geometry of vectors; on the logarithms of matrices it is the log-Euclidean geometry.
 
-The affine-invariant geometry is :data:`training.models.spd_geometry.AFFINE_INVARIANT`.
+The affine-invariant geometry is :data:`hummingbit.training.spd.AFFINE_INVARIANT`.
 """
 
 

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from training.models.batches import SparseBatch
-from training.models.layers import expected_score, log_partition
+from hummingbit.training.batches import SparseBatch
+from hummingbit.training.layers import expected_score, log_partition
 
 # Equation (1): L_unsup = E_q[−ln p(x|b)] + λ KL(q(b|x) ‖ p(b)).
 

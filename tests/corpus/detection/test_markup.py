@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpus.detection.markup import BLOCKS, CELLS, INLINE, is_html, plain_text
+from hummingbit.corpus.layout import BLOCKS, CELLS, INLINE, is_html, plain_text
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpus.detection.compressions import COMPRESSIONS
-from corpus.rows import ReadError
-from corpus.stores.milvus import read_milvus
-from corpus.stores.point import Point
-from corpus.stores.qdrant import read_qdrant
-from corpus.stores.txtai import read_txtai
+from hummingbit.corpus.lines import COMPRESSIONS, ReadError
+from hummingbit.corpus.stores import Point, read_milvus, read_qdrant, read_txtai
 
 WRITTEN = Path(__file__).parent / "written"
 TEXTS = ["apple jam", "pear jam", "plum cake", "apple cake", "a pear"]

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder.analyzers import PIECE_LENGTH
-from encoder.compiled import forward_pass
-from encoder.encoder import Integers, Layer, forward_row
-from encoder.features import Floats, TextFeatures
+from hummingbit.encoder import text_features
+from hummingbit.encoder.analyzers import PIECE_LENGTH
+from hummingbit.encoder.encoder import Integers, Layer, forward_row
+from hummingbit.encoder.text_features import Floats, TextFeatures
 from tests.support.commands import run
 from tests.support.encoders import random_layers, random_texts, text_encoder
 
 ROOT = Path(__file__).parents[3]
-needs_compiled = pytest.mark.skipif(forward_pass.built is None, reason="it was not built")
+needs_compiled = pytest.mark.skipif(text_features.built is None, reason="it was not built")
 Forward = Callable[[Sequence[Layer], Integers, Floats], Floats]
 
 
@@ -29,7 +29,7 @@ def compiled_row(layers: Sequence[Layer], columns: Integers, values: Floats) -> 
     flat = [
         item for layer in layers for item in (layer.weight, layer.bias, layer.activation == "relu")
     ]
-    forward_pass.built.forward(out, columns, values, np.zeros_like(out), *flat)
+    text_features.built.forward(out, columns, values, np.zeros_like(out), *flat)
     return out
 
 
@@ -80,9 +80,9 @@ def test_both_give_the_same_weights_of_queries(monkeypatch: pytest.MonkeyPatch) 
     long_texts = [" ".join(rng.choice(wide.vocabulary, size=size)) for size in sizes]
     cases = [(encoder, ["", "unheard of", *random_texts(14)]), (long_encoder, long_texts)]
     for one, texts in cases:
-        monkeypatch.setattr("encoder.encoder.native", None)
+        monkeypatch.setattr("hummingbit.encoder.encoder.native", None)
         by_numpy = one.read_queries(texts).weights
-        monkeypatch.setattr("encoder.encoder.native", forward_pass.built)
+        monkeypatch.setattr("hummingbit.encoder.encoder.native", text_features.built)
         together = one.read_queries(texts).weights
         assert np.array_equal(by_numpy, together)
         alone = [one.read_queries([text]).weights[0] for text in texts]
@@ -97,7 +97,7 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     layers = (thresholds, first.weight, first.bias, True, last.weight, last.bias, False)
     columns, values = np.array([0, 5]), np.ones(2, dtype=np.float32)
     out = np.empty(8, dtype=np.float32)
-    forward = forward_pass.built.forward
+    forward = text_features.built.forward
     forward(out, columns, values, *layers)
     misfits: list[tuple[object, ...]] = [
         (out[:7], columns, values, *layers),
@@ -140,8 +140,8 @@ def test_terms_are_weighed_as_a_matrix_of_them_is(data: st.DataObject) -> None:
     text = " ".join(f"w{number}" for number in numbers)
     expected = features.transform([text])
     with pytest.MonkeyPatch.context() as patch:
-        for native in (None, forward_pass.built):
-            patch.setattr("encoder.features.native", native)
+        for native in (None, text_features.built):
+            patch.setattr("hummingbit.encoder.text_features.native", native)
             row, terms = features.read_query(text)
             assert np.array_equal(row.columns, expected.indices)
             assert np.array_equal(row.values, expected.data)
@@ -153,7 +153,7 @@ def test_terms_are_weighed_as_a_matrix_of_them_is(data: st.DataObject) -> None:
 def test_terms_that_do_not_fit_are_refused() -> None:
     rows, values = np.empty(3, dtype=np.int64), np.empty(3, dtype=np.float32)
     gains, idf = np.arange(4, dtype=np.float32), np.ones(5, dtype=np.float32)
-    weigh = forward_pass.built.weigh
+    weigh = text_features.built.weigh
     assert weigh(rows, values, [4, 0, 4], gains, idf, False) == 2
     assert (rows[:2].tolist(), values[:2].tolist()) == ([0, 4], [1.0, 2.0])
     misfits: list[tuple[object, ...]] = [
@@ -188,6 +188,6 @@ def test_terms_that_do_not_fit_are_refused() -> None:
 
 @needs_compiled
 def test_a_variable_switches_it_off() -> None:
-    show = "from encoder.compiled import forward_pass as one; print(one.native is None)"
+    show = "from hummingbit.encoder import text_features; print(text_features.native is None)"
     for setting, is_off in (("off", "True\n"), ("", "False\n")):
         assert run(sys.executable, "-c", show, cwd=ROOT, HUMMINGBIT_KERNEL=setting) == is_off

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from encoder.texts.openings import sentences_after_summary, summary_of, title_of
+from hummingbit.encoder.text_features import sentences_after_summary, summary_of, title_of
 
 
 @pytest.mark.parametrize(

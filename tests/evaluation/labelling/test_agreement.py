@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from evaluation.labelling.agreement import (
+from hummingbit.evaluation.labelling.statistics import (
     MAX_PEOPLE,
     agreement_on_judgements,
     agreement_on_labels,
     cohen_kappa,
 )
-from index.annotations.annotation_records import DocumentLabel, Judgement
+from hummingbit.index.store.annotations import DocumentLabel, Judgement
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40))

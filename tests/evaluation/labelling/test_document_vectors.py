@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from evaluation.labelling import document_vectors
-from evaluation.labelling.document_vectors import VectorCache
+from hummingbit.corpus.document import Document
+from hummingbit.evaluation.labelling import suggestions
+from hummingbit.evaluation.labelling.suggestions import VectorCache
 from tests.support.collections import code_collection, code_documents, text_collection
 
 
@@ -28,10 +28,10 @@ def test_of_long_texts_fewer_are_read(tmp_path: Path, monkeypatch: pytest.Monkey
     collection.upsert([Document(f"d{at}", "apple bread " * 10) for at in range(300)])
     whole = VectorCache().of(collection).documents
     assert [one.id for one in whole] == [f"d{at}" for at in range(300)]
-    monkeypatch.setattr(document_vectors, "MAX_CHARACTERS", 120 * 100)
+    monkeypatch.setattr(suggestions, "MAX_CHARACTERS", 120 * 100)
     vectors = VectorCache().of(collection)
     rows = [one.row for one in vectors.documents]
-    assert 100 <= len(rows) < 100 + document_vectors.READ_AT_ONCE
+    assert 100 <= len(rows) < 100 + suggestions.READ_AT_ONCE
     assert rows == sorted(set(rows))
     assert len(vectors.vectors) == len(vectors.buckets) == len(rows)
     assert rows == [one.row for one in VectorCache().of(collection).documents]

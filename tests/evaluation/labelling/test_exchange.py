@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.labelling.exchange import (
+from hummingbit.evaluation.labelling.exchange import (
     agreed_grades,
     import_records,
     read_qrels,
@@ -15,9 +15,9 @@ from evaluation.labelling.exchange import (
     write_queries,
     write_records,
 )
-from evaluation.trec import parse_qrels, to_trec_id
-from foundation.errors import InputError
-from index.annotations.annotation_records import DocumentLabel, Judgement
+from hummingbit.evaluation.trec import parse_qrels, to_trec_id
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.store.annotations import DocumentLabel, Judgement
 from tests.support.collections import code_collection, code_documents
 
 WHEN = "2026-01-01T00:00:00.000+00:00"

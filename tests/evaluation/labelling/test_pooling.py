@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.labelling.pooling import POOLING_METHODS, pool
+from hummingbit.evaluation.labelling.suggestions import POOLING_METHODS, pool
 
 lists = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=8)
 

@@ -9,11 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from evaluation.labelling.classes import REGULARIZATION, class_probabilities, class_scores
-from evaluation.labelling.gain import expected_gain
-from evaluation.labelling.herding import herd
-from evaluation.labelling.label_pool import Pool
-from evaluation.labelling.sampling import METHODS, suggest
+from hummingbit.evaluation.labelling.statistics import expected_gain
+from hummingbit.evaluation.labelling.suggestions import (
+    METHODS,
+    REGULARIZATION,
+    Pool,
+    class_probabilities,
+    class_scores,
+    herd,
+    suggest,
+)
 
 
 def clustered(labelled: int, seed: int = 0, classes: int = 3, size: int = 60) -> Pool:

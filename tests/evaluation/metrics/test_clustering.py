@@ -8,11 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import pair_confusion_matrix
 
-from evaluation.metrics.clustering import (
-    normalized_mutual_information,
-    pairwise_f1,
-)
-from evaluation.result import EvaluationError
+from hummingbit.evaluation.metrics import normalized_mutual_information, pairwise_f1
+from hummingbit.evaluation.result import EvaluationError
 
 ASSIGNMENTS = st.integers(1, 25).flatmap(
     lambda n: st.tuples(*[st.lists(st.integers(0, 4), min_size=n, max_size=n)] * 2)

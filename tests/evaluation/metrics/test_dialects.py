@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from evaluation.code_rankings import evaluate_ranking
-from evaluation.metrics.lists import (
+from hummingbit.evaluation.evaluate import evaluate_codes, evaluate_ranking
+from hummingbit.evaluation.metrics import (
     average_precision,
     average_precision_trec,
     interpolated_average_precision,
 )
-from evaluation.qrels import relevance_by_qrels
-from evaluation.retrieval import evaluate_codes
+from hummingbit.evaluation.relevance import relevance_by_qrels
 
 K = (1, 5, 20, 100)
 Qrels = dict[str, dict[str, int]]

@@ -5,19 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.metrics.lists import (
+from hummingbit.evaluation.metrics import (
     RankedLists,
     average_precision,
     average_precision_trec,
     interpolated_average_precision,
     measure,
     ndcg_at_k,
+    parse_metric,
     precision_at_k,
     recall_at_k,
     reciprocal_rank,
     success_at_k,
 )
-from evaluation.metrics.metric_names import parse_metric
 from tests.support.oracles.rankings import SLOW
 
 LEVELS = np.array([1, 2, 3])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.metrics.metric_names import Kind, Metric, MetricError, parse_metric, parse_metrics
+from hummingbit.evaluation.metrics import Kind, Metric, MetricError, parse_metric, parse_metrics
 
 
 @pytest.mark.parametrize(

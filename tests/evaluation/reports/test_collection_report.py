@@ -8,16 +8,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from encoder.codes import code_from_hex, hamming_distance, unpack_codes
-from evaluation.evaluation_input import RelevanceSettings
-from evaluation.reports.collection_report import Job, run_job
-from evaluation.reports.report import ReportError, parse_report, read_report, write_report
-from evaluation.retrieval import evaluate_collection
-from evaluation.trec import parse_run
-from index.backend import CollectionBackend
-from index.data_folder import DataFolder
-from index.records import Query
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.codes import code_from_hex, hamming_distance, unpack_codes
+from hummingbit.evaluation.evaluate import evaluate_collection
+from hummingbit.evaluation.rankings import RelevanceSettings
+from hummingbit.evaluation.report import (
+    Job,
+    ReportError,
+    parse_report,
+    read_report,
+    run_job,
+    write_report,
+)
+from hummingbit.evaluation.trec import parse_run
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.records import Query
 from tests.support.evaluations import LABELS, labelled_codes, make_collections
 
 DOCUMENTS = labelled_codes(400, 0, "d")

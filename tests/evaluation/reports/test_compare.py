@@ -4,12 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from evaluation.reports.collection_report import run_job
-from evaluation.reports.compare import compare_reports
-from evaluation.reports.gate import GateError, parse_gate
-from evaluation.reports.report import Report
-from evaluation.result import EvaluationError
-from index.data_folder import DataFolder
+from hummingbit.evaluation.gate import GateError, compare_reports, parse_gate
+from hummingbit.evaluation.report import Report, run_job
+from hummingbit.evaluation.result import EvaluationError
+from hummingbit.index.data_folder import DataFolder
 from tests.support.evaluations import labelled_codes, make_collections, shuffled
 
 GATE = parse_gate('[metrics."P@100"]\nmax_drop = 0.01\n[metrics."mAP@100"]\nmin = 0.6\n')

@@ -7,15 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.reports.collection_report import Job, run_job
-from evaluation.reports.compare import compare_reports
-from evaluation.reports.formats import FORMATS, write_folder
-from evaluation.reports.gate import parse_gate
-from evaluation.reports.junit import to_junit
-from evaluation.reports.markdown import to_markdown
-from evaluation.reports.report import read_report
-from foundation.extras import install_command
-from index.data_folder import DataFolder
+from hummingbit.evaluation.formats import FORMATS, to_junit, to_markdown, write_folder
+from hummingbit.evaluation.gate import compare_reports, parse_gate
+from hummingbit.evaluation.report import Job, read_report, run_job
+from hummingbit.foundation.extras import install_command
+from hummingbit.index.data_folder import DataFolder
 from tests.support.evaluations import labelled_codes, make_collections, parse_junit
 
 GATE = parse_gate(
@@ -92,7 +88,7 @@ def test_without_matplotlib_the_extra_is_named() -> None:
     check = """
 import sys
 sys.modules["matplotlib"] = sys.modules["matplotlib.figure"] = None
-from evaluation.reports.plots import PlotError, draw_label_curve
+from hummingbit.evaluation.formats import PlotError, draw_label_curve
 try:
     draw_label_curve([1, 10], {"codes": [0.1, 0.2]}, "P@100")
 except PlotError as error:

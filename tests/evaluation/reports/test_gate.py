@@ -5,14 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.reports.gate import (
-    GateError,
-    Rule,
-    apply_gate,
-    parse_gate,
-    read_gate,
-)
-from evaluation.result import Evaluation, EvaluationError
+from hummingbit.evaluation.gate import GateError, Rule, apply_gate, parse_gate, read_gate
+from hummingbit.evaluation.result import Evaluation, EvaluationError
 
 
 @pytest.fixture

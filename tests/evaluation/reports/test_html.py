@@ -6,12 +6,10 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from evaluation.reports.collection_report import run_job
-from evaluation.reports.compare import compare_reports
-from evaluation.reports.gate import parse_gate
-from evaluation.reports.html import PLOTS, to_html
-from evaluation.reports.report import Report
-from index.data_folder import DataFolder
+from hummingbit.evaluation.formats import PLOTS, to_html
+from hummingbit.evaluation.gate import compare_reports, parse_gate
+from hummingbit.evaluation.report import Report, run_job
+from hummingbit.index.data_folder import DataFolder
 from tests.support.console.chromium import NOWHERE, needs_chromium, run_chromium
 from tests.support.evaluations import labelled_codes, make_collections, shuffled
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.reports.metric_table import (
+from hummingbit.evaluation.report import (
     format_interval,
     format_p_value,
     format_probability,

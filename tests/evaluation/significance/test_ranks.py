@@ -5,8 +5,8 @@ import pytest
 import scikit_posthocs
 from scipy import stats
 
-from evaluation.result import EvaluationError
-from evaluation.significance.ranks import friedman_nemenyi
+from hummingbit.evaluation.result import EvaluationError
+from hummingbit.evaluation.significance import friedman_nemenyi
 
 
 def some_systems(n_systems: int, n_queries: int) -> dict[str, np.ndarray]:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from evaluation.result import EvaluationError
-from evaluation.significance.resampling import (
+from hummingbit.evaluation.result import EvaluationError
+from hummingbit.evaluation.significance import (
     bootstrap_intervals,
     compare,
     holm,

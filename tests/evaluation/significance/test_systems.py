@@ -8,8 +8,8 @@ import pytest
 import scikit_posthocs
 from scipy import stats
 
-from evaluation.result import Evaluation, EvaluationError
-from evaluation.significance.systems import compare_systems
+from hummingbit.evaluation.result import Evaluation, EvaluationError
+from hummingbit.evaluation.significance import compare_systems
 
 
 def evaluation(values: np.ndarray) -> Evaluation:

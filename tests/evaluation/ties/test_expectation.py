@@ -11,21 +11,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.metrics.lists import (
+from hummingbit.evaluation.metrics import (
     RankedLists,
     average_precision,
     interpolated_average_precision,
     measure,
+    parse_metric,
     precision_at_k,
 )
-from evaluation.metrics.metric_names import parse_metric
-from evaluation.ties.average_precision import expected_average_precision_at_k
-from evaluation.ties.expectation import TieGroups, best, expect, precision_within_radius, worst
-from evaluation.ties.interpolation import SAMPLES, expected_interpolated_average_precision
-from evaluation.ties.sums import (
+from hummingbit.evaluation.ties import (
+    SAMPLES,
+    TieGroups,
+    best,
+    expect,
+    expected_average_precision_at_k,
+    expected_interpolated_average_precision,
     expected_precision_at_k,
     expected_reciprocal_rank,
     expected_success_at_k,
+    precision_within_radius,
+    worst,
 )
 from tests.support.oracles.rankings import SLOW, distinct_lists, slow_expectation
 

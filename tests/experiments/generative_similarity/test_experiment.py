@@ -11,7 +11,6 @@ from matplotlib.image import imread
 from pytorch_metric_learning.losses import NTXentLoss
 from sklearn.metrics import ndcg_score
 
-from evaluation.relevance import relevance_by_hierarchy
 from experiments.generative_similarity import gaussian, hierarchy
 from experiments.generative_similarity.contrastive_baselines import (
     class_triplet_loss,
@@ -19,6 +18,7 @@ from experiments.generative_similarity.contrastive_baselines import (
 )
 from experiments.generative_similarity.hierarchy import graded_retrieval
 from hummingbit.cli import main
+from hummingbit.evaluation.relevance import relevance_by_hierarchy
 from tests.support.corpora import dotted_topic_documents, write_snippets
 
 COMMAND = ["reproduce", "generative-similarity"]

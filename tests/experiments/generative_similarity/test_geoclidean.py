@@ -13,7 +13,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from corpus.rows import ReadError
 from experiments.generative_similarity.geoclidean_concepts import (
     PRINTED_HELD_OUT,
     draw_concepts,
@@ -38,7 +37,8 @@ from experiments.generative_similarity.geoclidean_language import (
     read_concepts,
 )
 from hummingbit.cli import main
-from training.similarities.program_kernel import ParseTree, ProgramKernel
+from hummingbit.corpus.lines import ReadError
+from hummingbit.training.similarities import ParseTree, ProgramKernel
 
 SQUARE = """
 l1* = line(p1(), p2())

@@ -13,7 +13,7 @@ from experiments.generative_similarity.picture_encoders import (
     random_views,
     train_encoder,
 )
-from training.loop import Schedule
+from hummingbit.training.loop import Schedule
 
 
 def bars(count: int) -> Pictures:

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.image import imread
 
-from corpus.rows import ReadError
 from experiments.generative_similarity.quadrilateral_oddball import (
     draw_shapes,
     oddball_errors,
@@ -32,6 +31,7 @@ from experiments.generative_similarity.quadrilateral_shapes import (
     rotate,
 )
 from hummingbit.cli import main
+from hummingbit.corpus.lines import ReadError
 
 
 @pytest.fixture

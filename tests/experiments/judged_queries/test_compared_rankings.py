@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from encoder.codes import unpack_codes
 from experiments.judged_queries import compared_rankings
-from index.records import Hybrid, Query
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.codes import unpack_codes
+from hummingbit.index.records import Hybrid, Query
 from tests.support.collections import text_collection
 from tests.support.encoders import random_texts, text_encoder
 

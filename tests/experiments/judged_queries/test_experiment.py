@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.rows import ReadError
 from experiments.judged_queries.coded_corpora import read_vectors
 from experiments.judged_queries.judged_corpora import read_corpus
 from hummingbit.cli import main
+from hummingbit.corpus.lines import ReadError
+from hummingbit.training.teachers import TeacherError
 from tests.support.corpora import TOPICS, write_xz
-from training.distillation.teachers import TeacherError
 
 
 @pytest.fixture

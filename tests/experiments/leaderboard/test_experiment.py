@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.retrieval import evaluate_codes
 from experiments.leaderboard import cells, text_training, trained
 from experiments.leaderboard.cells import Cell, compute, draw, saved_record
 from experiments.leaderboard.contract import Encode, Encodings, Task, encodings_of
 from experiments.leaderboard.measuring import measure, rows_of, unseen_classes
 from experiments.leaderboard.methods import METHODS
 from hummingbit.cli import main
+from hummingbit.evaluation.evaluate import evaluate_codes
+from hummingbit.training.data import TrainingData, gather
 from tests.support.corpora import TOPICS, topic_documents, write_snippets, write_xz
-from training.data import TrainingData, gather
 
 
 def corpus() -> tuple[TrainingData, TrainingData]:

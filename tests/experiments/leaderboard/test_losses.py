@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from encoder.features import TextFeatures
 from experiments.leaderboard.bmsh import Bmsh, mixture_kl_loss
 from experiments.leaderboard.nash import Nash
 from experiments.leaderboard.pairrec import KL_WEIGHT, PairRec, nearest
@@ -22,9 +21,9 @@ from experiments.leaderboard.text_training import (
     words_loss,
 )
 from experiments.leaderboard.vdsh import Vdsh
-from training.models.autoencoders import TextDecoder
-from training.models.encoder_networks import Shape
-from training.text_features import fit_text_features
+from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.training.networks import Shape, TextDecoder
+from hummingbit.training.text_features import fit_text_features
 
 TEXTS = ["boat wave wave tide", "boat sail", "eggs flour honey", "flour eggs jam jam jam", "sail"]
 ROWS = np.array([0, 3])

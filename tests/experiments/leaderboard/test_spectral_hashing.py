@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from encoder.codes import unpack_codes
 from experiments.leaderboard.contract import Task
 from experiments.leaderboard.spectral_hashing import fit_spectrum, learn
+from hummingbit.encoder.codes import unpack_codes
+from hummingbit.training.data import gather
 from tests.support.corpora import topic_documents
-from training.data import gather
 
 
 def test_the_lowest_frequencies_come_first() -> None:

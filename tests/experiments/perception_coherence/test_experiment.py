@@ -16,15 +16,10 @@ from PIL import Image
 from experiments.perception_coherence import estimator, image_settings, image_training
 from experiments.perception_coherence.cifar10 import OUT_OF_TIME
 from experiments.perception_coherence.estimator import fit_exponent
-from experiments.perception_coherence.image_networks import (
-    ResNet,
-    SmallStudent,
-    layers_in_batches,
-)
+from experiments.perception_coherence.image_networks import ResNet, SmallStudent, layers_in_batches
 from experiments.perception_coherence.image_settings import SETTINGS, Scale
 from hummingbit.cli import main
-from training.objectives.information_flow import LayerwiseLoss
-from training.objectives.transfer_baselines import HintLoss
+from hummingbit.training.objectives.transfer import HintLoss, LayerwiseLoss
 
 COMMAND = ["reproduce", "perception-coherence", "--seeds", "1", "--part"]
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from encoder.recipes import DISTILLATION_OBJECTIVES
 from experiments.perception_coherence import text_corpora
 from experiments.perception_coherence.text_corpora import vectors_file
 from experiments.perception_coherence.text_students import text_recipe
 from hummingbit.cli import main
+from hummingbit.encoder.recipes import DISTILLATION_OBJECTIVES
+from hummingbit.training.data import gather
 from tests.support.corpora import TOPICS, topic_documents, write_snippets
-from training.data import gather
 
 DATABASE = topic_documents(300)
 QUERIES = topic_documents(60, seed=1, prefix="test")

@@ -21,8 +21,8 @@ from experiments.riemannian_potato.spd_training import (
     train_and_evaluate,
 )
 from hummingbit.cli import main
-from training.loop import DivergedError, Schedule
-from training.objectives.riemannian_potato import Ranking
+from hummingbit.training.loop import DivergedError, Schedule
+from hummingbit.training.objectives.riemannian_potato import Ranking
 
 COMMAND = ["reproduce", "riemannian-potato"]
 

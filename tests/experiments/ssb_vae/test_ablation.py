@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from corpus.document import Document
-from encoder.recipes import Recipe
 from experiments.ssb_vae.ablation import CHANGES
 from hummingbit.cli import main
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.recipes import Recipe
 from tests.support.corpora import topic_documents, write_snippets
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from encoder.artifact import load_encoder
-from encoder.recipes import RECIPES
-from encoder.vector_features import VectorFeatures
 from experiments.ssb_vae.experiment import DATASETS
 from experiments.ssb_vae.presets import SHIPPED, read_presets, write_preset
 from hummingbit.cli import main
+from hummingbit.encoder.artifact import load_encoder
+from hummingbit.encoder.recipes import RECIPES
+from hummingbit.encoder.vector_features import VectorFeatures
 from hummingbit.training_methods import METHOD_NAMES
 from tests.support.corpora import TOPICS, topic_documents, write_snippets
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from corpus.document import Document
-from encoder.analyzers import VISIBLE
 from experiments.ssb_vae.measures import nearest, subject_lines, unseen_classes
 from hummingbit.cli import main
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.analyzers import VISIBLE
+from hummingbit.training.data import gather
 from tests.support.corpora import dotted_topic_documents, topic_documents, write_snippets
-from training.data import gather
 
 
 def test_the_nearest_are_those_of_tfidf_cosine() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from corpus.readers import read_documents
+from hummingbit.corpus.readers import read_documents
 
 REPEATED = (31, 32, 36, 39, 337, 365, 406, 432, 630, 646, 648, 935, 965, 990, 1235, 1601, 1620,
             1633, 1754, 1864, 1940, 1980, 1986, 2040, 2052, 2167)  # fmt: skip

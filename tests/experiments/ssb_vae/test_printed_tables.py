@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evaluation.significance.ranks import RankComparison, friedman_nemenyi
 from experiments.ssb_vae.printed_tables import METHODS, printed_p100, printed_table
+from hummingbit.evaluation.significance import RankComparison, friedman_nemenyi
 
 # Friedman's p-value, and Nemenyi's of SSB-VAE against PSH and VDSH.
 TABLE_2 = {

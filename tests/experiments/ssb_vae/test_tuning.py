@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from encoder.artifact import load_encoder
-from encoder.recipes import Recipe
 from experiments.ssb_vae import experiment, tuning
 from experiments.ssb_vae.held_out import idle_settings
 from experiments.ssb_vae.presets import read_preset, read_presets, write_preset
 from hummingbit.cli import main
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import load_encoder
+from hummingbit.encoder.recipes import Recipe
+from hummingbit.training.data import TrainingDataError, gather
+from hummingbit.training.model_selection import hold_out_clusters
+from hummingbit.training.pipeline import split
+from hummingbit.training.semi_supervised import train
 from tests.support.corpora import topic_documents, write_snippets
-from training.data import TrainingDataError, gather
-from training.pipeline import split
-from training.semi_supervised import train
-from training.trials.cluster_trials import hold_out_clusters
 
 GRID = {"learning_rate": (1e-6, 4e-3), "epochs": (4, 15), "code_class_weight": (0.5, 1.0)}
 

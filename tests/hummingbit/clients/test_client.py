@@ -17,7 +17,7 @@ import pytest
 from pydantic import SecretStr
 
 from hummingbit import AsyncClient, Client, ServiceError
-from service.settings import Settings
+from hummingbit.service.settings import Settings
 from tests.support.service import make_data_folder, running_service
 
 KEY = "k" * 32

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from encoder.artifact import write_artifact
 from hummingbit import AsyncClient, Client, ServiceError
-from hummingbit.clients.operations.operation_calls import next_poll
-from index.data_folder import DataFolder
+from hummingbit.clients.calls import next_poll
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.index.data_folder import DataFolder
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import make_data_folder, running_service
 

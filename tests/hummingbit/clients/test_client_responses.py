@@ -13,10 +13,11 @@ from typing import Any, Literal, NotRequired, Union
 
 import pytest
 
-from hummingbit.clients import calls, document_calls
-from hummingbit.clients.labels import label_calls
-from hummingbit.clients.operations import operation_calls
-from service.app import create_app
+from hummingbit.clients import calls
+from hummingbit.clients import calls as document_calls
+from hummingbit.clients import calls as label_calls
+from hummingbit.clients import calls as operation_calls
+from hummingbit.service.app import create_app
 
 # What a call is given in place of its parameters, by name; everything else gets a name.
 ARGUMENTS: dict[str, Any] = {

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from encoder.artifact import write_artifact
 from hummingbit import Client
 from hummingbit.cli import main
-from index.data_folder import DataFolder
-from index.folder.alias_file import AddAlias
-from service.settings import Settings
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.index.catalog import AddAlias
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.settings import Settings
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import make_data_folder, running_service
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hummingbit.commands.collections.search import _line
-from hummingbit.commands.controls import without_controls
-from index.records import Hit
+from hummingbit.commands.printing import without_controls
+from hummingbit.commands.search import _line
+from hummingbit.index.records import Hit
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from importlib import import_module
 
 import pytest
 
-from hummingbit.cli import COMMANDS
-from hummingbit.commands.json_output import add_json_or_former_file
+from hummingbit.cli import COMMANDS, configure_command
+from hummingbit.commands.printing import add_json_or_former_file
 
 WITHOUT = {
     "quickstart": "it asks and answers, and serves",
@@ -40,9 +39,7 @@ def actions_of(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_that_prints_a_result_prints_it_as_json(name: str) -> None:
     parser = argparse.ArgumentParser()
-    room = COMMANDS[name].folder
-    module = import_module(f"hummingbit.commands.{room}.{name.replace(' ', '_')}")
-    module.configure(parser)
+    configure_command(name, parser)
     if name in WITHOUT:
         return
     for command, has_json in actions_of(name, parser):

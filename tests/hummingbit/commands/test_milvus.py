@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from encoder.artifact import write_artifact
 from hummingbit.cli import main
-from service.settings import Settings
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.service.settings import Settings
 from tests.support.corpora import topic_documents
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import check_problem, running_service

@@ -5,8 +5,8 @@ from dataclasses import fields
 
 import pytest
 
-from encoder.recipes import Recipe
 from hummingbit.commands.options import add_former_flag, add_reading, add_setting, layout_of
+from hummingbit.encoder.recipes import Recipe
 
 
 def recipe_parser() -> argparse.ArgumentParser:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evaluation.result import Evaluation
 from hummingbit.commands.printing import print_figures
+from hummingbit.evaluation.result import Evaluation
 
 
 def test_a_space_separates_columns_whatever_their_names(

@@ -11,26 +11,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpus.document import Document
-from foundation.errors import InputError
-from index.annotations import annotations as annotations_module
-from index.annotations.annotation_records import (
+from hummingbit.corpus.document import Document
+from hummingbit.foundation.errors import InputError
+from hummingbit.index import labels as annotations_module
+from hummingbit.index.collection import Collection
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import StoreError
+from hummingbit.index.filters import parse_filter
+from hummingbit.index.ingestion import carry_annotations, carry_most_annotations, delete_missing
+from hummingbit.index.labels import Annotations
+from hummingbit.index.store.annotations import (
     DocumentLabel,
     Judgement,
+    Table,
     agreed_labels,
     judgement_to_json,
     label_to_json,
     parse_judgement,
     parse_label,
 )
-from index.annotations.annotations import Annotations
-from index.bulk.reindexing import carry_annotations, carry_most_annotations, delete_missing
-from index.collection import Collection
-from index.data_folder import DataFolder
-from index.errors import StoreError
-from index.filter_parser import parse_filter
-from index.sqlite.annotation_tables import Table
-from index.sqlite.store import Store
+from hummingbit.index.store.store import Store
 from tests.support.collections import code_collection, code_documents, text_collection
 from tests.support.encoders import random_texts
 

@@ -5,8 +5,8 @@ import functools
 import numpy as np
 import pytest
 
-from encoder.codes import hamming_distance
-from index.bulk.code_layout import Method, best_method, lay_out, principal_plane
+from hummingbit.encoder.codes import hamming_distance
+from hummingbit.index.code_layout import Method, best_method, lay_out, principal_plane
 
 
 def clusters(n: int, n_bits: int = 64, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

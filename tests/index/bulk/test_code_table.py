@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.bulk.code_profile import profile_of
-from index.bulk.code_table import DistinctCodes, table_of
+from hummingbit.index.code_statistics import profile_of
+from hummingbit.index.maps import DistinctCodes, table_of
 
 DOCUMENTS = st.lists(
     st.tuples(

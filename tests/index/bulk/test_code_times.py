@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foundation.errors import InputError
-from index.bulk.code_table import DistinctCodes
-from index.bulk.code_times import code_times
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.maps import DistinctCodes, code_times
 
 DOCUMENTS = st.lists(
     st.tuples(st.binary(min_size=1, max_size=1), st.none() | st.integers(-1000, 1000)),

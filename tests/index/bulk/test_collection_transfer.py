@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from corpus.rows import ReadError
-from encoder.artifact import write_artifact
-from index.bulk.collection_transfer import collection_for, export_collection, import_documents
-from index.bulk.export_format import Export
-from index.data_folder import DataFolder
-from index.errors import EncoderMismatch
-from index.folder.alias_file import AddAlias
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.lines import ReadError
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.index.catalog import AddAlias
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import EncoderMismatch
+from hummingbit.index.transfer import Export, collection_for, export_collection, import_documents
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 
 

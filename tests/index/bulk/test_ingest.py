@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from encoder.artifact import write_artifact
-from foundation.errors import InputError
-from index.bulk import encoding
-from index.bulk.ingest import CollectionFieldTypes, ingest
-from index.collection import Collection
-from index.data_folder import DataFolder
-from index.errors import StoreError
-from index.records import Query
-from index.sqlite.store import Store
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.foundation.errors import InputError
+from hummingbit.index import encoding
+from hummingbit.index.collection import Collection
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import StoreError
+from hummingbit.index.ingestion import CollectionFieldTypes, ingest
+from hummingbit.index.records import Query
+from hummingbit.index.store.store import Store
 from tests.support.codes import random_hex
 from tests.support.collections import code_collection, code_documents
 from tests.support.encoders import random_texts, text_encoder
@@ -109,7 +109,7 @@ SIGNALLED_AS_PROCESSES_START = """
 import os, signal, sys, threading
 from multiprocessing import util
 from hummingbit.cli import main
-from index.bulk import encoding
+from hummingbit.index import encoding
 
 start = util.spawnv_passfds
 

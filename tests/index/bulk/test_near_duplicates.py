@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpus.document import Document
-from encoder.artifact import write_artifact
-from foundation.errors import InputError
-from foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
-from index.bulk import near_duplicates
-from index.bulk.near_duplicates import (
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
+from hummingbit.index import duplicates
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.duplicates import (
     DuplicateCriteria,
     find_duplicates,
     near_codes,
     near_texts,
     shingles_of,
 )
-from index.data_folder import DataFolder
 from tests.support.codes import random_codes
 from tests.support.encoders import random_texts, text_encoder
 
@@ -53,8 +53,8 @@ def test_clusters_are_what_pairs_of_codes_connect(
     pairs = itertools.combinations(range(size), 2)
     alike = [(a, b) for a, b in pairs if bits_apart(codes[a], codes[b]) <= radius]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(near_duplicates, "compares_all_pairs", lambda *_: compares_all)
-        patch.setattr(near_duplicates, "EDGES_AT_ONCE", 5)
+        patch.setattr(duplicates, "compares_all_pairs", lambda *_: compares_all)
+        patch.setattr(duplicates, "EDGES_AT_ONCE", 5)
         found = near_codes(codes, radius)
     assert [some.tolist() for some in found] == brute_force(alike, size)
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpus.document import Document
-from encoder.artifact import write_artifact
-from encoder.codes import code_to_hex
-from foundation.errors import InputError
-from index.bulk.reindexing import copy_following, delete_missing
-from index.collection import Collection
-from index.data_folder import DataFolder
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.encoder.codes import code_to_hex
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.collection import Collection
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.ingestion import copy_following, delete_missing
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 
 TEXTS = random_texts(12)

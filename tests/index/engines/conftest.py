@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from index.engines.compiled import kernel
+from hummingbit.index.engines import kernel
 
 WITHOUT = "without the kernel"
 PATHS: tuple[str, ...] = () if kernel.built is None else kernel.built.paths()

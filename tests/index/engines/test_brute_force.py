@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from index.engines.brute_force import BruteForceIndex
+from hummingbit.index.engines.brute_force import BruteForceIndex
 from tests.support.codes import random_codes, random_rows
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from foundation.errors import InputError
-from index.data_folder import DataFolder
-from index.engines.choice import ENGINES, check_engine
-from index.errors import CollectionExists
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.engines.choice import ENGINES, check_engine
+from hummingbit.index.errors import CollectionExists
 from tests.support.collections import code_documents
 
 

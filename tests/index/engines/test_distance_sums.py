@@ -7,10 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from encoder.codes import hamming_distance
-from index.engines import distance_sums
-from index.engines.compiled import kernel
-from index.engines.distance_sums import SizedCodes
+from hummingbit.encoder.codes import hamming_distance
+from hummingbit.index.engines import choice, kernel
+from hummingbit.index.engines.choice import SizedCodes
 from tests.index.engines.conftest import PATHS, WITHOUT
 from tests.support.codes import clustered_codes, random_codes
 
@@ -34,7 +33,7 @@ def path(request: pytest.FixtureRequest, way: str) -> Iterator[None]:
     n=st.sampled_from([0, 1, 7, 8, 9, 500, 8193]),
     n_bits=st.sampled_from([8, 24, 64, 72, 128, 1024]),
     flips=st.sampled_from([0.0, 0.02, 0.5]),
-    compared=st.sampled_from([1, 1000, distance_sums.COMPARED_AT_ONCE]),
+    compared=st.sampled_from([1, 1000, choice.COMPARED_AT_ONCE]),
 )
 @pytest.mark.usefixtures("path")
 def test_documents_are_counted_by_distance(
@@ -46,7 +45,7 @@ def test_documents_are_counted_by_distance(
     sizes = rng.integers(0, rng.choice([2, 2**31]), n)
     counted = SizedCodes(codes, sizes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distance_sums, "COMPARED_AT_ONCE", compared)
+        patch.setattr(choice, "COMPARED_AT_ONCE", compared)
         found = counted.by_distance(queries)
     distances = np.array([hamming_distance(query, codes) for query in queries]).reshape(5, n)
     assert np.array_equal(counted.distances(queries), distances)

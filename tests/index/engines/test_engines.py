@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from encoder.codes import Codes
-from index.engines.brute_force import BruteForceIndex
-from index.engines.choice import MAKERS, Engine, build
-from index.engines.portable import distinct, pruned
-from index.engines.protocol import After, Rows
+from hummingbit.encoder.codes import Codes
+from hummingbit.index.engines import distinct, pruned
+from hummingbit.index.engines.brute_force import BruteForceIndex
+from hummingbit.index.engines.choice import MAKERS, Engine, build
+from hummingbit.index.engines.protocol import After, Rows
 from tests.index.engines.conftest import WITHOUT
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
 
@@ -182,7 +182,7 @@ def test_the_engine_is_chosen_from_the_codes(
     monkeypatch.setattr(distinct, "CODES_PER_LOOKUP", 64)
     monkeypatch.setattr(pruned, "CODES_PER_CELL", 1000)
     monkeypatch.setattr(pruned, "CODES_PER_VISIT", 0)
-    monkeypatch.setattr("index.engines.choice.MANY_DISTINCT", 30_000)
+    monkeypatch.setattr("hummingbit.index.engines.choice.MANY_DISTINCT", 30_000)
     codes = clustered_codes(np.random.default_rng(0), n, n_bits, flips=flips)
     choice = build(codes, np.arange(n))
     assert choice.engine.name == name

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.engines import segments
-from index.engines.brute_force import BruteForceIndex
-from index.engines.segments import Generation
+from hummingbit.index.engines import segments
+from hummingbit.index.engines.brute_force import BruteForceIndex
+from hummingbit.index.engines.segments import Generation
 from tests.support.codes import assert_same, clustered_codes
 
 

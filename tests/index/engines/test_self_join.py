@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from encoder.codes import Codes
-from foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
-from index.engines import self_join
-from index.engines.self_join import pairs_within
+from hummingbit.encoder.codes import Codes
+from hummingbit.foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
+from hummingbit.index.engines import self_join
+from hummingbit.index.engines.self_join import pairs_within
 
 
 def brute_force(codes: Codes, radius: int) -> list[tuple[int, int, int]]:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foundation.errors import InputError
-from index.data_folder import DataFolder
-from index.errors import CollectionExists, DataFolderError, UnknownCollection
-from index.folder.alias_file import AddAlias, Aliases, RemoveAlias
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.catalog import AddAlias, Aliases, RemoveAlias
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import CollectionExists, DataFolderError, UnknownCollection
 
 NAMES = ("blue", "green")
 

@@ -15,17 +15,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from index.collection import Collection
-from index.data_folder import DataFolder
-from index.engines import segments
-from index.errors import StoreClosed, StoreError, UnknownCollection
-from index.filter_parser import parse_filter
-from index.folder import following, local
-from index.folder.alias_file import AddAlias
-from index.generations.published import PublishedGeneration
-from index.records import Query
-from index.sqlite import blocks, database
+from hummingbit.corpus.document import Document
+from hummingbit.index import data_folder, folders
+from hummingbit.index.catalog import AddAlias
+from hummingbit.index.collection import Collection
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.engines import segments
+from hummingbit.index.errors import StoreClosed, StoreError, UnknownCollection
+from hummingbit.index.filters import parse_filter
+from hummingbit.index.generations import PublishedGeneration
+from hummingbit.index.records import Query
+from hummingbit.index.store import database
+from hummingbit.index.store import store as blocks
 from tests.support.codes import random_hex
 from tests.support.collections import Model, code_documents
 
@@ -77,8 +78,8 @@ def test_documents_collections_and_aliases_are_followed(
 def test_a_collection_that_takes_long_to_open_holds_up_no_other(
     writer: DataFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "SECONDS", 0.005)
-    monkeypatch.setattr(local, "SECONDS_FOR_OPENING", 0.01)
+    monkeypatch.setattr(data_folder, "SECONDS", 0.005)
+    monkeypatch.setattr(folders, "SECONDS_FOR_OPENING", 0.01)
     build, may_build = Collection.build_index, threading.Event()
     writing = threading.current_thread()
 
@@ -116,7 +117,7 @@ def test_a_collection_that_takes_long_to_open_holds_up_no_other(
 
 
 def test_it_happens_by_itself(writer: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "SECONDS", 0.005)
+    monkeypatch.setattr(data_folder, "SECONDS", 0.005)
     with DataFolder(writer.path, writable=False, follow=True) as reader:
         writer.create_collection("c", n_bits=16).upsert(code_documents(["0000"]))
         pause = threading.Event()
@@ -193,7 +194,7 @@ def test_answers_of_a_reader_are_those_of_their_generation(
 ) -> None:
     monkeypatch.setattr(segments, "MIN_FOLD", 20)
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 8)
-    monkeypatch.setattr(following, "SECONDS", 0.01)
+    monkeypatch.setattr(data_folder, "SECONDS", 0.01)
     collection = writer.create_collection("c", n_bits=16)
     rng, model = np.random.default_rng(1), Model(16)
     history = {0: copy.deepcopy(model)}
@@ -357,7 +358,7 @@ def test_a_list_of_a_later_moment_is_not_taken_for_an_earlier_one(
 def test_an_alias_whose_collection_is_dropped_at_once_is_always_found(
     writer: DataFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "SECONDS", 0.002)
+    monkeypatch.setattr(data_folder, "SECONDS", 0.002)
     done = threading.Event()
 
     def make(name: str) -> None:

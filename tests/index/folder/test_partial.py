@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from corpus.document import Document
-from index.data_folder import DataFolder
-from index.folder.partial import remove_folder, remove_partial_folders
+from hummingbit.corpus.document import Document
+from hummingbit.index.catalog import remove_folder, remove_partial_folders
+from hummingbit.index.data_folder import DataFolder
 
 
 @pytest.mark.parametrize("is_partial", [False, True])

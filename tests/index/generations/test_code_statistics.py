@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from encoder.codes import unpack_codes
-from index.engines.segments import Generation
-from index.generations.code_statistics import code_statistics
+from hummingbit.encoder.codes import unpack_codes
+from hummingbit.index.code_statistics import code_statistics
+from hummingbit.index.engines.segments import Generation
 from tests.support.codes import clustered_codes, random_codes
 
 
@@ -80,7 +80,7 @@ def test_a_sample_tells_the_correlation_of_many_codes(monkeypatch: pytest.Monkey
     codes[:, 3] = codes[:, 0]
     generation = Generation.build(0, codes, np.arange(20_000))
     whole = code_statistics(generation)["bit_correlation"]
-    monkeypatch.setattr("index.generations.code_statistics.CODES_CORRELATED", 5000)
+    monkeypatch.setattr("hummingbit.index.code_statistics.CODES_CORRELATED", 5000)
     sample = code_statistics(generation)["bit_correlation"]
     assert whole["most"] == pytest.approx(1)
     assert sample == pytest.approx(whole, abs=0.02)

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.collection import Collection
-from index.engines import segments
-from index.engines.segments import Generation
-from index.records import Query
+from hummingbit.index.collection import Collection
+from hummingbit.index.engines import segments
+from hummingbit.index.engines.segments import Generation
+from hummingbit.index.records import Query
 from tests.support.codes import random_hex
 from tests.support.collections import Model, code_collection, code_documents
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.lexical.analyzer_names import ANALYZERS
-from index.lexical.highlights import PASSAGE, highlight
+from hummingbit.index.highlights import PASSAGE, highlight
+from hummingbit.index.lexical import ANALYZERS
 
 ENGLISH = ANALYZERS["english"]
 

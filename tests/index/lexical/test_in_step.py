@@ -12,13 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from index.collection import Collection
-from index.lexical import field
-from index.lexical.analyzer_names import ANALYZERS, DEFAULT_ANALYZER
-from index.lexical.index import LexicalIndex
-from index.rankings.moments import CodeMoments
-from index.sqlite.store import Store
+from hummingbit.corpus.document import Document
+from hummingbit.index import lexical as field
+from hummingbit.index.collection import Collection
+from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
+from hummingbit.index.moments import CodeMoments
+from hummingbit.index.store.store import Store
 from tests.support.collections import code_collection
 from tests.support.oracles.brute_force_bm25 import BruteForceBm25
 

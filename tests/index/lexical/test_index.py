@@ -6,12 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from index.lexical import field, matches, segment, summaries
-from index.lexical import index as lexical_index
-from index.lexical.analyzer_names import ANALYZERS
-from index.lexical.bm25_formula import SUMMARY_TERMS, UNIT, residual_inverse_frequency
-from index.lexical.index import LexicalIndex
-from index.lexical.summaries import score_summaries
+from hummingbit.index import lexical
+from hummingbit.index import lexical as lexical_index
+from hummingbit.index.lexical import (
+    ANALYZERS,
+    SUMMARY_TERMS,
+    UNIT,
+    LexicalIndex,
+    residual_inverse_frequency,
+    score_summaries,
+)
 from tests.support.oracles.brute_force_bm25 import BruteForceBm25
 
 WORDS = [f"w{number}" for number in range(30)]
@@ -71,12 +75,12 @@ def test_every_index_ranks_as_the_oracle_does(
     documents = some_documents(rng, start + sum(added for added, _ in writes))
     held, later = documents[:start], documents[start:]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(field, "MIN_FOLD", min_fold)
+        patch.setattr(lexical, "MIN_FOLD", min_fold)
         patch.setattr(lexical_index, "DOCUMENTS_AT_ONCE", 7)
-        patch.setattr(segment, "OPENING", 3)
-        for module in (lexical_index, summaries):
+        patch.setattr(lexical, "OPENING", 3)
+        for module in (lexical_index, lexical):
             patch.setattr(module, "SUMMARY_TERMS", 4)
-        patch.setattr(matches, "GROUP", 3)
+        patch.setattr(lexical, "GROUP", 3)
         index = LexicalIndex.build(0, WORDS_ONLY, held)
         before = [(index, held)]
         for number, (n_added, share) in enumerate(writes, start=1):
@@ -268,8 +272,8 @@ def test_the_best_are_a_stable_sort_and_the_rest_as_high_as_asked(
     scores = np.array(values, dtype=np.int32)
     rows = 10 + 2 * np.arange(len(values))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matches, "GROUP", group)
-        found = matches.Matches([(rows, scores)])
+        patch.setattr(lexical, "GROUP", group)
+        found = lexical.Matches([(rows, scores)])
         best, high = found.best(k), found.at_least(least)
         among = found.best(k, rows[::2])
     expected = [place for place in np.argsort(-scores, kind="stable") if scores[place] > 0]
@@ -302,7 +306,7 @@ def test_words_of_deleted_documents_are_forgotten_by_compaction(
     monkeypatch: pytest.MonkeyPatch, compacts: bool
 ) -> None:
     """One document is replaced again and again, each time with other words."""
-    monkeypatch.setattr("index.lexical.index.MIN_UNUSED", 100)
+    monkeypatch.setattr("hummingbit.index.lexical.MIN_UNUSED", 100)
     index = LexicalIndex.build(
         0, WORDS_ONLY, [(0, "common title\nThe first sentence. Another one.")]
     )

@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from encoder.analyzers import WORDS
-from encoder.texts.openings import summary_of
-from index.lexical.bm25_formula import SUMMARY_TERMS
-from index.lexical.index import LexicalIndex
-from index.lexical.summaries import has_several_sentences
+from hummingbit.encoder.analyzers import WORDS
+from hummingbit.encoder.text_features import summary_of
+from hummingbit.index.lexical import SUMMARY_TERMS, LexicalIndex, has_several_sentences
 
 
 @pytest.mark.parametrize(

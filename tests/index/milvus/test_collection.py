@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from encoder.artifact import write_artifact
-from encoder.codes import code_to_hex
-from foundation.errors import InputError
-from index.data_folder_location import DataFolderLocation
-from index.errors import (
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.encoder.codes import code_to_hex
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.data_folder import DataFolderLocation
+from hummingbit.index.errors import (
     CollectionExists,
     CollectionUnavailable,
     DataFolderError,
@@ -27,18 +27,18 @@ from index.errors import (
     StoreUnavailable,
     UnknownCollection,
 )
-from index.records import Query, Rescore
+from hummingbit.index.records import Query, Rescore
 from tests.support.codes import random_codes
 from tests.support.collections import code_documents
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 
 pytest.importorskip("pymilvus", reason="pymilvus is not installed")
-from index.milvus.cluster import Cluster
-from index.milvus.folder import MilvusFolder
-from index.milvus.schema import name_on_milvus
+from hummingbit.index.milvus.cluster import Cluster
+from hummingbit.index.milvus.folder import MilvusFolder
+from hummingbit.index.milvus.schema import name_on_milvus
 
 if TYPE_CHECKING:
-    from index.backend import CollectionBackend
+    from hummingbit.index.backend import CollectionBackend
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_an_interrupted_write_is_completed_by_doing_it_again(
     rng = np.random.default_rng(1)
     documents = code_documents(map(code_to_hex, random_codes(rng, 30, 16)))
     generation = collection.generation
-    monkeypatch.setattr("index.milvus.store.BYTES_AT_ONCE", 10_000)
+    monkeypatch.setattr("hummingbit.index.milvus.store.BYTES_AT_ONCE", 10_000)
     call = Cluster.call
     calls = 0
 

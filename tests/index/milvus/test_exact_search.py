@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from encoder.codes import Codes, hamming_distance
-from index.engines.brute_force import BruteForceIndex
-from index.engines.protocol import Neighbours, Rows
-from index.milvus.exact_search import Band, ExactSearch, Neighbour
+from hummingbit.encoder.codes import Codes, hamming_distance
+from hummingbit.index.engines.brute_force import BruteForceIndex
+from hummingbit.index.engines.protocol import Neighbours, Rows
+from hummingbit.index.milvus.store import Band, ExactSearch, Neighbour
 from tests.support.codes import assert_same, clustered_codes, random_rows
 
 

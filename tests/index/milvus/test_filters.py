@@ -9,18 +9,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from corpus.document import Document
-from foundation.errors import InputError
-from index.filter_parser import parse_filter
-from index.schema import payload_to_json
+from hummingbit.corpus.document import Document
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.filters import parse_filter
+from hummingbit.index.schema import payload_to_json
 from tests.support.oracles.filters import FILTERS, PAYLOADS, passes
 
 pytest.importorskip("pymilvus", reason="pymilvus is not installed")
-from index.milvus.filters import filterable
+from hummingbit.index.milvus.filters import filterable
 
 if TYPE_CHECKING:
-    from index.backend import CollectionBackend
-    from index.milvus.folder import MilvusFolder
+    from hummingbit.index.backend import CollectionBackend
+    from hummingbit.index.milvus.folder import MilvusFolder
 
 ASSORTED: list[dict[str, Any]] = [
     {},

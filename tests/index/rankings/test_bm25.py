@@ -9,13 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from foundation.errors import InputError
-from index.collection import Collection
-from index.filter_parser import parse_filter
-from index.filters import Filter
-from index.lexical.analyzer_names import ANALYZERS, DEFAULT_ANALYZER
-from index.lexical.bm25_formula import UNIT
-from index.records import Hit, Query
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.collection import Collection
+from hummingbit.index.filters import Filter, parse_filter
+from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, UNIT
+from hummingbit.index.records import Hit, Query
 from tests.support.collections import text_collection, text_documents
 from tests.support.encoders import random_texts
 from tests.support.oracles.brute_force_bm25 import BruteForceBm25

@@ -17,15 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from corpus.document import Document
-from foundation.errors import InputError
-from index.collection import Collection
-from index.filter_parser import parse_filter
-from index.kept_vectors import FORMS, INT8, NONE, pack_vector, unpack_vector
-from index.rankings.cosine import cosines, whole_numbers
-from index.records import Hit, Query, Rescore
-from index.schema import Description
-from index.sqlite.store import Store
+from hummingbit.corpus.document import Document
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.collection import Collection
+from hummingbit.index.filters import parse_filter
+from hummingbit.index.kept_vectors import FORMS, INT8, NONE, pack_vector, unpack_vector
+from hummingbit.index.rankings import cosines, whole_numbers
+from hummingbit.index.records import Hit, Query, Rescore
+from hummingbit.index.schema import Description
+from hummingbit.index.store.store import Store
 from tests.support.encoders import random_texts, spd_encoder, vector_encoder
 from tests.support.matrices import spd_matrices
 

@@ -11,21 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from encoder.codes import unpack_codes
-from foundation.errors import InputError
-from index.collection import Collection
-from index.engines.segments import Generation
-from index.filter_parser import parse_filter
-from index.filters import Filter
-from index.lexical.analyzer_names import ANALYZERS, DEFAULT_ANALYZER
-from index.lexical.index import LexicalIndex
-from index.rankings.asymmetric import whole_weights
-from index.rankings.hybrid import DEFAULT_WEIGHT, HybridRanking
-from index.rankings.moments import CodeMoments
-from index.records import EncodedQueries, Query
-from index.search.cursors import Position, write_cursor
-from index.search.paging import cursor_identity
-from index.search.search_options import SearchOptions
+from hummingbit.encoder.codes import unpack_codes
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.collection import Collection
+from hummingbit.index.engines.segments import Generation
+from hummingbit.index.filters import Filter, parse_filter
+from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
+from hummingbit.index.moments import CodeMoments
+from hummingbit.index.rankings import DEFAULT_WEIGHT, HybridRanking, whole_weights
+from hummingbit.index.records import EncodedQueries, Query
+from hummingbit.index.search import Position, SearchOptions, cursor_identity, write_cursor
 from tests.support.codes import clustered_codes
 from tests.support.collections import text_collection, text_documents
 from tests.support.encoders import random_texts

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from encoder.codes import unpack_codes
-from index.rankings import moments
-from index.rankings.moments import UNIT, CodeMoments, StandardScore, sums_of_scores
+from hummingbit.encoder.codes import unpack_codes
+from hummingbit.index import moments
+from hummingbit.index.moments import UNIT, CodeMoments, StandardScore, sums_of_scores
 
 
 @settings(max_examples=40, deadline=None)

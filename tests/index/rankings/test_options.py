@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from foundation.errors import InputError
-from index.collection import Collection
-from index.rankings.hybrid import DEFAULT_WEIGHT
-from index.records import Hybrid, Query, Rescore
+from hummingbit.corpus.document import Document
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.collection import Collection
+from hummingbit.index.rankings import DEFAULT_WEIGHT
+from hummingbit.index.records import Hybrid, Query, Rescore
 from tests.support.collections import text_collection
 from tests.support.encoders import random_texts
 

@@ -10,22 +10,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpus.document import Document
-from encoder.artifact import write_artifact
-from encoder.codes import Codes, hamming_distance, unpack_codes
-from encoder.encoder import Encoder
-from encoder.features import Floats
-from foundation.errors import InputError
-from index.backend import CollectionBackend
-from index.data_folder import DataFolder
-from index.engines.compiled import kernel
-from index.engines.protocol import Rows
-from index.engines.segments import Generation
-from index.filter_parser import parse_filter
-from index.rankings.asymmetric import AsymmetricRanking, whole_weights
-from index.rankings.hamming import HammingRanking
-from index.rankings.protocol import ASYMMETRIC, HAMMING
-from index.records import EncodedQueries, Query
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.encoder.codes import Codes, hamming_distance, unpack_codes
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.text_features import Floats
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.engines import kernel
+from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.engines.segments import Generation
+from hummingbit.index.filters import parse_filter
+from hummingbit.index.rankings import (
+    ASYMMETRIC,
+    HAMMING,
+    AsymmetricRanking,
+    HammingRanking,
+    whole_weights,
+)
+from hummingbit.index.records import EncodedQueries, Query
 from tests.support.codes import clustered_codes, random_rows
 from tests.support.encoders import random_texts, text_encoder
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpus.document import Document
-from encoder.artifact import write_artifact
-from index.data_folder import DataFolder
-from index.filter_parser import parse_filter
-from index.search import empty_results
-from index.search.empty_results import SAMPLE, absent_fields, explain_empty, reasons_for_none
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.index import search
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.filters import parse_filter
+from hummingbit.index.search import SAMPLE, absent_fields, explain_empty, reasons_for_none
 from tests.support.encoders import random_texts, text_encoder
 
 PAYLOADS: list[dict[str, Any]] = [
@@ -102,7 +102,7 @@ def test_only_the_first_documents_are_looked_at_and_the_sentences_say_so(tmp_pat
 
 
 def test_of_long_texts_fewer_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(empty_results, "MAX_CHARACTERS", 100)
+    monkeypatch.setattr(search, "MAX_CHARACTERS", 100)
     write_artifact(tmp_path / "encoders" / "words", text_encoder(), random_texts(40))
     documents = [Document(id=str(at), text="jam and bread", payload={}) for at in range(120)]
     with DataFolder(tmp_path, writable=True) as folder:

@@ -11,17 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder.codes import Codes
-from foundation.errors import InputError
-from index.backend import MAX_K
-from index.collection import Collection
-from index.data_folder import DataFolder
-from index.engines.protocol import Neighbours
-from index.engines.segments import Generation
-from index.filter_parser import parse_filter
-from index.records import Query
-from index.search.cursors import MAX_PASSED, Position, read_cursor, write_cursor
-from index.search.search_options import MAX_OFFSET
+from hummingbit.encoder.codes import Codes
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.backend import MAX_K
+from hummingbit.index.collection import Collection
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.engines.protocol import Neighbours
+from hummingbit.index.engines.segments import Generation
+from hummingbit.index.filters import parse_filter
+from hummingbit.index.records import Query
+from hummingbit.index.search import MAX_OFFSET, MAX_PASSED, Position, read_cursor, write_cursor
 from tests.support.codes import random_hex
 from tests.support.collections import code_collection, code_documents
 
@@ -111,7 +110,7 @@ def test_a_cursor_that_someone_made_up_finds_some_page_or_none(
     whole = {hit.id for hit in collection.search([AT], 300).hits[0]}
     for row in (-(2**63), 0, 2**63 - 1):
         position = Position(score, row, 200, MAX_PASSED)
-        monkeypatch.setattr("index.search.search_steps.read_cursor", lambda *_, at=position: at)
+        monkeypatch.setattr("hummingbit.index.collection.read_cursor", lambda *_, at=position: at)
         result = collection.search([AT], 7, cursor="made up")
         assert {hit.id for hit in result.hits[0]} <= whole
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from encoder.artifact import write_artifact
-from encoder.codes import code_from_hex
-from foundation.errors import InputError
-from index.data_folder import DataFolder
-from index.records import Query
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.encoder.codes import code_from_hex
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.records import Query
 from tests.support.collections import code_collection, code_documents
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 

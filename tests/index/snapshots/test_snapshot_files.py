@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from corpus.document import Document
-from encoder.artifact import write_artifact
-from foundation.errors import InputError
-from index.backend import CollectionBackend
-from index.collection import Collection
-from index.data_folder import DataFolder
-from index.errors import (
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.catalog import AddAlias
+from hummingbit.index.collection import Collection
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import (
     CollectionExists,
     DataFolderError,
     EncoderMismatch,
@@ -29,10 +30,9 @@ from index.errors import (
     UnknownCollection,
     UnknownSnapshot,
 )
-from index.filter_parser import parse_filter
-from index.folder.alias_file import AddAlias
-from index.records import Query
-from index.snapshots.contents import RECORD, STORE, TAR
+from hummingbit.index.filters import parse_filter
+from hummingbit.index.records import Query
+from hummingbit.index.snapshots import RECORD, STORE, TAR
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.faults.disks import fill as fill_disk
 from tests.support.faults.disks import small_disk

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from index.data_folder import DataFolder
-from index.errors import StoreError, WritesLost
-from index.records import Query
-from index.schema import Description
-from index.sqlite.acknowledged import path_of, read_acknowledged
-from index.sqlite.store import Store
+from hummingbit.corpus.document import Document
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import StoreError, WritesLost
+from hummingbit.index.records import Query
+from hummingbit.index.schema import Description
+from hummingbit.index.store.database import path_of, read_acknowledged
+from hummingbit.index.store.store import Store
 from tests.support.collections import code_documents, insert_code
 
 WRITES = 12

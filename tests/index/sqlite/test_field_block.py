@@ -9,10 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from index.filter_parser import parse_filter
-from index.filters import fields_of, read_field
-from index.schema import payload_to_json
-from index.sqlite.field_block import matching_offsets, pack_field, unpack_field
+from hummingbit.index.filters import fields_of, parse_filter, read_field
+from hummingbit.index.schema import payload_to_json
+from hummingbit.index.store.fields import matching_offsets, pack_field, unpack_field
 from tests.support.oracles.filters import FILTERS, PAYLOADS
 
 

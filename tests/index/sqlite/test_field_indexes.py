@@ -14,17 +14,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from corpus.document import Document
-from foundation.errors import InputError
-from index.collection import Collection
-from index.filter_parser import MAX_STRING_LENGTH, check_indexed_fields, parse_filter
-from index.filters import AnyOf, Filter, InRange, implied_filter
-from index.records import Query
-from index.schema import Description, payload_to_json
-from index.sqlite import document_reader, field_indexes
-from index.sqlite.connection_pool import in_chunks
-from index.sqlite.field_block import cost_of_list, pack_field
-from index.sqlite.store import Store
+from hummingbit.corpus.document import Document
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.collection import Collection
+from hummingbit.index.filters import (
+    MAX_STRING_LENGTH,
+    AnyOf,
+    Filter,
+    InRange,
+    check_indexed_fields,
+    implied_filter,
+    parse_filter,
+)
+from hummingbit.index.records import Query
+from hummingbit.index.schema import Description, payload_to_json
+from hummingbit.index.store import fields as field_indexes
+from hummingbit.index.store import store
+from hummingbit.index.store.connections import in_chunks
+from hummingbit.index.store.fields import cost_of_list, pack_field
+from hummingbit.index.store.store import Store
 from tests.support.oracles.filters import FILTERS, PAYLOADS
 
 RUN = 4
@@ -202,7 +210,7 @@ def test_a_page_reads_no_more_documents_than_it_shows(
         asked.append(len(rows))
         return in_chunks(connection, query, rows)
 
-    monkeypatch.setattr(document_reader, "in_chunks", counting)
+    monkeypatch.setattr(store, "in_chunks", counting)
     with closing(opened(tmp_path / "store.sqlite", ["n"])) as collection:
         collection.upsert([document(number) for number in range(100)])
         collection.delete(["4"])

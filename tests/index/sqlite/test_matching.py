@@ -13,16 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from corpus.document import Document
-from foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
-from index.collection import Collection
-from index.filter_parser import parse_filter
-from index.filters import Filter
-from index.schema import Description, payload_to_json
-from index.sqlite import matching
-from index.sqlite.filter_sql import matching_between
-from index.sqlite.matching import MatchingRows
-from index.sqlite.store import Store
+from hummingbit.corpus.document import Document
+from hummingbit.foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
+from hummingbit.index.collection import Collection
+from hummingbit.index.filters import Filter, parse_filter
+from hummingbit.index.schema import Description, payload_to_json
+from hummingbit.index.store import matching
+from hummingbit.index.store.fields import matching_between
+from hummingbit.index.store.matching import MatchingRows
+from hummingbit.index.store.store import Store
 from tests.support.oracles.filters import FILTERS, PAYLOADS
 
 SECONDS = 120.0

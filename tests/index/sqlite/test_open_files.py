@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from index.data_folder import DataFolder
-from index.errors import StoreReplaced
-from index.schema import Description
-from index.sqlite import connection_pool
-from index.sqlite.store import Store
+from hummingbit.corpus.document import Document
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import StoreReplaced
+from hummingbit.index.schema import Description
+from hummingbit.index.store import connections
+from hummingbit.index.store.store import Store
 from tests.support.collections import code_documents, insert_code
 
 
@@ -105,7 +105,7 @@ def test_a_collection_goes_on_answering_and_refuses_writes(tmp_path: Path) -> No
 def test_another_store_at_the_same_path_is_not_read(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_pool, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "WAIT_SECONDS", 0.1)
     with closing(Store(path, writable=True)) as store, ThreadPoolExecutor(1) as pool:
         insert_code(store, "a")
         with store.read_transaction():

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from index.errors import StoreError
-from index.schema import Description
-from index.sqlite import blocks, connection_pool
-from index.sqlite.store import Store
+from hummingbit.corpus.document import Document
+from hummingbit.index.errors import StoreError
+from hummingbit.index.schema import Description
+from hummingbit.index.store import connections
+from hummingbit.index.store import store as blocks
+from hummingbit.index.store.store import Store
 
 
 @pytest.fixture
@@ -274,7 +275,7 @@ def test_every_document_can_be_deleted_at_once(path: Path, monkeypatch: pytest.M
 def test_ids_that_were_read_are_kept_until_the_store_writes(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_pool, "IDS_KEPT", 4)
+    monkeypatch.setattr(connections, "IDS_KEPT", 4)
     with closing(Store(path, writable=True)) as writer:
         insert(writer, *(f"d{i}" for i in range(1, 9)))
         everything = {row: (f"d{row}", None, None, None) for row in range(1, 9)}

@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from index.collection import Collection
-from index.errors import StoreError
-from index.filter_parser import parse_filter
-from index.records import Query
-from index.sqlite.store import Store
-from index.sqlite.verification import verify_store
+from hummingbit.corpus.document import Document
+from hummingbit.index.collection import Collection
+from hummingbit.index.errors import StoreError
+from hummingbit.index.filters import parse_filter
+from hummingbit.index.records import Query
+from hummingbit.index.store.store import Store, verify_store
 from tests.support.codes import random_hex
 from tests.support.collections import code_collection, code_documents
 

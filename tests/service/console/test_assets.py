@@ -8,8 +8,8 @@ from urllib.parse import urljoin
 import httpx
 import pytest
 
-from service.console.assets import assets, gzipped, page, release
-from service.routes.system.console import POLICY
+from hummingbit.service.console.assets import assets, gzipped, page, release
+from hummingbit.service.routes.system import CONSOLE_POLICY
 from tests.support.service import check_problem
 
 MOST_BYTES = 400_000
@@ -25,7 +25,7 @@ def test_all_files_together_are_small() -> None:
 
 
 def test_vendored_files_are_as_listed() -> None:
-    folder = files("service.console") / "static" / "vendor"
+    folder = files("hummingbit.service.console") / "static" / "vendor"
     listed = dict(VENDORED.findall((folder / "VENDORED.md").read_text("utf-8")))
     there = {one.name for one in folder.iterdir()} - {"VENDORED.md"}
     assert {name for name in there if not name.endswith(".LICENSE")} == set(listed)
@@ -83,9 +83,9 @@ def test_modules_import_files_that_are_there() -> None:
 
 def test_the_policy_lets_nothing_in(client: httpx.Client) -> None:
     response = client.get("/console/")
-    assert response.headers["content-security-policy"] == POLICY
-    assert "default-src 'none'" in POLICY
-    assert "unsafe" not in POLICY
+    assert response.headers["content-security-policy"] == CONSOLE_POLICY
+    assert "default-src 'none'" in CONSOLE_POLICY
+    assert "unsafe" not in CONSOLE_POLICY
     assert "set-cookie" not in response.headers
     assert response.headers["x-content-type-options"] == "nosniff"
     redirect = client.get("/console", follow_redirects=False)

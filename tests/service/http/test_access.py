@@ -16,10 +16,10 @@ import pytest
 import uvicorn.protocols.http.httptools_impl as protocol
 from pydantic import SecretStr
 
-from service.app import create_app
-from service.http.keys import revoke_key
-from service.jobs.work import Progress
-from service.settings import Settings
+from hummingbit.service.app import create_app
+from hummingbit.service.http.keys import revoke_key
+from hummingbit.service.jobs.work import Progress
+from hummingbit.service.settings import Settings
 from tests.support.service import (
     check_problem,
     client_of,
@@ -114,7 +114,7 @@ def test_the_ways_to_show_a_key(keyed: httpx.Client) -> None:
 
 
 def test_a_revoked_key_ends_at_once(tmp_path: Path) -> None:
-    from service.http.keys import create_key  # noqa: PLC0415 - beside its opposite
+    from hummingbit.service.http.keys import create_key  # noqa: PLC0415 - beside its opposite
 
     key = create_key(tmp_path / "keys.json", "ci", "read")
     with running_service(tmp_path) as client:
@@ -240,14 +240,14 @@ def test_a_read_key_cancels_its_own_jobs_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both jobs read on until they are cancelled, each in a thread of its own."""
-    from service.http.keys import create_key  # noqa: PLC0415 - as above
+    from hummingbit.service.http.keys import create_key  # noqa: PLC0415 - as above
 
     def read_forever(_: object, progress: Progress) -> dict[str, Any]:
         while True:
             progress.advance()
             time.sleep(0.001)
 
-    monkeypatch.setattr("service.jobs.kinds.write_clusters", read_forever)
+    monkeypatch.setattr("hummingbit.service.jobs.kinds.write_clusters", read_forever)
     names = ("one", "other")
     headers = {
         name: {"X-API-Key": create_key(tmp_path / "keys.json", name, "read")} for name in names

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.settings import Settings
+from hummingbit.service.settings import Settings
 from tests.support.service import check_problem, make_data_folder, running_service, send
 
 JSON = {"content-type": "application/json"}

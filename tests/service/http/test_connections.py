@@ -6,7 +6,7 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.http.connections import Timeouts
+from hummingbit.service.http.protocol import Timeouts
 
 OWNERS = "abcd"
 

@@ -28,7 +28,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from service.settings import Settings
+from hummingbit.service.settings import Settings
 from tests.support.service import SECONDS, client_of, make_data_folder, running_service
 
 REQUESTS = 20_000

@@ -14,10 +14,16 @@ import pytest
 from pydantic import SecretStr
 
 from hummingbit.cli import main
-from service.http.admission import Keyring
-from service.http.keys import KeysError, create_key, hash_key, read_keys, revoke_key
-from service.http.roles import Role
-from service.settings import Settings
+from hummingbit.service.http.admission import Keyring
+from hummingbit.service.http.keys import (
+    KeysError,
+    Role,
+    create_key,
+    hash_key,
+    read_keys,
+    revoke_key,
+)
+from hummingbit.service.settings import Settings
 
 
 def test_a_key_is_kept_as_its_hash_in_a_file_of_its_owner(tmp_path: Path) -> None:
@@ -191,7 +197,7 @@ def test_a_change_waits_for_another_and_says_what_it_waited_for(
     before = path.read_text()
     with closing(sqlite3.connect(tmp_path / "keys.json.lock", isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        monkeypatch.setattr("service.http.keys.LOCK_TIMEOUT", 0.0)
+        monkeypatch.setattr("hummingbit.service.http.keys.LOCK_TIMEOUT", 0.0)
         for change in (lambda: create_key(path, "x", "read"), lambda: revoke_key(path, "ci")):
             with pytest.raises(KeysError, match="another process has been changing it"):
                 change()

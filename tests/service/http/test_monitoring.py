@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
-from service.http.monitoring import BUCKETS, Histograms, Metrics
+from hummingbit.service.http.monitoring import BUCKETS, Histograms, Metrics
 
 DURATIONS = st.floats(0, 100) | st.sampled_from(BUCKETS)
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from service.settings import Settings
+from hummingbit.service.settings import Settings
 from tests.support.service import check_problem, running_service
 
 KEY = "k" * 40

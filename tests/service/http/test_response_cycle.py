@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from service.http.response_cycle import (
+from hummingbit.service.http.protocol import (
     KNOWN_HEADS,
     MAX_KNOWN_HEAD,
     Head,

@@ -12,12 +12,12 @@ from typing import Any
 import httpx
 import pytest
 
-from index.data_folder import DataFolder
-from service.batching import Batcher
-from service.http.gateway import Gateway
-from service.logs import FIELDS
-from service.schemas.results import SENT_AT_ONCE
-from service.settings import Settings
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.batching import Batcher
+from hummingbit.service.http.gateway import Gateway
+from hummingbit.service.logs import FIELDS
+from hummingbit.service.schemas.search import SENT_AT_ONCE
+from hummingbit.service.settings import Settings
 from tests.support.encoders import random_texts
 from tests.support.service import check_problem, make_data_folder, running_service, send
 
@@ -81,7 +81,7 @@ def exchange(connection: http.client.HTTPConnection, body: object) -> None:
 def test_searches_that_arrive_together_are_answered_as_alone(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.batching.QUICK_SECONDS", 60.0)
+    monkeypatch.setattr("hummingbit.service.batching.QUICK_SECONDS", 60.0)
     until_at_once(client, monkeypatch, SEARCH)
     bodies: list[dict[str, Any]] = [{**SEARCH, "text": text} for text in TEXTS[:12]]
     bodies[5] = {**SEARCH, "text": TEXTS[5], "limit": 3}

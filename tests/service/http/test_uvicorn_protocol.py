@@ -20,9 +20,13 @@ import uvicorn
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from service.http.connections import Connections
-from service.http.starts import Starts
-from service.http.uvicorn_protocol import MAX_HEADERS, MAX_REQUEST_LINE, connection_protocol
+from hummingbit.service.http.protocol import (
+    MAX_HEADERS,
+    MAX_REQUEST_LINE,
+    Connections,
+    Starts,
+    connection_protocol,
+)
 from tests.support.service import ROOT, with_longer_limits
 
 SECONDS = 120.0

@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
-from index.data_folder import DataFolder
-from index.folder.alias_file import AddAlias
-from service.http.problems import ProblemError
-from service.jobs.bulk.bulk_writer import BulkOptions, BulkWriter
-from service.settings import Settings
-from service.write_gate import WriteGate
+from hummingbit.index.catalog import AddAlias
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.http.problems import ProblemError
+from hummingbit.service.jobs.bulk import BulkOptions, BulkWriter
+from hummingbit.service.lanes import WriteGate
+from hummingbit.service.settings import Settings
 from tests.support.service import (
     check_problem,
     client_of,

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from index.data_folder import DataFolder
-from service.jobs.kinds import kinds_of_jobs
-from service.settings import Settings
-from service.write_gate import WriteGate
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.jobs.kinds import kinds_of_jobs
+from hummingbit.service.lanes import WriteGate
+from hummingbit.service.settings import Settings
 from tests.support.faults.killed_jobs import KINDS
 from tests.support.service import ROOT
 

@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from corpus.document import Document
-from encoder.artifact import write_artifact
-from index.data_folder import DataFolder
-from index.errors import StoreClosed
-from service.jobs.kinds import explain
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import StoreClosed
+from hummingbit.service.jobs.kinds import explain
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import (
     check_problem,

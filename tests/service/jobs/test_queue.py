@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from service.jobs.queue import JobQueue
+from hummingbit.service.jobs.work import JobQueue
 
 
 def test_owners_take_turns_and_each_ones_jobs_keep_their_order() -> None:

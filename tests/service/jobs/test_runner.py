@@ -12,16 +12,20 @@ from typing import Any
 
 import pytest
 
-from foundation.slices import checkpoint
-from index.errors import StoreFull
-from service.http.problems import ProblemError
-from service.jobs import runner
-from service.jobs.job_records import Idempotency, JobRecord, NewJob
-from service.jobs.job_store import JobStore, JobStoreError
-from service.jobs.queue import JobQueue, Lane
-from service.jobs.quota import Quota
-from service.jobs.runner import Jobs
-from service.jobs.work import Kind, Progress
+from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.errors import StoreFull
+from hummingbit.service.http.problems import ProblemError
+from hummingbit.service.jobs import runner
+from hummingbit.service.jobs.runner import Jobs
+from hummingbit.service.jobs.store import (
+    Idempotency,
+    JobRecord,
+    JobStore,
+    JobStoreError,
+    NewJob,
+    Quota,
+)
+from hummingbit.service.jobs.work import JobQueue, Kind, Lane, Progress
 from tests.support.faults.disks import small_disk
 from tests.support.service import ROOT
 
@@ -223,8 +227,8 @@ def test_records_of_a_later_version_and_files_that_are_none_are_refused(tmp_path
 def test_a_damaged_log_cannot_undo_what_was_acknowledged(tmp_path: Path) -> None:
     program = (
         "import os, sys; from pathlib import Path;"
-        "from service.jobs.job_records import NewJob, Outcome;"
-        "from service.jobs.job_store import JobStore;"
+        "from hummingbit.service.jobs.store import NewJob, Outcome;"
+        "from hummingbit.service.jobs.store import JobStore;"
         "store = JobStore(Path(sys.argv[1]) / 'jobs.sqlite');"
         "store.add(NewJob('count', 'c'), 'a' * 16, 0);"
         "store.begin('a' * 16); store.finish('a' * 16, Outcome('done', result={'lines': 3}));"

@@ -8,8 +8,8 @@ import httpx
 import numpy as np
 import pytest
 
-from encoder.artifact import write_artifact
-from encoder.codes import pack_bits
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.encoder.codes import pack_bits
 from tests.support.encoders import class_encoder, random_texts, text_encoder
 from tests.support.service import check_problem, running_service
 

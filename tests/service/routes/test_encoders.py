@@ -7,7 +7,7 @@ import httpx
 import numpy as np
 import pytest
 
-from encoder.codes import code_to_hex, unpack_codes
+from hummingbit.encoder.codes import code_to_hex, unpack_codes
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 from tests.support.service import check_problem
 

@@ -11,16 +11,16 @@ import httpx
 import numpy as np
 import pytest
 
-from corpus.document import FIELDS, Document
-from encoder.codes import Codes, code_from_hex, code_to_hex
-from evaluation.retrieval import evaluate_codes
-from index.data_folder import DataFolder
-from index.engines.brute_force import BruteForceIndex
-from index.lexical.index import LexicalIndex
-from index.rankings.protocol import HAMMING
-from index.records import StoredPayload
-from service.schemas.jobs.evaluations import EvaluateResponse
-from service.schemas.search import SearchResponse
+from hummingbit.corpus.document import FIELDS, Document
+from hummingbit.encoder.codes import Codes, code_from_hex, code_to_hex
+from hummingbit.evaluation.evaluate import evaluate_codes
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.engines.brute_force import BruteForceIndex
+from hummingbit.index.lexical import LexicalIndex
+from hummingbit.index.rankings import HAMMING
+from hummingbit.index.records import StoredPayload
+from hummingbit.service.schemas.jobs import EvaluateResponse
+from hummingbit.service.schemas.search import SearchResponse
 from tests.support.codes import clustered_codes
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import check_problem, make_data_folder, running_service, send
@@ -244,7 +244,7 @@ def test_searches_during_writes_see_whole_generations(
 
 def test_a_document_is_what_the_corpus_calls_one() -> None:
     """The names that a document has here are those it has everywhere."""
-    from service.schemas.collections.documents import NewDocument  # noqa: PLC0415
+    from hummingbit.service.schemas.collections import NewDocument  # noqa: PLC0415
 
     assert set(NewDocument.model_fields) == set(FIELDS)
 

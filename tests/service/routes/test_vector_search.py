@@ -10,10 +10,10 @@ import httpx
 import numpy as np
 import pytest
 
-from service.lanes import Lane
-from service.routes import special_search
-from service.schemas.search import SearchResponse
-from service.settings import Settings
+from hummingbit.service.lanes import Lane
+from hummingbit.service.routes import search
+from hummingbit.service.schemas.search import SearchResponse
+from hummingbit.service.settings import Settings
 from tests.support.encoders import random_texts
 from tests.support.service import check_problem, make_data_folder, running_service
 
@@ -171,4 +171,4 @@ def test_a_search_that_reads_many_vectors_waits_in_the_lane_of_long_reads(
         body["rescore"] = {"by": "vectors", "oversample": 21}
         ok(client.post("/v1/collections/v/search", json=body))
         assert len(taken) == 1
-    assert special_search.CHEAP_VECTORS == 200
+    assert search.CHEAP_VECTORS == 200

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.http.problems import ProblemError
-from service.schemas.results import SENT_AT_ONCE, answer_to_json
-from service.settings import Settings
+from hummingbit.service.http.problems import ProblemError
+from hummingbit.service.schemas.search import SENT_AT_ONCE, answer_to_json
+from hummingbit.service.settings import Settings
 from tests.support.service import check_problem, running_service
 
 entries = st.lists(st.dictionaries(st.text(max_size=3), st.integers(0, 2**70)), max_size=40)

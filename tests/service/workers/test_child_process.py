@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from index.errors import DataFolderError
-from service.workers.child_process import start
+from hummingbit.index.errors import DataFolderError
+from hummingbit.service.workers.supervisor import start
 
 
 def test_where_no_process_can_be_made_the_caller_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

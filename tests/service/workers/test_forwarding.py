@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from index.data_folder import DataFolder
-from service.app import ROUTERS, create_app
-from service.http.roles import EVERYBODY, READ
-from service.settings import Settings
-from service.workers import writer_probe
-from service.workers.forwarding import LOCAL, Forwarding
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.app import ROUTERS, create_app
+from hummingbit.service.http.keys import EVERYBODY, READ
+from hummingbit.service.settings import Settings
+from hummingbit.service.workers import forwarding
+from hummingbit.service.workers.forwarding import LOCAL, Forwarding
 
 # What only the process that writes knows: jobs, labels, and whether the service writes.
 OF_THE_WRITER = ("jobs", "evaluations", "evaluate", "maps", "map", "duplicates", "labels", "access")
@@ -159,8 +159,8 @@ async def exchange_with_writer(writer: Any, folder: DataFolder, method: str) -> 
 def test_a_writer_that_answers_nothing_is_not_waited_for(
     folder: DataFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer_probe, "SECONDS_BETWEEN_PROBES", 0.01)
-    monkeypatch.setattr(writer_probe, "PROBE_SECONDS", 0.2)
+    monkeypatch.setattr(forwarding, "SECONDS_BETWEEN_PROBES", 0.01)
+    monkeypatch.setattr(forwarding, "PROBE_SECONDS", 0.2)
 
     async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()  # until the client is gone
@@ -175,7 +175,7 @@ def test_a_writer_that_answers_nothing_is_not_waited_for(
 def test_a_slow_writer_that_is_alive_is_waited_for(
     folder: DataFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer_probe, "SECONDS_BETWEEN_PROBES", 0.01)
+    monkeypatch.setattr(forwarding, "SECONDS_BETWEEN_PROBES", 0.01)
     probes = asyncio.Semaphore(0)
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 

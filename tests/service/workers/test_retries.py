@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from index.data_folder import DataFolder
-from index.errors import DataFolderError
-from service.settings import Settings
-from service.workers import supervisor
-from service.workers.retries import FIRST_SECONDS, MAX_SECONDS, Retry
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import DataFolderError
+from hummingbit.service.settings import Settings
+from hummingbit.service.workers import supervisor
+from hummingbit.service.workers.supervisor import FIRST_SECONDS, MAX_SECONDS, Retry
 
 
 class Clock:

@@ -19,8 +19,8 @@ import httpx
 import pytest
 
 from hummingbit.cli import main
-from service.http.keys import create_key, revoke_key
-from service.workers.forwarding import IDLE_CONNECTIONS
+from hummingbit.service.http.keys import create_key, revoke_key
+from hummingbit.service.workers.forwarding import IDLE_CONNECTIONS
 from tests.support.faults import soak
 from tests.support.service import (
     check_problem,

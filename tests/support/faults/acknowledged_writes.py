@@ -7,12 +7,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from corpus.document import Document
-from index.annotations.annotation_records import DocumentLabel
-from index.annotations.annotations import Annotations
-from index.collection import Collection
-from index.data_folder import DataFolder
-from service.jobs.evaluation import REQUEST_FILE, RUN_FILE
+from hummingbit.corpus.document import Document
+from hummingbit.index.collection import Collection
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.labels import Annotations
+from hummingbit.index.store.annotations import DocumentLabel
+from hummingbit.service.jobs.kinds import REQUEST_FILE, RUN_FILE
 from tests.support.faults.service_without_http import (
     DOCUMENTS,
     KEPT_CODE,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from service.jobs.queue import LANES
+from hummingbit.service.jobs.work import LANES
 
 
 class Steps:

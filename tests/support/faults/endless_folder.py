@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from corpus.document import Document
-from index.data_folder import DataFolder
-from index.folder.alias_file import AddAlias, RemoveAlias
+from hummingbit.corpus.document import Document
+from hummingbit.index.catalog import AddAlias, RemoveAlias
+from hummingbit.index.data_folder import DataFolder
 
 N_BITS = 16
 NAMES = ["one", "two", "three", "four"]

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import numpy as np
 
-from corpus.document import Document, Vector
-from index.backend import CollectionBackend
-from index.bulk.ingest import ingest
-from index.data_folder import DataFolder
-from index.engines import segments
-from index.kept_vectors import INT8
-from index.sqlite import blocks
+from hummingbit.corpus.document import Document, Vector
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.engines import segments
+from hummingbit.index.ingestion import ingest
+from hummingbit.index.kept_vectors import INT8
+from hummingbit.index.store import store
 
 NAME = "words"
 N_BITS = 32
@@ -99,7 +99,7 @@ def main() -> None:
     folder, kind, seed = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     # Small enough for compactions to run all the time.
     segments.MIN_FOLD = 16
-    blocks.BLOCK_ROWS = 32
+    store.BLOCK_ROWS = 32
     with DataFolder(folder, writable=True) as data:
         collection = data.create_collection(NAME, n_bits=N_BITS, keep_vectors=INT8)
         KINDS[kind](collection, random.Random(seed))  # noqa: S311

@@ -21,12 +21,12 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
-from encoder.codes import Codes
-from index.bulk.code_layout import Method, Places, lay_out
-from service.jobs import map as map_job
-from service.jobs.job_records import FINISHED
-from service.jobs.training_process import LOCK_FILE
-from service.jobs.work import Progress
+from hummingbit.encoder.codes import Codes
+from hummingbit.index.code_layout import Method, Places, lay_out
+from hummingbit.service.jobs import map as map_job
+from hummingbit.service.jobs.store import FINISHED
+from hummingbit.service.jobs.training_process import LOCK_FILE
+from hummingbit.service.jobs.work import Progress
 from tests.support.encoders import text_encoder
 from tests.support.faults.acknowledged_writes import check, note, write_beside
 from tests.support.faults.counted_steps import Steps, count_steps

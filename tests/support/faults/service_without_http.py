@@ -9,18 +9,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from corpus.document import Document
-from encoder.artifact import write_artifact
-from index.data_folder import DataFolder
-from index.folder.alias_file import AddAlias
-from service.jobs.bulk.bulk_writer import BATCH_LINES, INPUT
-from service.jobs.evaluation import REQUEST_FILE
-from service.jobs.job_records import FINISHED, NewJob
-from service.jobs.kinds import UPLOAD, explain, kinds_of_jobs
-from service.jobs.map import MapOptions
-from service.jobs.runner import Jobs
-from service.settings import Settings
-from service.write_gate import WriteGate
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.index.catalog import AddAlias
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.jobs.bulk import BATCH_LINES, INPUT
+from hummingbit.service.jobs.kinds import REQUEST_FILE, UPLOAD, explain, kinds_of_jobs
+from hummingbit.service.jobs.map import MapOptions
+from hummingbit.service.jobs.runner import Jobs
+from hummingbit.service.jobs.store import FINISHED, NewJob
+from hummingbit.service.lanes import WriteGate
+from hummingbit.service.settings import Settings
 from tests.support.encoders import random_texts, text_encoder
 
 DOCUMENTS = 40

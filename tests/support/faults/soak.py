@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from encoder.codes import Codes
-from index.engines.brute_force import BruteForceIndex
-from index.engines.protocol import Rows
+from hummingbit.encoder.codes import Codes
+from hummingbit.index.engines.brute_force import BruteForceIndex
+from hummingbit.index.engines.protocol import Rows
 from tests.support.service import client_of
 
 N_BITS = 32

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from encoder.analyzers import Analyzer
-from index.engines.protocol import Rows
-from index.lexical.bm25_formula import (
+from hummingbit.encoder.analyzers import Analyzer
+from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.lexical import (
     inverse_frequency,
     part_of_term,
     residual_inverse_frequency,

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from corpus.document import Document
-from index.backend import CollectionBackend
-from index.filter_parser import parse_filter
-from index.filters import Filter
-from index.records import Hit, Query
+from hummingbit.corpus.document import Document
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.filters import Filter, parse_filter
+from hummingbit.index.records import Hit, Query
 from tests.support.collections import Found, Model
 
 IDS = st.sampled_from([f"d{i}" for i in range(12)])

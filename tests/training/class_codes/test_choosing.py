@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpus.document import Document
-from encoder.recipes import CONTENT_SHARES, QUERY_CLASSIFIERS, ClassCodeRecipe
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.recipes import CONTENT_SHARES, QUERY_CLASSIFIERS, ClassCodeRecipe
+from hummingbit.training import class_codes
+from hummingbit.training.class_codes import draw_documents, train_class_codes
+from hummingbit.training.data import gather
 from tests.support.corpora import TOPICS, topic_documents, topic_vectors
-from training.class_codes import choosing
-from training.class_codes.choosing import draw_documents
-from training.class_codes.run import train_class_codes
-from training.data import gather
 
 _CLUSTERS = 5
 _RUN = ClassCodeRecipe(n_bits=16, validation_share=0)
@@ -114,7 +113,7 @@ def test_many_documents_are_chosen_by_some_of_them(
 ) -> None:
     documents = topic_documents(400)
     whole = _choice(documents, tmp_path / "whole", _RUN)
-    monkeypatch.setattr(choosing, "_MAX_DOCUMENTS", 200)
+    monkeypatch.setattr(class_codes, "_MAX_DOCUMENTS", 200)
     some = _choice(documents, tmp_path / "some", _RUN)
     assert some == _choice(documents, tmp_path / "again", _RUN)
     assert len(some["trials"]) == len(whole["trials"])

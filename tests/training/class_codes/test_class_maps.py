@@ -9,12 +9,12 @@ from sklearn.linear_model import Ridge
 from sklearn.naive_bayes import ComplementNB
 from sklearn.svm import LinearSVC
 
-from encoder.classifier import Classifier
-from encoder.recipes import QUERY_CLASSIFIERS
-from training.class_codes import class_maps
-from training.class_codes.class_maps import ClassMaps
-from training.class_codes.word_vectors import WordTable
-from training.soft_labels.fair_classifier import fit_vectors
+from hummingbit.encoder.classifier import Classifier
+from hummingbit.encoder.recipes import QUERY_CLASSIFIERS
+from hummingbit.training import class_codes
+from hummingbit.training.class_codes import ClassMaps
+from hummingbit.training.soft_labels import fit_vectors
+from hummingbit.training.word_vectors import WordTable
 
 
 def drawn_rows(classes: int, seed: int = 0) -> tuple[sparse.csr_array, np.ndarray]:
@@ -88,7 +88,7 @@ def test_vectors_are_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
         fitted.append(given)
         return fit_vectors(*given)
 
-    monkeypatch.setattr(class_maps, "fit_vectors", fit)
+    monkeypatch.setattr(class_codes, "fit_vectors", fit)
     maps = ClassMaps(rows.toarray(), np.eye(3, dtype=np.float32)[belongs], 0)
     first, second = maps.of("both"), maps.of("both")
     assert len(fitted) == 1

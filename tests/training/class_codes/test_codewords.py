@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from training.class_codes.codewords import far_codewords
-from training.data import TrainingDataError
+from hummingbit.training.class_codes import far_codewords
+from hummingbit.training.data import TrainingDataError
 
 
 @pytest.mark.parametrize(("classes", "n_bits", "least"), [(2, 8, 8), (8, 16, 7), (20, 16, 5)])

@@ -7,14 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from encoder.artifact import load_encoder
-from encoder.codes import unpack_codes
-from encoder.recipes import CONTENT_SHARES, QUERY_CLASSIFIERS, ClassCodeRecipe, RecipeError
-from evaluation.retrieval import evaluate_encoder
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import load_encoder
+from hummingbit.encoder.codes import unpack_codes
+from hummingbit.encoder.recipes import (
+    CONTENT_SHARES,
+    QUERY_CLASSIFIERS,
+    ClassCodeRecipe,
+    RecipeError,
+)
+from hummingbit.evaluation.evaluate import evaluate_encoder
+from hummingbit.training.class_codes import train_class_codes
+from hummingbit.training.data import TrainingDataError, gather
 from tests.support.corpora import topic_documents, topic_vectors
-from training.class_codes.run import train_class_codes
-from training.data import TrainingDataError, gather
 
 
 @pytest.mark.parametrize("documents", [topic_documents, topic_vectors])

@@ -9,15 +9,14 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
-from corpus.document import Document
-from encoder.artifact import load_encoder
-from encoder.recipes import ClassCodeRecipe
-from evaluation.retrieval import evaluate_encoder
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import load_encoder
+from hummingbit.encoder.recipes import ClassCodeRecipe
+from hummingbit.evaluation.evaluate import evaluate_encoder
+from hummingbit.training.class_codes import fit_teacher, rows_of_soft_labels, train_class_codes
+from hummingbit.training.data import TrainingData, gather
+from hummingbit.training.teachers import Teacher, TeacherError
 from tests.support.corpora import topic_documents, topic_vectors
-from training.class_codes.run import train_class_codes
-from training.class_codes.teaching import fit_teacher, rows_of_soft_labels
-from training.data import TrainingData, gather
-from training.distillation.teachers import Teacher, TeacherError
 
 RECIPE = ClassCodeRecipe(n_bits=16, query_classifier="both", content_share=0.25)
 

@@ -12,24 +12,24 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
-from corpus.document import Document
-from corpus.readers import ReadError
-from encoder.artifact import load_encoder
-from encoder.features import TextFeatures
-from encoder.recipes import WORD_VECTOR_CLASSIFIERS, ClassCodeRecipe
-from foundation.errors import HummingbitError
 from hummingbit.cli import main
-from tests.support.corpora import TOPICS, topic_documents, topic_vectors
-from tests.support.evaluations import write_lines
-from training.class_codes.run import train_class_codes
-from training.class_codes.word_vectors import (
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.readers import ReadError
+from hummingbit.encoder.artifact import load_encoder
+from hummingbit.encoder.recipes import WORD_VECTOR_CLASSIFIERS, ClassCodeRecipe
+from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.foundation.errors import HummingbitError
+from hummingbit.training.class_codes import train_class_codes
+from hummingbit.training.data import TrainingDataError, gather
+from hummingbit.training.word_vectors import (
     WordTable,
     WordVectors,
     WordVectorsError,
     add_words,
     read_word_vectors,
 )
-from training.data import TrainingDataError, gather
+from tests.support.corpora import TOPICS, topic_documents, topic_vectors
+from tests.support.evaluations import write_lines
 
 WORDS = ("sea", "Boat", "new york")
 VECTORS = np.array([[1, 2.5], [3, -4], [0, 1]], dtype=np.float32)

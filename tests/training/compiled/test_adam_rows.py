@@ -13,12 +13,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hummingbit.training import optimizers
+from hummingbit.training.optimizers import Factors, update_copies
 from tests.support.commands import run
-from training.compiled import adam_rows
-from training.optimizers.sparse_adam import Factors, update_copies
 
 ROOT = Path(__file__).parents[3]
-needs_compiled = pytest.mark.skipif(adam_rows.built is None, reason="it was not built")
+needs_compiled = pytest.mark.skipif(optimizers.built is None, reason="it was not built")
 Array = npt.NDArray[np.float32]
 
 
@@ -43,7 +43,7 @@ def with_torch(
 
 
 def compiled(*arguments: Any) -> None:
-    adam_rows.built.update_rows(*arguments)
+    optimizers.built.update_rows(*arguments)
 
 
 @pytest.mark.parametrize("update", [with_torch, pytest.param(compiled, marks=needs_compiled)])
@@ -90,7 +90,7 @@ def test_arguments_that_do_not_fit_change_nothing() -> None:
     ]
     for arguments in misfits:
         with pytest.raises(ValueError, match="fit"):
-            adam_rows.built.update_rows(*arguments, *factors)
+            optimizers.built.update_rows(*arguments, *factors)
     read_only = matrices[0].copy()
     read_only.flags.writeable = False
     mistakes: list[tuple[Any, ...]] = [
@@ -101,13 +101,13 @@ def test_arguments_that_do_not_fit_change_nothing() -> None:
     ]
     for arguments in mistakes:
         with pytest.raises((TypeError, ValueError, BufferError)):
-            adam_rows.built.update_rows(*arguments)
+            optimizers.built.update_rows(*arguments)
     for one in matrices:
         np.testing.assert_array_equal(one, 1)
 
 
 @needs_compiled
 def test_a_variable_switches_it_off() -> None:
-    show = "from training.compiled import adam_rows as one; print(one.native is None)"
+    show = "from hummingbit.training import optimizers; print(optimizers.native is None)"
     for setting, is_off in (("off", "True\n"), ("", "False\n")):
         assert run(sys.executable, "-c", show, cwd=ROOT, HUMMINGBIT_KERNEL=setting) == is_off

@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from corpus.document import Document
-from encoder.artifact import ArtifactError, load_encoder, read_labelled_ids
-from encoder.recipes import TRANSFER_OBJECTIVES, DistillationRecipe, Recipe, RecipeError
-from evaluation.retrieval import evaluate_encoder
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import ArtifactError, load_encoder, read_labelled_ids
+from hummingbit.encoder.recipes import TRANSFER_OBJECTIVES, DistillationRecipe, Recipe, RecipeError
+from hummingbit.evaluation.evaluate import evaluate_encoder
+from hummingbit.training.data import TrainingData, TrainingDataError, gather
+from hummingbit.training.distillation import DistillationLoss, distill, split_documents
+from hummingbit.training.loop import CheckpointError, Schedule, fit
+from hummingbit.training.objectives import transfer
+from hummingbit.training.pipeline import choose_features, split
+from hummingbit.training.teachers import Teacher, TeacherError
 from tests.support.corpora import TOPICS, topic_documents, topic_vectors
-from training.checkpoint import CheckpointError
-from training.data import TrainingData, TrainingDataError, gather
-from training.distillation.distillation import DistillationLoss, distill, split_documents
-from training.distillation.teachers import Teacher, TeacherError
-from training.loop import Schedule, fit
-from training.objectives import transfer_objectives
-from training.pipeline import choose_features, split
 
 RECIPE = DistillationRecipe(n_bits=16, epochs=30, batch_size=32, hidden=24, max_terms=100)
 
@@ -129,7 +128,7 @@ def test_an_interrupted_run_goes_on_to_the_same_student(
     corpus: TrainingData, student: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, teacher = unlabelled(corpus), topic_teacher(corpus)
-    monkeypatch.setattr("training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("hummingbit.training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     whole = DistillationLoss.__call__
 
     def interrupted(self: Any, rows: Any, generator: Any, progress: float) -> Any:
@@ -232,4 +231,4 @@ def test_settings_out_of_range_are_named(setting: str, value: Any, message: str)
 
 
 def test_the_recipe_knows_every_objective() -> None:
-    assert TRANSFER_OBJECTIVES == transfer_objectives.OBJECTIVES
+    assert TRANSFER_OBJECTIVES == transfer.OBJECTIVES

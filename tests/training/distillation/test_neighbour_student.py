@@ -12,20 +12,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder.features import TextFeatures
-from encoder.recipes import DistillationRecipe, RecipeError, default_objective
-from evaluation.retrieval import evaluate_encoder
-from foundation.arrays import unit_rows
-from tests.support.corpora import topic_documents, topic_vectors
-from training.data import TrainingData, TrainingDataError, gather
-from training.distillation.distillation import distill
-from training.distillation.neighbour_student import (
+from hummingbit.encoder.recipes import DistillationRecipe, RecipeError, default_objective
+from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.evaluation.evaluate import evaluate_encoder
+from hummingbit.foundation.arrays import unit_rows
+from hummingbit.training.data import TrainingData, TrainingDataError, gather
+from hummingbit.training.distillation import (
     NeighbourLoss,
     codes_of_terms,
+    distill,
     nearest_documents,
 )
-from training.distillation.teachers import Teacher
-from training.linear_codes import fit_itq
+from hummingbit.training.linear_codes import fit_itq
+from hummingbit.training.teachers import Teacher
+from tests.support.corpora import topic_documents, topic_vectors
 
 RECIPE = DistillationRecipe(
     objective="neighbours", n_bits=16, epochs=4, min_steps=0, batch_size=32, max_terms=200
@@ -128,8 +128,8 @@ def test_the_nearest_are_those_of_a_full_sort_without_the_row_itself(seed: int, 
 
 
 def test_of_many_documents_a_sample_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.distillation.neighbour_student._MOST_CANDIDATES", 50)
-    monkeypatch.setattr("training.distillation.neighbour_student._ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("hummingbit.training.distillation._MOST_CANDIDATES", 50)
+    monkeypatch.setattr("hummingbit.training.distillation._ROWS_AT_ONCE", 7)
     vectors = unit_rows(np.random.default_rng(0).normal(size=(200, 5)).astype(np.float32))
     cosines, rows = nearest_documents(torch.from_numpy(vectors), 0)
     sample = np.unique(rows)

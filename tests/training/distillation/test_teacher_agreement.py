@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from encoder.codes import pack_bits
-from training.distillation import teacher_agreement
-from training.distillation.teacher_agreement import measure_agreement
+from hummingbit.encoder.codes import pack_bits
+from hummingbit.training import distillation
+from hummingbit.training.distillation import measure_agreement
 
 
 def by_hand(
@@ -62,8 +62,8 @@ def test_codes_of_chance_have_a_level_of_two_thirds() -> None:
 
 
 def test_large_sets_are_sampled_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(teacher_agreement, "MAX_QUERIES", 100)
-    monkeypatch.setattr(teacher_agreement, "MAX_DOCUMENTS", 1000)
+    monkeypatch.setattr(distillation, "MAX_QUERIES", 100)
+    monkeypatch.setattr(distillation, "MAX_DOCUMENTS", 1000)
     rng = np.random.default_rng(3)
     codes = pack_bits(rng.integers(0, 2, size=(1200, 8)) > 0)
     vectors = rng.normal(size=(1200, 2)).astype(np.float32)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from training.data import gather
-from training.distillation import teacher_words
+from hummingbit.corpus.document import Document
+from hummingbit.training import word_vectors
+from hummingbit.training.data import gather
 
 VOCABULARY = {"##ing": 0, "Ġsea": 1, "▁tide": 2, "[CLS]": 3, "new york": 4, "sea": 5, ".": 6}
 
@@ -26,12 +26,12 @@ class Model:
 
 
 def test_words_are_those_of_the_model_and_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(teacher_words, "load_sentence_transformer", lambda _source: Model())
+    monkeypatch.setattr(word_vectors, "load_sentence_transformer", lambda _source: Model())
     data = gather([Document(id="a", text="Anchors at sea"), Document(id="b", text="at the tide")])
-    found = teacher_words.encode_words("model", data, "visible")
+    found = word_vectors.encode_words("model", data, "visible")
     assert found is not None
     assert [*found.words] == ["sea", "tide", "anchors", "at", "the"]
     np.testing.assert_array_equal(found.vectors[:, 0], [3, 4, 7, 2, 3])
     assert found.about()["name"] == "model"
     # Every word has several runs of characters, so none is a single term.
-    assert teacher_words.encode_words("model", data, "visible+3-5grams") is None
+    assert word_vectors.encode_words("model", data, "visible+3-5grams") is None

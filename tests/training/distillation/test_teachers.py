@@ -13,20 +13,20 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from corpus.document import Document
-from corpus.rows import ReadError
-from encoder.artifact import write_artifact
-from encoder.features import Floats
-from foundation.extras import install_command
-from tests.support.encoders import random_texts, text_encoder, vector_encoder
-from training.data import TrainingData, gather
-from training.distillation.teachers import (
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.lines import ReadError
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.encoder.text_features import Floats
+from hummingbit.foundation.extras import install_command
+from hummingbit.training.data import TrainingData, gather
+from hummingbit.training.teachers import (
     Teacher,
     TeacherError,
     check_directions,
     read_teacher,
     save_vectors,
 )
+from tests.support.encoders import random_texts, text_encoder, vector_encoder
 
 Write = Callable[[Path, list[str], Floats], Path]
 

@@ -7,17 +7,18 @@ import pytest
 import torch
 from scipy import sparse
 
-from tests.support.oracles.rounding import assert_within_rounding
-from training.models.autoencoders import (
+from hummingbit.training.batches import SparseBatch, word_distribution
+from hummingbit.training.layers import ScaledLinear, relaxed_bernoulli
+from hummingbit.training.networks import (
     BernoulliAutoencoder,
+    EncoderNetwork,
     GaussianAutoencoder,
+    LinearEncoderNetwork,
+    Shape,
     TextDecoder,
     VectorDecoder,
 )
-from training.models.batches import SparseBatch, word_distribution
-from training.models.encoder_networks import EncoderNetwork, LinearEncoderNetwork, Shape
-from training.models.layers import ScaledLinear
-from training.models.relaxed_bits import relaxed_bernoulli
+from tests.support.oracles.rounding import assert_within_rounding
 
 
 def random_counts(seed: int = 0) -> sparse.csr_array:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from training.models.batches import (
+from hummingbit.training.batches import (
     SparseBatch,
     add_noise,
     drop_words,

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from torch.autograd import gradcheck
 
+from hummingbit.training.batches import SparseBatch
+from hummingbit.training.layers import HalvedLinear, expected_score, log_partition, weighted_sum
 from tests.support.oracles.rounding import assert_within_rounding
-from training.models.batches import SparseBatch
-from training.models.layers import HalvedLinear, expected_score, log_partition, weighted_sum
 
 
 def draw(rows: int, bits: int, terms: int, seed: int) -> list[torch.Tensor]:

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from encoder.features import Floats
-from training.linear_codes import fit_itq
-from training.models.neighbour_map import fit_neighbour_map
+from hummingbit.encoder.text_features import Floats
+from hummingbit.training.linear_codes import fit_itq
+from hummingbit.training.networks import fit_neighbour_map
 
 BITS = 16
 

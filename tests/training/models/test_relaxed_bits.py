@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.models.relaxed_bits import relaxed_bits, relaxed_hamming
+from hummingbit.training.layers import relaxed_bits, relaxed_hamming
 
 
 def generator(seed: int = 0) -> torch.Generator:

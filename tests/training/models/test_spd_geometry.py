@@ -13,14 +13,14 @@ from scipy.linalg import logm
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from tests.support.matrices import spd_matrices
-from training.models.spd_geometry import (
+from hummingbit.training.spd import (
     AFFINE_INVARIANT,
     affine_invariant_distance,
     half_vectors,
     matrix_logarithm,
     rectify_eigenvalues,
 )
+from tests.support.matrices import spd_matrices
 
 
 def tensors(count: int, order: int, seed: int = 0) -> Tensor:

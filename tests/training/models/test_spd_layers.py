@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from foundation.errors import InputError
+from hummingbit.foundation.errors import InputError
+from hummingbit.training.data import Rows
+from hummingbit.training.loop import Schedule, fit
+from hummingbit.training.spd import FLOOR, SpdNetwork, matrices_of, spd_network, whitening
 from tests.support.matrices import class_matrices, spd_matrices
-from training.data import Rows
-from training.loop import Schedule, fit
-from training.models.spd_layers import FLOOR, SpdNetwork, matrices_of, spd_network, whitening
 
 
 def test_centring_takes_the_mean_to_the_identity_whatever_the_unit() -> None:

@@ -10,17 +10,17 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from corpus.document import Document
-from encoder.features import TextFeatures
-from encoder.recipes import Recipe
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.recipes import Recipe
+from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.training.batches import TrainingInputs
+from hummingbit.training.data import TrainingData, gather
+from hummingbit.training.networks import GaussianAutoencoder, Output
+from hummingbit.training.objectives.autoencoder import AutoencoderLoss
+from hummingbit.training.paper_weights import as_in_the_paper
+from hummingbit.training.semi_supervised import build_model
+from hummingbit.training.text_features import fit_text_features
 from tests.support.corpora import topic_documents
-from training.data import TrainingData, gather
-from training.models.autoencoders import GaussianAutoencoder, Output
-from training.models.batches import TrainingInputs
-from training.objectives.autoencoder import AutoencoderLoss
-from training.paper_weights import as_in_the_paper
-from training.semi_supervised import build_model
-from training.text_features import fit_text_features
 
 N = 12
 Array = npt.NDArray[np.float64]

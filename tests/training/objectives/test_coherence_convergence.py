@@ -15,7 +15,7 @@ import pytest
 import torch
 from scipy.spatial.distance import cdist
 
-from training.objectives.perception_coherence import coherence_levels
+from hummingbit.training.objectives.perception_coherence import coherence_levels
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

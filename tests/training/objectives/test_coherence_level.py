@@ -8,8 +8,11 @@ import pytest
 import torch
 from scipy.stats import rankdata
 
-from training.objectives.dissimilarity import cosine_dissimilarity, euclidean_dissimilarity
-from training.objectives.perception_coherence import (
+from hummingbit.training.objectives.dissimilarity import (
+    cosine_dissimilarity,
+    euclidean_dissimilarity,
+)
+from hummingbit.training.objectives.perception_coherence import (
     Ties,
     coherence_levels,
     estimate_coherence_levels,
@@ -78,7 +81,9 @@ def test_the_global_level_is_the_mean_over_all_in_blocks_or_at_once(
     )]  # fmt: skip
     expected = reference(d[0], d[1], "upper").mean()
     for elements in (1 << 23, 60 * 7, 1):
-        monkeypatch.setattr("training.objectives.perception_coherence._ELEMENTS_AT_ONCE", elements)
+        monkeypatch.setattr(
+            "hummingbit.training.objectives.perception_coherence._ELEMENTS_AT_ONCE", elements
+        )
         found = global_perception_coherence(
             student, teacher, teacher_dissimilarity=euclidean_dissimilarity
         )

@@ -16,7 +16,7 @@ import torch
 from scipy.spatial.distance import cdist
 from scipy.stats import rankdata
 
-from training.objectives.perception_coherence import coherence_levels
+from hummingbit.training.objectives.perception_coherence import coherence_levels
 
 Floats = npt.NDArray[np.float64]
 Student = Callable[[Floats, np.random.Generator], Floats]

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training.objectives.continuous_histogram import (
+from hummingbit.training.objectives.continuous_histogram import (
     continuous_histogram_loss,
     histogram_gradient,
     histogram_loss,

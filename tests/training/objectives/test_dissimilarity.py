@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy.spatial.distance import cdist
 
-from encoder.codes import hamming_distance, pack_bits
-from training.objectives.dissimilarity import (
+from hummingbit.encoder.codes import hamming_distance, pack_bits
+from hummingbit.training.objectives.dissimilarity import (
     cosine_dissimilarity,
     cosine_distance,
     euclidean_dissimilarity,

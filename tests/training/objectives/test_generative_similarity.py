@@ -9,7 +9,7 @@ import torch
 from pytorch_metric_learning.losses import SupConLoss
 from torch import Tensor
 
-from training.objectives.generative_similarity import (
+from hummingbit.training.objectives.generative_similarity import (
     CONTRASTS,
     dot_product_loss,
     kernel_pair_loss,
@@ -18,7 +18,7 @@ from training.objectives.generative_similarity import (
     squared_distance_loss,
     triplet_loss,
 )
-from training.similarities.generative_models import GaussianMixture
+from hummingbit.training.similarities import GaussianMixture
 
 ALL = ["softmax", *CONTRASTS]
 CONTRAST: dict[str, Callable[[float], float]] = {

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from training.models.relaxed_bits import straight_through_signs
-from training.objectives.inverse_cloze import inverse_cloze_loss
+from hummingbit.training.layers import straight_through_signs
+from hummingbit.training.objectives.neighbours import inverse_cloze_loss
 
 SCALE, SHARED, TEMPERATURE = 6.0, 0.4, 0.3
 

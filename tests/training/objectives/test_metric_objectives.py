@@ -8,15 +8,23 @@ import numpy as np
 import pytest
 import torch
 
-from corpus.document import Document
-from encoder.recipes import MetricRecipe, RecipeError
-from evaluation.retrieval import evaluate_encoder
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.recipes import MetricRecipe, RecipeError
+from hummingbit.evaluation.evaluate import evaluate_encoder
+from hummingbit.training.data import TrainingDataError, gather
+from hummingbit.training.metric_learning import (
+    DISTANCES,
+    GenerativeSimilarity,
+    MetricBatch,
+    train_metric,
+    tree_similarities,
+)
+from hummingbit.training.objectives.generative_similarity import (
+    kernel_pair_loss,
+    kernel_triplet_loss,
+)
+from hummingbit.training.similarities import dotted_tree, read_tree
 from tests.support.corpora import topic_vectors
-from training.data import TrainingDataError, gather
-from training.metric_learning import train_metric, tree_similarities
-from training.objectives.generative_similarity import kernel_pair_loss, kernel_triplet_loss
-from training.objectives.metric_objectives import DISTANCES, GenerativeSimilarity, MetricBatch
-from training.similarities.label_tree import dotted_tree, read_tree
 
 RECIPE = MetricRecipe(
     objective="generative-similarity", n_bits=16, epochs=15, batch_size=32, hidden=24

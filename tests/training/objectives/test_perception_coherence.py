@@ -9,8 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from training.objectives.dissimilarity import cosine_dissimilarity, euclidean_dissimilarity
-from training.objectives.perception_coherence import (
+from hummingbit.training.objectives.dissimilarity import (
+    cosine_dissimilarity,
+    euclidean_dissimilarity,
+)
+from hummingbit.training.objectives.perception_coherence import (
     perception_coherence_embedding_loss,
     perception_coherence_loss,
     soft_ranks,

@@ -10,9 +10,7 @@ from scipy.stats import gmean, gstd, zscore
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from tests.support.matrices import class_matrices, spd_matrices
-from training.models.spd_geometry import AFFINE_INVARIANT
-from training.objectives.riemannian_potato import (
+from hummingbit.training.objectives.riemannian_potato import (
     EUCLIDEAN,
     MIN_LOG_DEVIATION,
     Ranking,
@@ -21,6 +19,8 @@ from training.objectives.riemannian_potato import (
     geometric_z_score,
     potato_ranking_loss,
 )
+from hummingbit.training.spd import AFFINE_INVARIANT
+from tests.support.matrices import class_matrices, spd_matrices
 
 PLAIN = Ranking(threshold=1.0, margin=2.0, balance=0.5)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from training.objectives.ssb_vae import (
+from hummingbit.training.objectives.ssb_vae import (
     class_probabilities,
     gaussian_kl_loss,
     kl_loss,

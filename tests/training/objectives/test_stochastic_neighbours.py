@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.objectives.stochastic_neighbours import (
+from hummingbit.training.objectives.neighbours import (
     neighbour_temperatures,
     stochastic_neighbour_loss,
 )

@@ -3,9 +3,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from training.objectives.perception_coherence import perception_coherence_embedding_loss
-from training.objectives.transfer_baselines import ContrastiveRepresentationLoss, relational_loss
-from training.objectives.transfer_objectives import OBJECTIVES, transfer_objective
+from hummingbit.training.objectives.perception_coherence import perception_coherence_embedding_loss
+from hummingbit.training.objectives.transfer import (
+    OBJECTIVES,
+    ContrastiveRepresentationLoss,
+    relational_loss,
+    transfer_objective,
+)
 
 
 def batch(n: int, dimension: int) -> torch.Tensor:

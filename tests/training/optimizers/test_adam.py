@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from training.optimizers.adam import Adam
+from hummingbit.training.optimizers import Adam
 
 SHAPES = ((3, 5), (7,), (40, 33))
 
@@ -75,9 +75,9 @@ def test_training_does_not_import_the_compiler_of_torch() -> None:
     program = """
 import sys
 import torch
-from training.loop import Schedule, fit
-from training.models.batches import SparseBatch
-from training.models.layers import SparseLinear, log_partition
+from hummingbit.training.loop import Schedule, fit
+from hummingbit.training.batches import SparseBatch
+from hummingbit.training.layers import SparseLinear, log_partition
 
 model = torch.nn.Sequential(SparseLinear(9, 3), torch.nn.Linear(3, 4))
 

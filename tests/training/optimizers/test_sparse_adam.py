@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training.compiled import adam_rows
-from training.models.batches import SparseBatch
-from training.models.layers import weighted_sum
-from training.optimizers.sparse_adam import ROWS_AT_ONCE, SparseAdam
+from hummingbit.training import optimizers
+from hummingbit.training.batches import SparseBatch
+from hummingbit.training.layers import weighted_sum
+from hummingbit.training.optimizers import ROWS_AT_ONCE, SparseAdam
 
 TERMS, HIDDEN = 3 * ROWS_AT_ONCE, 5
 
@@ -19,8 +19,8 @@ TERMS, HIDDEN = 3 * ROWS_AT_ONCE, 5
 @pytest.fixture(params=["compiled", "torch"], autouse=True)
 def native(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Update rows by compiled code, if it was built, and by torch."""
-    of_kind = adam_rows.built if request.param == "compiled" else None
-    monkeypatch.setattr(adam_rows, "native", of_kind)
+    of_kind = optimizers.built if request.param == "compiled" else None
+    monkeypatch.setattr(optimizers, "native", of_kind)
 
 
 def _trained(

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from scipy.special import roots_jacobi
 from scipy.stats import multivariate_normal
 
-from training.similarities.generative_models import (
+from hummingbit.training.similarities import (
     BetaBernoulli,
     Examples,
     GaussianMixture,
     GenerativeModel,
+    TreeHierarchy,
+    dotted_tree,
 )
-from training.similarities.label_tree import dotted_tree
-from training.similarities.tree_hierarchy import TreeHierarchy
 
 MEANS = [[5.0, 5.0], [1.0, 1.0], [1.0, 3.0]]
 LEAVES = ["a.a.a", "a.a.b", "a.b", "b.a.a", "c"]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.relevance import relevance_by_hierarchy
-from training.data import TrainingDataError
-from training.similarities.label_tree import LabelTree, dotted_tree, read_tree
+from hummingbit.evaluation.relevance import relevance_by_hierarchy
+from hummingbit.training.data import TrainingDataError
+from hummingbit.training.similarities import LabelTree, dotted_tree, read_tree
 
 NEWS = [
     "comp.sys.ibm.pc.hardware",

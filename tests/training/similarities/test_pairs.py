@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from training.data import TrainingDataError
-from training.similarities.pairs import (
+from hummingbit.training.data import TrainingDataError
+from hummingbit.training.similarities import (
     LabelledPairs,
     ListedPairs,
     Pairs,

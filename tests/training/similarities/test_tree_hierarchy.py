@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training.similarities.label_tree import LabelTree, dotted_tree
-from training.similarities.tree_hierarchy import TreeHierarchy
+from hummingbit.training.similarities import LabelTree, TreeHierarchy, dotted_tree
 
 
 def slow_similarity(labels: list[str], one: str, other: str) -> float:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from hummingbit.training.data import TrainingData, gather
+from hummingbit.training.soft_labels import estimate_soft_labels
+from hummingbit.training.text_features import fit_text_features
 from tests.support.corpora import topic_documents, topic_vectors
-from training.data import TrainingData, gather
-from training.soft_labels.estimation import estimate_soft_labels
-from training.text_features import fit_text_features
 
 
 def rows_of(data: TrainingData) -> object:

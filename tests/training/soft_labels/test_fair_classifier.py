@@ -8,13 +8,12 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 from sklearn.svm import LinearSVC
 
-from encoder.classifier import Classifier
-from encoder.features import Floats
+from hummingbit.encoder.classifier import Classifier
+from hummingbit.encoder.text_features import Floats
+from hummingbit.training.data import gather
+from hummingbit.training.soft_labels import fit_classifier, fit_machines
+from hummingbit.training.text_features import fit_text_features
 from tests.support.corpora import texts_of_intents, topic_documents
-from training.data import gather
-from training.soft_labels.fair_classifier import fit_classifier
-from training.soft_labels.machines import fit_machines
-from training.text_features import fit_text_features
 
 
 def predicted(texts: list[str], tags: npt.NDArray[np.bool_]) -> tuple[Classifier, Any]:

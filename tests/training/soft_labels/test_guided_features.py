@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from encoder.encoder import Features
-from encoder.features import TextFeatures
-from encoder.recipes import Recipe
+from hummingbit.encoder.encoder import Features
+from hummingbit.encoder.recipes import Recipe
+from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.training.data import TrainingData, gather
+from hummingbit.training.pipeline import Split, choose_features, split
+from hummingbit.training.semi_supervised import choose_features_and_soft_labels
+from hummingbit.training.text_features import inverse_document_frequency
 from tests.support.corpora import COMMON, TOPICS, topic_documents, topic_vectors
-from training.data import TrainingData, gather
-from training.pipeline import Split, choose_features, split
-from training.soft_labels.guided_features import choose_features_and_soft_labels
-from training.text_features import inverse_document_frequency
 
 TOPIC_WORDS = {word for words in TOPICS.values() for word in words}
 RECIPE = Recipe(max_terms=len(TOPIC_WORDS), label_fraction=0.3)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.semi_supervised import LabelSpreading
 
-from training.soft_labels.label_spreading import smoothing_matrix, spread_labels
+from hummingbit.training.soft_labels import smoothing_matrix, spread_labels
 
 
 def clusters(count: int = 120, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -62,7 +62,7 @@ def test_of_many_documents_the_nearest_cells_are_searched(monkeypatch: pytest.Mo
     start = np.zeros((6000, 3))
     start[np.arange(60), classes[:60]] = 1
     exact = spread_labels(smoothing_matrix(vectors), start, 0.9)
-    monkeypatch.setattr("training.soft_labels.label_spreading._MANY", 1000)
+    monkeypatch.setattr("hummingbit.training.soft_labels._MANY", 1000)
     quick = spread_labels(smoothing_matrix(vectors), start, 0.9)
     assert not np.array_equal(quick, exact)
     assert (quick.argmax(axis=1) == exact.argmax(axis=1)).mean() > 0.95

@@ -6,7 +6,7 @@ from scipy import sparse
 from scipy.special import softmax
 from sklearn.naive_bayes import ComplementNB
 
-from training.soft_labels.naive_bayes import (
+from hummingbit.training.soft_labels import (
     complement_weights,
     expectation_maximization,
     multinomial_weights,

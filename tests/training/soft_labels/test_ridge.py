@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
-from training.soft_labels.ridge import fit_ridge
+from hummingbit.training.soft_labels import fit_ridge
 
 
 def _drawn(n_rows: int, n_columns: int, n_targets: int, seed: int) -> tuple[Any, Any]:

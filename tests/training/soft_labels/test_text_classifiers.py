@@ -8,11 +8,10 @@ from scipy.stats import zscore
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import normalize
 
+from hummingbit.training.data import gather
+from hummingbit.training.soft_labels import expectation_maximization, predict_texts, term_weights
+from hummingbit.training.text_features import fit_text_features, principal_directions
 from tests.support.corpora import COMMON, TOPICS, topic_documents
-from training.data import gather
-from training.soft_labels.naive_bayes import expectation_maximization
-from training.soft_labels.text_classifiers import predict_texts, term_weights
-from training.text_features import fit_text_features, principal_directions
 
 
 def test_a_word_that_no_labelled_text_has_is_learned_from_predictions() -> None:
@@ -73,6 +72,6 @@ def test_directions_may_be_found_in_some_of_the_texts(monkeypatch: pytest.Monkey
     texts = [str(text) for text in data.inputs]
     rows = fit_text_features(texts, 100).transform(texts)
     labelled, known = np.arange(30), data.tags[:30].astype(np.float32)
-    monkeypatch.setattr("training.text_features._ROWS_FOR_DIRECTIONS", 60)
+    monkeypatch.setattr("hummingbit.training.text_features._ROWS_FOR_DIRECTIONS", 60)
     found = predict_texts(rows, labelled, known, seed=0)
     assert (found.argmax(axis=1) == data.tags.argmax(axis=1)).mean() > 0.95

@@ -9,9 +9,9 @@ from sklearn.covariance import shrunk_covariance
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 
+from hummingbit.training.data import gather
+from hummingbit.training.soft_labels import fit_balanced_logistic, fit_discriminant
 from tests.support.corpora import topic_vectors
-from training.data import gather
-from training.soft_labels.vector_classifiers import fit_balanced_logistic, fit_discriminant
 
 FITS = (fit_discriminant, fit_balanced_logistic)
 

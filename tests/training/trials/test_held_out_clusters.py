@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from training.trials.held_out_clusters import FOLDS, cluster_folds, list_length, split_folds
+from hummingbit.training.model_selection import FOLDS, cluster_folds, list_length, split_folds
 
 
 @pytest.mark.parametrize("as_text", [False, True])

@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from encoder.artifact import load_encoder
-from encoder.recipes import Recipe
 from hummingbit.cli import main
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import load_encoder
+from hummingbit.encoder.recipes import Recipe
+from hummingbit.training import model_selection
+from hummingbit.training.data import TrainingDataError, gather
+from hummingbit.training.model_selection import Trial, choose_word_dropout, hold_out_clusters, score
+from hummingbit.training.pipeline import split
 from tests.support.corpora import topic_documents, topic_vectors, write_xz
-from training.data import TrainingDataError, gather
-from training.pipeline import split
-from training.trials import word_dropout
-from training.trials.cluster_trials import Trial, hold_out_clusters, score
-from training.trials.word_dropout import choose_word_dropout
 
 RECIPE = Recipe(
     n_bits=8, label_fraction=0.5, epochs=6, batch_size=32, hidden=16, max_terms=100, seed=3
@@ -55,7 +54,7 @@ def test_fewer_words_are_left_out_only_if_that_gains_two_hundredths(
     def known_score(_trial: Trial, recipe: Recipe) -> float:
         return 0.5 + 0.1 * recipe.seed + (gain if recipe.word_dropout == 0.1 else 0)
 
-    monkeypatch.setattr(word_dropout, "score", known_score)
+    monkeypatch.setattr(model_selection, "score", known_score)
     data, recipe = gather(topic_documents(60)), replace(RECIPE, word_dropout=own)
     found = choose_word_dropout(data, recipe, progress=lambda _: None).recipe
     assert found.word_dropout == chosen

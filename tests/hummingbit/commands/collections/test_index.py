@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from encoder.artifact import write_artifact
 from hummingbit.cli import main
-from index.data_folder import DataFolder
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.index.data_folder import DataFolder
 from tests.support.encoders import random_texts, text_encoder
 
 
@@ -194,7 +194,7 @@ def test_a_build_that_fails_late_is_gone_on_with(
     data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "index.bulk.ingest.ingest.__wrapped__.__kwdefaults__",
+        "hummingbit.index.ingestion.ingest.__wrapped__.__kwdefaults__",
         {"batch_size": 25, "jobs": 1, "progress": None},
     )
     with gzip.open("bad.jsonl.gz", "wt") as file:

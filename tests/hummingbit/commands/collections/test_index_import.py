@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from encoder.artifact import write_artifact
-from encoder.codes import code_to_hex
 from hummingbit.cli import main
-from index.data_folder import DataFolder
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.encoder.codes import code_to_hex
+from hummingbit.index.data_folder import DataFolder
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 from tests.support.service import running_service
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from encoder.artifact import write_artifact
 from hummingbit.cli import main
+from hummingbit.encoder.artifact import write_artifact
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import running_service
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from corpus.document import Document
 from hummingbit.cli import main
-from index.data_folder import DataFolder
+from hummingbit.corpus.document import Document
+from hummingbit.index.data_folder import DataFolder
 from tests.support.encoders import random_texts
 from tests.support.service import make_data_folder, running_service
 

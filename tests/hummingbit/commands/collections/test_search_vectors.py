@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from foundation.errors import InputError
 from hummingbit import Client, Collection
 from hummingbit.cli import main
+from hummingbit.foundation.errors import InputError
 from tests.support.encoders import random_texts
 from tests.support.service import make_data_folder, running_service
 

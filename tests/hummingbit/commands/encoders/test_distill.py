@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.document import Document
-from encoder.artifact import load_encoder
 from hummingbit.cli import main
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import load_encoder
 from tests.support.corpora import TOPICS, topic_documents
 from tests.support.evaluations import write_lines
 

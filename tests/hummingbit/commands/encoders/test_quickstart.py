@@ -14,14 +14,10 @@ from typing import Any
 
 import pytest
 
-from corpus.detection.cell_lists import separator_of
-from corpus.document import Document
-from corpus.layout import Layout
-from encoder.recipes import LabelledRecipe, LinearRecipe
-from foundation.extras import install_command
 from hummingbit.cli import main
-from hummingbit.commands.encoders import quickstart, quickstart_corpus
-from hummingbit.commands.encoders.quickstart_corpus import read_corpus
+from hummingbit.commands import quickstart
+from hummingbit.commands import quickstart as quickstart_corpus
+from hummingbit.commands.quickstart import read_corpus
 from hummingbit.comparison import (
     CHANCE,
     CLASSIFIER,
@@ -30,10 +26,15 @@ from hummingbit.comparison import (
     verdict,
     words_of_sentences,
 )
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.layout import Layout
+from hummingbit.corpus.tables import separator_of
+from hummingbit.encoder.recipes import LabelledRecipe, LinearRecipe
+from hummingbit.foundation.extras import install_command
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.training.data import TrainingData
 from hummingbit.training_methods import recipe_for_search
-from index.data_folder import DataFolder
 from tests.support.corpora import topic_documents
-from training.data import TrainingData
 
 
 @pytest.fixture(autouse=True)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from corpus.datasets import load_qrels
-from encoder.analyzers import VISIBLE
-from encoder.artifact import load_encoder, write_artifact
-from evaluation.reports.report import read_report
 from hummingbit.cli import main
+from hummingbit.corpus.named_sets import load_qrels
+from hummingbit.encoder.analyzers import VISIBLE
+from hummingbit.encoder.artifact import load_encoder, write_artifact
+from hummingbit.evaluation.report import read_report
 from tests.support.corpora import topic_documents, write_xz
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.evaluations import (

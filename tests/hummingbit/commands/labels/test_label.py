@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from corpus.document import Document
 from hummingbit import Client
 from hummingbit.cli import main
-from index.collection import Collection
-from index.data_folder import DataFolder
-from service.settings import Settings
+from hummingbit.corpus.document import Document
+from hummingbit.index.collection import Collection
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.settings import Settings
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import make_data_folder, running_service
 from tests.support.trainers import external_trainer

@@ -58,7 +58,7 @@ def test_the_help_lists_every_command_once_within_80_columns(
     assert sorted(one for one in listed if one and not one.startswith("COMMAND")) == sorted(
         COMMANDS
     )
-    assert {command.folder for command in COMMANDS.values()} == set(TITLES)
+    assert {command.group for command in COMMANDS.values()} == set(TITLES)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from index.engines import choice
-from index.engines.compiled import halves
-from index.engines.compiled.halves import HalvesIndex, least_work
-from index.engines.compiled.scan import ScanIndex
+from hummingbit.index.engines import choice, compiled
+from hummingbit.index.engines.compiled import HalvesIndex, ScanIndex, least_work
 from tests.support.codes import clustered_codes, random_codes
 
 pytestmark = pytest.mark.parametrize("way", ["kernel"], indirect=True)
@@ -26,7 +24,7 @@ def test_lookups_take_at_least_what_is_said_without_tables(n_bits: int, flips: f
 
 
 def test_what_lookups_take_at_least_by_hand() -> None:
-    word, n = halves.WORDS_PER_LOOKUP, 10**6
+    word, n = compiled.WORDS_PER_LOOKUP, 10**6
     # The row itself: looking its first half up settles it.
     assert least_work(np.array([0]), 128, n) == word
     # Within one bit: both halves as they are.
@@ -39,7 +37,7 @@ def test_no_tables_are_made_of_codes_that_are_scanned(monkeypatch: pytest.Monkey
     def refuse(*_: object) -> None:
         raise AssertionError("tables were made")
 
-    monkeypatch.setattr(halves, "HalvesIndex", refuse)
+    monkeypatch.setattr(compiled, "HalvesIndex", refuse)
     codes = random_codes(np.random.default_rng(0), 20_000, 128)
     made = choice.build(codes, np.arange(len(codes)))
     assert made.engine.name == "scan"

@@ -17,15 +17,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from encoder.codes import Codes
-from index.engines.brute_force import BruteForceIndex
-from index.engines.choice import Choice, build
-from index.engines.compiled import compiled_index, kernel
-from index.engines.compiled.compiled_index import CompiledIndex
-from index.engines.compiled.halves import HalvesIndex
-from index.engines.compiled.lookup import LookupIndex
-from index.engines.compiled.scan import ScanIndex
-from index.engines.protocol import MAX_WEIGHT, After, Neighbours, Rows
+from hummingbit.encoder.codes import Codes
+from hummingbit.index.engines import compiled, kernel
+from hummingbit.index.engines.brute_force import BruteForceIndex
+from hummingbit.index.engines.choice import Choice, build
+from hummingbit.index.engines.compiled import CompiledIndex, HalvesIndex, LookupIndex, ScanIndex
+from hummingbit.index.engines.protocol import MAX_BIT_WEIGHT, After, Neighbours, Rows
 from tests.index.engines.conftest import PATHS
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
 
@@ -45,8 +42,8 @@ def path(request: pytest.FixtureRequest, way: str) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def few_rows_soon_get_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled_index, "WORDS_PER_ROW", 15.0)
-    monkeypatch.setattr(compiled_index, "FEWEST_IN_TABLES", 1)
+    monkeypatch.setattr(compiled, "WORDS_PER_ROW", 15.0)
+    monkeypatch.setattr(compiled, "FEWEST_IN_TABLES", 1)
 
 
 def engines(n_bits: int) -> list[type[CompiledIndex]]:
@@ -70,7 +67,9 @@ def check(rng: np.random.Generator, *, n: int, n_bits: int, k: int, flips: float
     among.setflags(write=False)
     radius = int(rng.integers(0, n_bits + 1))
     last_row = int(rng.integers(-1, 3 * n + 3))
-    weights = rng.integers(-MAX_WEIGHT, MAX_WEIGHT + 1, (4, n_bits)) * (rng.random(n_bits) < 0.7)
+    weights = rng.integers(-MAX_BIT_WEIGHT, MAX_BIT_WEIGHT + 1, (4, n_bits)) * (
+        rng.random(n_bits) < 0.7
+    )
     oracle = BruteForceIndex(codes[~gone], rows[~gone])
     for engine in engines(n_bits):
         index = engine(codes, rows).without(rows[gone])
@@ -246,7 +245,7 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_variable_switches_it_off_or_chooses_a_path() -> None:
-    show = "from index.engines.compiled import kernel; print(kernel.native is None)"
+    show = "from hummingbit.index.engines.compiled import kernel; print(kernel.native is None)"
     assert run(show, HUMMINGBIT_KERNEL="off").stdout == "True\n"
     assert run(show, HUMMINGBIT_KERNEL="scalar").stdout == "False\n"
     assert "must be one of off, " in run(show, HUMMINGBIT_KERNEL="fast").stderr
@@ -269,7 +268,7 @@ def test_a_source_install_needs_no_compiler(tmp_path: Path, compiler: str | None
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     begin = project.index("[[tool.setuptools.ext-modules]]")
     extensions = project[begin : project.index("\n[tool.setuptools.package-data]", begin)]
-    parts = ("encoder", "index.engines", "training")
+    parts = ("encoder", "hummingbit.index.engines", "training")
     folders = [folder for part in parts for folder in (part, f"{part}.compiled")]
     packages = f"\n[tool.setuptools]\npackages = {folders}\n"
     (tmp_path / "pyproject.toml").write_text(SMALL + packages + extensions, encoding="utf-8")
@@ -281,6 +280,6 @@ def test_a_source_install_needs_no_compiler(tmp_path: Path, compiler: str | None
     environment = os.environ | ({} if compiler is None else {"CC": compiler})
     subprocess.run(command, env=environment, check=True, capture_output=True)
     installed = tmp_path / "to"
-    assert (installed / "index/engines/compiled/kernel.py").is_file()
+    assert (installed / "index/engines/kernel.py").is_file()
     for name in ("encoder/_layers*.so", "index/engines/_kernel*.so", "training/_adam_rows*.so"):
         assert len(list(installed.glob(name))) == (compiler is None)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.engines.portable.distinct_codes import as_words, distinct_codes, posting_lists
+from hummingbit.index.engines.distinct import as_words, distinct_codes, posting_lists
 
 
 @given(

@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.engines.brute_force import BruteForceIndex
-from index.engines.choice import MAKERS
-from index.engines.portable.probes import nearest_codes
-from index.engines.portable.weighted import MANY_CODES, weighted_distances, within_distance
-from index.engines.protocol import MAX_WEIGHT, After, CodeIndex, Weights
-from index.engines.segments import Generation
+from hummingbit.index.engines.brute_force import BruteForceIndex
+from hummingbit.index.engines.choice import MAKERS
+from hummingbit.index.engines.distinct import nearest_codes
+from hummingbit.index.engines.protocol import MAX_BIT_WEIGHT, After, CodeIndex, Weights
+from hummingbit.index.engines.segments import Generation
+from hummingbit.index.engines.weighted import MANY_CODES, weighted_distances, within_distance
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
 
 
 def random_weights(rng: np.random.Generator, n: int, n_bits: int, kind: str) -> Weights:
     """Weights as queries have them: spread out, saturated, equal, or of a few values."""
     if kind == "spread":
-        return rng.integers(-MAX_WEIGHT, MAX_WEIGHT + 1, (n, n_bits))
+        return rng.integers(-MAX_BIT_WEIGHT, MAX_BIT_WEIGHT + 1, (n, n_bits))
     if kind == "saturated":
         signs = rng.choice([-1, 1], (n, n_bits))
-        return signs * rng.integers(MAX_WEIGHT // 2, MAX_WEIGHT + 1, (n, n_bits))
+        return signs * rng.integers(MAX_BIT_WEIGHT // 2, MAX_BIT_WEIGHT + 1, (n, n_bits))
     if kind == "equal":
         return rng.choice(np.array([-1, 1]), (n, n_bits))
     return rng.integers(-2, 3, (n, n_bits))
@@ -138,7 +138,7 @@ def test_weights_that_cannot_be_are_refused() -> None:
     with pytest.raises(ValueError, match=r"weights are int64\[1, 8\]; they must be int64\[Q, 16\]"):
         index.search_weighted(np.zeros((1, 8), dtype=np.int64), 1)
     # The least of all has no positive counterpart.
-    for weight in (MAX_WEIGHT + 1, -MAX_WEIGHT - 1, np.iinfo(np.int64).min):
+    for weight in (MAX_BIT_WEIGHT + 1, -MAX_BIT_WEIGHT - 1, np.iinfo(np.int64).min):
         with pytest.raises(ValueError, match="must be within ±1048576"):
             index.search_weighted(np.full((1, 16), weight), 1)
     with pytest.raises(ValueError, match="k is 0"):

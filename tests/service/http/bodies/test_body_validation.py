@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from service.http.bodies.body_validation import SLICE, validate
-from service.http.bodies.field_errors import MAX_ERRORS
-from service.http.problems import ProblemError
-from service.schemas.collections.documents import DeleteRequest, UpsertDocuments
-from service.schemas.jobs.evaluations import EvaluateRequest
-from service.schemas.search import SearchBatch, SearchRequest
+from hummingbit.service.http.bodies import MAX_ERRORS, VALIDATED_AT_ONCE, validate
+from hummingbit.service.http.problems import ProblemError
+from hummingbit.service.schemas.collections import DeleteRequest, UpsertDocuments
+from hummingbit.service.schemas.jobs import EvaluateRequest
+from hummingbit.service.schemas.search import SearchBatch, SearchRequest
 
 MOST = {"documents": 10_000, "searches": 1_000, "inputs": 1_000, "queries": 10_000}
 
@@ -53,15 +52,15 @@ def test_validation_ends_with_the_first_errors() -> None:
     entries = Watched([0] * 1_000)
     errors = errors_of(SearchBatch, {"searches": entries})
     assert [error["pointer"] for error in errors] == [f"/searches/{i}" for i in range(MAX_ERRORS)]
-    assert entries.seen == SLICE
+    assert entries.seen == VALIDATED_AT_ONCE
 
 
 def test_errors_of_later_slices_point_to_their_entries() -> None:
-    good: list[Any] = [{"id": "a", "text": "a"}] * (SLICE + 3)
+    good: list[Any] = [{"id": "a", "text": "a"}] * (VALIDATED_AT_ONCE + 3)
     errors = errors_of(UpsertDocuments, {"documents": [*good, {"id": 1, "text": "a"}, 0]})
     assert [error["pointer"] for error in errors] == [
-        f"/documents/{SLICE + 3}/id",
-        f"/documents/{SLICE + 4}",
+        f"/documents/{VALIDATED_AT_ONCE + 3}/id",
+        f"/documents/{VALIDATED_AT_ONCE + 4}",
     ]
 
 
@@ -90,10 +89,14 @@ def test_many_errors_are_few(model: Any, given: Any, pointer: str, count: int) -
 
 
 def test_what_is_right_is_taken_as_it_is() -> None:
-    given = {"documents": [{"id": str(i), "vector": [0.5, 1.0]} for i in range(3 * SLICE)]}
+    given = {
+        "documents": [{"id": str(i), "vector": [0.5, 1.0]} for i in range(3 * VALIDATED_AT_ONCE)]
+    }
     made = validate(UpsertDocuments, given, MOST)
     assert made == UpsertDocuments.model_validate(given)
-    assert [document.id for document in made.documents] == [str(i) for i in range(3 * SLICE)]
+    assert [document.id for document in made.documents] == [
+        str(i) for i in range(3 * VALIDATED_AT_ONCE)
+    ]
 
 
 @pytest.mark.parametrize("inside", [False, True])

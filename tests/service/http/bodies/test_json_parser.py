@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from service.http.bodies.json_parser import parse_json, parse_short_json
-from service.http.problems import ProblemError
+from hummingbit.service.http.bodies import parse_json, parse_short_json
+from hummingbit.service.http.problems import ProblemError
 
 scalars = (
     st.none()

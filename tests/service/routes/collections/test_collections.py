@@ -12,18 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from encoder.artifact import load_encoder
-from encoder.codes import code_to_hex
-from index.data_folder import DataFolder
-from service.schemas.collections.collections import CollectionDetail, Collections
-from service.schemas.collections.documents import StoredDocument
-from tests.support.service import (
-    check_problem,
-    client_of,
-    make_data_folder,
-    running_service,
-    send,
-)
+from hummingbit.encoder.artifact import load_encoder
+from hummingbit.encoder.codes import code_to_hex
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.schemas.collections import CollectionDetail, Collections, StoredDocument
+from tests.support.service import check_problem, client_of, make_data_folder, running_service, send
 
 MakeCollection = Callable[..., str]
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message
 
-from corpus.document import MAX_ID_LENGTH
-from service.routes.collections import documents
+from hummingbit.corpus.document import MAX_ID_LENGTH
+from hummingbit.service.routes import documents
 from tests.support.service import check_problem, send
 
 NDJSON = {"content-type": "application/x-ndjson"}

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.schemas.collections.collections import CollectionStats
+from hummingbit.service.schemas.collections import CollectionStats
 from tests.support.service import check_problem
 
 MakeCollection = Callable[..., str]

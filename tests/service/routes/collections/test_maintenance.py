@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from corpus.document import Document
-from index.data_folder import DataFolder
-from index.records import Verification
-from index.sqlite.verification import verify_store
-from service.settings import Settings
+from hummingbit.corpus.document import Document
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.records import Verification
+from hummingbit.index.store.store import verify_store
+from hummingbit.service.settings import Settings
 from tests.support.encoders import random_texts
 from tests.support.service import (
     check_problem,
@@ -172,7 +172,7 @@ def test_the_verification_of_a_collection_that_is_deleted_meanwhile_fails(
             other.delete("/v1/collections/c").raise_for_status()
         deleted.set()
 
-    monkeypatch.setattr("index.collection.verify_store", verify_later)
+    monkeypatch.setattr("hummingbit.index.collection.verify_store", verify_later)
     with ThreadPoolExecutor(1) as pool:
         pool.submit(delete)
         response = client.post("/v1/collections/c/verify", headers=headers)

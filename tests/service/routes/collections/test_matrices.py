@@ -6,8 +6,8 @@ import httpx
 import numpy as np
 import pytest
 
-from encoder.artifact import write_artifact
-from encoder.codes import code_to_hex, hamming_distance
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.encoder.codes import code_to_hex, hamming_distance
 from tests.support.encoders import spd_encoder
 from tests.support.matrices import spd_matrices
 from tests.support.service import check_problem, make_data_folder, running_service

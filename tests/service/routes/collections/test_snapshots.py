@@ -17,9 +17,9 @@ from typing import Any
 import httpx
 import pytest
 
-from corpus.document import Document
-from index.data_folder import DataFolder
-from service.settings import Settings
+from hummingbit.corpus.document import Document
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.settings import Settings
 from tests.support.encoders import random_texts
 from tests.support.service import (
     check_problem,

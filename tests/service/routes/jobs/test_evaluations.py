@@ -11,18 +11,17 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
-from corpus.document import Document
-from evaluation.reports.collection_report import run_job
-from evaluation.reports.formats import FORMATS
-from evaluation.reports.report import parse_report
-from evaluation.retrieval import evaluate_collection
-from evaluation.trec import parse_run
-from foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
-from index.data_folder import DataFolder
-from service.jobs.evaluation import REQUEST_FILE
-from service.routes.dependencies import LONG_READ
-from service.routes.jobs import evaluations
-from service.settings import Settings
+from hummingbit.corpus.document import Document
+from hummingbit.evaluation.evaluate import evaluate_collection
+from hummingbit.evaluation.formats import FORMATS
+from hummingbit.evaluation.report import parse_report, run_job
+from hummingbit.evaluation.trec import parse_run
+from hummingbit.foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.jobs.kinds import REQUEST_FILE
+from hummingbit.service.routes import jobs
+from hummingbit.service.routes.dependencies import LONG_READ
+from hummingbit.service.settings import Settings
 from tests.support.encoders import random_texts
 from tests.support.evaluations import labelled_codes, parse_junit
 from tests.support.service import check_problem, forget_job_when_read, send
@@ -177,13 +176,13 @@ def test_reading_queries_ends_with_its_request(
 ) -> None:
     """They may have 16 MiB, so they are read in slices, in the lane of long reads."""
     (tmp_path / REQUEST_FILE).write_text(json.dumps({"queries": [{"code": "00"}] * 10_000}))
-    monkeypatch.setattr(evaluations, "_evaluation", lambda _, __: None)
-    monkeypatch.setattr(evaluations, "_check_done", lambda _: None)
-    monkeypatch.setattr(evaluations, "_job_folder", lambda _, __: nullcontext(tmp_path))
+    monkeypatch.setattr(jobs, "_evaluation", lambda _, __: None)
+    monkeypatch.setattr(jobs, "_check_done", lambda _: None)
+    monkeypatch.setattr(jobs, "_job_folder", lambda _, __: nullcontext(tmp_path))
     with in_slices(Slices(ComputeTurns(1), lambda: True)), pytest.raises(Cancelled):
-        evaluations.get_queries("1", Any, Settings())  # type: ignore[arg-type]
+        jobs.get_queries("1", Any, Settings())  # type: ignore[arg-type]
     routes = {
-        route.name: route for route in evaluations.router.routes if isinstance(route, APIRoute)
+        route.name: route for route in jobs.analysis_router.routes if isinstance(route, APIRoute)
     }
     assert routes["get_queries"].dependencies == LONG_READ
 

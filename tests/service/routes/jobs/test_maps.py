@@ -11,8 +11,8 @@ import httpx
 import numpy as np
 import pytest
 
-from index.bulk.layout_process import send_layout
-from service.jobs import map as map_job
+from hummingbit.index.code_layout import send_layout
+from hummingbit.service.jobs import map as map_job
 from tests.support.encoders import random_texts
 from tests.support.service import check_problem, forget_job_when_read, wait_for_job
 
@@ -59,7 +59,7 @@ def test_the_process_of_a_map_ends_quietly_once_the_service_is_gone(
 
 DRAW = """
 import numpy as np
-from service.jobs.map import _lay_out_in_process
+from hummingbit.service.jobs.map import _lay_out_in_process
 print("begins", flush=True)
 _lay_out_in_process(np.zeros((200_000, 8), dtype=np.uint8), "pca", 0, None)
 """

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from service.routes.labels import annotation_files
-from service.settings import Settings
+from hummingbit.service.routes import labels as annotation_files
+from hummingbit.service.settings import Settings
 from tests.support.encoders import random_texts
 from tests.support.service import check_problem, make_data_folder, running_service
 

@@ -14,12 +14,12 @@ from typing import Any
 import httpx
 import pytest
 
-from encoder.artifact import load_encoder, write_artifact
-from encoder.encoder import Encoder
-from encoder.recipes import RECIPES, train_arguments
 from hummingbit.cli import main, whole_parser
 from hummingbit.commands.options import recipe_from
-from service.jobs.training_process import (
+from hummingbit.encoder.artifact import load_encoder, write_artifact
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.recipes import RECIPES, train_arguments
+from hummingbit.service.jobs.training_process import (
     ENCODER_FOLDER,
     FAILED_FILE,
     LOG_FILE,
@@ -29,7 +29,7 @@ from service.jobs.training_process import (
     needs_training,
     run_training,
 )
-from service.settings import Settings
+from hummingbit.service.settings import Settings
 from tests.support.corpora import topic_documents
 from tests.support.encoders import class_encoder, random_texts, text_encoder
 from tests.support.recipes import with_other_settings

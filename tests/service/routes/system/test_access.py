@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from service.console.assets import release
-from service.settings import Settings
+from hummingbit.service.console.assets import release
+from hummingbit.service.settings import Settings
 from tests.support.service import make_data_folder, running_service
 
 

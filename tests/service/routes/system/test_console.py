@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.console.assets import release
-from service.routes.system import access
+from hummingbit.service.console.assets import release
+from hummingbit.service.routes import system
 
 
 def test_a_key_that_may_label_has_what_suggestions_need_imported(
@@ -16,12 +16,12 @@ def test_a_key_that_may_label_has_what_suggestions_need_imported(
 ) -> None:
     (tmp_path / "imported_by_the_page.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(access, "CLUSTERING", "imported_by_the_page")
-    monkeypatch.setattr(access, "IMPORT_DELAY", 0.0)
-    access._import_clustering_soon.cache_clear()
+    monkeypatch.setattr(system, "CLUSTERING", "imported_by_the_page")
+    monkeypatch.setattr(system, "IMPORT_DELAY", 0.0)
+    system._import_clustering_soon.cache_clear()
     client.get(f"/console/{release()}/js/app.js").raise_for_status()
     client.get("/console/").raise_for_status()
-    assert access._import_clustering_soon.cache_info().currsize == 0
+    assert system._import_clustering_soon.cache_info().currsize == 0
     client.get("/v1/access").raise_for_status()
     deadline = time.monotonic() + 120
     while "imported_by_the_page" not in sys.modules:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import httpx
 
-from service.routes.system.docs import BUNDLED, OWN, PAGE
+from hummingbit.service.routes.system import BUNDLED, OWN, PAGE
 from tests.support.console.chromium import LOOPBACK, needs_chromium, run_chromium
 from tests.support.service import check_problem
 

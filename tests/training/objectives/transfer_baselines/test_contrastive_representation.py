@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from training.objectives.transfer_baselines import (
+from hummingbit.training.objectives.transfer import (
     ContrastiveRepresentationLoss,
     contrastive_representation_loss,
 )

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import nn
 
-from training.objectives.information_flow import (
+from hummingbit.training.objectives.transfer import (
     LayerwiseLoss,
     critical_period_weights,
     hybrid_divergence,
+    transfer_objective,
 )
-from training.objectives.transfer_objectives import transfer_objective
 
 Floats = npt.NDArray[np.float64]
 

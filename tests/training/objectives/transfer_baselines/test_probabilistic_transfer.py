@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from training.objectives.transfer_baselines import probabilistic_transfer_loss
+from hummingbit.training.objectives.transfer import probabilistic_transfer_loss
 
 Floats = npt.NDArray[np.float64]
 

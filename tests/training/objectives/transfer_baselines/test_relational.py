@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from training.objectives.transfer_baselines import (
+from hummingbit.training.objectives.transfer import (
     relational_angle_loss,
     relational_distance_loss,
     relational_loss,

@@ -7,7 +7,7 @@ import torch
 from scipy.stats import norm
 from torch import Tensor
 
-from training.objectives.variational_information import (
+from hummingbit.training.objectives.transfer import (
     SMALLEST_VARIANCE,
     VariationalInformationLoss,
     variational_information_loss,

@@ -1,1 +1,0 @@
-"""What a source does not say of itself: its encoding and format, and the meaning of its fields."""

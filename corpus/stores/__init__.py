@@ -1,1 +1,0 @@
-"""Readers of what other vector stores write: Qdrant, Milvus and txtai."""

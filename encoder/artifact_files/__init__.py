@@ -1,1 +1,0 @@
-"""The files of an artifact: the manifest, the tensors, and the contents as written."""

@@ -1,1 +1,0 @@
-"""What the encoder computes in C where pip can build it."""

@@ -1,1 +1,0 @@
-"""What texts are made of: characters and scripts, and the title and the first sentence."""

@@ -1,0 +1,360 @@
+"""Compares a report with a baseline report, and applies the gate of a build."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from hummingbit.evaluation.metrics import MetricError, parse_metric
+from hummingbit.evaluation.relevance import duplicates
+from hummingbit.evaluation.report import Change, GateResult, Report
+from hummingbit.evaluation.result import Evaluation, EvaluationError, PerQuery
+from hummingbit.evaluation.significance import Comparison, compare, pair_queries
+
+# ----------------------------------------------------------------------------
+# The gate of a build: the value that each metric must reach, and how far it may drop.
+#
+# A gate is a TOML file with a table for each metric:
+#
+#     [metrics."P@100"]
+#     min = 0.6            # the mean over the queries, as served, must not be lower
+#     max_drop = 0.01      # the most that it may drop below the baseline's,
+#     alpha = 0.05         # unless the drop is not significant at this level
+#     level = "error"      # or "warn": report a failure, but pass
+#
+# A drop fails if it is larger than `max_drop` and also significant, by the two-sided paired
+# permutation test with Holm's correction over all metrics of the gate that have a `max_drop`. So
+# ``max_drop = 0`` forbids any drop that is more than noise. ``alpha = 1`` forbids any drop that is
+# larger than `max_drop`, noise or not.
+
+
+DEFAULT_ALPHA = 0.05
+LEVELS = ("error", "warn")
+_KEYS = ("min", "max_drop", "alpha", "level")
+
+
+class GateError(EvaluationError):
+    """A gate is not valid, or cannot be applied to the evaluation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The conditions for one metric. `minimum` or `max_drop` or both are set."""
+
+    metric: str
+    minimum: float | None = None
+    max_drop: float | None = None
+    alpha: float = DEFAULT_ALPHA
+    level: Literal["error", "warn"] = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The result of one condition of a rule; `sentence` explains it with figures."""
+
+    metric: str
+    condition: Literal["min", "max_drop"]
+    status: Literal["passed", "failed", "warned"]
+    sentence: str
+
+
+def read_gate(path: str | Path) -> list[Rule]:
+    """Read the gate in the file `path`.
+
+    Raises:
+        GateError: as :func:`parse_gate`; the message begins with `path`.
+        OSError: if the file cannot be read.
+    """
+    try:
+        return parse_gate(Path(path).read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        message = f"{path}: is not UTF-8 text"
+        raise GateError(message) from None
+    except GateError as error:
+        message = f"{path}: {error}"
+        raise GateError(message) from None
+
+
+def parse_gate(text: str) -> list[Rule]:
+    """Parse a gate in TOML.
+
+    Raises:
+        GateError: if `text` is not TOML, holds anything but ``[metrics."NAME"]`` tables with the
+            keys min, max_drop, alpha and level, has no rule, or has a value out of range.
+    """
+    try:
+        record = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message = f"the gate is not TOML: {error}"
+        raise GateError(message) from None
+    except RecursionError:
+        message = "the gate is nested too deeply; it needs no lists, and no tables in values"
+        raise GateError(message) from None
+    except ValueError:  # the interpreter's limit, see sys.set_int_max_str_digits
+        message = "the gate has a whole number with too many digits"
+        raise GateError(message) from None
+    _refuse_unknown(record, ("metrics",), "the gate")
+    tables = record.get("metrics")
+    if not isinstance(tables, dict) or not tables:
+        message = 'the gate has no rule; it needs a table such as [metrics."P@100"] with min = 0.6'
+        raise GateError(message)
+    rules = [_parse_rule(name, table) for name, table in tables.items()]
+    names = [rule.metric for rule in rules]
+    repeated = duplicates(names)
+    if repeated:
+        message = f"metrics has more than one table for {repeated[0]}; there must be one"
+        raise GateError(message)
+    return rules
+
+
+def apply_gate(
+    rules: Sequence[Rule],
+    evaluation: Evaluation,
+    baseline: Mapping[str, PerQuery] | None = None,
+    *,
+    seed: int = 0,
+) -> list[Check]:
+    """Return the result of each condition of `rules`; the gate passes if none has failed.
+
+    `baseline` holds the baseline's values as served, for the same queries in the same order; see
+    :func:`hummingbit.evaluation.significance.pair_queries`.
+
+    Raises:
+        GateError: if the metric of a rule was not measured, or a rule has `max_drop` and there is
+            no baseline or it lacks the metric.
+        EvaluationError: if the baseline has a different number of queries.
+    """
+    drops = _compare(rules, evaluation, baseline, seed)
+    checks = []
+    for rule in rules:
+        _check_measured(rule.metric, evaluation)
+        if rule.minimum is not None:
+            checks.append(_check_minimum(rule, rule.minimum, evaluation.metrics[rule.metric]))
+        if rule.max_drop is not None:
+            checks.append(_check_drop(rule, rule.max_drop, drops[rule.metric]))
+    return checks
+
+
+def _parse_rule(name: str, table: object) -> Rule:
+    try:
+        metric = parse_metric(name).name
+    except MetricError as error:
+        raise GateError(str(error)) from None
+    if not isinstance(table, dict):
+        message = f'metrics."{metric}" is {table!r}; it must be a table with min or max_drop'
+        raise GateError(message)
+    _refuse_unknown(table, _KEYS, metric)
+    if "min" not in table and "max_drop" not in table:
+        message = f"{metric} has neither min nor max_drop; a rule needs at least one of them"
+        raise GateError(message)
+    if "alpha" in table and "max_drop" not in table:
+        message = f"{metric} has alpha but no max_drop; alpha is for drops"
+        raise GateError(message)
+    alpha = _number(table, "alpha", metric)
+    if alpha == 0:
+        message = f"alpha of {metric} is 0; it must be above 0 and at most 1"
+        raise GateError(message)
+    level = table.get("level", "error")
+    if level not in LEVELS:
+        message = f'level of {metric} is {level!r}; it must be "error" or "warn"'
+        raise GateError(message)
+    return Rule(
+        metric=metric,
+        minimum=_number(table, "min", metric),
+        max_drop=_number(table, "max_drop", metric),
+        alpha=DEFAULT_ALPHA if alpha is None else alpha,
+        level=level,
+    )
+
+
+def _number(table: Mapping[str, Any], key: str, metric: str) -> float | None:
+    value = table.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        message = f"{key} of {metric} is {value!r}; it must be a number from 0 to 1"
+        raise GateError(message)
+    return float(value)
+
+
+def _refuse_unknown(table: Mapping[str, Any], known: Sequence[str], whose: str) -> None:
+    unknown = sorted(set(table) - set(known))
+    if unknown:
+        message = f"{whose} has the unknown key {unknown[0]!r}; the keys are {', '.join(known)}"
+        raise GateError(message)
+
+
+def _check_measured(metric: str, evaluation: Evaluation) -> None:
+    if metric not in evaluation.per_query:
+        measured = ", ".join(evaluation.per_query)
+        message = f"{metric} has a rule but was not measured; the metrics measured are {measured}"
+        raise GateError(message)
+
+
+def _compare(
+    rules: Sequence[Rule],
+    evaluation: Evaluation,
+    baseline: Mapping[str, PerQuery] | None,
+    seed: int,
+) -> dict[str, Comparison]:
+    names = [rule.metric for rule in rules if rule.max_drop is not None]
+    if not names:
+        return {}
+    if baseline is None:
+        message = f"{names[0]} has max_drop, which needs a baseline; there is none"
+        raise GateError(message)
+    for name in names:
+        _check_measured(name, evaluation)
+        if name not in baseline:
+            available = ", ".join(baseline)
+            message = f"{name} has max_drop, but the baseline has only {available}"
+            raise GateError(message)
+    return compare({name: evaluation.per_query[name] for name in names}, baseline, seed=seed)
+
+
+def _check_minimum(rule: Rule, minimum: float, value: float) -> Check:
+    if value >= minimum:
+        sentence = f"{rule.metric} is {value:.4f}, at or above the minimum of {minimum:g}"
+        return Check(rule.metric, "min", "passed", sentence)
+    sentence = f"{rule.metric} is {value:.4f}, below the minimum of {minimum:g}"
+    return Check(rule.metric, "min", _failure_status(rule), sentence)
+
+
+def _check_drop(rule: Rule, max_drop: float, comparison: Comparison) -> Check:
+    before, after = comparison.baseline, comparison.current
+    p_value = comparison.adjusted_p_value
+    change = f"{rule.metric} went from {before:.4f} to {after:.4f} (p = {p_value:.2g})"
+    # Values that are equal in exact arithmetic may differ in their last digits.
+    if before - after <= max_drop or math.isclose(before - after, max_drop, abs_tol=1e-12):
+        sentence = f"{change}, not more than {max_drop:g} down"
+        return Check(rule.metric, "max_drop", "passed", sentence)
+    if p_value > rule.alpha:
+        sentence = f"{change}, more than {max_drop:g} down, not significant at {rule.alpha:g}"
+        return Check(rule.metric, "max_drop", "passed", sentence)
+    sentence = f"{change}, more than {max_drop:g} down and significant at {rule.alpha:g}"
+    return Check(rule.metric, "max_drop", _failure_status(rule), sentence)
+
+
+def _failure_status(rule: Rule) -> Literal["failed", "warned"]:
+    return "warned" if rule.level == "warn" else "failed"
+
+
+# ----------------------------------------------------------------------------
+# Compare a report with a baseline report, and apply a gate.
+
+
+def compare_reports(
+    report: Report,
+    rules: Sequence[Rule] = (),
+    baseline: Report | None = None,
+    *,
+    ignore_unmatched_queries: bool = False,
+) -> Report:
+    """Return `report` with its changes since `baseline` and the results of the gate's `rules`.
+
+    Values are compared as served, query by query; queries are matched by id. With
+    `ignore_unmatched_queries`, queries that only one of the two reports has are left out of the
+    comparison and of the gate, and a note says how many. Otherwise they are an error.
+
+    Raises:
+        EvaluationError: if the baseline has other queries or no metric in common.
+        GateError: if the metric of a rule was not measured, or a rule needs a baseline and there is
+            none or it lacks the metric.
+    """
+    evaluation = to_evaluation(report)
+    baseline_values = None
+    notes: list[str] = []
+    if baseline is not None and ignore_unmatched_queries:
+        evaluation, baseline_values, notes = _restrict_to_common(report, baseline)
+    elif baseline is not None:
+        rows = pair_queries(report.query_ids, baseline.query_ids)
+        baseline_values = _take(to_evaluation(baseline).per_query, rows)
+    update: dict[str, object] = {"notes": [*report.notes, *notes], "gate": None, "changes": None}
+    if baseline_values is not None:
+        update["changes"] = _changes(evaluation.per_query, baseline_values)
+    if rules:
+        update["gate"] = [
+            GateResult(
+                metric=check.metric,
+                condition=check.condition,
+                status=check.status,
+                sentence=check.sentence,
+            )
+            for check in apply_gate(rules, evaluation, baseline_values)
+        ]
+    return report.model_copy(update=update)
+
+
+def to_evaluation(report: Report) -> Evaluation:
+    """Return the evaluation of a report. It lacks the best and worst values of each query."""
+    figures = report.per_query.items()
+    return Evaluation(
+        per_query={name: np.array(values.served) for name, values in figures},
+        expected_per_query={name: np.array(values.expected) for name, values in figures},
+        queries=report.queries,
+        documents=report.subject.documents,
+        queries_without_relevant=report.queries_without_relevant,
+        distinct_codes=report.subject.distinct_codes,
+        query_ids=tuple(report.query_ids),
+        notes=tuple(report.notes),
+    )
+
+
+def _restrict_to_common(
+    report: Report, baseline: Report
+) -> tuple[Evaluation, dict[str, PerQuery], list[str]]:
+    """Return the evaluation and the baseline's values for the common queries, and notes."""
+    common = set(report.query_ids) & set(baseline.query_ids)
+    ids = [id_ for id_ in report.query_ids if id_ in common]
+    baseline_ids = [id_ for id_ in baseline.query_ids if id_ in common]
+    if not ids:
+        message = "the baseline has none of the queries; there is nothing to compare"
+        raise EvaluationError(message)
+    rows = np.flatnonzero([id_ in common for id_ in report.query_ids])
+    baseline_rows = np.flatnonzero([id_ in common for id_ in baseline.query_ids])
+    whole = to_evaluation(report)
+    evaluation = replace(
+        whole,
+        per_query=_take(whole.per_query, rows),
+        expected_per_query=_take(whole.expected_per_query, rows),
+        queries=len(rows),
+        query_ids=tuple(ids),
+    )
+    baseline_values = _take(
+        to_evaluation(baseline).per_query, baseline_rows[pair_queries(ids, baseline_ids)]
+    )
+    if report.queries == baseline.queries == len(ids):
+        return evaluation, baseline_values, []
+    note = (
+        f"the comparison and the gate leave out {report.queries - len(ids):,} queries that the"
+        f" baseline lacks and {baseline.queries - len(ids):,} that only it has"
+    )
+    return evaluation, baseline_values, [note]
+
+
+def _take(
+    values: Mapping[str, PerQuery], rows: npt.NDArray[np.int64] | npt.NDArray[np.intp]
+) -> dict[str, PerQuery]:
+    return {name: per_query[rows] for name, per_query in values.items()}
+
+
+def _changes(current: Mapping[str, PerQuery], baseline: Mapping[str, PerQuery]) -> list[Change]:
+    return [
+        Change(
+            metric=comparison.metric,
+            value=comparison.current,
+            baseline=comparison.baseline,
+            difference=comparison.difference.mean,
+            interval=(comparison.difference.low, comparison.difference.high),
+            p_value=comparison.p_value,
+            adjusted=comparison.adjusted_p_value,
+        )
+        for comparison in compare(current, baseline).values()
+    ]

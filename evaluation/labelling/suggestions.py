@@ -1,0 +1,851 @@
+"""Which documents of a collection to label next, and which answers to a query to judge."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from hummingbit.encoder.codes import codes_from_hex, unpack_codes, whole_codes
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.text_features import Floats
+from hummingbit.foundation.arrays import unit_rows
+from hummingbit.foundation.errors import InputError, counted
+from hummingbit.foundation.slices import begin_stage, checkpoint, stepping_aside, unbroken
+from hummingbit.index.collection import Collection
+from hummingbit.index.encoding import batches
+from hummingbit.index.rankings import ASYMMETRIC, BM25, HAMMING, HYBRID
+from hummingbit.index.records import Query, StoredDocument, labels_of
+from hummingbit.index.store.annotations import agreed_labels
+
+# ----------------------------------------------------------------------------
+# A classifier fast enough to refit after every label: ridge regression.
+
+
+Classes = npt.NDArray[np.int64]
+Probabilities = npt.NDArray[np.float64]
+
+REGULARIZATION = 0.3
+# Ridge scores of different classes lie a few tenths apart. Scaled by this, their softmax is sharp.
+SHARPNESS = 6.0
+
+
+def class_scores(
+    vectors: Floats, labelled: Classes, classes: Classes, n_classes: int
+) -> Probabilities:
+    """Return the scores of each document for each class, ``float64[N, C]``.
+
+    `vectors` is ``float32[N, D]`` with rows of unit length. `labelled` lists the rows that have a
+    label, and `classes` their classes. The model is a ridge regression of the one-hot classes,
+    with an intercept. A class without a labelled row scores −1.
+    """
+    rows = vectors[labelled].astype(np.float64)
+    targets = np.eye(n_classes)[classes]
+    mean, base = rows.mean(axis=0), targets.mean(axis=0)
+    centred = rows - mean
+    if len(rows) <= rows.shape[1]:  # the smaller of the two systems
+        kernel = centred @ centred.T + REGULARIZATION * np.eye(len(rows))
+        weights = centred.T @ np.linalg.solve(kernel, targets - base)
+    else:
+        kernel = centred.T @ centred + REGULARIZATION * np.eye(rows.shape[1])
+        weights = np.linalg.solve(kernel, centred.T @ (targets - base))
+    scores = np.asarray(vectors @ weights - mean @ weights + base)
+    scores[:, ~targets.any(axis=0)] = -1.0
+    return scores
+
+
+def class_probabilities(scores: Probabilities) -> Probabilities:
+    """Return the softmax of the scores times :data:`SHARPNESS`, ``float64[N, C]``."""
+    powers = np.exp(SHARPNESS * (scores - scores.max(axis=1, keepdims=True)))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+# ----------------------------------------------------------------------------
+# The documents from which the next to label are chosen, and what is known of them.
+
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """Documents to choose from, with the labels so far.
+
+    `vectors` is ``float32[N, D]`` with rows of unit length. `buckets`, ``int64[N]``, are equal for
+    documents of one code. `labelled` lists the rows that have a label, and `classes` their classes,
+    from 0 to `n_classes` − 1. The rows in `excluded` are never chosen.
+    """
+
+    vectors: Floats
+    buckets: Classes
+    labelled: Rows
+    classes: Classes
+    n_classes: int
+    excluded: Rows = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    @property
+    def available(self) -> Rows:
+        """The rows to choose from, ascending."""
+        unavailable = np.concatenate([self.labelled, self.excluded])
+        return np.delete(np.arange(len(self.vectors)), unavailable)
+
+    def probabilities(self) -> Probabilities | None:
+        """Return the probabilities of the classes, ``float64[N, C]``; None without any label."""
+        if not len(self.labelled):
+            return None
+        return class_probabilities(
+            class_scores(self.vectors, self.labelled, self.classes, self.n_classes)
+        )
+
+
+# ----------------------------------------------------------------------------
+# A vector for each document of a collection, from which methods choose what to label next.
+#
+# Texts are projected on the principal directions of their features, which is latent semantic
+# analysis (Deerwester et al. 1990). Vectors are centred, and documents that came with codes are
+# represented by their bits. All rows are scaled to unit length. A large collection is represented
+# by a sample and by its labelled documents, 20,000 documents at most. Their texts have about 64
+# million characters at most; of longer ones, fewer documents are used.
+
+
+MAX_DOCUMENTS = 20_000
+MAX_CHARACTERS = 64_000_000
+DIRECTIONS = 128
+MAX_CACHED = 4
+# A text may have a million characters.
+READ_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DocumentVectors:
+    """Documents with their vectors, ``float32[N, D]`` of unit length, and ``int64[N]`` buckets.
+
+    Documents of one code share a bucket.
+    """
+
+    documents: Sequence[StoredDocument]
+    vectors: Floats
+    buckets: Classes
+
+
+class VectorCache:
+    """The vectors of the few collections that were used last. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._computing = threading.Lock()
+        self._cache: OrderedDict[tuple[object, ...], DocumentVectors] = OrderedDict()
+
+    def of(self, collection: Collection, labelled_ids: Iterable[str] = ()) -> DocumentVectors:
+        """Return the vectors of a sample and of the documents with `labelled_ids`.
+
+        They are computed again after a write, or when the labelled documents change. Concurrent
+        callers wait for one computation, which yields the processor to searches. Of more than
+        20,000 labelled ids, 20,000 are used.
+
+        Raises:
+            StoreError: if the collection cannot be read.
+        """
+        # By a hash of the id, so that one more label hardly changes which ids are used.
+        some_ids = heapq.nsmallest(MAX_DOCUMENTS, labelled_ids, key=lambda id_: crc32(id_.encode()))
+        sample = tuple(collection.annotations.sample(MAX_DOCUMENTS, some_ids))
+        key = (collection.incarnation, sample)
+        vectors = self._get(key)
+        if vectors is None:
+            with stepping_aside(), self._computing, unbroken():
+                vectors = self._get(key)
+                if vectors is None:
+                    documents = _read_documents(collection, sample)
+                    vectors = vectorize_documents(documents, collection.encoder)
+                    self._remember(key, vectors)
+        return vectors
+
+    def _get(self, key: tuple[object, ...]) -> DocumentVectors | None:
+        with self._lock:
+            if key in self._cache:
+                self._cache.move_to_end(key)
+            return self._cache.get(key)
+
+    def _remember(self, key: tuple[object, ...], vectors: DocumentVectors) -> None:
+        with self._lock:
+            self._cache[key] = vectors
+            while len(self._cache) > MAX_CACHED:
+                self._cache.popitem(last=False)
+
+
+def _read_documents(collection: Collection, rows: Sequence[int]) -> list[StoredDocument]:
+    """Return the documents of `rows`, or of some at random if they have too many characters."""
+    documents: list[StoredDocument] = []
+    size = 0
+    for some in batches(np.random.default_rng(0).permutation(rows).tolist(), READ_AT_ONCE):
+        read = collection.annotations.documents(some)
+        documents += read
+        size += sum(len(one.text or "") for one in read)
+        if size > MAX_CHARACTERS:
+            break
+    return sorted(documents, key=lambda one: one.row)
+
+
+def vectorize_documents(
+    documents: Sequence[StoredDocument], encoder: Encoder | None
+) -> DocumentVectors:
+    """Return the vectors of `documents`, whose codes `encoder` made."""
+    if not documents:
+        empty = np.empty(0, dtype=np.int64)
+        return DocumentVectors([], np.empty((0, 1), dtype=np.float32), empty)
+    codes = codes_from_hex([one.code for one in documents], 4 * len(documents[0].code))
+    _, buckets = np.unique(whole_codes(codes), return_inverse=True)
+    features = _features(documents, encoder)
+    checkpoint()
+    if features is None:
+        features = 2 * unpack_codes(codes).astype(np.float32) - 1
+    return DocumentVectors(documents, unit_rows(features), buckets.reshape(-1))
+
+
+def text_vectors(rows: Any, others: Any = None) -> Floats:
+    """Return LSA vectors of unit length, ``float32[N, D]``, of `rows`, or of `others`.
+
+    `rows` and `others` hold weighted terms, as scipy matrices. The directions are fitted to `rows`.
+    """
+    return unit_rows(_project(rows, others))
+
+
+def _features(documents: Sequence[StoredDocument], encoder: Encoder | None) -> Floats | None:
+    """Return ``float32[N, D]``; None where the encoder does not accept such documents."""
+    # A language model would read every text again.
+    if encoder is None or encoder.is_slow:
+        return None
+    if encoder.kind == "text" and all(one.text is not None for one in documents):
+        rows = encoder.features.transform([str(one.text) for one in documents])  # type: ignore[arg-type]
+        checkpoint()
+        return _project(rows)
+    vectors = [one.vector for one in documents if one.vector is not None]
+    if encoder.kind == "text" or len(vectors) < len(documents):
+        return None
+    features = np.asarray(encoder.features.transform(np.stack(vectors)), dtype=np.float32)  # type: ignore[arg-type]
+    centred: Floats = features - features.mean(axis=0)
+    return centred
+
+
+def _project(rows: Any, others: Any = None) -> Floats:
+    """Project `rows`, or `others`, on the principal directions of `rows`."""
+    from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - takes a second
+
+    size = min(DIRECTIONS, rows.shape[0] - 1, rows.shape[1] - 1)
+    if size < 1:
+        return np.asarray((rows if others is None else others).todense(), dtype=np.float32)
+    model = TruncatedSVD(size, random_state=0)
+    # If all documents are alike, it divides by a variance of 0 for figures that are not used.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        projected = model.fit_transform(rows)
+    if others is not None:
+        projected = model.transform(others)
+    return np.asarray(projected, dtype=np.float32)
+
+
+# ----------------------------------------------------------------------------
+# Uncertainty herding: documents near many others whose classes are uncertain.
+#
+# Source: Bae et al., "Uncertainty Herding: One Active Learning Method for All Label Budgets"
+# (2025), here with a kernel of fixed width. With equal weights it is MaxHerding (Bae et al.,
+# "Generalized Coverage for More Robust Low-Budget Active Learning", 2024).
+
+
+WIDTH = 0.4
+# Of more documents, so many are drawn: to choose from, and to be covered.
+HERDING_CANDIDATES = 2500
+COVERED = 4000
+# Bounds the similarities that are held at once: of each of these rows to all that are covered.
+HERDED_AT_ONCE = 256
+
+
+def herd(
+    vectors: Floats,
+    weights: npt.NDArray[np.float64] | None,
+    labelled: Rows,
+    available: Rows,
+    *,
+    n: int,
+    seed: int,
+) -> Rows:
+    """Return `n` of the rows `available`, each the one that then adds most to the coverage.
+
+    The coverage is ``Σ_x w(x) max_c k(x, c)`` over the documents x, where c runs over the rows
+    `labelled` and those chosen so far, and ``k(x, c) = exp(−‖x − c‖² / (2 · 0.4²))``. `vectors` are
+    ``float32[N, D]``, rows of unit length; `weights` are ``float64[N]``, or None if all are 1. If
+    there are more than 4,000 documents, or more than 2,500 available ones, random samples count.
+    """
+    rng = np.random.default_rng((seed, len(labelled)))
+    covered = _drawn(np.arange(len(vectors)), COVERED, rng)
+    candidates = _drawn(available, max(HERDING_CANDIDATES, n), rng)
+    nearest = np.zeros(len(covered), dtype=np.float32)
+    for start in range(0, len(labelled), HERDED_AT_ONCE):
+        checkpoint()
+        known = vectors[labelled[start : start + HERDED_AT_ONCE]]
+        nearest = np.maximum(nearest, _kernel(known, vectors[covered]).max(axis=0))
+    alike = _kernel(vectors[candidates], vectors[covered])
+    weight = np.ones(len(covered)) if weights is None else weights[covered]
+    weight = weight.astype(np.float32)
+    # What a document adds only shrinks as others are chosen, so an earlier gain is a bound.
+    gains = np.maximum(alike - nearest, 0) @ weight
+    chosen: list[int] = []
+    while len(chosen) < n:
+        checkpoint()
+        best = int(gains.argmax())
+        gains[best] = np.maximum(alike[best] - nearest, 0) @ weight
+        if int(gains.argmax()) == best:
+            chosen.append(best)
+            nearest = np.maximum(nearest, alike[best])
+            gains[best] = -1
+    return np.asarray(candidates[chosen])
+
+
+def _drawn(rows: Rows, most: int, rng: np.random.Generator) -> Rows:
+    return np.sort(rng.choice(rows, most, replace=False)) if len(rows) > most else rows
+
+
+def _kernel(some: Floats, others: Floats) -> Floats:
+    """Return k of unit vectors, ``float32[M, N]``: ‖x − c‖² = 2 − 2 x·c."""
+    alike = some @ others.T
+    alike -= 1
+    alike /= WIDTH**2
+    return np.asarray(np.exp(np.minimum(alike, 0, out=alike), out=alike))
+
+
+# ----------------------------------------------------------------------------
+# TypiClust: the typical documents of clusters without labels.
+#
+# Source: Hacohen, Dekel and Weinshall, "Active Learning on a Budget" (2022).
+
+
+# The settings of TypiClust's paper: typicality is the mean similarity to this many neighbours.
+TYPICAL_NEIGHBOURS = 20
+MAX_CLUSTERS = 500
+MIN_CLUSTER_SIZE = 5
+# Rows whose similarities to a whole cluster are in memory together.
+TYPED_AT_ONCE = 64
+
+
+def typiclust(pool: Pool, n: int, seed: int) -> Rows:
+    """Return the most typical document of each of the largest clusters with the fewest labels.
+
+    These are `n` rows, in the order in which to label them. `seed` decides how k-means starts.
+    """
+    from sklearn.cluster import KMeans, MiniBatchKMeans  # noqa: PLC0415 - takes a second
+
+    vectors = pool.vectors
+    # There can be no more clusters than distinct vectors. Vectors that differ by rounding are one.
+    rounded = np.round(vectors, 5) + 0.0  # no zero is negative
+    distinct = np.unique(whole_codes(rounded.view(np.uint8)))
+    k = max(1, min(len(pool.labelled) + n, MAX_CLUSTERS, len(distinct)))
+    model = KMeans if k <= 50 else MiniBatchKMeans
+    cluster = model(k, random_state=seed, n_init=1).fit(vectors).labels_
+    sizes = np.bincount(cluster, minlength=k).tolist()
+    labels = np.bincount(cluster[pool.labelled], minlength=k).tolist()
+    available = pool.available
+    remaining = np.bincount(cluster[available], minlength=k).tolist()
+    queues: dict[int, list[int]] = {}
+    chosen: list[int] = []
+    while len(chosen) < n:
+        checkpoint()
+        # Clusters of a few documents come last: they are outliers.
+        c = min(
+            (c for c in range(k) if remaining[c]),
+            key=lambda c: (sizes[c] < MIN_CLUSTER_SIZE, labels[c], -sizes[c], c),
+        )
+        if c not in queues:
+            rows = available[cluster[available] == c]
+            typicality = _typicality(vectors[rows], vectors[cluster == c])
+            queues[c] = rows[np.argsort(-typicality, kind="stable")[::-1]].tolist()
+        chosen.append(queues[c].pop())
+        remaining[c] -= 1
+        labels[c] += 1
+    return np.array(chosen, dtype=np.int64)
+
+
+def _typicality(vectors: Floats, others: Floats) -> npt.NDArray[np.float64]:
+    """Return the mean similarity of each row to its nearest neighbours among `others`."""
+    neighbours = min(TYPICAL_NEIGHBOURS, len(others))
+    typicality = np.empty(len(vectors))
+    for start in range(0, len(vectors), TYPED_AT_ONCE):
+        checkpoint()
+        block = slice(start, start + TYPED_AT_ONCE)
+        similarity = vectors[block] @ others.T
+        nearest = np.partition(similarity, -neighbours, axis=1)[:, -neighbours:]
+        typicality[block] = nearest.mean(axis=1)
+    return typicality
+
+
+# ----------------------------------------------------------------------------
+# What to label next: methods of pool-based active learning, by their names.
+#
+# Sources: Lewis and Gale (1994), uncertainty sampling; Scheffer, Decomain and Wrobel (2001),
+# margin; Sener and Savarese, "Active Learning for Convolutional Neural Networks: A Core-Set
+# Approach" (2018); Ash et al., "Deep Batch Active Learning by Diverse, Uncertain Gradient Lower
+# Bounds" (2020), BADGE; Hacohen, Dekel and Weinshall, "Active Learning on a Budget" (2022),
+# TypiClust; Citovsky et al., "Batch Active Learning at Scale" (2021), Cluster-Margin; Doucet et
+# al., "Bridging Diversity and Uncertainty in Active Learning with Self-Supervised Pre-Training"
+# (2024), TCM.
+
+
+# TCM turns from typical to uncertain documents at this many labels for each class, but no sooner
+# than at FIRST_LABELS.
+TYPICAL_LABELS = 20
+FIRST_LABELS = 50
+# Cluster-Margin, and the spread over buckets, consider this many candidates for each document.
+CANDIDATES = 10
+# Rows whose similarities to a whole cluster are in memory together.
+SAMPLED_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """A method: a phrase that describes it, and the function that chooses rows.
+
+    `choose` takes the pool, the number of rows and a seed.
+    """
+
+    summary: str
+    choose: Callable[[Pool, int, int], Rows]
+
+
+def suggest(pool: Pool, n: int, method: str, seed: int = 0) -> Rows:
+    """Return at most `n` rows to label next, in the order in which to label them.
+
+    Below two classes nothing is uncertain, so methods that go by uncertainty choose as TypiClust
+    does. The same pool and seed give the same rows.
+
+    Raises:
+        KeyError: if `method` is not in :data:`METHODS`.
+    """
+    choose = METHODS[method].choose
+    n = min(n, len(pool.available))
+    return choose(pool, n, seed) if n else np.empty(0, dtype=np.int64)
+
+
+def _random(pool: Pool, n: int, seed: int) -> Rows:
+    return np.random.default_rng((seed, len(pool.labelled))).permutation(pool.available)[:n]
+
+
+def _uncertain_probabilities(pool: Pool) -> Probabilities | None:
+    """Return the probabilities of a pool; None below two classes, when nothing is uncertain."""
+    return pool.probabilities() if pool.n_classes >= 2 else None
+
+
+def _by_uncertainty(
+    uncertainty: Callable[[Probabilities], npt.NDArray[np.float64]],
+) -> Callable[[Pool, int, int], Rows]:
+    def choose(pool: Pool, n: int, seed: int) -> Rows:
+        probabilities = _uncertain_probabilities(pool)
+        if probabilities is None:
+            return typiclust(pool, n, seed)
+        available = pool.available
+        order = available[np.argsort(-uncertainty(probabilities[available]), kind="stable")]
+        return _spread_over_buckets(order, pool.buckets, n)
+
+    return choose
+
+
+def _small_margin(probabilities: Probabilities) -> npt.NDArray[np.float64]:
+    """Return 1 − (p₁ − p₂) of each row, p₁ and p₂ being its two highest probabilities."""
+    best = np.partition(probabilities, -2, axis=1)
+    return np.asarray(1 - (best[:, -1] - best[:, -2]))
+
+
+def _entropy(probabilities: Probabilities) -> npt.NDArray[np.float64]:
+    """Return −Σ p ln p of each row."""
+    return np.asarray(-(probabilities * np.log(np.maximum(probabilities, 1e-12))).sum(axis=1))
+
+
+def _spread_over_buckets(order: Rows, buckets: Classes, n: int) -> Rows:
+    """Return `n` of the first rows of `order`, with as few as possible from the same bucket.
+
+    The first ``10 n`` rows are the candidates. One of each bucket comes first, then a second of
+    each, and so on.
+    """
+    candidates = order[: CANDIDATES * n]
+    turns: dict[int, int] = {}
+    keys = []
+    for at, row in enumerate(candidates.tolist()):
+        bucket = int(buckets[row])
+        turns[bucket] = turns.get(bucket, -1) + 1
+        keys.append((turns[bucket], at))
+    return candidates[[at for _, at in sorted(keys)[:n]]]
+
+
+def _core_set(pool: Pool, n: int, seed: int) -> Rows:
+    """Return, one after another, the document farthest from all that are labelled or chosen."""
+    if not len(pool.labelled):
+        first = typiclust(pool, 1, seed)
+        classes = np.zeros(1, dtype=np.int64)
+        rest = Pool(pool.vectors, pool.buckets, first, classes, 1, pool.excluded)
+        return np.concatenate([first, _core_set(rest, n - 1, seed)])
+    nearest = np.full(len(pool.vectors), -np.inf, dtype=np.float32)
+    for start in range(0, len(pool.labelled), SAMPLED_AT_ONCE):
+        checkpoint()
+        labelled = pool.vectors[pool.labelled[start : start + SAMPLED_AT_ONCE]]
+        nearest = np.maximum(nearest, (pool.vectors @ labelled.T).max(axis=1))
+    unavailable = np.ones(len(pool.vectors), dtype=np.bool_)
+    unavailable[pool.available] = False
+    nearest[unavailable] = np.inf
+    chosen: list[int] = []
+    for _ in range(n):
+        checkpoint()
+        chosen.append(int(nearest.argmin()))
+        nearest = np.maximum(nearest, pool.vectors @ pool.vectors[chosen[-1]])
+        nearest[chosen[-1]] = np.inf
+    return np.array(chosen, dtype=np.int64)
+
+
+def _badge(pool: Pool, n: int, seed: int) -> Rows:
+    """Return rows drawn by k-means++ of their gradients, (p − 1_ŷ) ⊗ vector."""
+    probabilities = _uncertain_probabilities(pool)
+    if probabilities is None:
+        return typiclust(pool, n, seed)
+    available = pool.available
+    errors = probabilities[available]
+    errors[np.arange(len(available)), errors.argmax(axis=1)] -= 1
+    vectors = pool.vectors[available].astype(np.float64)
+    lengths = (errors**2).sum(axis=1) * (vectors**2).sum(axis=1)
+    rng = np.random.default_rng((seed, len(pool.labelled)))
+    chosen, distances = [int(lengths.argmax())], np.full(len(available), np.inf)
+    while len(chosen) < n:
+        checkpoint()
+        last = chosen[-1]
+        products = (errors @ errors[last]) * (vectors @ vectors[last])
+        distances = np.minimum(distances, np.maximum(lengths + lengths[last] - 2 * products, 0))
+        distances[chosen] = 0
+        total = distances.sum()
+        if total <= 0:
+            others = np.delete(np.arange(len(available)), chosen)
+            chosen += others[: n - len(chosen)].tolist()
+            break
+        chosen.append(int(rng.choice(len(available), p=distances / total)))
+    return available[chosen]
+
+
+def _cluster_margin(pool: Pool, n: int, seed: int) -> Rows:
+    """Return the most central document of each of `n` clusters of documents with small margins."""
+    probabilities = _uncertain_probabilities(pool)
+    if probabilities is None:
+        return typiclust(pool, n, seed)
+    from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415 - takes a second
+
+    available = pool.available
+    order = available[np.argsort(-_small_margin(probabilities[available]), kind="stable")]
+    candidates = order[: CANDIDATES * n]
+    if len(candidates) <= n:
+        return candidates[:n]
+    vectors = pool.vectors[candidates]
+    model = MiniBatchKMeans(n, random_state=seed, n_init=1, batch_size=2048).fit(vectors)
+    distances = ((vectors - model.cluster_centers_[model.labels_]) ** 2).sum(axis=1)
+    # The nearest to each centre, in the order of the candidates, which is that of their margins.
+    by_cluster = np.lexsort((distances, model.labels_))
+    _, first = np.unique(model.labels_[by_cluster], return_index=True)
+    central = np.sort(by_cluster[first])
+    others = np.delete(np.arange(len(candidates)), central)
+    chosen: Rows = candidates[np.concatenate([central, others])[:n]]
+    return chosen
+
+
+def _tcm(pool: Pool, n: int, seed: int) -> Rows:
+    """Choose by TypiClust until there are some labels for each class, then by Cluster-Margin."""
+    enough = max(FIRST_LABELS, TYPICAL_LABELS * pool.n_classes)
+    choose = typiclust if len(pool.labelled) < enough else _cluster_margin
+    return choose(pool, n, seed)
+
+
+def _herding(pool: Pool, n: int, seed: int) -> Rows:
+    known = _uncertain_probabilities(pool)
+    weights = None if known is None else _small_margin(known)
+    return herd(pool.vectors, weights, pool.labelled, pool.available, n=n, seed=seed)
+
+
+METHODS: Mapping[str, Sampling] = {
+    "tcm": Sampling("typical documents of clusters first, then clusters of small margins", _tcm),
+    "margin": Sampling(
+        "the two likeliest classes are closest, spread over buckets", _by_uncertainty(_small_margin)
+    ),
+    "cluster-margin": Sampling("central documents of clusters of small margins", _cluster_margin),
+    "entropy": Sampling("the classes are least certain", _by_uncertainty(_entropy)),
+    "badge": Sampling("uncertain and unlike each other: k-means++ of gradients", _badge),
+    "typiclust": Sampling("typical documents of the clusters with fewest labels", typiclust),
+    "herding": Sampling("documents near many whose classes are uncertain", _herding),
+    "core-set": Sampling("farthest from everything labelled (k-center greedy)", _core_set),
+    "random": Sampling("drawn at random", _random),
+}
+DEFAULT_METHOD = "tcm"
+
+
+# ----------------------------------------------------------------------------
+# Which answers to a query to judge next: pooled from several rankings, most informative first.
+#
+# Sources: depth-k pools as in TREC (Spärck Jones and van Rijsbergen 1975); the average-precision
+# prior of Aslam, Pavlu and Yilmaz, "A Statistical Method for System Evaluation Using Incomplete
+# Judgments" (2006), section 3; minimal test collections, Carterette, Allan and Sitaraman (2006).
+
+
+DEPTH_K = "depth-k"
+AP_PRIOR = "ap-prior"
+DIFFERENCE = "difference"
+POOLING_METHODS = {
+    AP_PRIOR: "the documents that weigh most in the average precision of all rankings",
+    DIFFERENCE: "the documents on which the rankings disagree most (minimal test collections)",
+    DEPTH_K: "by the best rank that any ranking gives, as TREC pools",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PooledDocument:
+    """A document to judge: how informative a judgement is, and its rank in each ranking, from 1."""
+
+    id: str
+    weight: float
+    ranks: Mapping[str, int]
+
+
+def pool(rankings: Mapping[str, Sequence[str]], method: str = AP_PRIOR) -> list[PooledDocument]:
+    """Return the documents in any of `rankings`, lists of ids, the most informative first.
+
+    Rank r of a list of Z documents weighs (1 + H_Z − H_r) / Z, H being harmonic numbers. That is
+    about how far its judgement moves average precision. `ap-prior` adds up the weights over the
+    rankings, `difference` subtracts the least from the greatest, and `depth-k` is 1 / the best
+    rank. A document weighs 0 in a ranking that lacks it. Documents of equal weight are ordered by
+    id.
+    """
+    ranks: dict[str, dict[str, int]] = {}
+    for name, ids in rankings.items():
+        for rank, id_ in enumerate(ids, start=1):
+            ranks.setdefault(id_, {}).setdefault(name, rank)
+    weights = {name: _weights(len(ids)) for name, ids in rankings.items()}
+
+    def weight(ranks_of_document: Mapping[str, int]) -> float:
+        if method == DEPTH_K:
+            return 1 / min(ranks_of_document.values())
+        each = [
+            weights[name][ranks_of_document[name] - 1] if name in ranks_of_document else 0.0
+            for name in rankings
+        ]
+        return max(each) - min(each) if method == DIFFERENCE else math.fsum(each)
+
+    pooled = [
+        PooledDocument(id_, weight(ranks_of_document), ranks_of_document)
+        for id_, ranks_of_document in ranks.items()
+    ]
+    return sorted(pooled, key=lambda document: (-document.weight, document.id))
+
+
+def _weights(size: int) -> list[float]:
+    harmonic = [0.0]
+    for rank in range(1, size + 1):
+        harmonic.append(harmonic[-1] + 1 / rank)
+    return [(1 + harmonic[size] - harmonic[rank]) / size for rank in range(1, size + 1)]
+
+
+# ----------------------------------------------------------------------------
+# Which documents of a collection to label next, and which answers to a query to judge.
+
+
+MAX_GUESSES = 3
+# A classifier needs memory for every class of every document. A field of titles, each a class of
+# its own, must not exhaust it.
+MAX_CLASSES = 1000
+SECOND_OPINION = "second-opinion"
+SUGGESTION_METHODS = (*METHODS, SECOND_OPINION)
+POOLED_RANKINGS = (HAMMING, ASYMMETRIC, BM25, HYBRID)
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A document to label, with the classifier's guesses and the size of its bucket.
+
+    `guesses` holds (label, probability), likeliest first. `bucket` is the number of documents that
+    have the same code.
+    """
+
+    document: StoredDocument
+    guesses: tuple[tuple[str, float], ...]
+    bucket: int
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledPool:
+    """Documents with their vectors, the pool that they form, and the names of its classes."""
+
+    vectors: DocumentVectors
+    pool: Pool
+    classes: tuple[str, ...]
+
+
+def known_labels(
+    documents: Sequence[StoredDocument],
+    agreed: Mapping[str, tuple[str, ...]],
+    label_field: str | None,
+) -> dict[str, tuple[str, ...]]:
+    """Return labels by document id: those in `agreed`, else those in the payload's `label_field`.
+
+    Raises:
+        InputError: if the field of a document holds something that is not a label.
+    """
+    known: dict[str, tuple[str, ...]] = {}
+    if label_field is not None:
+        for document in documents:
+            if labels := labels_of(document.payload, label_field):
+                known[document.id] = labels
+    known.update(agreed)
+    return known
+
+
+def labelled_pool(
+    collection: Collection,
+    cache: VectorCache,
+    agreed: Mapping[str, tuple[str, ...]],
+    label_field: str | None = None,
+) -> LabelledPool:
+    """Return the documents to choose from, with the labels so far.
+
+    `agreed` has the labels that people agree on, by id, as
+    :func:`~hummingbit.index.store.annotations.agreed_labels` returns them. Of several labels of a
+    document, the first is its class. Of more than 1,000 classes, only the most frequent are used,
+    and documents of the others are excluded.
+
+    Raises:
+        InputError: as :func:`known_labels`.
+        StoreError: if the collection cannot be read.
+    """
+    vectors = cache.of(collection, agreed)
+    known = known_labels(vectors.documents, agreed, label_field)
+    first_labels = [next(iter(known.get(one.id, ())), None) for one in vectors.documents]
+    counts = Counter(label for label in first_labels if label is not None)
+    frequent = sorted(counts, key=lambda name: (-counts[name], name))[:MAX_CLASSES]
+    names = tuple(sorted(frequent))
+    numbers = {name: number for number, name in enumerate(names)}
+    labelled = [row for row, label in enumerate(first_labels) if label in numbers]
+    rare = [
+        row for row, label in enumerate(first_labels) if label in counts and label not in numbers
+    ]
+    pool_ = Pool(
+        vectors.vectors,
+        vectors.buckets,
+        labelled=np.array(labelled, dtype=np.int64),
+        classes=np.array([numbers[label] for label in first_labels if label in numbers], np.int64),
+        n_classes=len(names),
+        excluded=np.array(rare, dtype=np.int64),
+    )
+    return LabelledPool(vectors, pool_, names)
+
+
+def suggest_documents(
+    collection: Collection,
+    cache: VectorCache,
+    n: int,
+    method: str,
+    *,
+    label_field: str | None = None,
+    who: str | None = None,
+    without: Sequence[str] = (),
+) -> tuple[list[Suggestion], LabelledPool]:
+    """Return at most `n` documents to label next, the most useful first, and their pool.
+
+    Documents that anybody has labelled are left out, and so are the ids in `without`, such as those
+    that somebody skipped. With :data:`SECOND_OPINION`, the documents are those that others labelled
+    and `who` did not, those with the least likely labels first.
+
+    Raises:
+        InputError: if `method` is not in :data:`SUGGESTION_METHODS`, or as :func:`known_labels`.
+        StoreError: if the collection cannot be read.
+    """
+    _check_method(method, SUGGESTION_METHODS)
+    records = collection.annotations.labels()
+    begin_stage(f"reading {counted(len(collection), 'document')}")
+    labelled = labelled_pool(collection, cache, agreed_labels(records), label_field)
+    documents, pool_ = labelled.vectors.documents, labelled.pool
+    begin_stage(f"choosing {n:,} of them by {method}")
+    probabilities = pool_.probabilities()
+    excluded_ids = {*without, *(one.id for one in records)}
+    if method == SECOND_OPINION:
+        excluded_ids = {*without, *(one.id for one in records if one.who == who)}
+        labelled_by_others = {one.id for one in records if one.who != who}
+        likelihood = np.ones(len(documents))
+        if probabilities is not None:
+            likelihood[pool_.labelled] = probabilities[pool_.labelled, pool_.classes]
+        order = np.argsort(likelihood, kind="stable").tolist()
+        rows = [row for row in order if documents[row].id in labelled_by_others]
+    else:
+        excluded_rows = [row for row, one in enumerate(documents) if one.id in excluded_ids]
+        excluded = np.union1d(pool_.excluded, np.array(excluded_rows, dtype=np.int64))
+        rows = suggest(replace(pool_, excluded=excluded), n, method).tolist()
+    rows = [row for row in rows if documents[row].id not in excluded_ids][:n]
+    sizes = np.bincount(labelled.vectors.buckets)
+    suggestions = []
+    for row in rows:
+        guesses: tuple[tuple[str, float], ...] = ()
+        if probabilities is not None:
+            best = np.argsort(-probabilities[row], kind="stable")[:MAX_GUESSES].tolist()
+            guesses = tuple((labelled.classes[c], float(probabilities[row][c])) for c in best)
+        bucket = int(sizes[labelled.vectors.buckets[row]])
+        suggestions.append(Suggestion(documents[row], guesses, bucket))
+    return suggestions, labelled
+
+
+def suggestions_to_json(
+    method: str, suggestions: Sequence[Suggestion], labelled: LabelledPool
+) -> dict[str, Any]:
+    """Return the fields of :class:`hummingbit.service.schemas.labels.SuggestedLabels`."""
+    documents = [
+        {
+            "id": one.document.id,
+            "text": one.document.text,
+            "payload": dict(one.document.payload),
+            "code": one.document.code,
+            "guesses": [{"label": label, "probability": p} for label, p in one.guesses],
+            "bucket": one.bucket,
+        }
+        for one in suggestions
+    ]
+    return {
+        "method": method,
+        "documents": documents,
+        "labelled": len(labelled.pool.labelled),
+        "classes": list(labelled.classes),
+    }
+
+
+def pool_answers(
+    collection: Collection, query: str, depth: int, method: str, judged_ids: Sequence[str] = ()
+) -> tuple[list[PooledDocument], Mapping[str, int]]:
+    """Pool the first `depth` hits of each of :data:`POOLED_RANKINGS`.
+
+    Documents with an id in `judged_ids` are left out. Returns the pool, and how many hits each
+    ranking found.
+
+    Raises:
+        InputError: if `method` is not in :data:`POOLING_METHODS`, `depth` or `query` is not valid,
+            or the collection takes no texts.
+    """
+    _check_method(method, POOLING_METHODS)
+    encoder = collection.encoder
+    if encoder is None or encoder.kind != "text":
+        raise InputError("query", f"collection {collection.name!r} takes no texts")
+    encoded = collection.encode_queries([Query(text=query)])
+    rankings = {}
+    for ranking in POOLED_RANKINGS:
+        results = collection.search(encoded, depth, ranking=ranking, with_cursor=False)
+        rankings[ranking] = [hit.id for hit in results.hits[0]]
+    excluded_ids = set(judged_ids)
+    pooled = [one for one in pool(rankings, method) if one.id not in excluded_ids]
+    return pooled, {name: len(ids) for name, ids in rankings.items()}
+
+
+def _check_method(method: str, methods: Sequence[str] | Mapping[str, str]) -> None:
+    if method not in methods:
+        known = ", ".join(methods)
+        raise InputError("method", f"is {method[:40]!r}; it must be one of {known}")

@@ -1,1 +1,0 @@
-"""Metrics: their names, and their values on ranked lists and on clusters."""

@@ -1,0 +1,639 @@
+"""Reports: the results of an evaluation, with which later runs can be compared."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.codes import Codes, unpack_codes, whole_codes
+from hummingbit.evaluation.baselines import (
+    ClassifierReference,
+    TrainingLabels,
+    class_code_queries_and_documents,
+    classifier_warnings,
+    collection_classifier_baseline,
+)
+from hummingbit.evaluation.metrics import DEFAULT_METRICS, parse_metrics
+from hummingbit.evaluation.rankings import EvaluationInput, Hits, RelevanceSettings
+from hummingbit.evaluation.relevance import Ids, LabelSet, Relevance
+from hummingbit.evaluation.result import Evaluation, EvaluationError, PerQuery, row_blocks
+from hummingbit.evaluation.significance import bootstrap_intervals
+from hummingbit.evaluation.ties import DistanceCounts
+from hummingbit.foundation.errors import HummingbitError, counted
+from hummingbit.foundation.slices import begin_stage
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.data_folder import DataFolder
+
+# ----------------------------------------------------------------------------
+# ``report.json``: the results of an evaluation, with which later runs can be compared.
+#
+# Every other format, and every plot, is made from a :class:`Report` alone. Figures are shares from
+# 0 to 1. They are not rounded, so they are the same to the last digit when they are read back.
+
+
+SCHEMA_VERSION: Literal[1] = 1
+
+Share = list[float]
+"""Values of one metric, one for each query or each k."""
+
+
+class ReportError(HummingbitError, ValueError):
+    """A file is not a report, or not one that this version reads; the message says why."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Subject(_Part):
+    """The collection that was evaluated; `encoder` is null if documents came with codes."""
+
+    name: str
+    n_bits: int
+    encoder: str | None = None
+    fingerprint: str | None = None
+    generation: int | None = None
+    documents: int
+    distinct_codes: int | None = None
+
+
+class MetricFigures(_Part):
+    """A metric's mean over the queries.
+
+    `served` has ties in the order of insertion, and `expected` is the mean over all orders of ties.
+    `best` and `worst` are the values in the best and the worst order of ties. `interval` is the
+    bootstrap interval of `served` over the queries.
+    """
+
+    name: str
+    served: float
+    expected: float
+    best: float | None = None
+    worst: float | None = None
+    interval: tuple[float, float] | None = None
+
+
+class QueryFigures(_Part):
+    """A metric for each query, in the order of `query_ids`."""
+
+    served: Share
+    expected: Share
+
+
+class ClassFigures(_Part):
+    """The queries that carry a label, and each metric's mean over them, tie-averaged."""
+
+    label: str
+    queries: int
+    documents: int
+    expected: dict[str, float]
+
+
+class PrecisionCurve(_Part):
+    """Mean P@k by k: as served, tie-averaged, and in the worst and the best order of ties."""
+
+    k: list[int]
+    served: Share
+    expected: Share
+    worst: Share
+    best: Share
+
+
+class Bucket(_Part):
+    """The number of codes that `smallest` to `largest` documents share, and of those documents."""
+
+    smallest: int
+    largest: int
+    codes: int
+    documents: int
+
+
+class Shape(_Part):
+    """The data of the plots: pairs of query and document by distance, and statistics of the codes.
+
+    `relevant` and `others` count the pairs at each distance from 0 to n_bits. `bit_balance` is, for
+    each bit, the share of documents in which it is 1.
+    """
+
+    relevant: list[int]
+    others: list[int]
+    precision: PrecisionCurve
+    buckets: list[Bucket]
+    bit_balance: Share
+
+
+class ReportedHit(_Part):
+    """A document that a query found."""
+
+    id: str
+    distance: int
+    relevant: bool
+    labels: list[str]
+    text: str
+
+
+class WorstQuery(_Part):
+    """One of the queries with the lowest values, and its first hits."""
+
+    id: str
+    labels: list[str]
+    text: str
+    value: float
+    hits: list[ReportedHit]
+
+
+class Change(_Part):
+    """A metric compared with the baseline's; `difference` is the mean over the common queries.
+
+    `interval` is the bootstrap interval of the difference. `p_value` is that of the two-sided
+    paired permutation test, and `adjusted` is the same after Holm's correction over all metrics.
+    """
+
+    metric: str
+    value: float
+    baseline: float
+    difference: float
+    interval: tuple[float, float]
+    p_value: float
+    adjusted: float
+
+
+class GateResult(_Part):
+    """The result of one condition of the gate for one metric; `sentence` explains it."""
+
+    metric: str
+    condition: Literal["min", "max_drop"]
+    status: Literal["passed", "failed", "warned"]
+    sentence: str
+
+
+class Report(_Part):
+    """An evaluation, its comparison with a baseline, and the results of the gate.
+
+    `notes` lists oddities of the input that do not stop an evaluation, such as queries without a
+    relevant document. `has_run` says whether there is also a run in TREC's format.
+    """
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    hummingbit: str
+    subject: Subject
+    relevance: str
+    queries: int
+    queries_without_relevant: int
+    confidence: float
+    metrics: list[MetricFigures] = Field(min_length=1)
+    # 0.1.0 wrote it as class_code.
+    classifier_baseline: list[MetricFigures] | None = Field(
+        default=None, validation_alias=AliasChoices("classifier_baseline", "class_code")
+    )
+    classes: list[ClassFigures]
+    worst_queries: list[WorstQuery]
+    shape: Shape
+    notes: list[str]
+    has_run: bool
+    changes: list[Change] | None = None
+    gate: list[GateResult] | None = None
+    query_ids: list[str]
+    per_query: dict[str, QueryFigures]
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> Self:
+        if len(self.query_ids) != self.queries:
+            message = f"query_ids has {len(self.query_ids)} entries; it must have {self.queries}"
+            raise ValueError(f"{message}, one for each query")
+        for metric in self.metrics:
+            if metric.name not in self.per_query:
+                raise ValueError(f"per_query has no values of {metric.name}")
+        for name, values in self.per_query.items():
+            if not len(values.served) == len(values.expected) == self.queries:
+                raise ValueError(
+                    f"per_query: {name} must have {self.queries} values, one for each query"
+                )
+        return self
+
+    @property
+    def passed(self) -> bool:
+        """Whether there is no gate, or none of its conditions failed."""
+        return not any(result.status == "failed" for result in self.gate or [])
+
+    def metric(self, name: str) -> MetricFigures | None:
+        """Return the figures of a metric, None if it was not measured."""
+        return next((metric for metric in self.metrics if metric.name == name), None)
+
+
+def write_report(report: Report) -> str:
+    """Return a report as JSON text, with a line for each field."""
+    fields = report.model_dump(mode="json", exclude_none=True)
+    lines = [f"{json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in fields.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def read_report(path: Path) -> Report:
+    """Read ``report.json``.
+
+    Raises:
+        ReportError: if the file cannot be read, or is not a report of a supported schema version.
+    """
+    try:
+        return parse_report(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ReportError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ReportError(f"{path}: is not a report: byte {error.start} is not UTF-8") from error
+    except ReportError as error:
+        raise ReportError(f"{path}: {error}") from None
+
+
+def parse_report(text: str) -> Report:
+    """Parse the text of a report.
+
+    Raises:
+        ReportError: if it is not valid. The message names the first invalid field.
+    """
+    try:
+        return Report.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"])) or "report"
+        if field == "schema_version":
+            found = f"schema_version is {first['input']!r}"
+            message = f"{found}; this version of hummingbit reads {SCHEMA_VERSION}"
+            raise ReportError(message) from None
+        raise ReportError(f"is not a report: {field}: {first['msg']}") from None
+
+
+# ----------------------------------------------------------------------------
+# The table of a report's metrics, and how its figures are formatted.
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """A row of the table: the name of a metric, and a cell for each column after the first."""
+
+    name: str
+    is_baseline: bool
+    cells: list[str]
+
+
+def metric_rows(report: Report) -> tuple[list[str], list[MetricRow]]:
+    """Return the column heads, and the rows: the codes' metrics, then the classifier's.
+
+    If the report was compared with a baseline, there are columns for it. They have dashes for a
+    metric that the baseline lacks, and are empty for the classifier, which is not compared.
+    """
+    changes = {change.metric: change for change in report.changes or []}
+    interval = f"{report.confidence:.0%} interval"
+    head = ["metric", "as served", interval, "tie-averaged", "worst order", "best order"]
+    if changes:
+        head += ["baseline", "change", "p (Holm)"]
+    absent = ["–"] * (len(head) - 6)
+    rows = []
+    for metric in report.metrics:
+        change = changes.get(metric.name)
+        cells = _figure_cells(metric) + (absent if change is None else _change_cells(change))
+        rows.append(MetricRow(metric.name, is_baseline=False, cells=cells))
+    for metric in report.classifier_baseline or []:
+        cells = _figure_cells(metric) + [""] * len(absent)
+        rows.append(MetricRow(metric.name, is_baseline=True, cells=cells))
+    return head, rows
+
+
+def format_share(value: float | None) -> str:
+    """Format a share with four digits, None as a dash."""
+    return "–" if value is None else f"{value:.4f}"
+
+
+def format_interval(interval: tuple[float, float] | None) -> str:
+    """Format an interval of shares, None as a dash."""
+    return "–" if interval is None else f"{interval[0]:.4f} – {interval[1]:.4f}"
+
+
+def format_p_value(value: float) -> str:
+    """Format a p-value with three digits, or as ``< 0.001``."""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def format_probability(value: float) -> str:
+    """Format a p-value for a sentence: ``p = 0.012`` or ``p < 0.001``."""
+    number = format_p_value(value)
+    return f"p {number}" if number.startswith("<") else f"p = {number}"
+
+
+def _figure_cells(metric: MetricFigures) -> list[str]:
+    shares = map(format_share, (metric.expected, metric.worst, metric.best))
+    return [format_share(metric.served), format_interval(metric.interval), *shares]
+
+
+def _change_cells(change: Change) -> list[str]:
+    return [
+        format_share(change.baseline),
+        f"{change.difference:+.4f}",
+        format_p_value(change.adjusted),
+    ]
+
+
+# ----------------------------------------------------------------------------
+# The parts of a report besides the metrics: distances, codes, classes and the worst queries.
+
+
+MAX_TEXT = 200
+
+
+def pairs_by_distance(
+    codes: Codes, query_codes: Codes, relevance: Relevance, self_rows: Ids | None = None
+) -> tuple[list[int], list[int]]:
+    """Count the pairs of query and document at each distance from 0 to n_bits.
+
+    Returns the counts of relevant pairs and of the others. `self_rows`, int64[Q], is the row of the
+    document that is the query itself, which is not counted, or -1 if there is none.
+    """
+    counts = DistanceCounts(codes, relevance)
+    n_distances = codes.shape[1] * 8 + 1
+    relevant, total = np.zeros(n_distances, np.int64), np.zeros(n_distances, np.int64)
+    for block in row_blocks(len(query_codes), n_distances * max(1, len(relevance.levels))):
+        block_self_rows = None if self_rows is None else self_rows[block]
+        groups = counts.count(query_codes[block], relevance.query_sets[block], block_self_rows)
+        relevant += groups.relevant.sum(axis=0)
+        total += groups.n.sum(axis=0)
+    return relevant.tolist(), (total - relevant).tolist()
+
+
+def bucket_occupancy(codes: Codes) -> list[Bucket]:
+    """Group the distinct codes by how many documents share them: 1, 2 to 3, 4 to 7, and so on.
+
+    Empty groups are left out.
+    """
+    _, sizes = np.unique(whole_codes(codes), return_counts=True)
+    group = np.floor(np.log2(sizes)).astype(np.int64)
+    return [
+        Bucket(
+            smallest=2 ** int(number),
+            largest=2 ** (int(number) + 1) - 1,
+            codes=int((group == number).sum()),
+            documents=int(sizes[group == number].sum()),
+        )
+        for number in np.unique(group)
+    ]
+
+
+def bit_balance(codes: Codes) -> list[float]:
+    """Return the share of documents in which each bit is 1, by bit."""
+    ones = np.zeros(codes.shape[1] * 8, dtype=np.int64)
+    for block in row_blocks(len(codes), len(ones)):
+        ones += unpack_codes(codes[block]).sum(axis=0, dtype=np.int64)
+    return list(map(float, ones / len(codes)))
+
+
+def class_figures(
+    query_labels: Sequence[LabelSet],
+    document_labels: Sequence[LabelSet],
+    expected: Mapping[str, PerQuery],
+) -> list[ClassFigures]:
+    """Average metrics over the queries of each label, sorted by label.
+
+    A query with several labels counts for each of them.
+    """
+    queries: dict[str, list[int]] = {}
+    for row, labels in enumerate(query_labels):
+        for label in labels:
+            queries.setdefault(label, []).append(row)
+    documents = Counter(label for labels in document_labels for label in labels)
+    return [
+        ClassFigures(
+            label=label,
+            queries=len(rows),
+            documents=documents[label],
+            expected={name: float(values[rows].mean()) for name, values in expected.items()},
+        )
+        for label, rows in sorted(queries.items())
+    ]
+
+
+def worst_queries(values: PerQuery, count: int) -> list[int]:
+    """Return the rows of the `count` lowest values, lowest first; ties are ordered by row."""
+    return list(map(int, np.argsort(values, kind="stable")[:count]))
+
+
+def shorten(text: str | None) -> str:
+    """Return a text on one line, cut to :data:`MAX_TEXT` characters."""
+    line = " ".join((text or "")[: 4 * MAX_TEXT].split())
+    return line if len(line) <= MAX_TEXT else line[: MAX_TEXT - 1] + "…"
+
+
+# ----------------------------------------------------------------------------
+# Evaluate a collection and create its report.
+#
+# The command line and the service run the same code, so their figures agree to the last digit.
+
+
+CURVE_KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+CONFIDENCE = 0.95
+WORST_QUERIES = 10
+HITS_PER_QUERY = 5
+NO_BASELINE = (
+    "there is no classifier baseline: it needs 2 to 1,024 labels on the documents that trained the"
+    " encoder"
+)
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A finished job: the report, and a function that returns the run in TREC's format.
+
+    `run` is None if that format cannot represent the ids; a note in the report says why.
+    """
+
+    report: Report
+    run: Callable[[], str] | None
+
+
+def run_job(
+    collection: CollectionBackend,
+    queries: Sequence[Document],
+    metrics: Iterable[str] = DEFAULT_METRICS,
+    settings: RelevanceSettings | None = None,
+    training_labels: TrainingLabels | None = None,
+) -> Job:
+    """Evaluate `collection` as :func:`evaluate_collection` does, and report.
+
+    With `training_labels`, those that the collection's encoder was trained with, the classifier
+    baseline is measured too, provided that relevance is by label only or by nearness.
+
+    Raises:
+        MetricError, EvaluationError, InputError: as `evaluate_collection`.
+        EvaluationError: if the collection was written to during each of three attempts.
+    """
+    names = [metric.name for metric in parse_metrics(metrics)]
+    settings = settings or RelevanceSettings()
+    for _ in range(ATTEMPTS):
+        generation = collection.generation
+        job = _run(collection, queries, names, settings, training_labels)
+        # The collection is read in several steps, which agree only if nothing was written between.
+        if collection.generation == generation:
+            return job
+    message = f"collection {collection.name!r} was written to while it was evaluated; try again"
+    raise EvaluationError(message)
+
+
+def read_training_labels(
+    folder: DataFolder, collection: CollectionBackend
+) -> TrainingLabels | None:
+    """Return the labels that the collection's encoder was trained with; None if it records none."""
+    name = collection.encoder_name
+    ids = [] if name is None else folder.encoders.labelled_ids(name)
+    if name is None or not ids:
+        return None
+    encoders = folder.encoders
+    return TrainingLabels(ids, ClassifierReference(encoders.load(name), encoders.classifier(name)))
+
+
+def _run(
+    collection: CollectionBackend,
+    queries: Sequence[Document],
+    metrics: list[str],
+    settings: RelevanceSettings,
+    training_labels: TrainingLabels | None,
+) -> Job:
+    generation = collection.generation
+    deepest = max(
+        [100, *(metric.k or 0 for metric in parse_metrics(metrics) if not metric.needs_codes)]
+    )
+    curve = {f"P@{k}": k for k in CURVE_KS if k <= deepest}
+    begin_stage(f"evaluating {collection.name} by {counted(len(queries), 'query', 'queries')}")
+    data = EvaluationInput(collection, queries, settings)
+    evaluation = data.evaluate([*metrics, *curve])
+    hits = Hits(data, deepest)
+    trec_problems = hits.trec_problems()
+    baseline, warnings = None, []
+    if training_labels is not None and settings.nearest is not None:
+        begin_stage("measuring the classifier baseline")
+        codes = class_code_queries_and_documents(data.documents, training_labels.reference, queries)
+        baseline = None if codes is None else data.evaluate_others(*codes, metrics)
+    elif training_labels is not None and settings.by_label_only:
+        begin_stage("measuring the classifier baseline")
+        baseline = collection_classifier_baseline(
+            data.documents, training_labels, queries, metrics, settings.label_field
+        )
+        warnings = [NO_BASELINE]
+        if baseline is not None:
+            warnings = classifier_warnings(
+                evaluation.expected, baseline.expected, training_labels.reference.encoder
+            )
+    begin_stage("computing intervals")
+    expected = {name: evaluation.expected_per_query[name] for name in metrics}
+    report = Report(
+        hummingbit=_version(),
+        subject=_subject(collection, generation, evaluation),
+        relevance=settings.describe(),
+        queries=evaluation.queries,
+        queries_without_relevant=evaluation.queries_without_relevant,
+        confidence=CONFIDENCE,
+        metrics=_figures(evaluation, metrics),
+        classifier_baseline=None if baseline is None else _figures(baseline, metrics),
+        classes=class_figures(data.query_labels, data.labels, expected),
+        worst_queries=_worst(data, hits, evaluation, metrics[0]),
+        shape=_shape(data, evaluation, curve),
+        notes=[*evaluation.notes, *trec_problems, *warnings],
+        has_run=not trec_problems,
+        query_ids=[query.id for query in queries],
+        per_query={
+            name: QueryFigures(
+                served=evaluation.per_query[name].tolist(), expected=expected[name].tolist()
+            )
+            for name in metrics
+        },
+    )
+    return Job(report, hits.run_writer() if report.has_run else None)
+
+
+def _subject(collection: CollectionBackend, generation: int, evaluation: Evaluation) -> Subject:
+    return Subject(
+        name=collection.name,
+        n_bits=collection.n_bits,
+        encoder=collection.encoder_name,
+        fingerprint=collection.encoder_fingerprint,
+        generation=generation,
+        documents=evaluation.documents,
+        distinct_codes=evaluation.distinct_codes,
+    )
+
+
+def _figures(evaluation: Evaluation, metrics: list[str]) -> list[MetricFigures]:
+    values = {name: evaluation.per_query[name] for name in metrics}
+    intervals = bootstrap_intervals(values, level=CONFIDENCE)
+    served, expected = evaluation.metrics, evaluation.expected
+    best, worst = evaluation.best, evaluation.worst
+    return [
+        MetricFigures(
+            name=name,
+            served=served[name],
+            expected=expected[name],
+            best=best[name],
+            worst=worst[name],
+            interval=(intervals[name].low, intervals[name].high),
+        )
+        for name in metrics
+    ]
+
+
+def _shape(data: EvaluationInput, evaluation: Evaluation, curve: Mapping[str, int]) -> Shape:
+    relevant, others = pairs_by_distance(
+        data.codes, data.encoded.codes, data.relevance, data.self_rows
+    )
+    served, expected = evaluation.metrics, evaluation.expected
+    best, worst = evaluation.best, evaluation.worst
+    return Shape(
+        relevant=relevant,
+        others=others,
+        precision=PrecisionCurve(
+            k=list(curve.values()),
+            served=[served[name] for name in curve],
+            expected=[expected[name] for name in curve],
+            worst=[worst[name] for name in curve],
+            best=[best[name] for name in curve],
+        ),
+        buckets=bucket_occupancy(data.codes),
+        bit_balance=bit_balance(data.codes),
+    )
+
+
+def _worst(
+    data: EvaluationInput, hits: Hits, evaluation: Evaluation, metric: str
+) -> list[WorstQuery]:
+    values = evaluation.expected_per_query[metric]
+    return [
+        WorstQuery(
+            id=data.query_ids[query],
+            labels=list(data.query_labels[query]),
+            text=shorten(data.texts[query]),
+            value=float(values[query]),
+            hits=[
+                ReportedHit(
+                    id=data.documents[row].id,
+                    distance=distance,
+                    relevant=relevant,
+                    labels=list(data.labels[row]),
+                    text=shorten(data.documents[row].text),
+                )
+                for row, distance, relevant in hits.first(query, HITS_PER_QUERY)
+            ],
+        )
+        for query in worst_queries(values, WORST_QUERIES)
+    ]
+
+
+def _version() -> str:
+    try:
+        return version("hummingbit")
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        return "0"

@@ -1,0 +1,491 @@
+"""Is a difference between systems more than chance? Intervals and tests over queries and runs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from hummingbit.evaluation.relevance import duplicates
+from hummingbit.evaluation.result import Evaluation, EvaluationError, PerQuery, row_blocks
+
+# ----------------------------------------------------------------------------
+# Compare three systems or more: Friedman's test, and Nemenyi's test for each pair.
+#
+# Source: J. Demšar 2006, "Statistical Comparisons of Classifiers over Multiple Data Sets".
+
+
+@dataclass(frozen=True, slots=True)
+class RankComparison:
+    """Systems compared by their ranks on each query, 1 being the best.
+
+    `statistic` and `p_value` are those of Friedman's test for any difference. `mean_ranks` is by
+    system. `pairs` holds Nemenyi's p-value for each pair of systems. Two systems differ at `alpha`
+    if their mean ranks are more than `critical_difference` apart.
+    """
+
+    statistic: float
+    p_value: float
+    mean_ranks: Mapping[str, float]
+    pairs: Mapping[tuple[str, str], float]
+    critical_difference: float
+    alpha: float
+
+
+def friedman_nemenyi(systems: Mapping[str, PerQuery], *, alpha: float = 0.05) -> RankComparison:
+    """Compare three or more systems by one metric on the same queries.
+
+    There are k systems, N queries and mean ranks R; tied systems share their mean rank. Friedman's
+    statistic, corrected for ties, is chi-squared with k - 1 degrees of freedom. Nemenyi's p-value
+    of a pair is the tail of the studentized range at ``|R_a - R_b| / sqrt(k (k + 1) / (12 N))``
+    with infinitely many degrees of freedom. If all systems agree on every query, all p-values are
+    1.
+
+    Raises:
+        EvaluationError: if there are fewer than three systems, they differ in the number of
+            queries, there are fewer than two queries, a value is not finite, or `alpha` is not
+            between 0 and 1.
+    """
+    from scipy import stats  # noqa: PLC0415 - takes a second
+
+    table = _check(systems, alpha)
+    n_queries, n_systems = table.shape
+    ranks = stats.rankdata(-table, axis=1)
+    mean_ranks = dict(zip(systems, map(float, ranks.mean(axis=0)), strict=True))
+    if (ranks == ranks[:, :1]).all():
+        statistic, p_value = 0.0, 1.0
+    else:
+        result = stats.friedmanchisquare(*table.T)
+        statistic, p_value = float(result.statistic), float(result.pvalue)
+    error = math.sqrt(n_systems * (n_systems + 1) / (12 * n_queries))
+    return RankComparison(
+        statistic=statistic,
+        p_value=p_value,
+        mean_ranks=mean_ranks,
+        pairs={
+            (a, b): float(
+                stats.studentized_range.sf(
+                    abs(mean_ranks[a] - mean_ranks[b]) / error, n_systems, np.inf
+                )
+            )
+            for a, b in itertools.combinations(systems, 2)
+        },
+        critical_difference=float(stats.studentized_range.isf(alpha, n_systems, np.inf)) * error,
+        alpha=alpha,
+    )
+
+
+def _check(systems: Mapping[str, PerQuery], alpha: float) -> np.ndarray:
+    """Return the values of the systems as float64[Q, systems]."""
+    if len(systems) < 3:
+        message = f"there are {len(systems)} systems; Friedman's test needs three or more"
+        raise EvaluationError(message)
+    if not 0 < alpha < 1:
+        message = f"alpha is {alpha}; it must be between 0 and 1"
+        raise EvaluationError(message)
+    shapes = {np.shape(values) for values in systems.values()}
+    if len(shapes) != 1 or len(shape := next(iter(shapes))) != 1 or shape[0] < 2:
+        message = "the systems must have a value for each of the same queries, two or more"
+        raise EvaluationError(message)
+    table = np.stack([np.asarray(values, dtype=np.float64) for values in systems.values()], axis=1)
+    if not np.isfinite(table).all():
+        message = "a value is NaN or infinite; every query needs a finite one for each system"
+        raise EvaluationError(message)
+    return table
+
+
+# ----------------------------------------------------------------------------
+# Is a difference between systems more than chance? Intervals and tests over the queries.
+#
+# All functions take the values of a metric for each query, float64[Q], not their means. Systems are
+# compared query by query, so their values must be for the same queries in the same order;
+# :func:`pair_queries` aligns them. Random draws are seeded: the same input gives the same figures,
+# to the last digit.
+
+
+Floats = npt.NDArray[np.float64]
+Alternative = Literal["two-sided", "less", "greater"]
+
+BOOTSTRAP_SAMPLES = 2000
+PERMUTATIONS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean over queries and the confidence interval around it, `low` to `high` at `level`."""
+
+    mean: float
+    low: float
+    high: float
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One metric of two systems on the same queries.
+
+    `difference` is current minus baseline, with its interval. `p_value` is that of the two-sided
+    paired permutation test, and `adjusted_p_value` is the same after Holm's correction over all
+    metrics that were compared together.
+    """
+
+    metric: str
+    baseline: float
+    current: float
+    difference: Interval
+    p_value: float
+    adjusted_p_value: float
+
+
+def bootstrap_intervals(
+    per_query: Mapping[str, PerQuery],
+    *,
+    level: float = 0.95,
+    samples: int = BOOTSTRAP_SAMPLES,
+    seed: int = 0,
+) -> dict[str, Interval]:
+    """Return a confidence interval for the mean of each metric, by resampling queries.
+
+    This is the percentile bootstrap of Efron 1979. Q queries are drawn with replacement, `samples`
+    times. The interval lies between the (1 ∓ level)/2 quantiles of their means. All metrics use the
+    same draws, so the values of several systems on the same queries stay paired.
+
+    Raises:
+        EvaluationError: if there is no query, the metrics differ in the number of queries, a value
+            is not finite, or `level` is not between 0 and 1.
+    """
+    values = _table(per_query)
+    if not 0 < level < 1:
+        message = f"level is {level}; it must be between 0 and 1"
+        raise EvaluationError(message)
+    n_queries = values.shape[1]
+    rng = np.random.default_rng(seed)
+    means = np.empty((len(values), samples))
+    for block in row_blocks(samples, n_queries):
+        draws = rng.integers(0, n_queries, (block.stop - block.start, n_queries))
+        for mean, row in zip(means, values, strict=True):
+            mean[block] = row[draws].mean(axis=1)
+    edges = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=1)
+    return {
+        name: Interval(float(row.mean()), float(low), float(high), level)
+        for name, row, low, high in zip(per_query, values, *edges, strict=True)
+    }
+
+
+def permutation_test(
+    current: PerQuery,
+    baseline: PerQuery,
+    *,
+    alternative: Alternative = "two-sided",
+    samples: int = PERMUTATIONS,
+    seed: int = 0,
+) -> float:
+    """Return the p-value of the paired permutation test for the mean of ``current - baseline``.
+
+    Under the null hypothesis that the systems do not differ, the difference of each query has
+    either sign with equal probability. The p-value is the share of sign patterns whose mean is at
+    least as extreme. If there are at most `samples` patterns, all are counted, which is exact.
+    Otherwise `samples` patterns are drawn, and the p-value is ``(1 + extreme) / (1 + samples)``,
+    never 0. Queries without a difference change nothing and are left out. With "less", the
+    alternative is that current is lower.
+
+    Source: Fisher 1935; M. Smucker, J. Allan and B. Carterette 2007, "A Comparison of Statistical
+    Significance Tests for Information Retrieval Evaluation".
+
+    Raises:
+        EvaluationError: if the two differ in the number of queries, there are none, or a value is
+            not finite.
+    """
+    table = _table({"current": current, "baseline": baseline})
+    difference = table[0] - table[1]
+    difference = difference[difference != 0]
+    if not len(difference):
+        return 1.0
+    exact = len(difference) < 63 and 2 ** len(difference) <= samples
+    sums = np.concatenate(
+        [
+            2 * (flips @ difference) - difference.sum()
+            for flips in _sign_patterns(len(difference), samples, seed, exact=exact)
+        ]
+    )
+    observed = float(difference.sum())
+    # Sums of the same numbers in another order may differ in their last digits.
+    slack = 1e-10 * float(np.abs(difference).sum())
+    if alternative == "less":
+        extreme = sums <= observed + slack
+    elif alternative == "greater":
+        extreme = sums >= observed - slack
+    else:
+        extreme = np.abs(sums) >= abs(observed) - slack
+    n_extreme = int(extreme.sum())
+    return n_extreme / len(sums) if exact else (1 + n_extreme) / (1 + len(sums))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values adjusted for multiple tests, in the order of `p_values`.
+
+    Of the m p-values in ascending order, the i-th becomes ``max_{j ≤ i} min(1, (m - j + 1) p_j)``.
+    If a difference counts as significant below alpha, the probability of any false positive is at
+    most alpha. Source: Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure".
+    """
+    order = sorted(range(len(p_values)), key=lambda test: p_values[test])
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for n_smaller, test in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - n_smaller) * p_values[test]))
+        adjusted[test] = largest
+    return adjusted
+
+
+def compare(
+    current: Mapping[str, PerQuery],
+    baseline: Mapping[str, PerQuery],
+    *,
+    level: float = 0.95,
+    samples: int = PERMUTATIONS,
+    seed: int = 0,
+) -> dict[str, Comparison]:
+    """Compare two systems in every metric that both have values of, query by query.
+
+    Raises:
+        EvaluationError: if they have no metric in common, differ in the number of queries, or a
+            value is not finite.
+    """
+    names = [name for name in current if name in baseline]
+    if not names:
+        message = f"current has {', '.join(current)} and the baseline {', '.join(baseline)};"
+        raise EvaluationError(f"{message} there must be a metric in common")
+    # One table for all, so that all shapes are checked before any subtraction.
+    sides = _table(
+        {
+            (side, name): values[name]
+            for name in names
+            for side, values in (("current", current), ("baseline", baseline))
+        }
+    )
+    differences = dict(zip(names, sides[0::2] - sides[1::2], strict=True))
+    intervals = bootstrap_intervals(differences, level=level, seed=seed)
+    p_values = [
+        permutation_test(current[name], baseline[name], samples=samples, seed=seed)
+        for name in names
+    ]
+    return {
+        name: Comparison(
+            metric=name,
+            baseline=float(np.mean(baseline[name])),
+            current=float(np.mean(current[name])),
+            difference=intervals[name],
+            p_value=p_value,
+            adjusted_p_value=adjusted,
+        )
+        for name, p_value, adjusted in zip(names, p_values, holm(p_values), strict=True)
+    }
+
+
+def pair_queries(current_ids: Sequence[str], baseline_ids: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Return the position in `baseline_ids` of each query of `current_ids`, int64[Q].
+
+    Raises:
+        EvaluationError: if an id occurs twice, or one of the two lacks a query of the other.
+    """
+    for whose, ids in (("current", current_ids), ("baseline", baseline_ids)):
+        repeated = duplicates(ids)
+        if repeated:
+            message = f"the {whose} run has {len(repeated):,} query ids more than once, such as"
+            raise EvaluationError(f"{message} {repeated[0]!r}; each id must be unique")
+    positions = {id_: position for position, id_ in enumerate(baseline_ids)}
+    added = [id_ for id_ in current_ids if id_ not in positions]
+    if added or len(current_ids) != len(baseline_ids):
+        missing = sorted(set(baseline_ids) - set(current_ids))
+        message = (
+            f"the runs have different queries: {len(added):,} are only in the current run and"
+            f" {len(missing):,} only in the baseline, such as {(added or missing)[0]!r}; a paired"
+            " comparison needs the same queries in both"
+        )
+        raise EvaluationError(message)
+    return np.array([positions[id_] for id_ in current_ids], dtype=np.int64)
+
+
+def _sign_patterns(n: int, samples: int, seed: int, *, exact: bool) -> Iterator[Floats]:
+    """Yield blocks of rows of n zeros and ones: all 2^n of them, or `samples` random ones."""
+    rng = np.random.default_rng(seed)
+    for block in row_blocks(2**n if exact else samples, n):
+        if exact:
+            numbers = np.arange(block.start, block.stop)[:, None]
+            yield (numbers >> np.arange(n) & 1).astype(np.float64)
+        else:
+            rows, n_bytes = block.stop - block.start, math.ceil(n / 8)
+            drawn = rng.integers(0, 256, (rows, n_bytes), dtype=np.uint8)
+            yield np.unpackbits(drawn, axis=1, count=n).astype(np.float64)
+
+
+def _table(per_query: Mapping[Any, PerQuery]) -> Floats:
+    """Check that values can be compared, and stack them as float64[names, Q]."""
+    shapes = {np.shape(values) for values in per_query.values()}
+    if len(shapes) != 1 or len(next(iter(shapes))) != 1 or not next(iter(shapes))[0]:
+        found = ", ".join(str(list(shape)) for shape in sorted(shapes)) or "none"
+        message = f"values by query have the shapes {found}; all must be [Q] with the same Q > 0"
+        raise EvaluationError(message)
+    table = np.stack([np.asarray(values, dtype=np.float64) for values in per_query.values()])
+    if not np.isfinite(table).all():
+        bad = [
+            name for name, row in zip(per_query, table, strict=True) if not np.isfinite(row).all()
+        ]
+        message = f"a value of {bad[0]} is NaN or infinite; every query needs a finite one"
+        raise EvaluationError(message)
+    return table
+
+
+# ----------------------------------------------------------------------------
+# Is a difference more than chance if training was repeated with other seeds and labels?
+#
+# A test over the queries alone takes the runs as fixed, although the difference may change with the
+# labels. Here runs are resampled as queries are.
+
+
+SAMPLES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class RunsComparison:
+    """The mean difference over runs and queries with its interval, and the p-value."""
+
+    difference: Interval
+    p_value: float
+
+
+def compare_runs(
+    current_RQ: Floats,
+    baseline_RQ: Floats,
+    *,
+    level: float = 0.95,
+    samples: int = SAMPLES,
+    seed: int = 0,
+) -> RunsComparison:
+    """Return the mean of ``current - baseline``, float64[R, Q], with runs and queries resampled.
+
+    Row r of both is one run, with the same seed and the same labels. For each of `samples` samples,
+    R runs and Q queries are drawn with replacement, independently, and the differences of every
+    drawn run at every drawn query are averaged. The interval lies between the (1 ∓ level)/2
+    quantiles of these means. The p-value is twice the smaller of two shares, of the means that are
+    at most 0 and of those that are at least 0, each (1 + count) / (1 + samples). With a single run,
+    only the variance of the queries counts. With R runs, the variance of the runs is underestimated
+    by the factor (R − 1)/R.
+
+    Source: Owen, "The pigeonhole bootstrap" (2007).
+
+    Raises:
+        EvaluationError: if the shapes differ, there is no run or no query, or a value is not
+            finite.
+    """
+    if current_RQ.shape != baseline_RQ.shape or current_RQ.ndim != 2 or not current_RQ.size:
+        shapes = f"{current_RQ.shape} and {baseline_RQ.shape}"
+        raise EvaluationError(f"the values have the shapes {shapes}; both must be [runs, queries]")
+    difference_RQ = np.asarray(current_RQ - baseline_RQ, dtype=np.float64)
+    if not np.isfinite(difference_RQ).all():
+        raise EvaluationError("a value is NaN or infinite; all values must be finite")
+    n_runs, n_queries = difference_RQ.shape
+    rng = np.random.default_rng(seed)
+    means = np.empty(samples)
+    for block in row_blocks(samples, n_queries):
+        count = block.stop - block.start
+        run_counts = rng.multinomial(n_runs, np.full(n_runs, 1 / n_runs), size=count)
+        query_counts = rng.multinomial(n_queries, np.full(n_queries, 1 / n_queries), size=count)
+        sums = ((run_counts @ difference_RQ) * query_counts).sum(axis=1)
+        means[block] = sums / difference_RQ.size
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    smaller = min(_share(means <= 0), _share(means >= 0))
+    return RunsComparison(
+        Interval(float(difference_RQ.mean()), float(low), float(high), level),
+        min(1.0, 2 * smaller),
+    )
+
+
+def _share(condition: npt.NDArray[np.bool_]) -> float:
+    return float((1 + condition.sum()) / (1 + len(condition)))
+
+
+# ----------------------------------------------------------------------------
+# Several systems on the same queries: which differ by more than chance?
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two systems with the difference of their means, a minus b, and its significance.
+
+    `p_value` is that of the two-sided paired permutation test. `adjusted` is the same after Holm's
+    correction over all pairs of the metric.
+    """
+
+    a: str
+    b: str
+    difference: float
+    p_value: float
+    adjusted: float
+
+
+@dataclass(frozen=True, slots=True)
+class SystemComparison:
+    """One metric: each pair of systems and, for three or more, Friedman's and Nemenyi's tests."""
+
+    metric: str
+    pairs: tuple[Pair, ...]
+    ranks: RankComparison | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the pairs and the tests as plain JSON values."""
+        pairs = [asdict(pair) for pair in self.pairs]
+        if self.ranks is None:
+            return {"pairs": pairs, "friedman": None, "nemenyi": None}
+        ranks = self.ranks
+        return {
+            "pairs": pairs,
+            "friedman": {"statistic": ranks.statistic, "p_value": ranks.p_value},
+            "nemenyi": {
+                "mean_ranks": dict(ranks.mean_ranks),
+                "critical_difference": ranks.critical_difference,
+                "alpha": ranks.alpha,
+                "pairs": [{"a": a, "b": b, "p_value": p} for (a, b), p in ranks.pairs.items()],
+            },
+        }
+
+
+def compare_systems(
+    systems: Mapping[str, Evaluation], *, seed: int = 0
+) -> dict[str, SystemComparison]:
+    """Compare two systems or more in every metric, by their tie-averaged values.
+
+    Values as served are not used, since the order of ties is no property of a system. All systems
+    must have the same metrics, on the same queries in the same order.
+
+    Raises:
+        EvaluationError: if there are fewer than two systems, or they differ in the number of
+            queries.
+    """
+    if len(systems) < 2:
+        message = f"the number of systems is {len(systems)}; a comparison needs two or more"
+        raise EvaluationError(message)
+    first = next(iter(systems.values()))
+    return {metric: _compare(metric, systems, seed) for metric in first.expected_per_query}
+
+
+def _compare(metric: str, systems: Mapping[str, Evaluation], seed: int) -> SystemComparison:
+    values = {
+        name: np.asarray(evaluation.expected_per_query[metric])
+        for name, evaluation in systems.items()
+    }
+    pairs = list(itertools.combinations(values, 2))
+    p_values = [permutation_test(values[a], values[b], seed=seed) for a, b in pairs]
+    return SystemComparison(
+        metric=metric,
+        pairs=tuple(
+            Pair(a, b, float(values[a].mean() - values[b].mean()), p_value, adjusted)
+            for (a, b), p_value, adjusted in zip(pairs, p_values, holm(p_values), strict=True)
+        ),
+        ranks=friedman_nemenyi(values) if len(values) > 2 else None,
+    )

@@ -1,1 +1,0 @@
-"""Significance: whether a difference is more than chance."""

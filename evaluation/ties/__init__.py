@@ -1,1 +1,0 @@
-"""Ties: expectations and extremes of metrics over the orders of documents at equal distance."""

@@ -1,1 +1,0 @@
-"""The clients' calls, responses and methods for labels and judgements."""

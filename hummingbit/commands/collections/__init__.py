@@ -1,1 +1,0 @@
-"""Commands about collections: documents, searches, aliases and snapshots."""

@@ -1,0 +1,204 @@
+"""``hummingbit demo``: train, index, evaluate and serve the docstrings of installed packages."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import suppress
+from pathlib import Path
+
+from hummingbit.commands.options import check_folder_above
+from hummingbit.commands.printing import timed_stage
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.named_sets import Qrels, load_qrels
+from hummingbit.corpus.readers import read_documents
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.recipes import WORDS_AND_CLASSES, ClassCodeRecipe
+from hummingbit.evaluation.baselines import (
+    ClassifierReference,
+    classifier_baseline,
+    classifier_warnings,
+    tfidf_cosine,
+    tfidf_scores,
+)
+from hummingbit.evaluation.evaluate import evaluate_by_score, evaluate_collection
+from hummingbit.evaluation.metrics import DEFAULT_METRICS
+from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
+from hummingbit.evaluation.relevance import relevance_by_qrels
+from hummingbit.evaluation.result import Evaluation
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import UnknownCollection
+from hummingbit.index.ingestion import ingest
+from hummingbit.index.rankings import ASYMMETRIC, BM25, HAMMING, HYBRID
+from hummingbit.index.records import Query
+from hummingbit.service.server import serve
+from hummingbit.service.settings import Settings
+from hummingbit.training.class_codes import train_class_codes
+from hummingbit.training.data import TrainingData, gather
+from hummingbit.training.pipeline import Trained
+from hummingbit.training_methods import check_torch
+
+NAME = "docstrings"
+ENCODER = "docstrings64"
+RECIPE = ClassCodeRecipe(
+    n_bits=64,
+    label_fraction=0.1,
+    query_classifier="both",
+    # The demo has queries of its own.
+    validation_share=0.0,
+    # With these 41 labels, 16 bits for the class suffice, and 44 remain for words.
+    **{**WORDS_AND_CLASSES, "content_share": 0.6875},
+)
+EXAMPLES = (
+    "fast Fourier transform of a real signal",
+    "read numbers from a text file",
+    "which points are nearest neighbours",
+)
+HITS_SHOWN = 4
+# Ranks beyond the hundredth do not matter to anybody, and finding them takes time.
+KNOWN_ITEMS = ("Success@10", "MRR@100")
+METHODS = {
+    HAMMING: "codes, Hamming",
+    ASYMMETRIC: "codes, asymmetric",
+    BM25: "words, BM25",
+    HYBRID: "codes and words, hybrid",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("--no-serve", action="store_true", help="stop after the figures")
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        default=Path("demo-data"),
+        metavar="DIR",
+        help="the data folder (default: %(default)s)",
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=8000, help="port (default: %(default)s)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Build the corpus, train, index, evaluate, and serve until interrupted."""
+    encoder_folder = args.data_dir / "encoders" / ENCODER
+    check_folder_above(encoder_folder, f"--data-dir {args.data_dir}")
+    check_torch(RECIPE)
+    with timed_stage("reading the docstrings of the packages installed here"):
+        documents = list(read_documents(f"{NAME}:train"))
+        queries = list(read_documents(f"{NAME}:test"))
+        data, query_data = gather(documents), gather(queries)
+    print(
+        f"  {len(data):,} documents, {len(query_data):,} held out as queries,"
+        f" {len(data.classes)} labels"
+    )
+    with timed_stage(
+        f"training {RECIPE.n_bits}-bit codes with {RECIPE.label_fraction:.0%} of the labels"
+    ):
+        trained = train_class_codes(data, RECIPE, encoder_folder, overwrite=True)
+    with DataFolder(args.data_dir, writable=True) as folder:
+        with timed_stage("indexing"):
+            collection = create_collection(folder)
+            ingest(collection, documents)
+        with timed_stage("evaluating"):
+            topics = _find_topics(collection, queries, trained, data, query_data)
+            ingest(collection, queries)
+            items = find_known_items(collection)
+            items["TF-IDF cosine"] = _known_items_by_tfidf([*documents, *queries])
+        _print_figures(topics, items, trained.encoder)
+        _print_examples(collection)
+    if args.no_serve:
+        return 0
+    _print_curl(args.host, args.port)
+    serve(Settings(data_dir=args.data_dir, host=args.host, port=args.port))
+    return 0
+
+
+def _find_topics(
+    collection: CollectionBackend,
+    queries: list[Document],
+    trained: Trained,
+    data: TrainingData,
+    query_data: TrainingData,
+) -> dict[str, Evaluation]:
+    """Search with the documents held out; documents of the same label are relevant."""
+    reference = ClassifierReference(trained.encoder, trained.classifier)
+    training_rows = data.labelled(data.rows_of(trained.labelled_ids))
+    database, labelled = data.labelled(), query_data.labelled()
+    searched = evaluate_rankings(collection, queries, (ASYMMETRIC, HYBRID, BM25), DEFAULT_METRICS)
+    return {
+        METHODS[HAMMING]: evaluate_collection(collection, queries),
+        **{METHODS[ranking]: found for ranking, found in searched.items()},
+        "TF-IDF cosine": tfidf_cosine(database, labelled),
+        "classifier baseline": classifier_baseline(reference, training_rows, database, labelled),
+    }
+
+
+def create_collection(folder: DataFolder) -> CollectionBackend:
+    """Create the demo's empty collection, in place of an earlier one."""
+    # An earlier demo's collection may belong to an encoder that was replaced.
+    with suppress(UnknownCollection):
+        folder.drop_collection(NAME)
+    collection = folder.create_collection(NAME, encoder=ENCODER)
+    collection.set_ranking(HYBRID)
+    return collection
+
+
+def find_known_items(collection: CollectionBackend) -> dict[str, Evaluation]:
+    """Search the collection with everyday questions whose answers are known, by each ranking."""
+    questions, qrels = _questions()
+    settings = RelevanceSettings(qrels=qrels)
+    by_ranking = evaluate_rankings(collection, questions, METHODS, KNOWN_ITEMS, settings)
+    return {METHODS[ranking]: one for ranking, one in by_ranking.items()}
+
+
+def _known_items_by_tfidf(documents: list[Document]) -> Evaluation:
+    questions, qrels = _questions()
+    ids = [document.id for document in documents]
+    relevance, _ = relevance_by_qrels(qrels, [question.id for question in questions], ids)
+    scores = tfidf_scores(
+        [one.text or "" for one in documents], [one.text or "" for one in questions]
+    )
+    return evaluate_by_score(scores, relevance, KNOWN_ITEMS)
+
+
+def _questions() -> tuple[list[Document], Qrels]:
+    return list(read_documents(f"{NAME}:queries")), load_qrels(NAME) or {}
+
+
+def _print_figures(
+    topics: dict[str, Evaluation], items: dict[str, Evaluation], encoder: Encoder
+) -> None:
+    """Print a line for each method: how it finds documents of a label, and answers to questions."""
+    questions = next(iter(items.values())).queries
+    print(f"\n{'':<24}{'documents of the same label':<36}{questions} everyday questions")
+    heads = ("P@100", "tie-averaged", "mAP@100", "in first ten", "MRR")
+    print(f"{'':<24}" + "".join(f"{head:<14}" for head in heads))
+    for method, one in topics.items():
+        cells = [one.metrics["P@100"], one.expected["P@100"], one.metrics["mAP@100"]]
+        known = items[method].metrics if method in items else {}
+        cells += [known[name] for name in KNOWN_ITEMS if name in known]
+        print(f"{method:<24}" + "".join(f"{cell:<14.3f}" for cell in cells).rstrip())
+    sentences = classifier_warnings(
+        topics[METHODS[HAMMING]].expected, topics["classifier baseline"].expected, encoder
+    )
+    for sentence in sentences:
+        print(sentence)
+
+
+def _print_examples(collection: CollectionBackend) -> None:
+    for example in EXAMPLES:
+        results = collection.search([Query(text=example)], HITS_SHOWN, with_payload=True)
+        print(f"\n{example!r} finds, of all {len(collection):,}:")
+        for hit in results.hits[0]:
+            summary = (hit.payload or {}).get("summary", "")
+            print(f"  {hit.id:<45} {summary}")
+
+
+def _print_curl(host: str, port: int) -> None:
+    body = json.dumps({"text": EXAMPLES[0], "limit": 5, "with_payload": True})
+    print("\nIn another terminal:\n")
+    print(f"  curl -s http://{host}:{port}/v1/collections/{NAME}/search \\")
+    print(f"    -H 'content-type: application/json' -d '{body}'\n", flush=True)

@@ -1,0 +1,265 @@
+"""``hummingbit encoder ACTION``: the encoders of a data folder or of a service."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hummingbit.commands.options import (
+    Actions,
+    OptionError,
+    add_data_dir,
+    add_url,
+    naming,
+    service_at,
+)
+from hummingbit.commands.printing import add_json, print_json, print_result
+from hummingbit.encoder.artifact import (
+    GOLDEN,
+    ArtifactError,
+    as_inputs,
+    install_artifact,
+    load_encoder,
+    read_metrics,
+)
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.onnx_graph import onnx_model, run_onnx
+from hummingbit.foundation.files import replacing
+from hummingbit.foundation.slices import begin_stage
+from hummingbit.index.catalog import NAME, check_name
+from hummingbit.index.errors import UnknownEncoder
+from hummingbit.integrations.hub import model_card, pull, push, push_to_folder
+
+# ----------------------------------------------------------------------------
+# ``hummingbit encoder export``: an encoder as an ONNX file.
+
+
+DESCRIBED = ("name", "n_bits", "kind", "fingerprint")
+
+
+def configure_export(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument(
+        "--onnx", required=True, type=Path, metavar="FILE", help="the file to write"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
+    add_data_dir(parser)
+    add_json(parser)
+    parser.set_defaults(run=run_export)
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Write the graph, after checking that onnxruntime gives the codes of the golden inputs."""
+    if args.onnx.exists() and not args.overwrite:
+        raise OptionError(f"--onnx {args.onnx}: the file exists; --overwrite replaces it")
+    folder = encoder_folder(args.data_dir, args.name)
+    encoder = load_encoder(folder)
+    begin_stage("writing the graph and comparing its codes")
+    model = onnx_model(encoder)
+    golden = _golden_inputs(folder, encoder)
+    _, codes = run_onnx(model, encoder, golden)
+    if not np.array_equal(codes, encoder.encode(golden)):
+        raise OptionError(f"--onnx: the graph of {args.name} gives other codes; nothing is written")
+    with naming(args.onnx), replacing(args.onnx) as partial:
+        partial.write_bytes(model)
+    size = f"{len(model) / 1e6:,.1f} MB"
+    result = {"file": str(args.onnx), "n_bits": encoder.n_bits, "bytes": len(model)}
+    line = f"{args.onnx}: {encoder.n_bits} bits, {size}; the golden inputs give the same codes"
+    print_result(args, result, line)
+    return 0
+
+
+def print_installed(args: argparse.Namespace, name: str, encoder: Encoder) -> None:
+    """Print the name and the properties of an installed encoder."""
+    line = f"{name}: {encoder.n_bits} bits, {encoder.kind}, fingerprint {encoder.fingerprint}"
+    print_result(args, describe(name, encoder), line)
+
+
+def describe(name: str, encoder: Encoder) -> dict[str, Any]:
+    """Return the name and the main properties of an encoder."""
+    return {"name": name} | {field: getattr(encoder, field) for field in DESCRIBED[1:]}
+
+
+def encoder_folder(data_dir: Path, name: str) -> Path:
+    """Return the folder of an encoder of a data folder.
+
+    Raises:
+        UnknownEncoder: if it does not exist.
+    """
+    folders = {path.name: path for path in encoder_folders(data_dir)}
+    if name not in folders:
+        raise UnknownEncoder(name, folders)
+    return folders[name]
+
+
+def encoder_folders(data_dir: Path) -> list[Path]:
+    """Return the folders of the encoders of a data folder, by name."""
+    parent = data_dir / "encoders"
+    paths = parent.iterdir() if parent.is_dir() else ()
+    return sorted(path for path in paths if path.is_dir() and NAME.fullmatch(path.name))
+
+
+def _golden_inputs(folder: Path, encoder: Encoder) -> list[str] | np.ndarray:
+    try:
+        inputs = json.loads((folder / GOLDEN).read_bytes())["inputs"]
+    except (OSError, ValueError, KeyError) as error:
+        raise ArtifactError(f"{folder / GOLDEN}: cannot be read: {error}") from error
+    return as_inputs(encoder, inputs)  # type: ignore[return-value]
+
+
+# ----------------------------------------------------------------------------
+# ``hummingbit encoder push|pull``: encoders as repositories of the Hugging Face Hub.
+
+
+def configure_sharing(actions: Actions) -> None:
+    """Add ``push`` and ``pull``."""
+    sending = actions.add_parser("push", help="upload an encoder to the Hugging Face Hub")
+    sending.add_argument("name", metavar="NAME")
+    where = sending.add_mutually_exclusive_group(required=True)
+    where.add_argument(
+        "repository", nargs="?", metavar="REPOSITORY", help="NAMESPACE/NAME, made if it is missing"
+    )
+    where.add_argument(
+        "--folder", type=Path, metavar="FOLDER", help="write the repository's files here instead"
+    )
+    sending.add_argument("--private", action="store_true", help="make a private repository")
+    sending.add_argument("--license", metavar="NAME", help="for the model card, such as apache-2.0")
+    sending.add_argument("--language", metavar="CODE", help="for the model card, such as en")
+    sending.set_defaults(run=run_push)
+    getting = actions.add_parser("pull", help="install an encoder from the Hugging Face Hub")
+    getting.add_argument(
+        "repository", metavar="REPOSITORY", help="NAMESPACE/NAME, or a folder that push wrote"
+    )
+    getting.add_argument("--revision", metavar="NAME", help="a branch, a tag or a commit")
+    getting.add_argument("--name", help="its name in the data folder (default: the repository's)")
+    getting.set_defaults(run=run_pull)
+    for action in (sending, getting):
+        add_data_dir(action)
+        add_json(action)
+
+
+def run_push(args: argparse.Namespace) -> int:
+    """Upload the encoder's files and a model card, or write them to a folder."""
+    folder = encoder_folder(args.data_dir, args.name)
+    title = args.name if args.repository is None else args.repository.rpartition("/")[2]
+    card = model_card(folder, title, license_name=args.license, language=args.language)
+    if args.folder is not None:
+        if args.folder.exists():
+            raise OptionError(f"--folder {args.folder}: already exists; name a folder to create")
+        with naming(f"--folder {args.folder}"):
+            push_to_folder(folder, args.folder, card)
+        line = f"{args.folder}: the files of a repository, with a model card"
+        print_result(args, {"name": args.name, "folder": str(args.folder)}, line)
+        return 0
+    begin_stage(f"uploading {args.name} to {args.repository}")
+    with naming(args.repository):
+        address = push(folder, args.repository, private=args.private, card=card)
+    print_result(args, {"name": args.name, "url": address}, address)
+    return 0
+
+
+def run_pull(args: argparse.Namespace) -> int:
+    """Check the encoder in full and install it; an existing one is never replaced."""
+    name = args.name or Path(args.repository).resolve().name
+    check_name(name, "--name")
+    begin_stage(f"installing {args.repository}")
+    with naming(args.repository):
+        encoder = pull(args.repository, args.data_dir / "encoders" / name, revision=args.revision)
+    print_installed(args, name, encoder)
+    return 0
+
+
+# ----------------------------------------------------------------------------
+# ``hummingbit encoder ACTION``: the encoders of a data folder or of a service.
+
+
+DETAILS = ("name", "fingerprint", "n_bits", "kind", "dimension", "metadata", "figures")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the actions."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    install = actions.add_parser("install", help="copy an encoder into a data folder")
+    install.add_argument("folder", type=Path, metavar="FOLDER", help="a trained encoder")
+    install.add_argument("--name", help="its name in the data folder (default: the name of FOLDER)")
+    install.set_defaults(run=run_install)
+    listing = actions.add_parser("list", help="list the encoders")
+    listing.set_defaults(run=run_list)
+    show = actions.add_parser("show", help="print an encoder's manifest and figures as JSON")
+    show.add_argument("name", metavar="NAME")
+    show.set_defaults(run=run_show)
+    export = "write an encoder as an ONNX file, for runtimes without Python"
+    configure_export(actions.add_parser("export", help=export))
+    configure_sharing(actions)
+    for action in (install, listing, show):
+        add_data_dir(action)
+        add_json(action)
+    for action in (listing, show):
+        add_url(action)
+
+
+def run_install(args: argparse.Namespace) -> int:
+    """Check the encoder in full, copy it, and load the copy.
+
+    A running service sees it at once. An existing encoder is never replaced.
+    """
+    name = args.folder.resolve().name if args.name is None else args.name
+    check_name(name, "--name")
+    begin_stage(f"checking and copying {args.folder}")
+    encoder = install_artifact(args.folder, args.data_dir / "encoders" / name)
+    print_installed(args, name, encoder)
+    return 0
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """Print name, bits, kind and fingerprint, or the error; return 1 if one cannot be loaded."""
+    encoders, unavailable = _list_remotely(args) if args.url is not None else _list(args)
+    lines = [_line(encoder) for encoder in encoders]
+    lines += [f"{one['name']:<24} cannot be loaded: {one['reason']}" for one in unavailable]
+    print_result(args, {"encoders": encoders, "unavailable": unavailable}, sorted(lines))
+    return 1 if unavailable else 0
+
+
+def run_show(args: argparse.Namespace) -> int:
+    """Print the manifest and the figures of an encoder."""
+    if args.url is not None:
+        with service_at(args) as client:
+            detail: Mapping[str, Any] = client.encoder(args.name)
+        print_json({name: detail[name] for name in DETAILS})
+        return 0
+    folder = encoder_folder(args.data_dir, args.name)
+    encoder = load_encoder(folder)
+    properties = {name: getattr(encoder, name) for name in DETAILS[1:-1]}
+    print_json({"name": args.name, **properties, "figures": read_metrics(folder, encoder)})
+    return 0
+
+
+def _list(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    encoders, unavailable = [], []
+    for path in encoder_folders(args.data_dir):
+        try:
+            encoders.append(describe(path.name, load_encoder(path)))
+        except ArtifactError as error:
+            unavailable.append({"name": path.name, "reason": str(error)})
+    return encoders, unavailable
+
+
+def _list_remotely(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    with service_at(args) as client:
+        response = client.encoders()
+    encoders: list[Mapping[str, Any]] = [*response["encoders"]]
+    unavailable = [
+        {"name": one["name"], "reason": one["reason"]} for one in response["unavailable"]
+    ]
+    return [{name: encoder[name] for name in DESCRIBED} for encoder in encoders], unavailable
+
+
+def _line(encoder: Mapping[str, Any]) -> str:
+    columns = f"{encoder['name']:<24} {encoder['n_bits']:>4} {encoder['kind']:<6}"
+    return f"{columns} {encoder['fingerprint']}"

@@ -1,1 +1,0 @@
-"""Commands that make encoders or list them."""

@@ -1,0 +1,685 @@
+"""``hummingbit evaluate``: measure a collection, and exit with 1 if it fails a gate."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from hummingbit.cli import did_you_mean
+from hummingbit.commands.options import (
+    SOURCE_HELP,
+    OptionError,
+    add_folder,
+    add_former_flag,
+    add_reading,
+    add_setting,
+    naming,
+    open_folder,
+    read,
+    read_training_data,
+    write_text,
+)
+from hummingbit.commands.printing import (
+    add_json,
+    add_json_or_former_file,
+    print_figures,
+    print_json,
+    print_or_write_json,
+    print_report,
+)
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.named_sets import is_judged, load_qrels
+from hummingbit.encoder.recipes import SSB_VAE, Recipe
+from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline
+from hummingbit.evaluation.evaluate import evaluate_encoder, evaluate_run, query_labels
+from hummingbit.evaluation.formats import PlotError, draw_label_curve, load_figure, write_folder
+from hummingbit.evaluation.gate import Rule, compare_reports, read_gate, to_evaluation
+from hummingbit.evaluation.metrics import (
+    DEFAULT_METRICS,
+    KNOWN_ITEM_METRICS,
+    NEAREST_METRICS,
+    parse_metric,
+    parse_metrics,
+)
+from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
+from hummingbit.evaluation.report import (
+    Job,
+    MetricFigures,
+    Report,
+    format_probability,
+    read_report,
+    read_training_labels,
+    run_job,
+)
+from hummingbit.evaluation.result import Evaluation
+from hummingbit.evaluation.significance import SystemComparison, compare_systems
+from hummingbit.evaluation.trec import Qrels, Run, read_qrels, read_run
+from hummingbit.foundation.errors import counted
+from hummingbit.foundation.slices import begin_stage
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.rankings import RANKINGS
+from hummingbit.index.records import DEFAULT_OVERSAMPLE
+from hummingbit.index.search import RESCORERS
+from hummingbit.remote import evaluate_rankings_remotely, evaluate_remotely
+from hummingbit.training.data import TrainingData
+from hummingbit.training_methods import check_torch
+
+# ----------------------------------------------------------------------------
+# What the evaluation commands share: their options, and measuring here or at a service.
+
+
+def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = True) -> None:
+    """Add the options for collections, queries, judgements and metrics."""
+    parser.add_argument(
+        "--queries",
+        required=queries_required,
+        metavar="SOURCE",
+        help=f"the queries: {SOURCE_HELP}",
+    )
+    parser.add_argument(
+        "--qrels",
+        metavar="FILE",
+        help="a file of judgements in TREC's format or BEIR's TSV, or a named data set with judged"
+        " queries, such as docstrings:queries (default: the judgements of the data set of the"
+        " queries, if it has any; otherwise documents with a label of the query are relevant)",
+    )
+    parser.add_argument(
+        "--metrics",
+        nargs="+",
+        action="extend",
+        metavar="NAME",
+        help="such as P@100 mAP@100 nDCG@10 Recall@1000 MRR P@radius2 (default: P@100 mAP@100; for"
+        " the judged queries of a named data set Success@10 MRR nDCG@10 Recall@100)",
+    )
+    parser.add_argument(
+        "--label-field",
+        default="label",
+        metavar="NAME",
+        help="the payload field that holds the labels (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--hierarchy",
+        action="store_true",
+        help="labels are paths such as rec.sport.hockey; grade documents by the levels they share",
+    )
+    parser.add_argument(
+        "--nearest",
+        type=int,
+        metavar="N",
+        help="relevant are the N stored documents nearest to the query, by TF-IDF cosine of their"
+        " texts or by their vectors, instead of those with its label (default metric: Recall@100)",
+    )
+    parser.add_argument(
+        "--relevant-from",
+        type=int,
+        default=1,
+        metavar="N",
+        help="the lowest grade that counts as relevant (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--exclude-self",
+        action="store_true",
+        help="leave out the stored document with the query's own id",
+    )
+    add_folder(parser)
+    parser.add_argument("--url", metavar="URL", help="a running service instead of a data folder")
+    add_reading(parser, label_field=False)
+
+
+class Measuring:
+    """Measures collections by name, with the queries and judgements that the options name."""
+
+    def __init__(self, args: argparse.Namespace, metrics: Sequence[str]) -> None:
+        """Read the queries and judgements; `metrics` may include more than ``--metrics``.
+
+        Raises:
+            ReadError, TrecError: if a file is malformed.
+            OptionError: if the judgements cannot be read, or there are none and no labels.
+        """
+        self._args = args
+        self._metrics = list(metrics)
+        _check_nearest(args)
+        parse_metrics(metrics)
+        begin_stage(f"reading {args.queries}")
+        self._queries = list(read(args, args.queries, uses_payload=args.label_field != "label"))
+        self._qrels = None if args.nearest is not None else find_qrels(args)
+        if self._qrels is None and args.nearest is None:
+            _check_labels(args, self._queries)
+
+    def measure(self, names: Sequence[str]) -> dict[str, Job]:
+        """Evaluate collections, and return the result of each by name."""
+        if self._args.url is not None:
+            body = self._body()
+            return {name: evaluate_remotely(self._args.url, name, body) for name in names}
+        with open_folder(self._args, writable=False) as folder:
+            collections = {name: folder.collection(name) for name in names}
+            return {
+                name: run_job(
+                    collection,
+                    self._queries,
+                    self._metrics,
+                    self._settings(),
+                    read_training_labels(folder, collection),
+                )
+                for name, collection in collections.items()
+            }
+
+    def measure_rankings(self, name: str, rankings: Sequence[str]) -> dict[str, Evaluation]:
+        """Evaluate rankings of one collection, and return the result of each by ranking."""
+        settings = self._settings()
+        given = self._args.oversample
+        oversample = DEFAULT_OVERSAMPLE if given is None else given
+        if self._args.url is not None:
+            return evaluate_rankings_remotely(
+                self._args.url,
+                name,
+                self._queries,
+                rankings,
+                metrics=self._metrics,
+                settings=settings,
+                oversample=oversample,
+            )
+        with open_folder(self._args, writable=False) as folder:
+            collection = folder.collection(name)
+            judged = (collection, self._queries, rankings, self._metrics, settings)
+            return evaluate_rankings(*judged, oversample=oversample)
+
+    def _choices(self) -> dict[str, Any]:
+        names = ("label_field", "hierarchy", "relevant_from", "exclude_self")
+        return {name: getattr(self._args, name) for name in names}
+
+    def _settings(self) -> RelevanceSettings:
+        return RelevanceSettings(qrels=self._qrels, nearest=self._args.nearest, **self._choices())
+
+    def _body(self) -> dict[str, Any]:
+        body = {
+            "queries": [_query(one, self._args.label_field) for one in self._queries],
+            "metrics": self._metrics,
+            **self._choices(),
+        }
+        return body if self._qrels is None else {**body, "qrels": self._qrels}
+
+
+def _check_nearest(args: argparse.Namespace) -> None:
+    if args.nearest is None:
+        return
+    if args.nearest < 1:
+        raise OptionError(f"--nearest is {args.nearest}; it must be 1 or more")
+    for option, given in (
+        ("--url", args.url is not None),
+        ("--qrels", args.qrels is not None),
+        ("--hierarchy", args.hierarchy),
+        ("--relevant-from", args.relevant_from != 1),
+    ):
+        if given:
+            raise OptionError(f"--nearest: cannot be combined with {option}")
+
+
+def _check_labels(args: argparse.Namespace, queries: Sequence[Document]) -> None:
+    if queries and not any(query_labels(queries, args.label_field)):
+        remedy = "name its field with --label-field, or judgements with --qrels"
+        fields = dict.fromkeys(name for query in queries for name in query.payload or {})
+        remedy += did_you_mean(args.label_field, fields)
+        raise OptionError(f"{args.queries}: no query has a label in {args.label_field!r}; {remedy}")
+
+
+def find_qrels(args: argparse.Namespace) -> Qrels | None:
+    """Return the judgements of ``--qrels``, or else those of the queries' data set, if any.
+
+    Raises:
+        TrecError, ReadError: if they are malformed.
+        OptionError: if they cannot be read.
+    """
+    if args.qrels is None:
+        return None if args.queries is None else _dataset_qrels(args, args.queries)
+    qrels = _dataset_qrels(args, args.qrels)
+    if qrels is not None:
+        return qrels
+    with naming(args.qrels):
+        return read_qrels(args.qrels)
+
+
+def metrics_of(args: argparse.Namespace) -> list[str]:
+    """Return the metrics of ``--metrics``, or else the defaults for such queries."""
+    if args.metrics is not None:
+        return list(args.metrics)
+    if args.nearest is not None:
+        return list(NEAREST_METRICS)
+    source = args.qrels or args.queries
+    has_judgements = source is not None and is_judged(*_name_and_split(source))
+    return list(KNOWN_ITEM_METRICS if has_judgements else DEFAULT_METRICS)
+
+
+def _name_and_split(source: str) -> tuple[str, str]:
+    name, _, split = source.partition(":")
+    return name, split
+
+
+def _dataset_qrels(args: argparse.Namespace, source: str) -> Qrels | None:
+    name, split = _name_and_split(source)
+    return load_qrels(name, split, args.data_root) if is_judged(name, split) else None
+
+
+def _query(document: Document, label_field: str) -> dict[str, Any]:
+    """Return a query in the form that the service takes."""
+    (labels,) = query_labels([document], label_field)
+    fields = {
+        "text": document.text,
+        "vector": None if document.vector is None else document.vector.tolist(),
+        "code": document.code,
+        "labels": list(labels) or None,
+    }
+    return {"id": document.id} | {key: value for key, value in fields.items() if value is not None}
+
+
+# ----------------------------------------------------------------------------
+# ``hummingbit evaluate compare``: several systems on the same queries.
+
+
+def configure_compare(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "names",
+        nargs="+",
+        metavar="NAME",
+        help="collections; with --data, encoders; with --runs, files of TREC runs",
+    )
+    parser.add_argument(
+        "--data",
+        metavar="SOURCE",
+        help="the documents to encode with each encoder NAME: " + SOURCE_HELP,
+    )
+    parser.add_argument(
+        "--runs", action="store_true", help="compare TREC runs of any systems, judged by --qrels"
+    )
+    add_measuring(parser, queries_required=False)
+    add_json_or_former_file(parser, names="names")
+    parser.set_defaults(run=run_compare)
+
+
+def run_compare(args: argparse.Namespace) -> int:
+    """Print the figures of each system, and the significance of their differences."""
+    names = list(dict.fromkeys(args.names))
+    if len(names) < 2:
+        raise OptionError(f"NAME: only {names[0]!r} is given; a comparison needs two or more")
+    systems = _evaluate(args, names)
+    begin_stage("testing the differences")
+    comparisons = compare_systems(systems)
+    if args.json is not True:
+        print_figures(systems)
+        for comparison in comparisons.values():
+            print_comparison(comparison)
+    if args.json:
+        print_or_write_json(args, comparison_to_json(systems, comparisons))
+    return 0
+
+
+def _evaluate(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluation]:
+    if args.runs:
+        return _evaluate_runs(args, names)
+    if args.queries is None:
+        raise OptionError("--queries: is missing; only a comparison of --runs needs none")
+    if args.data is not None:
+        return _evaluate_encoders(args, names)
+    jobs = Measuring(args, metrics_of(args)).measure(names)
+    return {name: to_evaluation(job.report) for name, job in jobs.items()}
+
+
+def _evaluate_runs(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluation]:
+    others = (args.queries, args.data, args.nearest)
+    if args.qrels is None or any(other is not None for other in others):
+        raise OptionError(
+            "--runs: needs --qrels, and cannot be combined with --queries, --data or --nearest"
+        )
+    qrels = find_qrels(args) or {}
+    return {
+        name: evaluate_run(_read_run(name), qrels, metrics_of(args), args.relevant_from)
+        for name in names
+    }
+
+
+def _read_run(path: str) -> Run:
+    with naming(path):
+        return read_run(path)
+
+
+def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluation]:
+    others = (args.qrels, args.url, args.nearest)
+    if any(other is not None for other in others) or args.exclude_self:
+        raise OptionError(
+            "--data: cannot be combined with --qrels, --url, --nearest or --exclude-self"
+        )
+    begin_stage(f"reading {args.data} and {args.queries}")
+    database = read_training_data(args, args.data).labelled()
+    queries = read_training_data(args, args.queries).labelled()
+    with DataFolder(args.data_dir, writable=False) as folder:
+        encoders = {name: folder.encoders.load(name) for name in names}
+    evaluations = {}
+    for name, encoder in encoders.items():
+        begin_stage(f"evaluating {name} by {counted(len(queries), 'query', 'queries')}")
+        evaluations[name] = evaluate_encoder(
+            encoder,
+            database,
+            queries,
+            metrics_of(args),
+            hierarchy=args.hierarchy,
+            relevant_from=args.relevant_from,
+        )
+    return evaluations
+
+
+def print_comparison(comparison: SystemComparison) -> None:
+    """Print the differences of one metric, and their significance."""
+    print(f"\n{comparison.metric}, tie-averaged:")
+    for pair in comparison.pairs:
+        p_value = f"{format_probability(pair.adjusted)} (permutation test, Holm)"
+        print(f"  {pair.a} − {pair.b}: {pair.difference:+.4f}, {p_value}")
+    if comparison.ranks is None:
+        return
+    ranks = comparison.ranks
+    print(f"  Friedman: χ² = {ranks.statistic:.2f}, {format_probability(ranks.p_value)}")
+    order = sorted(ranks.mean_ranks.items(), key=lambda item: item[1])
+    mean_ranks = ", ".join(f"{name} {rank:.2f}" for name, rank in order)
+    difference = f"{ranks.critical_difference:.2f} at {ranks.alpha:g}"
+    print(f"  mean ranks: {mean_ranks}; critical difference (Nemenyi): {difference}")
+    for (a, b), p in ranks.pairs.items():
+        print(f"  {a} and {b}: {format_probability(p)} (Nemenyi)")
+
+
+def comparison_to_json(
+    systems: Mapping[str, Evaluation], comparisons: Mapping[str, SystemComparison]
+) -> dict[str, object]:
+    """Return the figures of all systems and their differences, ready to be written as JSON."""
+    return {
+        "schema_version": 1,
+        "systems": {name: one.to_dict() for name, one in systems.items()},
+        "metrics": {name: one.to_dict() for name, one in comparisons.items()},
+    }
+
+
+# ----------------------------------------------------------------------------
+# ``hummingbit evaluate curve``: how many labels pay off for a corpus.
+
+
+SETTINGS = ("method", "n_bits", "seed", "epochs", "batch_size", "hidden")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run: how many labels it used, and the scores of its codes and of the baseline."""
+
+    supervision: float
+    labels: int
+    served: float
+    expected: float
+    baseline: float
+
+
+def configure_curve(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "--data", required=True, metavar="SOURCE", help=f"the documents: {SOURCE_HELP}"
+    )
+    parser.add_argument(
+        "--queries",
+        required=True,
+        metavar="SOURCE",
+        help="the queries: a source of the same kinds",
+    )
+    parser.add_argument(
+        "--supervision",
+        nargs="+",
+        type=float,
+        default=[0.01, 0.03, 0.1, 0.3, 1.0],
+        metavar="X",
+        help="shares of the labels to train with (default: 0.01 0.03 0.1 0.3 1.0)",
+    )
+    parser.add_argument(
+        "--metric",
+        default="P@100",
+        metavar="NAME",
+        help="the metric to print (default: %(default)s)",
+    )
+    add_json_or_former_file(parser)
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="write the curve as SVG")
+    add_reading(parser)
+    settings = parser.add_argument_group("recipe")
+    settings.add_argument(
+        "--method",
+        default=SSB_VAE,
+        metavar="METHOD",
+        help="what is trained (default: %(default)s)",
+    )
+    for one in fields(Recipe):
+        if one.name in SETTINGS:
+            add_setting(settings, one)
+    parser.set_defaults(run=run_curve)
+
+
+def run_curve(args: argparse.Namespace) -> int:
+    """Train at each share of the labels, the smallest first, and print a line for each.
+
+    If the result is printed as JSON, these lines go to standard error.
+    """
+    stream = sys.stderr if args.json is True else sys.stdout
+    metric = parse_metric(args.metric).name
+    settings = {name: getattr(args, name) for name in SETTINGS}
+    recipes = [Recipe(label_fraction=share, **settings) for share in sorted(set(args.supervision))]
+    check_torch(recipes[0])
+    if args.plot is not None:
+        load_figure()
+    begin_stage(f"reading {args.data} and {args.queries}")
+    data, query_data = (read_training_data(args, source) for source in (args.data, args.queries))
+    print(
+        f"{counted(len(data), 'document')}, {counted(len(query_data), 'query', 'queries')},"
+        f" {recipes[0].n_bits} bits",
+        file=stream,
+    )
+    heads = f"{metric:>10} {'tie-averaged':>13} {'classifier, tie-averaged':>25}"
+    print(f"{'labels':>8} {'share':>7} {heads}", file=stream)
+    points = []
+    for recipe in recipes:
+        point = _measure(data, query_data, recipe, metric)
+        points.append(point)
+        print(
+            f"{point.labels:>8,} {point.supervision:>7.1%} {point.served:>10.3f}"
+            f" {point.expected:>13.3f} {point.baseline:>25.3f}",
+            file=stream,
+            flush=True,
+        )
+    if args.json:
+        rows = [asdict(point) for point in points]
+        result = {"schema_version": 1, "metric": metric, "recipe": settings, "points": rows}
+        print_or_write_json(args, result)
+    if args.plot is not None:
+        lines = {
+            "codes": [point.expected for point in points],
+            "classifier baseline": [point.baseline for point in points],
+        }
+        write_text(args.plot, draw_label_curve([point.labels for point in points], lines, metric))
+    return 0
+
+
+def _measure(data: TrainingData, query_data: TrainingData, recipe: Recipe, metric: str) -> Point:
+    from hummingbit.training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
+
+    with tempfile.TemporaryDirectory() as folder:
+        trained = train(data, recipe, Path(folder) / "encoder", progress=False)
+    database, queries = data.labelled(), query_data.labelled()
+    labelled = data.labelled(data.rows_of(trained.labelled_ids))
+    reference = ClassifierReference(trained.encoder, trained.classifier)
+    codes = evaluate_encoder(trained.encoder, database, queries, [metric])
+    baseline = classifier_baseline(reference, labelled, database, queries, [metric])
+    return Point(
+        supervision=recipe.label_fraction,
+        labels=len(labelled),
+        served=codes.metrics[metric],
+        expected=codes.expected[metric],
+        baseline=baseline.expected[metric],
+    )
+
+
+# ----------------------------------------------------------------------------
+# ``hummingbit evaluate``: measure a collection, and exit with 1 if it fails a gate.
+
+
+JUDGED_RANKINGS = (*RANKINGS, *(f"{name}+{by}" for name in RANKINGS for by in RESCORERS))
+
+EPILOG = (
+    "See also: evaluate compare, evaluate curve. To evaluate a collection with one of these names,"
+    " use --collection. Exit status: 0 passed, 1 the gate failed, 2 bad input."
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.epilog = EPILOG
+    parser.add_argument("positional", nargs="?", metavar="COLLECTION")
+    parser.add_argument(
+        "--collection", metavar="NAME", help="the collection, if its name is compare or curve"
+    )
+    add_measuring(parser)
+    parser.add_argument(
+        "--baseline",
+        type=Path,
+        metavar="FILE",
+        help="the report.json of an earlier run, to compare with",
+    )
+    parser.add_argument(
+        "--ignore-unmatched-queries",
+        action="store_true",
+        help="compare on the queries that both runs have; without this, other queries are an error",
+    )
+    former, flag = "--common-queries", "--ignore-unmatched-queries"
+    add_former_flag(parser, former, flag, "ignore_unmatched_queries", nargs=0)
+    parser.add_argument(
+        "--gate",
+        metavar="FILE",
+        help="TOML file with min, max_drop, alpha and level of metrics; exit with 1 if one fails",
+    )
+    parser.add_argument("--min-p100", type=float, metavar="X", help="exit with 1 if P@100 is lower")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="write report.json, report.md, junit.xml, index.html and run.trec to this folder",
+    )
+    parser.add_argument(
+        "--rankings",
+        nargs="+",
+        action="extend",
+        choices=JUDGED_RANKINGS,
+        metavar="NAME",
+        help="compare these rankings of the collection side by side, with significance"
+        f" (default: hamming alone): {', '.join(RANKINGS)};"
+        f" NAME+SCORE rescores their candidates: {', '.join(RESCORERS)}",
+    )
+    parser.add_argument(
+        "--oversample",
+        type=float,
+        metavar="X",
+        help="candidates for each hit of a rescored ranking (default: 4)",
+    )
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the figures; return 1 if the gate fails."""
+    name = _collection(args)
+    if args.oversample is not None and not any("+" in one for one in args.rankings or ()):
+        raise OptionError("--oversample: needs a rescored ranking, such as hamming+vectors")
+    if args.rankings is not None:
+        return _compare_rankings(args, name)
+    rules = _rules(args)
+    metrics = list(dict.fromkeys([*metrics_of(args), *(rule.metric for rule in rules)]))
+    baseline = None if args.baseline is None else read_report(args.baseline)
+    job = Measuring(args, metrics).measure([name])[name]
+    report = compare_reports(
+        job.report, rules, baseline, ignore_unmatched_queries=args.ignore_unmatched_queries
+    )
+    if args.json:
+        print_json(_figures(report))
+    else:
+        print_report(report)
+        sys.stdout.flush()
+    if args.out is not None:
+        _write(Job(report, job.run), args.out, baseline)
+    for one in report.gate or []:
+        if one.status != "passed":
+            kind = "gate" if one.status == "failed" else "gate, warning only"
+            print(f"{kind}: {one.sentence}", file=sys.stderr)
+    return 0 if report.passed else 1
+
+
+def _compare_rankings(args: argparse.Namespace, name: str) -> int:
+    """Print the figures of each ranking, and the significance of their differences."""
+    for option in ("gate", "baseline", "out", "min_p100"):
+        if getattr(args, option) is not None:
+            flag = "--" + option.replace("_", "-")
+            raise OptionError(f"--rankings: cannot be combined with {flag}")
+    evaluations = Measuring(args, metrics_of(args)).measure_rankings(name, args.rankings)
+    comparisons = compare_systems(evaluations) if len(evaluations) > 1 else {}
+    if args.json:
+        print_json(comparison_to_json(evaluations, comparisons))
+        return 0
+    print_figures(evaluations)
+    for comparison in comparisons.values():
+        print_comparison(comparison)
+    return 0
+
+
+def _collection(args: argparse.Namespace) -> str:
+    names = [name for name in (args.positional, args.collection) if name is not None]
+    if len(names) != 1:
+        raise OptionError("COLLECTION: give one collection, as an argument or by --collection")
+    return str(names[0])
+
+
+def _rules(args: argparse.Namespace) -> list[Rule]:
+    """Return the rules of --gate and the one of --min-p100."""
+    rules: list[Rule] = []
+    if args.gate is not None:
+        with naming(args.gate):
+            rules += read_gate(args.gate)
+    if args.min_p100 is not None:
+        if not 0 <= args.min_p100 <= 1:
+            raise OptionError(f"--min-p100 is {args.min_p100:g}; it must be from 0 to 1")
+        rules.append(Rule("P@100", minimum=args.min_p100))
+    return rules
+
+
+def _write(job: Job, folder: Path, baseline: Report | None) -> None:
+    try:
+        with naming(f"--out: {folder}"):
+            write_folder(job, folder, baseline)
+    except PlotError as error:
+        print(f"--out {folder}: index.html is left out: {error}", file=sys.stderr)
+
+
+def _figures(report: Report) -> dict[str, Any]:
+    """Return the figures of a report without those of single queries and of plots."""
+    return {
+        **_means(report.metrics),
+        "queries": report.queries,
+        "documents": report.subject.documents,
+        "queries_without_relevant": report.queries_without_relevant,
+        "distinct_codes": report.subject.distinct_codes,
+        "notes": report.notes,
+        "classifier_baseline": None
+        if report.classifier_baseline is None
+        else _means(report.classifier_baseline),
+        "changes": [one.model_dump() for one in report.changes or []],
+        "gate": [one.model_dump() for one in report.gate or []],
+        "failures": [one.sentence for one in report.gate or [] if one.status == "failed"],
+    }
+
+
+def _means(metrics: Sequence[MetricFigures]) -> dict[str, dict[str, float | None]]:
+    kinds = {"metrics": "served", "expected": "expected", "best": "best", "worst": "worst"}
+    return {name: {one.name: getattr(one, kind) for one in metrics} for name, kind in kinds.items()}

@@ -1,1 +1,0 @@
-"""Commands that measure: collections, encoders, shares of the labels, papers."""

@@ -1,0 +1,1174 @@
+"""``hummingbit index ACTION``: build and maintain collections of documents."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import itertools
+import json
+import lzma
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
+
+import numpy as np
+
+from hummingbit.commands.options import (
+    SOURCE_HELP,
+    Actions,
+    BitsOption,
+    OptionError,
+    add_action,
+    add_filter,
+    add_folder,
+    add_layout,
+    add_reading,
+    add_url,
+    as_json,
+    filling,
+    layout_of,
+    naming,
+    open_folder,
+    read,
+    read_filter,
+    service_at,
+    wait_for,
+)
+from hummingbit.commands.printing import add_json, print_json, print_result
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.lines import open_bytes
+from hummingbit.corpus.readers import count_documents
+from hummingbit.corpus.tables import FieldType, FieldTypes
+from hummingbit.encoder.codes import PACKINGS, Packing, code_to_hex
+from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.foundation.errors import InputError, counted
+from hummingbit.foundation.files import replacing
+from hummingbit.foundation.slices import begin_stage, count_in_stage
+from hummingbit.index.backend import MAX_K, CollectionBackend
+from hummingbit.index.duplicates import DuplicateCriteria, find_duplicates
+from hummingbit.index.encoding import available_cores, batches
+from hummingbit.index.engines.choice import ENGINES as SEARCH_ENGINES
+from hummingbit.index.errors import CollectionExists, UnknownCollection, UnknownDocument
+from hummingbit.index.filters import Filter
+from hummingbit.index.ingestion import CollectionFieldTypes, IngestReport, held_type, ingest
+from hummingbit.index.kept_vectors import FLOAT32, FORMS
+from hummingbit.index.rankings import RANKINGS
+from hummingbit.index.records import Query, StoredDocument
+from hummingbit.index.schema import AUTO
+from hummingbit.index.search import absent_fields, reasons_for_none
+from hummingbit.index.transfer import (
+    STORES,
+    VECTOR_TYPES,
+    Export,
+    PointSelection,
+    VectorType,
+    code_length,
+    collection_for,
+    export_collection,
+    import_documents,
+    read_points,
+    write_export,
+)
+
+if TYPE_CHECKING:
+    from hummingbit.clients.client import Client
+
+
+# ----------------------------------------------------------------------------
+# Prints the result of an ingestion.
+
+
+def print_ingested(
+    args: argparse.Namespace, name: str, total: int, report: IngestReport, refused: int = 0
+) -> None:
+    """Print the result of an ingestion or import into a collection of now `total` documents.
+
+    The report does not count the documents that a service `refused`.
+    """
+    rate = report.documents / report.seconds if report.seconds else 0.0
+    unchanged = f"{report.unchanged:,} of them unchanged, " if report.unchanged else ""
+    later = "replaced by a later document with the same id"
+    repeated = f"{report.repeated:,} of them {later}, " if report.repeated else ""
+    result = {
+        "collection": name,
+        "given": report.documents,
+        "unchanged": report.unchanged,
+        "repeated": report.repeated,
+        "refused": refused,
+        "seconds": report.seconds,
+        "documents": total,
+        "generation": report.generation,
+    }
+    print_result(
+        args,
+        result,
+        f"{name}: {counted(report.documents, 'document')} in {report.seconds:.1f} s"
+        f" ({rate:,.0f} a second), {unchanged}{repeated}{total:,} in all,"
+        f" generation {report.generation}",
+    )
+
+
+# ----------------------------------------------------------------------------
+# Sends documents to a service, many at a time.
+
+
+# A request has at most this many documents, and about this many bytes.
+BATCH = 1000
+BATCH_BYTES = 4 << 20
+
+
+class ServiceFieldTypes(FieldTypes):
+    """The types of the fields of a service's collection: those of most of its documents' values."""
+
+    def __init__(self, client: Client, collection: str) -> None:
+        """Ask `client` about `collection` once a field is met."""
+        super().__init__()
+        self._client, self._collection = client, collection
+
+    def known(self, names: Collection[str]) -> dict[str, FieldType]:
+        """Return the types of those of the fields `names` that have one."""
+        known = super().known(names)
+        if unknown := sorted({*names} - known.keys()):
+            found = {name: self._held(name) for name in unknown} if self._count(None) else {}
+            self.remember({name: type_ for name, type_ in found.items() if type_ is not None})
+        return super().known(names)
+
+    def _held(self, name: str) -> FieldType | None:
+        return held_type(name, lambda filter_: self._count(filter_) > 0, self._count)
+
+    def _count(self, filter_: Filter | None) -> int:
+        condition = None if filter_ is None else as_json(filter_)
+        return self._client.count(self._collection, condition)
+
+
+def send_sources(client: Client, args: argparse.Namespace) -> int:
+    """Send the documents of ``args.sources``; see :func:`send`."""
+    from hummingbit.remote import record_of  # noqa: PLC0415 - only a service needs it
+
+    counts = [count_documents(source) for source in args.sources]
+    total = None if None in counts else sum(count or 0 for count in counts)
+    types = ServiceFieldTypes(client, args.collection)
+    sources = (read(args, one, unique_ids=False, field_types=types) for one in args.sources)
+    records = map(record_of, itertools.chain.from_iterable(sources))
+    return send(client, args, records, total)
+
+
+def send(
+    client: Client,
+    args: argparse.Namespace,
+    records: Iterable[dict[str, Any]],
+    total: int | None,
+    encoder_fingerprint: str | None = None,
+) -> int:
+    """Upsert documents, skipping unchanged ones; return 1 if some were refused."""
+    from hummingbit.remote import summary_of  # noqa: PLC0415 - only a service needs it
+
+    name = args.collection
+    began = time.perf_counter()
+    sent, unchanged, failed, repeated = 0, 0, 0, 0
+    with count_in_stage("sending", total) as advance:
+        try:
+            for part in _parts(records):
+                outcome = client.bulk(
+                    name, part, skip_unchanged=True, encoder_fingerprint=encoder_fingerprint
+                )
+                sent, failed = sent + len(part), failed + outcome["failed"]
+                unchanged += outcome["unchanged"]
+                repeated += len(part) - len({record["id"] for record in part})
+                for error in outcome["errors"]:
+                    print(f"refused: {error['id']}: {error['detail']}", file=sys.stderr)
+                advance(len(part))
+        except BaseException:
+            if sent > failed:
+                hint = "to continue, run the command again"
+                print(
+                    f"{name}: {counted(sent - failed, 'document')} stored; {hint}", file=sys.stderr
+                )
+            raise
+    seconds = time.perf_counter() - began
+    summary = summary_of(client, name)
+    generation = summary["generation"]
+    report = IngestReport(sent - failed, unchanged, seconds, generation, repeated)
+    print_ingested(args, summary["name"], summary["documents"], report, failed)
+    if failed:
+        print(f"{name}: {counted(failed, 'document')} refused", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _parts(records: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    from hummingbit.clients.calls import json_lines  # noqa: PLC0415 - only a service needs it
+
+    for batch in batches(records, BATCH):
+        part: list[dict[str, Any]] = []
+        size = 0
+        for record in batch:
+            length = len(json_lines([record]))
+            if part and size + length > BATCH_BYTES:
+                yield part
+                part, size = [], 0
+            part.append(record)
+            size += length
+        yield part
+
+
+# ----------------------------------------------------------------------------
+# ``hummingbit index … --url``: the actions on the collections of a service.
+
+
+EXTEND_HINT = "index add extends it, and continues an interrupted build"
+
+
+def build(args: argparse.Namespace) -> int:
+    """Create a collection and fill it; if no document gets in, delete it."""
+    name = args.collection
+    with service_at(args) as client:
+        if name in [summary["name"] for summary in client.collections()["collections"]]:
+            raise OptionError(f"collection {name!r} exists; {EXTEND_HINT}")
+        client.create_collection(
+            name,
+            encoder=args.encoder,
+            n_bits=args.bits,
+            engine=args.search_by,
+            indexed_fields=args.index_fields,
+            keep_vectors=None if args.keep_vectors == FLOAT32 else args.keep_vectors,
+        )
+
+        def send() -> int:
+            status = send_sources(client, args)
+            if not status:
+                check_filled(args, client.count(name))
+            return status
+
+        return fill(client, name, send)
+
+
+def check_filled(args: argparse.Namespace, documents: int) -> None:
+    """Raise OptionError if a build has stored no `documents`."""
+    if not documents:
+        raise OptionError(f"{', '.join(args.sources)}: there are no documents to index")
+
+
+def add(args: argparse.Namespace) -> int:
+    """Add documents; unchanged ones are skipped."""
+    with service_at(args) as client:
+        return send_sources(client, args)
+
+
+def get(args: argparse.Namespace) -> int:
+    """Print documents as they are stored, one a line."""
+    names = ("id", "text", "vector", "payload", "code")
+    with service_at(args) as client:
+        for ids in batches(args.ids, BATCH):
+            response = client.get_many(args.collection, ids)
+            by_id: dict[str, Any] = {document["id"]: document for document in response["documents"]}
+            for id_ in ids:
+                if id_ not in by_id:
+                    message = f"collection {args.collection!r} has no document {id_[:80]!r}"
+                    raise UnknownDocument(message)
+                document = by_id[id_]
+                fields = {name: document[name] for name in names if document[name] is not None}
+                print(json.dumps(fields, ensure_ascii=False))
+    return 0
+
+
+def count(args: argparse.Namespace, filter_: Filter | None) -> int:
+    """Print the number of documents, or of those that match the filter."""
+    condition = None if filter_ is None else as_json(filter_)
+    with service_at(args) as client:
+        response = client.explained_count(args.collection, condition)
+    print_count(args, response["count"], response.get("warnings", []))
+    return 0
+
+
+def print_count(args: argparse.Namespace, documents: int, warnings: Sequence[str]) -> None:
+    """Print how many documents were counted, and why if none passes the filter."""
+    result = {"collection": args.collection, "documents": documents}
+    print_result(args, result, str(documents), warnings)
+
+
+def delete(args: argparse.Namespace, filter_: Filter | None) -> int:
+    """Delete documents."""
+    with service_at(args) as client:
+        chosen: dict[str, Any] = (
+            {"ids": args.ids} if filter_ is None else {"filter": as_json(filter_)}
+        )
+        response = client.delete_many(args.collection, **chosen)
+        left = client.count(args.collection)
+    print_deleted(args, response["deleted"], left, response.get("warnings", []))
+    return 0
+
+
+def print_deleted(
+    args: argparse.Namespace, deleted: int, left: int, warnings: Sequence[str]
+) -> None:
+    """Print how many documents were deleted and how many are left."""
+    result = {"collection": args.collection, "deleted": deleted, "documents": left}
+    line = f"{args.collection}: {counted(deleted, 'document')} deleted; {left:,} in all"
+    print_result(args, result, line, warnings)
+
+
+def list_(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the collections and those that cannot be opened."""
+    with service_at(args) as client:
+        response = client.collections()
+    collections = [
+        {
+            "name": one["name"],
+            "documents": one["documents"],
+            "n_bits": one["n_bits"],
+            "encoder": None if one["encoder"] is None else one["encoder"]["name"],
+        }
+        for one in response["collections"]
+    ]
+    return {"collections": collections, "unavailable": response["unavailable"]}
+
+
+def stats(args: argparse.Namespace) -> int:
+    """Print the statistics of a collection as JSON, with the fields of a local one."""
+    with service_at(args) as client:
+        statistics: dict[str, Any] = {**client.stats(args.collection)}
+    encoder = statistics["encoder"] or {"name": None, "fingerprint": None}
+    statistics |= {"encoder": encoder["name"], "encoder_fingerprint": encoder["fingerprint"]}
+    first = ("name", "documents", "n_bits", "encoder", "encoder_fingerprint", "generation")
+    print_json({name: statistics[name] for name in dict.fromkeys([*first, *statistics])})
+    return 0
+
+
+def verify(args: argparse.Namespace) -> tuple[int, list[str]]:
+    """Return how many documents were checked, and the problems."""
+    with service_at(args) as client:
+        result = wait_for(client, client.verify_job(args.collection))["result"] or {}
+    return result["documents"], result["problems"]
+
+
+def compact(args: argparse.Namespace) -> tuple[int, int]:
+    """Return the size of the collection in bytes before and after."""
+    with service_at(args) as client:
+        result = wait_for(client, client.compact_job(args.collection))["result"] or {}
+    return result["bytes_before"], result["bytes_after"]
+
+
+def rank(args: argparse.Namespace) -> None:
+    """Set a collection's default ranking."""
+    with service_at(args) as client:
+        client.update_collection(args.collection, ranking=args.ranking)
+
+
+def fields(args: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """Index the fields given, or none with ``--none``; return the indexed ones, and warnings."""
+    result: dict[str, Any] = {}
+    with service_at(args) as client:
+        if args.fields or args.none:
+            job = client.index_fields_job(args.collection, args.fields)
+            result = wait_for(client, job)["result"] or {}
+        indexed = client.collection(args.collection)["indexed_fields"]
+    return indexed, result.get("warnings", [])
+
+
+def drop(args: argparse.Namespace) -> None:
+    """Delete a collection."""
+    with service_at(args) as client:
+        client.delete_collection(args.collection)
+
+
+def fill(client: Client, name: str, send: Callable[[], int]) -> int:
+    """Fill a new collection by `send`; delete it if it stays empty."""
+    from hummingbit import ServiceError  # noqa: PLC0415 - only a service needs it
+
+    try:
+        status = send()
+    except BaseException:
+        with suppress(ServiceError):  # the first error is the one to report
+            _delete_if_empty(client, name)
+        raise
+    if status:
+        _delete_if_empty(client, name)
+    return status
+
+
+def _delete_if_empty(client: Client, name: str) -> None:
+    if not client.count(name):
+        client.delete_collection(name)
+
+
+# ----------------------------------------------------------------------------
+# ``hummingbit index build|add|get|count|delete``: the documents of a collection.
+
+
+def configure_documents(actions: Actions) -> None:
+    """Add the actions."""
+    build = add_action(actions, "build", run_build, "build a collection from documents")
+    kind = build.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--encoder", metavar="NAME", help="an encoder of the data folder")
+    kind.add_argument(
+        "--bits",
+        type=int,
+        action=BitsOption,
+        metavar="N",
+        help="the code length, if the documents bring their own codes",
+    )
+    build.add_argument(
+        "--search-by",
+        choices=SEARCH_ENGINES,
+        default=AUTO,
+        help="the search engine; every engine returns the same results (default: %(default)s)",
+    )
+    build.add_argument(
+        "--index-fields",
+        nargs="+",
+        action="extend",
+        metavar="FIELD",
+        help="payload fields to index, so that filters on them need not read the payloads",
+    )
+    build.add_argument(
+        "--keep-vectors",
+        choices=FORMS,
+        default=FLOAT32,
+        help="how vectors are kept on disk: whole, rounded, or not at all (default: %(default)s)",
+    )
+    add = add_action(
+        actions, "add", run_add, "add documents; those with a known id replace the stored ones"
+    )
+    for action in (build, add):
+        action.add_argument("sources", nargs="+", metavar="SOURCE", help=SOURCE_HELP)
+        add_reading(action)
+        action.add_argument(
+            "--jobs",
+            type=int,
+            default=available_cores(),
+            metavar="N",
+            help="encoding processes (default: one per core, here %(default)s)",
+        )
+        action.add_argument(
+            "--allow-unknown",
+            action="store_true",
+            help="accept a corpus even if the encoder knows no word of most of its documents",
+        )
+    get = add_action(actions, "get", run_get, "print documents as JSON lines")
+    get.add_argument("ids", nargs="+", metavar="ID")
+    count = add_action(actions, "count", run_count, "count documents")
+    add_filter(count)
+    delete = add_action(actions, "delete", run_delete, "delete documents by id or by --filter")
+    delete.add_argument("ids", nargs="*", metavar="ID")
+    add_filter(delete)
+    for action in (build, add, get, count, delete):
+        add_url(action)
+        add_json(action, "the documents as JSON lines" if action is get else "the result as JSON")
+
+
+def run_build(args: argparse.Namespace) -> int:
+    """Create a collection and fill it; if that fails, there is no collection."""
+    if args.url is not None:
+        return build(args)
+    with open_folder(args, writable=True) as folder:
+        if args.collection in folder.collections():
+            message = f"collection {args.collection!r} exists; {EXTEND_HINT}"
+            raise CollectionExists(message)
+        collection = folder.create_collection(
+            args.collection,
+            encoder=args.encoder,
+            n_bits=args.bits,
+            engine=args.search_by,
+            indexed_fields=args.index_fields,
+            keep_vectors=args.keep_vectors,
+        )
+        with filling(folder, collection, is_new=True):
+            report = _ingest(args, collection)
+            check_filled(args, len(collection))
+        try:
+            _check_recognized(args, collection)
+        except OptionError:
+            folder.drop_collection(args.collection)
+            raise
+        print_ingested(args, collection.name, len(collection), report)
+    return 0
+
+
+def run_add(args: argparse.Namespace) -> int:
+    """Add documents in batches; unchanged ones are skipped."""
+    if args.url is not None:
+        return add(args)
+    with open_folder(args, writable=True) as folder:
+        collection = folder.collection(args.collection)
+        report = _ingest(args, collection)
+        _check_recognized(args, collection)
+        print_ingested(args, collection.name, len(collection), report)
+    return 0
+
+
+def run_get(args: argparse.Namespace) -> int:
+    """Print stored documents as JSON lines."""
+    if args.url is not None:
+        return get(args)
+    with open_folder(args, writable=False) as folder:
+        collection = folder.collection(args.collection)
+        for id_ in args.ids:
+            document = collection.get(id_)
+            if document is None:
+                raise UnknownDocument(
+                    f"collection {args.collection!r} has no document {id_[:80]!r}"
+                )
+            print(json.dumps(_to_json(document), ensure_ascii=False))
+    return 0
+
+
+def run_count(args: argparse.Namespace) -> int:
+    """Print the number of documents, or of those that match the filter."""
+    filter_ = read_filter(args)
+    if args.url is not None:
+        return count(args, filter_)
+    with open_folder(args, writable=False) as folder:
+        begin_stage("filtering documents")
+        collection = folder.collection(args.collection)
+        documents = collection.count(filter_)
+        warnings = [] if documents else reasons_for_none(collection, filter_)
+        print_count(args, documents, warnings)
+    return 0
+
+
+def run_delete(args: argparse.Namespace) -> int:
+    """Delete documents; unknown ids are ignored."""
+    filter_ = read_filter(args)
+    if (filter_ is None) == (not args.ids):
+        raise OptionError("ID: give either ids or --filter")
+    if args.url is not None:
+        return delete(args, filter_)
+    with open_folder(args, writable=True) as folder:
+        collection = folder.collection(args.collection)
+        begin_stage("deleting documents")
+        if filter_ is None:
+            deleted = collection.delete(args.ids).deleted
+        else:
+            deleted = collection.delete_where(filter_).deleted
+        warnings = [] if deleted else reasons_for_none(collection, filter_)
+        print_deleted(args, deleted, len(collection), warnings)
+    return 0
+
+
+def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> IngestReport:
+    if args.jobs < 1:
+        raise OptionError(f"--jobs is {args.jobs}; it must be at least 1")
+    types = CollectionFieldTypes(collection)
+    # Repeated ids are allowed: checking them would take memory for every document.
+    documents = itertools.chain.from_iterable(
+        read(args, source, unique_ids=False, field_types=types) for source in args.sources
+    )
+    counts = [count_documents(source) for source in args.sources]
+    total = None if None in counts else sum(count or 0 for count in counts)
+    before = collection.generation
+    with count_in_stage("indexing", total) as advance, _ended_in_order():
+        try:
+            return ingest(collection, documents, jobs=args.jobs, progress=advance)
+        except BaseException as error:
+            if collection.generation != before:
+                stored = counted(len(collection), "document")
+                print(
+                    f"{collection.name}: {stored} stored; to continue, run"
+                    " the same command as index add",
+                    file=sys.stderr,
+                )
+            encodes = collection.encoder is not None
+            if not encodes and isinstance(error, InputError) and error.field in ("text", "vector"):
+                hint = "index build --encoder NAME makes a collection that encodes"
+                raise OptionError(f"{error}; {hint}") from None
+            raise
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let SIGTERM end the block as an interrupt does, so that its processes are ended too."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    handler = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+
+
+def _check_recognized(args: argparse.Namespace, collection: CollectionBackend) -> None:
+    """Warn about documents with no word that the encoder knows; they all have the same code.
+
+    Raises:
+        OptionError: if most documents are like that, unless ``--allow-unknown`` is given.
+    """
+    encoder = collection.encoder
+    if encoder is None or not isinstance(encoder.features, TextFeatures) or not len(collection):
+        return
+    # All of them have the code of the empty text. Other documents may have it too.
+    empty = Query(code=code_to_hex(encoder.encode([""])[0]))
+    begin_stage("looking for documents without known words")
+    unknown, cursor = 0, None
+    while True:
+        page = collection.search([empty], MAX_K, 0, cursor=cursor, with_text=True)
+        texts = [hit.text or "" for hit in page.hits[0]]
+        unknown += int((np.diff(encoder.features.count_terms(texts).indptr) == 0).sum())
+        (cursor,) = page.next_cursors
+        if cursor is None:
+            break
+    if not unknown:
+        return
+    found = f"{unknown:,} of {len(collection):,} documents hold no word that the encoder knows"
+    if 2 * unknown > len(collection) and not args.allow_unknown:
+        hint = "train an encoder on these documents, or pass --allow-unknown to keep them"
+        raise OptionError(f"{collection.name}: {found}; {hint}")
+    print(f"{collection.name}: {found}; only searches by words find them", file=sys.stderr)
+
+
+def _to_json(document: StoredDocument) -> dict[str, object]:
+    vector = None if document.vector is None else document.vector.tolist()
+    parts = {"text": document.text, "vector": vector}
+    content = {name: value for name, value in parts.items() if value is not None}
+    return {"id": document.id, **content, "payload": document.payload, "code": document.code}
+
+
+# ----------------------------------------------------------------------------
+# ``hummingbit index duplicates``: near-duplicates in a collection, and deleting them.
+
+
+def configure_duplicates(actions: Actions) -> None:
+    """Add the action."""
+    duplicates = add_action(
+        actions,
+        "duplicates",
+        run,
+        "list clusters of documents that hardly differ, one on each line",
+    )
+    duplicates.add_argument(
+        "--radius",
+        type=int,
+        required=True,
+        metavar="R",
+        help="the largest number of bits in which the codes of near-duplicates differ",
+    )
+    duplicates.add_argument(
+        "--confirm",
+        type=float,
+        metavar="J",
+        help="also compare the texts: the least Jaccard similarity of their shingles, such as 0.5",
+    )
+    duplicates.add_argument(
+        "--shingle",
+        type=int,
+        default=5,
+        metavar="N",
+        help="terms in a shingle (default: %(default)s)",
+    )
+    duplicates.add_argument(
+        "--delete",
+        action="store_true",
+        help="delete all documents of a cluster but the first, the oldest",
+    )
+    add_json(duplicates, "the clusters and, last, the summary as JSON lines")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a cluster a line, as JSON; with ``--delete``, keep only the first of each."""
+    criteria = DuplicateCriteria(args.radius, args.confirm, args.shingle)
+    clusters, later = 0, []
+    summary: dict[str, Any] = {"collection": args.collection}
+    with open_folder(args, writable=args.delete) as folder:
+        collection = folder.collection(args.collection)
+        for ids in find_duplicates(collection, criteria):
+            print(json.dumps({"ids": ids}, ensure_ascii=False))
+            clusters += 1
+            later += ids[1:]
+        older = counted(len(later), "document")
+        found = f"{counted(clusters, 'cluster')}; {older} with an older near-duplicate"
+        summary |= {"clusters": clusters, "with_an_older": len(later)}
+        if args.delete:
+            begin_stage(f"deleting {counted(len(later), 'document')}")
+            deleted = collection.delete(later).deleted if later else 0
+            found += f"; {deleted:,} deleted, {len(collection):,} left"
+            summary |= {"deleted": deleted, "documents": len(collection)}
+    if args.json:
+        print(json.dumps(summary, ensure_ascii=False))
+    print(f"{args.collection}: {found}", file=sys.stderr)
+    return 0
+
+
+# ----------------------------------------------------------------------------
+# ``hummingbit index import --from STORE``: points of other stores into a collection.
+
+
+OPTIONS = ("encoder", "codes", "bits", "vector_field", "vector_type")
+"""Options that do not apply to hummingbit's own exports."""
+
+
+def add_stores(parser: argparse.ArgumentParser) -> None:
+    """Add the options that other stores' files need."""
+    group = parser.add_argument_group("files of other stores")
+    group.add_argument(
+        "--from", dest="store", choices=sorted(STORES), help="the store that wrote FILE"
+    )
+    group.add_argument(
+        "--encoder",
+        metavar="NAME",
+        help="build a collection with this encoder, which encodes the texts or the vectors",
+    )
+    group.add_argument(
+        "--codes",
+        choices=PACKINGS,
+        help="build a collection of codes from the vectors: from the sign of each number, or from"
+        " bytes of 0 to 255 (ubinary) or -128 to 127 (binary) that hold packed codes",
+    )
+    group.add_argument(
+        "--bits",
+        type=int,
+        action=BitsOption,
+        metavar="N",
+        help="use the first N bits of codes (default: all)",
+    )
+    group.add_argument("--vector-field", metavar="NAME", help="the vector, if there are several")
+    group.add_argument(
+        "--vector-type",
+        choices=VECTOR_TYPES,
+        help="the type of a vector whose bytes Milvus wrote to Parquet",
+    )
+    add_layout(parser)
+
+
+def run_import_points(args: argparse.Namespace) -> int:
+    """Add the points of a file that another store wrote; create the collection if needed.
+
+    Returns 1 if the file says that more points follow, which it does not hold.
+    """
+    if args.encoder is not None and args.codes is not None:
+        raise OptionError("--codes: cannot be combined with --encoder, which makes the codes")
+    if args.file == "-":
+        raise OptionError("FILE: is missing; with --from, name a file or a folder")
+    incomplete: list[str] = []
+    status = (_import_locally if args.url is None else _import_remotely)(args, incomplete)
+    for sentence in incomplete:
+        _print_error(sentence)
+    return 1 if incomplete else status
+
+
+def _import_locally(args: argparse.Namespace, incomplete: list[str]) -> int:
+    with open_folder(args, writable=True) as folder:
+        is_new = False
+        try:
+            collection = folder.collection(args.collection)
+        except UnknownCollection:
+            is_new = True
+            _check_creatable(args)
+            n_bits = None if args.encoder is not None else _code_length(args)
+            collection = folder.create_collection(
+                args.collection, encoder=args.encoder, n_bits=n_bits
+            )
+        with filling(folder, collection, is_new=is_new):
+            kind = None if collection.encoder is None else collection.encoder.kind
+            documents = _documents(args, kind, collection.n_bits, incomplete)
+            with count_in_stage("importing") as advance:
+                report = ingest(collection, documents, progress=advance)
+        print_ingested(args, collection.name, len(collection), report)
+    return 0
+
+
+def _import_remotely(args: argparse.Namespace, incomplete: list[str]) -> int:
+    from hummingbit.clients.transport import ServiceError  # noqa: PLC0415 - only a service needs it
+    from hummingbit.remote import record_of, summary_of  # noqa: PLC0415
+
+    with service_at(args) as client:
+        is_new = False
+        try:
+            summary = summary_of(client, args.collection)
+        except ServiceError as error:
+            if error.code != "unknown_collection":
+                raise
+            is_new = True
+            _check_creatable(args)
+            n_bits = None if args.encoder is not None else _code_length(args)
+            summary = client.create_collection(args.collection, encoder=args.encoder, n_bits=n_bits)
+        encoder = summary["encoder"]
+        kind = None if encoder is None else client.encoder(encoder["name"])["kind"]
+
+        def send_all() -> int:
+            documents = _documents(args, kind, summary["n_bits"], incomplete)
+            return send(client, args, map(record_of, documents), None)
+
+        return fill(client, args.collection, send_all) if is_new else send_all()
+
+
+def _check_creatable(args: argparse.Namespace) -> None:
+    if args.encoder is None and args.codes is None:
+        hint = f"to create it, give --encoder NAME or --codes {'|'.join(PACKINGS)}"
+        raise OptionError(f"there is no collection {args.collection!r}; {hint}")
+
+
+def _code_length(args: argparse.Namespace) -> int:
+    if args.bits is not None:
+        return cast("int", args.bits)
+    return code_length(args.store, Path(args.file), _point_selection(args, None, None))
+
+
+def _documents(
+    args: argparse.Namespace, kind: str | None, n_bits: int, incomplete: list[str]
+) -> Iterator[Document]:
+    """Read the documents for a collection of an encoder of `kind`, or of codes."""
+    if kind is None and args.codes is None:
+        packings = "|".join(PACKINGS)
+        message = f"--codes: is missing; collection {args.collection!r} has no encoder, so give"
+        raise OptionError(f"{message} the format of the codes in the vectors: {packings}")
+    if kind is not None and args.codes is not None:
+        raise OptionError(
+            f"--codes: collection {args.collection!r} has an encoder, which makes them"
+        )
+    if args.bits is not None and args.bits != n_bits:
+        raise OptionError(f"--bits {args.bits}: collection {args.collection!r} has {n_bits} bits")
+    selection = _point_selection(args, kind, n_bits)
+    path, layout = Path(args.file), layout_of(args)
+    return read_points(
+        args.store, path, layout, selection, _print_error, incomplete=incomplete.append
+    )
+
+
+def _point_selection(
+    args: argparse.Namespace, kind: str | None, n_bits: int | None
+) -> PointSelection:
+    content: Literal["text", "vector", "code"] = "code"
+    if kind is not None:
+        content = "text" if kind == "text" else "vector"
+    packing = cast("Packing | None", args.codes)
+    length = n_bits if args.bits is not None else None
+    vector_type = cast("VectorType | None", args.vector_type)
+    code_bits = n_bits if content == "code" else None
+    return PointSelection(content, args.vector_field, packing, length, vector_type, code_bits)
+
+
+def _print_error(what: str) -> None:
+    print(what, file=sys.stderr)
+
+
+# ----------------------------------------------------------------------------
+# ``hummingbit index export|import``: copy a collection to a file, or fill one from a file.
+
+
+STANDARD = "-"
+
+
+def configure_transfer(actions: Actions) -> None:
+    """Add the actions."""
+    export = add_action(actions, "export", run_export, "write a collection as JSON lines")
+    into = add_action(actions, "import", run_import, "fill a collection with an export")
+    for action in (export, into):
+        add_url(action)
+    export.add_argument(
+        "file",
+        nargs="?",
+        default=STANDARD,
+        metavar="FILE",
+        help="the file to write, compressed if it ends in .gz or .xz (default: standard output)",
+    )
+    into.add_argument(
+        "file",
+        nargs="?",
+        default=STANDARD,
+        metavar="FILE",
+        help="a file that index export wrote, also .gz or .xz (default: standard input);"
+        " with --from, what another store wrote",
+    )
+    add_stores(into)
+    add_json(into)
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Write one generation of the collection."""
+    if args.url is not None:
+        exported = _export_remotely(args)
+    else:
+        with open_folder(args, writable=False) as folder:
+            collection = folder.collection(args.collection)
+            with _exporting(args.file, len(collection)) as (stream, progress):
+                exported = export_collection(collection, stream, progress)
+    print(f"{args.collection}: {counted(exported, 'document')} exported", file=sys.stderr)
+    return 0
+
+
+def run_import(args: argparse.Namespace) -> int:
+    """Add the documents of an export, with their codes; create the collection if needed."""
+    if args.store is not None:
+        return run_import_points(args)
+    _check_no_store_options(args)
+    with _reading(args.file) as (stream, source):
+        if args.url is not None:
+            return _import_file_remotely(args, Export(stream, source))
+        with open_folder(args, writable=True) as folder:
+            export = Export(stream, source)
+            is_new = args.collection not in {*folder.collections(), *folder.aliases()}
+            collection = collection_for(folder, args.collection, export.header)
+            total = export.header.documents
+            with (
+                filling(folder, collection, is_new=is_new),
+                count_in_stage("importing", total) as advance,
+            ):
+                report = import_documents(collection, export, advance)
+            print_ingested(args, collection.name, len(collection), report)
+    return 0
+
+
+def _check_no_store_options(args: argparse.Namespace) -> None:
+    for name in OPTIONS:
+        if getattr(args, name) is not None:
+            option = "--" + name.replace("_", "-")
+            raise OptionError(f"{option}: is for files of other stores; name the store with --from")
+
+
+def _export_remotely(args: argparse.Namespace) -> int:
+    # Only a service needs these.
+    from hummingbit.remote import annotations_of, header_of, pages_of  # noqa: PLC0415
+
+    with service_at(args) as client:
+        header = header_of(client, args.collection)
+        with _exporting(args.file, header.documents) as (stream, progress):
+            pages, annotations = pages_of(client, header), annotations_of(client, header.name)
+            return write_export(header, pages, stream, progress, annotations)
+
+
+def _import_file_remotely(args: argparse.Namespace, export: Export) -> int:
+    from hummingbit.remote import create_collection_for, exported_record, send_annotations  # noqa: PLC0415
+
+    header, name = export.header, args.collection
+    with service_at(args) as client:
+        is_new = create_collection_for(client, name, header)
+        records = (exported_record(document, code) for document, code in export.documents())
+
+        def send_all() -> int:
+            status = send(client, args, records, header.documents, header.encoder_fingerprint)
+            send_annotations(client, name, export)
+            return status
+
+        return fill(client, name, send_all) if is_new else send_all()
+
+
+@contextmanager
+def _exporting(file: str, total: int) -> Iterator[tuple[BinaryIO, Callable[[int], object]]]:
+    with (
+        _writing(file) as stream,
+        count_in_stage("exporting", total) as advance,
+    ):
+        yield stream, advance
+
+
+@contextmanager
+def _writing(file: str) -> Iterator[BinaryIO]:
+    """Yield a stream to a file that appears once it is complete, or to standard output."""
+    if file == STANDARD:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(file)
+    with (
+        naming(file),
+        replacing(path) as partial,
+        _open_for_writing(partial, path.suffix.lower()) as stream,
+    ):
+        yield stream
+
+
+def _open_for_writing(path: Path, suffix: str) -> BinaryIO:
+    if suffix == ".gz":
+        return gzip.open(path, "wb", compresslevel=6)  # type: ignore[return-value]
+    if suffix == ".xz":
+        return lzma.open(path, "wb", preset=1)  # type: ignore[return-value]
+    return path.open("wb")
+
+
+@contextmanager
+def _reading(file: str) -> Iterator[tuple[BinaryIO, str]]:
+    """Yield a stream of a file or of standard input, and its name."""
+    if file == STANDARD:
+        yield sys.stdin.buffer, "standard input"
+        return
+    with naming(file):
+        stream = open_bytes(Path(file))
+    with stream:
+        yield stream, file
+
+
+# ----------------------------------------------------------------------------
+# ``hummingbit index list|stats|verify|compact|rank|fields|drop``: the state of collections.
+
+
+def configure_upkeep(actions: Actions) -> None:
+    """Add the actions."""
+    list_ = actions.add_parser("list", help="list the collections, and those that cannot be opened")
+    add_folder(list_)
+    list_.set_defaults(run=run_list)
+    stats = add_action(actions, "stats", run_stats, "describe a collection and its codes, as JSON")
+    verify = add_action(actions, "verify", run_verify, "check every document, code and checksum")
+    verify.add_argument(
+        "--accept-loss",
+        action="store_true",
+        help="if acknowledged writes are missing, continue without them",
+    )
+    compact = add_action(actions, "compact", run_compact, "free the space of deleted documents")
+    rank = add_action(actions, "rank", run_rank, "choose the default ranking of a collection")
+    rank.add_argument("ranking", choices=RANKINGS, help="the ranking of searches that name none")
+    fields = add_action(
+        actions, "fields", run_fields, "set or list the indexed fields, which make filters fast"
+    )
+    fields.add_argument(
+        "fields",
+        nargs="*",
+        metavar="FIELD",
+        help="the fields of payloads to index, and no others; without any, list the indexed ones",
+    )
+    fields.add_argument("--none", action="store_true", help="index no fields")
+    drop = add_action(actions, "drop", run_drop, "delete a collection and all of its documents")
+    for action in (list_, stats, verify, compact, rank, fields, drop):
+        add_url(action)
+        add_json(action)
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """Print a collection a line: name, documents, bits, encoder."""
+    listed = list_(args) if args.url is not None else _list(args)
+    lines = [
+        f"{info['name']}\t{counted(info['documents'], 'document')}\t{info['n_bits']} bits"
+        f"\t{info['encoder'] or '-'}"
+        for info in listed["collections"]
+    ]
+    lines += [
+        f"{info['name']}\tcannot be opened: {info['reason']}" for info in listed["unavailable"]
+    ]
+    print_result(args, listed, lines)
+    return 0
+
+
+def _list(args: argparse.Namespace) -> dict[str, Any]:
+    with open_folder(args, writable=False) as folder:
+        collections = [
+            {
+                "name": name,
+                "documents": len(collection),
+                "n_bits": collection.n_bits,
+                "encoder": collection.encoder_name,
+            }
+            for name, collection in folder.collections().items()
+        ]
+        unavailable = folder.unavailable().items()
+        return {
+            "collections": collections,
+            "unavailable": [{"name": name, "reason": str(reason)} for name, reason in unavailable],
+        }
+
+
+def run_stats(args: argparse.Namespace) -> int:
+    """Print the statistics of a collection as JSON."""
+    if args.url is not None:
+        return stats(args)
+    with open_folder(args, writable=False) as folder:
+        collection = folder.collection(args.collection)
+        begin_stage(f"measuring {counted(len(collection), 'code')}")
+        print_json(collection.stats())
+    return 0
+
+
+def run_verify(args: argparse.Namespace) -> int:
+    """Print the problems of a collection; return 1 if there are any."""
+    if args.url is not None:
+        if args.accept_loss:
+            raise OptionError(
+                "--accept-loss: cannot be combined with --url; stop the service and name its folder"
+            )
+        documents, problems = verify(args)
+    else:
+        if args.accept_loss:
+            with open_folder(args, writable=True) as folder:
+                folder.accept_loss(args.collection)
+        with open_folder(args, writable=False) as folder:
+            verification = folder.collection(args.collection).verify()
+        documents, problems = verification.documents, verification.problems
+    for problem in problems:
+        print(f"{args.collection}: {problem}", file=sys.stderr)
+    outcome = counted(len(problems), "problem") if problems else "no problems"
+    result = {"collection": args.collection, "documents": documents, "problems": problems}
+    print_result(
+        args, result, f"{args.collection}: {counted(documents, 'document')} checked; {outcome}"
+    )
+    return 1 if problems else 0
+
+
+def run_compact(args: argparse.Namespace) -> int:
+    """Rewrite a collection without deleted documents, and print its size before and after."""
+    if args.url is not None:
+        before, after = compact(args)
+    else:
+        with open_folder(args, writable=True) as folder:
+            collection = folder.collection(args.collection)
+            before = collection.bytes_on_disk()
+            begin_stage(f"rewriting {args.collection}")
+            collection.compact()
+            after = collection.bytes_on_disk()
+    result = {"collection": args.collection, "bytes_before": before, "bytes_after": after}
+    print_result(args, result, f"{args.collection}: {before:,} bytes before, {after:,} after")
+    return 0
+
+
+def run_rank(args: argparse.Namespace) -> int:
+    """Set a collection's default ranking."""
+    if args.url is not None:
+        rank(args)
+    else:
+        with open_folder(args, writable=True) as folder:
+            folder.collection(args.collection).set_ranking(args.ranking)
+    result = {"collection": args.collection, "ranking": args.ranking}
+    print_result(args, result, f"{args.collection}: searches are ranked by {args.ranking}")
+    return 0
+
+
+def run_fields(args: argparse.Namespace) -> int:
+    """Index fields of payloads, and print which are indexed."""
+    if args.none and args.fields:
+        raise OptionError("--none: cannot be combined with fields")
+    if args.url is not None:
+        indexed, warnings = fields(args)
+    else:
+        changes = bool(args.fields) or args.none
+        with open_folder(args, writable=changes) as folder:
+            collection = folder.collection(args.collection)
+            if changes:
+                begin_stage(f"indexing fields of {counted(len(collection), 'document')}")
+                collection.set_indexed_fields(args.fields)
+            indexed = [*collection.indexed_fields]
+            warnings = absent_fields(collection, args.fields)
+    result = {"collection": args.collection, "indexed_fields": indexed}
+    line = f"{args.collection}: indexed fields: {', '.join(indexed) or 'none'}"
+    print_result(args, result, line, warnings)
+    return 0
+
+
+def run_drop(args: argparse.Namespace) -> int:
+    """Delete a collection, even one that cannot be opened."""
+    if args.url is not None:
+        drop(args)
+    else:
+        with open_folder(args, writable=True) as folder:
+            folder.drop_collection(args.collection)
+    result = {"collection": args.collection, "dropped": True}
+    print_result(args, result, f"{args.collection}: dropped")
+    return 0
+
+
+# ----------------------------------------------------------------------------
+# ``hummingbit index ACTION``: build and maintain collections of documents.
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the actions."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    configure_documents(actions)
+    configure_transfer(actions)
+    configure_upkeep(actions)
+    configure_duplicates(actions)

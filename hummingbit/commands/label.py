@@ -1,0 +1,474 @@
+"""``hummingbit label ACTION``: labels and judgements, what to label next, and retraining."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hummingbit.commands.options import (
+    Actions,
+    BitsOption,
+    OptionError,
+    add_action,
+    add_data_dir,
+    add_service,
+    add_url,
+    naming,
+    open_folder,
+    service_at,
+    wait_for,
+)
+from hummingbit.commands.printing import add_json, print_json, print_result, without_controls
+from hummingbit.evaluation.labelling.exchange import (
+    FORMATS,
+    JSONL,
+    QRELS,
+    import_records,
+    read_lines,
+    write_qrels,
+    write_queries,
+    write_records,
+)
+from hummingbit.evaluation.labelling.statistics import label_statistics
+from hummingbit.evaluation.labelling.suggestions import (
+    DEFAULT_METHOD,
+    SUGGESTION_METHODS,
+    VectorCache,
+    suggest_documents,
+    suggestions_to_json,
+)
+from hummingbit.foundation.errors import InputError, counted
+from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.files import replace_file
+from hummingbit.foundation.slices import begin_stage
+from hummingbit.foundation.times import now
+from hummingbit.index.collection import Collection
+from hummingbit.index.store.annotations import ANONYMOUS, DocumentLabel, Judgement
+
+if TYPE_CHECKING:
+    from hummingbit.clients.client import Client
+
+
+# ----------------------------------------------------------------------------
+# The labels of a collection, in a data folder or at a service, with one interface for both.
+
+
+class LabelSource(Protocol):
+    """The labels and judgements of one collection."""
+
+    def suggest(
+        self, n: int, method: str, *, label_field: str | None, who: str | None
+    ) -> dict[str, Any]:
+        """Return suggestions as the service's ``labels/suggest`` does."""
+
+    def set(self, record: dict[str, Any]) -> bool:
+        """Set a label, or remove it if its labels are None; return whether that changed it."""
+
+    def stats(self, label_field: str | None) -> dict[str, Any]:
+        """Return statistics as the service's ``labels/stats`` does."""
+
+    def records(self) -> tuple[list[DocumentLabel], list[Judgement]]:
+        """Return all labels and judgements."""
+
+    def read(self, content: bytes, form: str, source: str, who: str | None) -> dict[str, Any]:
+        """Import records, and return a report as the service's ``labels/import`` does."""
+
+
+@contextmanager
+def label_source(args: argparse.Namespace, *, writable: bool = False) -> Iterator[LabelSource]:
+    """Yield the labels of the collection that the options name."""
+    if args.url is not None:
+        with service_at(args) as client:
+            yield _Remote(client, args.collection)
+        return
+    with open_folder(args, writable=writable) as folder:
+        collection = folder.collection(args.collection)
+        if not isinstance(collection, Collection):
+            message = f"{collection.name!r} is on Milvus; only local collections have labels"
+            raise InputError("collection", message)
+        yield _Local(collection)
+
+
+class _Local:
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+
+    def suggest(
+        self, n: int, method: str, *, label_field: str | None, who: str | None
+    ) -> dict[str, Any]:
+        suggested = suggest_documents(
+            self._collection,
+            VectorCache(),
+            n,
+            method,
+            label_field=label_field,
+            who=who or ANONYMOUS,
+        )
+        return suggestions_to_json(method, *suggested)
+
+    def set(self, record: dict[str, Any]) -> bool:
+        annotations, who = self._collection.annotations, record["who"] or ANONYMOUS
+        if record["labels"] is None:
+            return bool(annotations.set_labels([], [(record["id"], who)]).changed)
+        label = DocumentLabel(record["id"], tuple(record["labels"]), who, record["grade"], now())
+        return bool(annotations.set_labels([label]).changed)
+
+    def stats(self, label_field: str | None) -> dict[str, Any]:
+        return label_statistics(self._collection, VectorCache(), label_field)
+
+    def records(self) -> tuple[list[DocumentLabel], list[Judgement]]:
+        annotations = self._collection.annotations
+        return annotations.labels(), annotations.judgements()
+
+    def read(self, content: bytes, form: str, source: str, who: str | None) -> dict[str, Any]:
+        lines = content.decode("utf-8-sig").split("\n")
+        report = import_records(self._collection, *read_lines(lines, form, source, who))
+        return {"changed": report.changed, "unknown": report.unknown}
+
+
+class _Remote:
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self._name = name
+
+    def suggest(
+        self, n: int, method: str, *, label_field: str | None, who: str | None
+    ) -> dict[str, Any]:
+        return dict(
+            self._client.suggest_labels(
+                self._name, n, method=method, label_field=label_field, who=who
+            )
+        )
+
+    def set(self, record: dict[str, Any]) -> bool:
+        fields = {
+            name: value for name, value in record.items() if name != "who" or value is not None
+        }
+        return bool(self._client.set_labels(self._name, [fields])["changed"])
+
+    def stats(self, label_field: str | None) -> dict[str, Any]:
+        return dict(self._client.label_stats(self._name, label_field))
+
+    def records(self) -> tuple[list[DocumentLabel], list[Judgement]]:
+        from hummingbit.remote import annotations_of  # noqa: PLC0415 - only a service needs it
+
+        records = list(annotations_of(self._client, self._name))
+        labels = [one for one in records if isinstance(one, DocumentLabel)]
+        return labels, [one for one in records if isinstance(one, Judgement)]
+
+    def read(self, content: bytes, form: str, source: str, who: str | None) -> dict[str, Any]:  # noqa: ARG002
+        return dict(self._client.import_labels(self._name, content, form, who))
+
+
+# ----------------------------------------------------------------------------
+# ``hummingbit label import|export``: labels and judgements from and to files.
+
+
+STANDARD = "-"
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Write every label and judgement, or the judgements as qrels or their queries."""
+    with label_source(args) as source:
+        begin_stage("reading labels and judgements")
+        labels, judgements = source.records()
+    lines: Iterable[str]
+    if args.format == JSONL:
+        lines = write_records([*labels, *judgements])
+    else:
+        lines = (write_qrels if args.format == QRELS else write_queries)(judgements)
+    text = "".join(f"{line}\n" for line in lines)
+    if args.file == STANDARD:
+        sys.stdout.write(text)
+    else:
+        with naming(args.file):
+            replace_file(Path(args.file), text)
+    counts = counted(len(judgements), "judgement")
+    if args.format == JSONL:
+        counts = f"{counted(len(labels), 'label')} and {counts}"
+    print(f"{args.collection}: {counts} exported", file=sys.stderr)
+    return 0
+
+
+def run_import(args: argparse.Namespace) -> int:
+    """Import records; each replaces the person's earlier one."""
+    is_standard = args.file == STANDARD
+    with naming(args.file):
+        content = sys.stdin.buffer.read() if is_standard else Path(args.file).read_bytes()
+    name = "standard input" if is_standard else args.file
+    try:
+        content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{name}: is not UTF-8 text ({error.reason})") from None
+    with label_source(args, writable=True) as source:
+        begin_stage(f"importing {name}")
+        report = source.read(content, args.format, name, args.who)
+    unknown = report["unknown"]
+    skipped = f"; skipped {counted(unknown, 'record')} of unknown documents" if unknown else ""
+    result = {"collection": args.collection, **report}
+    changed = counted(report["changed"], "record")
+    print_result(args, result, f"{args.collection}: {changed} changed{skipped}")
+    return 0
+
+
+# ----------------------------------------------------------------------------
+# ``hummingbit label ACTION``: labels and judgements, what to label next, and retraining.
+
+
+SHOWN_CHARACTERS = 100
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the actions."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    _configure_labels(actions)
+    _configure_files(actions)
+    retrain = actions.add_parser("retrain", help="train an encoder on the labels, as a job")
+    retrain.add_argument("collection", metavar="COLLECTION", help="a collection or an alias")
+    retrain.add_argument("--into", metavar="NAME", help="the name of the new collection")
+    retrain.add_argument(
+        "--alias", metavar="NAME", help="the alias to move to it (default: COLLECTION)"
+    )
+    retrain.add_argument(
+        "--auto", action="store_true", help="go live without confirmation if the gate passes"
+    )
+    retrain.add_argument("--label-field", metavar="NAME", help=_FIELD)
+    retrain.add_argument(
+        "--min-gain", type=float, metavar="X", help="the gain in mAP@100 that the gate asks for"
+    )
+    retrain.add_argument("--epochs", type=int, metavar="N", help="passes over the documents")
+    retrain.add_argument(
+        "--bits", dest="n_bits", type=int, action=BitsOption, metavar="N", help="bits in a code"
+    )
+    retrain.set_defaults(run=run_retrain)
+    confirm = actions.add_parser("confirm", help="go live with the encoder of a retraining")
+    confirm.set_defaults(run=run_confirm)
+    back = actions.add_parser("take-back", help="move the alias back to the old collection")
+    back.set_defaults(run=run_take_back)
+    for action in (confirm, back):
+        action.add_argument("job", metavar="JOB", help="the id of the retraining")
+    for action in (retrain, confirm, back):
+        add_service(action)
+        add_json(action)
+    train = actions.add_parser(
+        "train", help="train for the retraining jobs of a service without torch"
+    )
+    add_data_dir(train)
+    train.add_argument("--once", action="store_true", help="exit when no job is waiting")
+    train.set_defaults(run=run_train)
+
+
+_FIELD = "a payload field with labels for the documents that nobody has labelled"
+
+
+def _configure_labels(actions: Actions) -> None:
+    suggest = add_action(actions, "suggest", run_suggest, "print the documents to label next")
+    suggest.add_argument(
+        "-n",
+        "--limit",
+        dest="n",
+        type=int,
+        default=10,
+        metavar="N",
+        help="how many documents (default: %(default)s)",
+    )
+    suggest.add_argument(
+        "--method",
+        default=DEFAULT_METHOD,
+        choices=SUGGESTION_METHODS,
+        help="how to choose them (default: %(default)s)",
+    )
+    add_json(suggest, "whole documents as JSON lines")
+    set_ = add_action(actions, "set", run_set, "label a document")
+    set_.add_argument("id", metavar="ID", help="the document")
+    set_.add_argument(
+        "labels", nargs="*", metavar="LABEL", help="its labels; give none if no class fits"
+    )
+    set_.add_argument(
+        "--grade",
+        type=int,
+        default=1,
+        metavar="N",
+        help="how well the labels fit; 0: not at all (default: %(default)s)",
+    )
+    set_.add_argument("--remove", action="store_true", help="remove your label instead")
+    stats = add_action(actions, "stats", run_stats, "count labels and measure agreement")
+    for action in (suggest, stats):
+        action.add_argument("--label-field", metavar="NAME", help=_FIELD)
+    for action in (set_, stats):
+        add_json(action)
+    for action in (suggest, set_):
+        action.add_argument(
+            "--who", metavar="NAME", help="the person (default: anonymous, or the key's name)"
+        )
+    for action in (suggest, set_, stats):
+        add_url(action)
+
+
+def _configure_files(actions: Actions) -> None:
+    into = add_action(actions, "import", run_import, "read labels and judgements from a file")
+    export = add_action(actions, "export", run_export, "write labels and judgements to a file")
+    in_or_out = "labels and judgements as JSON lines, or judgements as TREC's qrels"
+    exported = in_or_out.replace(", or", ",") + ", or the judged queries"
+    for action, forms, forms_help, other in (
+        (into, (JSONL, QRELS), in_or_out, "input"),
+        (export, FORMATS, exported, "output"),
+    ):
+        action.add_argument(
+            "file", nargs="?", default="-", metavar="FILE", help=f"(default: standard {other})"
+        )
+        action.add_argument(
+            "--format",
+            choices=forms,
+            default=JSONL,
+            help=f"{forms_help} (default: %(default)s)",
+        )
+        add_url(action)
+    add_json(into)
+    into.add_argument("--who", metavar="NAME", help="the person of lines that name none")
+
+
+def run_suggest(args: argparse.Namespace) -> int:
+    """Print a document a line: its id, its guessed labels, and the beginning of its text."""
+    if args.n < 1:
+        raise OptionError(f"-n is {args.n}; it must be at least 1")
+    with label_source(args) as source:
+        suggestions = source.suggest(
+            args.n, args.method, label_field=args.label_field, who=args.who
+        )
+    for document in suggestions["documents"]:
+        if args.json:
+            print(json.dumps(document, ensure_ascii=False))
+            continue
+        guesses = " ".join(
+            f"{guess['label']} {guess['probability']:.2f}" for guess in document["guesses"]
+        )
+        text = " ".join((document["text"] or document["code"]).split())
+        columns = [document["id"], guesses or "-", text[:SHOWN_CHARACTERS]]
+        print("\t".join(map(without_controls, columns)))
+    if not suggestions["documents"]:
+        print(f"{args.collection}: there is no document left to label", file=sys.stderr)
+    return 0
+
+
+def run_set(args: argparse.Namespace) -> int:
+    """Set or remove a person's labels of a document."""
+    if args.remove and args.labels:
+        raise OptionError("--remove: cannot be combined with LABEL; it removes all your labels")
+    labels = None if args.remove else args.labels
+    record = {"id": args.id, "labels": labels, "grade": args.grade, "who": args.who}
+    with label_source(args, writable=True) as source:
+        changed = source.set(record)
+    line = f"{args.id}: {'changed' if changed else 'unchanged'}"
+    print_result(args, {"id": args.id, "changed": changed}, line)
+    return 0
+
+
+def run_stats(args: argparse.Namespace) -> int:
+    """Print counts, agreement, and the expected gain of further labels."""
+    with label_source(args) as source:
+        begin_stage("counting labels and measuring agreement")
+        stats = source.stats(args.label_field)
+    if args.json:
+        print_json(stats)
+        return 0
+    print(f"{stats['labelled']:,} of {counted(stats['documents'], 'document')} labelled")
+    for one in stats["labels"]:
+        print(f"  {one['label']}\t{one['documents']:,}")
+    queries = counted(stats["queries"], "query", "queries")
+    print(f"{counted(stats['judgements'], 'judgement')} of {queries}")
+    for one in stats["people"]:
+        labels = counted(one["labels"], "label")
+        print(f"  {one['who']}\t{labels}\t{counted(one['judgements'], 'judgement')}")
+    for one in stats["agreement"]:
+        kappa = "no value" if one["kappa"] is None else f"{one['kappa']:.2f}"
+        who = " and ".join(one["who"])
+        items = counted(one["items"], one["on"].removesuffix("s"))
+        shared = f"{items}, {one['observed']:.0%} alike"
+        print(f"agreement of {who}: {shared}, kappa {kappa}")
+    gain = stats["expected_gain"]
+    if gain is not None:
+        count = gain["labels_to_one_percent"]
+        print(f"a classifier of the labels is right on {gain['accuracy']:.1%}", end="")
+        print("" if count is None else f"; {counted(count, 'more label')} would add about a point")
+    return 0
+
+
+def run_retrain(args: argparse.Namespace) -> int:
+    """Wait for a retraining, and print whether the gate passed."""
+    names = ("into", "alias", "label_field", "min_gain", "epochs", "n_bits")
+    options = {name: getattr(args, name) for name in names}
+    with service_at(args) as client:
+        job = wait_for(client, client.retrain(args.collection, auto=args.auto, **options))
+    result = job["result"] or {}
+    if args.json:
+        print_json({"job": job["id"], **result})
+        return 1 if result["state"] == "refused" else 0
+    trial = result["trial"]
+    for name, value in trial["candidate"].items():
+        print(f"{name}\t{trial['current'][name]:.3f} -> {value:.3f}")
+    held_out = counted(trial["queries"], "held-out document")
+    print(f"{held_out}, p = {trial['p_value']:.2g}")
+    for warning in trial.get("warnings", []):  # earlier services give none
+        print(f"note: {warning}")
+    if result["state"] == "refused":
+        print(f"the gate refuses: mAP@100 gains {trial['gain']:+.3f}, not {trial['min_gain']:+.3f}")
+        return 1
+    if result["state"] == "live":
+        print(f"{result['into']} is live; to take it back: hummingbit label take-back {job['id']}")
+    else:
+        print(f"the gate passes; to go live: hummingbit label confirm {job['id']}")
+    return 0
+
+
+def run_confirm(args: argparse.Namespace) -> int:
+    """Wait until the new encoder is live."""
+    with service_at(args) as client:
+        result = wait_for(client, client.confirm(args.job))["result"] or {}
+    moved = "" if result["alias"] is None else f"; the alias {result['alias']} points to it"
+    print_result(
+        args, result, f"{result['collection']}: {counted(result['documents'], 'document')}{moved}"
+    )
+    return 0
+
+
+def run_take_back(args: argparse.Namespace) -> int:
+    """Move the alias back to the old collection."""
+    with service_at(args) as client:
+        alias = client.take_back(args.job)
+    print_result(args, alias, f"{alias['alias']}\t{alias['collection']}")
+    return 0
+
+
+def run_train(args: argparse.Namespace) -> int:
+    """Train for the retraining jobs of a service on the same data folder."""
+    # Imported here, because only this action needs it and it takes long.
+    from hummingbit.service.jobs.training_process import (  # noqa: PLC0415
+        TRAINING_FILE,
+        can_train,
+        hold_lock,
+        needs_training,
+        run_training,
+    )
+
+    if not can_train():
+        requirements = f"torch ({install_command('train')}) and a system other than Windows"
+        raise OptionError(f"training needs {requirements}")
+    jobs: Path = args.data_dir / "jobs"
+    while True:
+        for request in sorted(jobs.glob(f"*/{TRAINING_FILE}")):
+            folder = request.parent
+            with hold_lock(folder) as lock:
+                if lock is not None and needs_training(folder):
+                    print(f"training for job {folder.name}", flush=True)
+                    run_training(folder, lock)
+        if args.once:
+            return 0
+        time.sleep(SECONDS_BETWEEN_LOOKS)

@@ -1,1 +1,0 @@
-"""Commands for labels and judgements."""

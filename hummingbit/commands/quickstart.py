@@ -1,0 +1,490 @@
+"""``hummingbit quickstart FILE``: from a file of unknown layout to a search of its documents."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import shlex
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from textwrap import fill, shorten
+from unicodedata import combining, normalize
+
+import numpy as np
+
+from hummingbit.commands.options import (
+    FILE_HELP,
+    ROOM_FOR_AN_ENCODER,
+    BitsOption,
+    OptionError,
+    add_layout,
+    add_model,
+    add_word_vectors,
+    check_writable,
+    layout_of,
+    word_vectors_of,
+)
+from hummingbit.commands.printing import timed_stage, without_controls
+from hummingbit.comparison import (
+    CHANCE,
+    CLASSIFIER,
+    Figures,
+    chance_by_label,
+    known_items,
+    precision_by_label,
+    verdict,
+    words_of_sentences,
+)
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.layout import LABEL_NAMES, Layout, rank_of
+from hummingbit.corpus.readers import BadLine, read_documents
+from hummingbit.corpus.survey import Survey, survey
+from hummingbit.corpus.tables import FieldTypes, separator_of
+from hummingbit.encoder.analyzers import VISIBLE, is_spaceless
+from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline
+from hummingbit.foundation.errors import counted
+from hummingbit.foundation.slices import begin_stage, count_in_stage, end_stage
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.catalog import NAME, RULE
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.encoding import available_cores
+from hummingbit.index.ingestion import ingest
+from hummingbit.index.rankings import RANKINGS
+from hummingbit.index.records import Query
+from hummingbit.service.server import bind_listener, serve
+from hummingbit.service.settings import Settings
+from hummingbit.training.data import TrainingData, gather
+from hummingbit.training.pipeline import Trained
+from hummingbit.training_methods import (
+    WITHOUT_TORCH,
+    check_word_vectors,
+    has_torch,
+    recipe_for_search,
+    train_by,
+)
+
+# ----------------------------------------------------------------------------
+# The documents that ``hummingbit quickstart`` learns from: all of a source, or a sample.
+
+
+MAX_SAMPLE = 10_000
+MAX_CHARACTERS = 4_000_000
+"""The largest sample. More documents, or longer ones, would make training take minutes."""
+LONG_DOCUMENTS = 2000
+"""A sample of long documents has as many, whatever their lengths."""
+HELD_OUT_SHARE = 0.1
+MAX_HELD_OUT = 300
+MANY_DOCUMENTS = 30_000
+"""With more, a search by every ranking takes so long that fewer documents are held out."""
+MIN_HELD_OUT = 60
+MIN_LABELLED = 20
+MAX_BAD_LINES = 3
+
+
+@dataclass
+class Corpus:
+    """What one reading of a source found, and a sample of its documents, in their order."""
+
+    source: Path
+    layout: Layout
+    count: int = 0
+    """Documents with text."""
+    sample: list[Document] = field(default_factory=list)
+    held_out: list[Document] = field(default_factory=list)
+    """Documents of the sample that are not trained on, for the comparison."""
+    labels: Counter[str] = field(default_factory=Counter)
+    repeats: int = 0
+    """Documents with the text of an earlier one, but for case and spaces."""
+    bad_lines: list[BadLine] = field(default_factory=list)
+    """The first few."""
+    n_bad_lines: int = 0
+    n_without_text: int = 0
+    """Documents whose text is empty."""
+    field_types: FieldTypes = field(default_factory=FieldTypes)
+    """What the fields of a table hold."""
+
+    @property
+    def training_documents(self) -> list[Document]:
+        """The documents of the sample that are not held out."""
+        held_out_ids = {document.id for document in self.held_out}
+        return [document for document in self.sample if document.id not in held_out_ids]
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether the source has more documents than the sample."""
+        return self.count > len(self.sample)
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether the sample has enough labelled documents, and two labels, to learn from."""
+        labels = Counter(label for one in self.sample for label in one.labels)
+        return len(labels) > 1 and labels.total() >= MIN_LABELLED
+
+    def lengths(self) -> list[int]:
+        """Return how many terms each text of the sample has."""
+        return [len(VISIBLE.terms(document.text or "")) for document in self.sample]
+
+    def is_spaceless(self) -> bool:
+        """Return whether most texts of the sample have no spaces between words."""
+        return 2 * sum(is_spaceless(one.text or "") for one in self.sample) > len(self.sample)
+
+    def separated_labels(self) -> dict[str, str]:
+        """Return fields of the payload, named as labels, whose strings hold several values.
+
+        The values are what separates these.
+        """
+        names = {name for one in self.sample for name in one.payload}
+        cells = {
+            name: [cell for one in self.sample if isinstance(cell := one.payload.get(name), str)]
+            for name in sorted(names)
+            if rank_of(name, LABEL_NAMES) is not None
+        }
+        found = {name: separator_of(column) for name, column in cells.items()}
+        return {name: separator for name, separator in found.items() if separator is not None}
+
+    def stored_documents(self) -> Iterator[Document]:
+        """Read the source again, and yield every document with text that is not held out."""
+        held_out_ids = {document.id for document in self.held_out}
+        documents = read_documents(
+            self.source, layout=self.layout, on_error="skip", field_types=self.field_types
+        )
+        for document in documents:
+            if _has_text(document) and document.id not in held_out_ids:
+                yield document
+
+    def record_bad_line(self, bad: BadLine) -> None:
+        """Count a bad line, and keep it if it is one of the first."""
+        self.n_bad_lines += bad.n_lines
+        if len(self.bad_lines) < MAX_BAD_LINES:
+            self.bad_lines.append(bad)
+
+
+def read_corpus(source: Path, layout: Layout, notice: Callable[[str], object]) -> Corpus:
+    """Read a source once, leaving out bad lines; at most the sample stays in memory.
+
+    Every document is equally likely to be in the sample (reservoir sampling). The same source gives
+    the same sample.
+    """
+    corpus = Corpus(source, layout)
+    rng = random.Random(0)  # noqa: S311 - no secret
+    places: list[tuple[int, Document]] = []
+    seen: set[int] = set()
+    documents = read_documents(
+        source,
+        layout=layout,
+        on_error="skip",
+        report=corpus.record_bad_line,
+        notice=notice,
+        field_types=corpus.field_types,
+    )
+    for document in documents:
+        if not _has_text(document):
+            corpus.n_without_text += 1
+            continue
+        seen.add(hash(" ".join((document.text or "").lower().split())))
+        corpus.labels.update(document.labels)
+        if len(places) < MAX_SAMPLE:
+            places.append((corpus.count, document))
+        elif (place := rng.randrange(corpus.count + 1)) < MAX_SAMPLE:
+            places[place] = (corpus.count, document)
+        corpus.count += 1
+    corpus.repeats = corpus.count - len(seen)
+    places.sort(key=lambda one: one[0])
+    corpus.sample = _within_characters([document for _, document in places])
+    corpus.held_out = _held_out(corpus)
+    return corpus
+
+
+def name_of(source: Path) -> str:
+    """Return a name made from that of a file; letters lose their accents."""
+    stem = normalize("NFKD", source.resolve().name.partition(".")[0]).lower()
+    stem = "".join(character for character in stem if not combining(character))
+    return re.sub(r"[^a-z0-9_-]+", "-", stem).strip("-_") or "documents"
+
+
+def _has_text(document: Document) -> bool:
+    return bool(document.text and document.text.strip())
+
+
+def _within_characters(sample: list[Document]) -> list[Document]:
+    """Return the sample, or a part of it, every so many documents, if the texts are long."""
+    total = sum(len(document.text or "") for document in sample)
+    step = min(total / MAX_CHARACTERS, len(sample) / LONG_DOCUMENTS)
+    if step <= 1:
+        return sample
+    places = np.unique(np.arange(0, len(sample), step).astype(int))
+    return [sample[place] for place in places]
+
+
+def _held_out(corpus: Corpus) -> list[Document]:
+    most = MAX_HELD_OUT
+    if corpus.count > MANY_DOCUMENTS:
+        most = max(MIN_HELD_OUT, MAX_HELD_OUT * MANY_DOCUMENTS // corpus.count)
+    count = min(most, int(len(corpus.sample) * HELD_OUT_SHARE))
+    places = np.sort(np.random.default_rng(0).permutation(len(corpus.sample))[:count])
+    return [corpus.sample[place] for place in places]
+
+
+# ----------------------------------------------------------------------------
+# ``hummingbit quickstart FILE``: from a file of unknown layout to a search of its documents.
+
+
+MIN_DOCUMENTS = 50
+MAX_CANDIDATES = 5
+"""More fields that may be the label are not listed."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("source", type=Path, metavar="FILE", help=FILE_HELP)
+    parser.add_argument(
+        "--name", help="name of the encoder and the collection (default: the file's)"
+    )
+    parser.add_argument(
+        "--bits",
+        type=int,
+        action=BitsOption,
+        default=64,
+        metavar="N",
+        help="bits in a code, a multiple of 8 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="the folder to create (default: NAME-data)"
+    )
+    add_word_vectors(parser)
+    add_model(parser)
+    parser.add_argument("--no-serve", action="store_true", help="stop after the comparison")
+    parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=8000, help="port (default: %(default)s)")
+    add_layout(parser, are_found=True)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Survey the source, train, compare, index and serve."""
+    name = args.name or name_of(args.source)
+    if not NAME.fullmatch(name):
+        raise OptionError(f"--name {name!r}: a name must be {RULE}")
+    data_dir: Path = args.data_dir or Path(f"{name}-data")
+    _check_folder(data_dir, args.source)
+    if not args.no_serve:
+        with bind_listener(args.host, args.port):
+            pass  # it is in use by nobody else
+    word_vectors = word_vectors_of(args)
+    corpus, layout_survey = _read(args)
+    _print_corpus(layout_survey, corpus)
+    data = gather(corpus.training_documents)
+    recipe = recipe_for_search(data, args.bits, has_labels=corpus.has_labels, model=args.model)
+    if not has_torch() and args.model is None:
+        print(WITHOUT_TORCH, file=sys.stderr)
+    check_word_vectors(recipe.method, given=word_vectors is not None)
+    with _removing_unfinished(data_dir):
+        with timed_stage(f"training {recipe.n_bits}-bit codes ({recipe.method})"):
+            out = data_dir / "encoders" / name
+            trained = train_by(data, recipe, out, word_vectors=word_vectors)
+        with timed_stage("indexing"), DataFolder(data_dir, writable=True) as folder:
+            _index(folder, name, corpus)
+    with DataFolder(data_dir, writable=True) as folder:
+        collection = folder.collection(name)
+        with timed_stage(f"comparing rankings by {len(corpus.held_out):,} held-out documents"):
+            figures = _compare(collection, corpus, data, trained)
+        _print_figures(figures, len(corpus.held_out))
+        _print_example(collection, corpus, name, data_dir)
+    if args.no_serve:
+        return 0
+    serve(Settings(data_dir=data_dir, host=args.host, port=args.port))
+    return 0
+
+
+@contextmanager
+def _removing_unfinished(data_dir: Path) -> Iterator[None]:
+    """Remove a folder that did not exist before if the block fails, so it can be created again."""
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(data_dir, ignore_errors=True)
+        raise
+
+
+def _index(folder: DataFolder, name: str, corpus: Corpus) -> None:
+    collection = folder.create_collection(name, encoder=name)
+    collection.remember_field_types(corpus.field_types.decided)
+    with count_in_stage("encoding and storing", corpus.count) as advance:
+        ingest(collection, corpus.stored_documents(), jobs=available_cores(), progress=advance)
+
+
+def _check_folder(folder: Path, source: Path) -> None:
+    """Raise OptionError unless a data folder with the documents can be created at `folder`."""
+    if folder.exists():
+        hint = "name another with --data-dir, or search it with hummingbit search"
+        raise OptionError(f"{folder} already exists; {hint}")
+    documents = source.stat().st_size if source.is_file() else 0
+    room = ROOM_FOR_AN_ENCODER + documents
+    check_writable(folder.absolute().parent, f"--data-dir {folder}", room)
+
+
+def _read(args: argparse.Namespace) -> tuple[Corpus, Survey]:
+    """Read the source with the layout that its survey suggests, leaving out bad lines."""
+    begin_stage(f"reading {args.source}")
+    layout_survey = survey(args.source, layout_of(args))
+    corpus = read_corpus(
+        args.source, layout_survey.layout, lambda message: print(message, file=sys.stderr)
+    )
+    end_stage()
+    for one in corpus.bad_lines:
+        print(f"skipped: {one}", file=sys.stderr)
+    if more := corpus.n_bad_lines - sum(one.n_lines for one in corpus.bad_lines):
+        print(f"skipped: {counted(more, 'more line')}", file=sys.stderr)
+    _check_texts(corpus)
+    return corpus, layout_survey
+
+
+def _check_texts(corpus: Corpus) -> None:
+    """Raise OptionError if there are too few different texts to learn from, or none has a term."""
+    found = f"{corpus.source}: has {counted(corpus.count, 'document')} with text"
+    if corpus.count - corpus.repeats < MIN_DOCUMENTS:
+        if corpus.repeats:
+            found += f", of which {corpus.count - corpus.repeats:,} differ"
+        raise OptionError(f"{found}; codes are learned from {MIN_DOCUMENTS} or more")
+    if not any(corpus.lengths()):
+        raise OptionError(f"{found}, but no words; emoji and signs are no words")
+
+
+def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
+    terms = corpus.lengths()
+    skipped = f"{counted(corpus.n_bad_lines, 'line')} skipped"
+    print(f"{corpus.source}: {counted(corpus.count, 'document')}, {skipped}")
+    if corpus.n_without_text:
+        _print_row("empty", f"{counted(corpus.n_without_text, 'more document')}, left out")
+    _print_row("text", " + ".join(layout_survey.layout.text_fields) or "text")
+    _print_row("length", f"{median(terms):,.0f} terms in the median, {max(terms):,} at most")
+    _print_row("label", _label_line(layout_survey, corpus))
+    separated = {**layout_survey.separated_lists, **corpus.separated_labels()}
+    for name, count in layout_survey.unused_lists.items():
+        if name not in separated:
+            # Beside another label, a payload with labels would hide it.
+            kept = "left out" if name == "labels" else "kept in the payload"
+            values = f"{count:,} different values, which hardly repeat"
+            _print_row("list", f"{name}: {values}; no label, {kept}")
+    for name, separator in separated.items():
+        hint = (
+            f"to learn from them, write | instead, and name it: --label-field {shlex.quote(name)}"
+        )
+        _print_row("list", f"{name}: {separator!r} separates values; {hint}")
+    if layout_survey.other_texts:
+        others = shlex.join(layout_survey.other_texts)
+        texts = shlex.join(layout_survey.layout.text_fields or ["text"])
+        _print_row("other", f"{others}: not searched; to join it: --text-field {texts} {others}")
+    if layout_survey.texts_in_lists:
+        paths = ", ".join(layout_survey.texts_in_lists)
+        hint = "to search them, write a document for each object of the list"
+        _print_row("other", f"{paths}: texts inside lists, not searched; {hint}")
+    _print_row("id", _id_line(layout_survey))
+    _print_row("writing", "no spaces between words" if corpus.is_spaceless() else "words")
+    if layout_survey.layout.html:
+        _print_row("markup", "HTML, of which the text is kept (--html)")
+    have = "document has" if corpus.repeats == 1 else "documents have"
+    _print_row("repeats", f"{corpus.repeats:,} {have} the text of another")
+    if corpus.is_sampled:
+        size = f"{len(corpus.sample):,} documents are learned from and compared by; all are indexed"
+        _print_row("sample", size)
+
+
+def _print_row(title: str, value: str) -> None:
+    print(f"  {title:<9}{value}")
+
+
+def _id_line(layout_survey: Survey) -> str:
+    field = layout_survey.layout.id_field
+    if field is None and "id" in layout_survey.names:
+        field = "id"
+    if field is not None:
+        return field or "the column without a name"
+    if layout_survey.repeated_id is not None:
+        return f"none, because values of {layout_survey.repeated_id} repeat; numbered by line"
+    return "none; numbered by line"
+
+
+def _label_line(layout_survey: Survey, corpus: Corpus) -> str:
+    candidates = layout_survey.label_candidates
+    if corpus.labels:
+        field = layout_survey.layout.label_field or "label"
+        rarest = min(corpus.labels.values())
+        labels = counted(len(corpus.labels), "label")
+        too_few = "" if corpus.has_labels else "; too few to learn from"
+        return f"{field}: {labels}, the rarest of {counted(rarest, 'document')}{too_few}"
+    if candidates:
+        some = candidates[:MAX_CANDIDATES]
+        more = f" and {left:,} others" if (left := len(candidates) - len(some)) else ""
+        which = f"one of {', '.join(some)}{more}" if len(candidates) > 1 else candidates[0]
+        return f"none; it may be {which}: name it with --label-field"
+    return "none"
+
+
+def _compare(
+    collection: CollectionBackend, corpus: Corpus, data: TrainingData, trained: Trained
+) -> dict[str, Figures]:
+    """Measure every ranking by labels, then add the held-out documents and measure known items."""
+    queries_by_label = [one for one in corpus.held_out if corpus.has_labels and one.labels]
+    same_label = {
+        ranking: precision_by_label(collection, queries_by_label, ranking) for ranking in RANKINGS
+    }
+    ingest(collection, corpus.held_out)
+    words = words_of_sentences(corpus.held_out)
+    queries = {one.id: text for one, text in zip(corpus.held_out, words, strict=True)}
+    figures: dict[str, Figures] = {}
+    for ranking, known_item in known_items(collection, queries, RANKINGS).items():
+        figures[ranking] = Figures(same_label[ranking], *known_item)
+    if queries_by_label:
+        baseline = classifier_baseline(
+            ClassifierReference(trained.encoder, trained.classifier),
+            data.labelled(data.rows_of(trained.labelled_ids)),
+            data.known(),
+            gather(queries_by_label).labelled(),
+            ["P@10"],
+        )
+        figures[CLASSIFIER] = Figures(baseline.expected["P@10"])
+        figures[CHANCE] = Figures(chance_by_label(corpus.training_documents, queries_by_label))
+    return figures
+
+
+def _print_figures(figures: Mapping[str, Figures], n_queries: int) -> None:
+    print(f"\n{'':<22}{'same label':>12}{'the document itself':>25}")
+    print(f"{'':<22}{'P@10':>12}{'in first ten':>15}{'MRR':>10}")
+    for name, one in figures.items():
+        cells = zip((12, 15, 10), (one.same_label, one.found, one.reciprocal_rank), strict=True)
+        row = "".join(
+            f"{'–' if value is None else f'{value:.3f}':>{width}}" for width, value in cells
+        )
+        print(f"{name:<22}{row}")
+    print("\n" + fill(verdict(figures, n_queries), 80))
+
+
+def _print_example(
+    collection: CollectionBackend, corpus: Corpus, name: str, data_dir: Path
+) -> None:
+    query = _long_words(corpus.held_out[0].text or "")
+    print(f"\n{query!r} finds, of {len(collection):,} documents of {collection.n_bits // 8} bytes:")
+    for hit in collection.search([Query(text=query)], 3, with_text=True).hits[0]:
+        id_, text = map(without_controls, (hit.id, " ".join((hit.text or "").split())))
+        print(f"  {id_:<20.20} {text:.56}")
+    folder = shlex.quote(str(data_dir))
+    print(f"\nTo search: hummingbit search {name} 'WORDS' --data-dir {folder}\n", flush=True)
+
+
+def _long_words(text: str) -> str:
+    """Return the four longest words of a text, in the order of the text.
+
+    Addresses, numbers and lines of signs are no words, unless the text has nothing else.
+    """
+    parts = list(dict.fromkeys(text.split()))
+    words = [part for part in parts if part.strip(".,;:!?\"'()").isalpha()] or parts
+    longest = sorted(words, key=len, reverse=True)[:4]
+    return shorten(" ".join(word for word in words if word in longest), 60, placeholder="")

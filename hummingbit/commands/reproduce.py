@@ -1,0 +1,111 @@
+"""``hummingbit reproduce NAME``: an experiment of a paper.
+
+The experiments are not installed: they lie beside the package in a checkout. Another distribution
+can add its own through the entry-point group :data:`GROUP`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from functools import partial
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import hummingbit
+from hummingbit.commands.options import OptionError
+from hummingbit.commands.printing import print_json
+from hummingbit.foundation.extras import install_command
+
+GROUP = "hummingbit.experiments"
+EXTRA = install_command("experiments", "train")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the installed experiments, each with its own options.
+
+    An experiment that lacks a package is listed too; running it gives an error that names the
+    package.
+    """
+    experiments = parser.add_subparsers(dest="experiment", required=True, metavar="NAME")
+    for name in sorted(_experiments()):
+        try:
+            module = load_experiment(name)
+        except OptionError as error:
+            # No argument begins with NUL, so this parser accepts any options.
+            unavailable = experiments.add_parser(
+                name, help=str(error), prefix_chars="\0", add_help=False
+            )
+            refuse_to_run(unavailable, f"reproduce {error}")
+            continue
+        sub_parser = experiments.add_parser(
+            name,
+            help=module.SUMMARY,
+            description=f"{module.SUMMARY[0].upper()}{module.SUMMARY[1:]}.",
+        )
+        configure_experiment(module, sub_parser)
+
+
+def load_experiment(name: str) -> Any:
+    """Return the module of an experiment.
+
+    Raises:
+        OptionError: if it is not installed, or a package that it needs is not.
+    """
+    load = _experiments().get(name)
+    if load is not None:
+        try:
+            experiment = load()
+            # Parts of an experiment are imported when their options are added.
+            experiment.configure(argparse.ArgumentParser(add_help=False))
+        except ModuleNotFoundError as error:
+            raise OptionError(f"{name} needs {error.name}; install it with: {EXTRA}") from None
+        return experiment
+    raise OptionError(f"there is no experiment {name}: they run from a checkout of hummingbit")
+
+
+def _experiments() -> dict[str, Callable[[], Any]]:
+    """Return what loads each experiment, by its name."""
+    experiments: dict[str, Callable[[], Any]] = {
+        entry.name: entry.load for entry in entry_points(group=GROUP)
+    }
+    root = Path(hummingbit.__file__).parents[1]
+    modules = sorted((root / "experiments").glob("*/experiment.py"))
+    if modules and str(root) not in sys.path:
+        sys.path.append(str(root))
+    for path in modules:
+        module = f"experiments.{path.parent.name}.experiment"
+        name = path.parent.name.replace("_", "-")
+        experiments.setdefault(name, partial(import_module, module))
+    return experiments
+
+
+def configure_experiment(experiment: Any, parser: argparse.ArgumentParser) -> None:
+    """Add the options of an experiment, whose records ``--json`` prints."""
+    experiment.configure(parser)
+    parser.set_defaults(run=partial(_run, parser.get_default("run")))
+
+
+def _run(experiment: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    """Run an experiment; with ``--json``, its tables go to standard error."""
+    if args.json is not True:
+        return experiment(args)
+    args.records = []
+    with redirect_stdout(sys.stderr):
+        status = experiment(args)
+    print_json({"records": args.records})
+    return status
+
+
+def refuse_to_run(parser: argparse.ArgumentParser, message: str) -> None:
+    """Let a command accept any arguments, and fail with `message` when it is run."""
+    parser.add_argument("options", nargs="*")
+    parser.set_defaults(run=partial(_refuse, message))
+
+
+def _refuse(message: str, _args: argparse.Namespace) -> int:
+    raise OptionError(message)

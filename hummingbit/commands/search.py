@@ -1,0 +1,280 @@
+"""``hummingbit search``: search a collection from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from hummingbit.commands.options import (
+    OptionError,
+    add_filter,
+    add_folder,
+    add_url,
+    as_json,
+    open_folder,
+    read_filter,
+    service_at,
+)
+from hummingbit.commands.printing import add_json, print_json, print_warnings, without_controls
+from hummingbit.corpus.document import Vector, parse_vector
+from hummingbit.corpus.json_rows import parse_strictly
+from hummingbit.corpus.lines import LineError
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.rankings import HAMMING, RANKINGS
+from hummingbit.index.records import Hit, Hybrid, Query, Rescore, SearchResult
+from hummingbit.index.search import RESCORERS, reasons_for_none, with_warnings
+from hummingbit.service.schemas.search import add_codes, search_answer
+
+# Aligns texts with the ids of hits.
+INDENT = " " * 6
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("collection", metavar="COLLECTION")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("text", nargs="?", metavar="TEXT")
+    what.add_argument("--code", metavar="HEX", help="a packed code instead of a text")
+    what.add_argument("--id", metavar="ID", help="a stored document instead of a text")
+    parser.add_argument(
+        "--vector",
+        metavar="JSON",
+        help="a vector instead of a text or beside one, such as '[0.1, -0.2]'",
+    )
+    parser.add_argument("--limit", type=int, default=10, metavar="N", help="hits (default: 10)")
+    parser.add_argument("--radius", type=int, metavar="N", help="largest distance, inclusive")
+    parser.add_argument(
+        "--ranking",
+        choices=RANKINGS,
+        help="ranking of the hits (default: the collection's own; for --code, --id, --radius and"
+        " --rerank, hamming)",
+    )
+    parser.add_argument(
+        "--codes-weight",
+        type=float,
+        metavar="W",
+        help="the weight of the codes in the ranking hybrid; words have weight 1",
+    )
+    parser.add_argument(
+        "--rescore",
+        choices=RESCORERS,
+        help="find more candidates than hits and order them by another score",
+    )
+    parser.add_argument(
+        "--oversample",
+        type=float,
+        metavar="X",
+        help="candidates for each hit of a search with --rescore (default: 4)",
+    )
+    add_filter(parser)
+    parser.add_argument(
+        "--offset", type=int, default=0, metavar="N", help="skip the N best hits (default: 0)"
+    )
+    parser.add_argument(
+        "--cursor", metavar="CURSOR", help="continue after a page; --json prints its next_cursor"
+    )
+    parser.add_argument(
+        "--rerank",
+        action="store_true",
+        help="reorder the hits by the query's probability of each bit",
+    )
+    text = parser.add_mutually_exclusive_group()
+    text.add_argument(
+        "--with-text",
+        action="store_true",
+        default=None,
+        help="print the text of each hit; on a terminal that is the default",
+    )
+    text.add_argument(
+        "--no-text", dest="with_text", action="store_false", help="do not print texts"
+    )
+    parser.add_argument("--no-payload", action="store_true", help="leave the payloads out")
+    parser.add_argument("--with-code", action="store_true", help="print the packed codes as well")
+    add_json(parser)
+    add_folder(parser)
+    add_url(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a hit a line: distance, id and the requested fields, with its text on the next."""
+    if args.with_text is None:
+        args.with_text = sys.stdout.isatty() and not args.json
+    vector = _read_vector(args)
+    if args.url is not None:
+        return _search_remotely(args, vector)
+    query = Query(text=args.text, vector=vector, code=args.code, id=args.id)
+    filter_ = read_filter(args)
+    with open_folder(args, writable=False) as folder:
+        collection = folder.collection(args.collection)
+        began = time.perf_counter()
+        result = collection.search(
+            [query],
+            args.limit,
+            args.radius,
+            ranking=args.ranking,
+            with_payload=not args.no_payload,
+            with_text=args.with_text,
+            with_code=args.with_code,
+            filter=filter_,
+            offset=args.offset,
+            cursor=args.cursor,
+            rerank=args.rerank,
+            hybrid=None if args.codes_weight is None else Hybrid(codes=args.codes_weight),
+            rescore=Rescore.of(_rescoring(args)),
+        )
+        warnings = [] if result.hits[0] else reasons_for_none(collection, filter_)
+        if args.json:
+            answer = _as_object(args, collection, result, time.perf_counter() - began)
+            if args.with_code:
+                add_codes(answer, result, 0)
+            print_json(with_warnings(answer, warnings))
+            return 0
+    terms = result.queries.terms[0]
+    corrected = () if terms is None else terms.corrected
+    recognized = None if terms is None else terms.recognized_terms
+    _print_notes(recognized, corrected, warnings, hits=len(result.hits[0]))
+    for hit in result.hits[0]:
+        _print_hit(hit, result.rescored_by or result.rankings[0])
+    return 0
+
+
+def _print_notes(
+    recognized_terms: int | None,
+    corrected: Iterable[Sequence[str]],
+    warnings: Sequence[str],
+    *,
+    hits: int,
+) -> None:
+    """Print why there are no hits, which words were corrected, and whether none is known.
+
+    `recognized_terms` counts the words of the query that the encoder knows; None without a text.
+    """
+    print_warnings(warnings)
+    for unknown, known in corrected:
+        print(f"the encoder does not know {unknown!r}; it reads {known!r}", file=sys.stderr)
+    if recognized_terms == 0:
+        outcome = "" if hits or warnings else ", so the search finds nothing"
+        print(f"the encoder knows no word of the query{outcome}", file=sys.stderr)
+    elif not hits and not warnings:
+        print("the search finds nothing", file=sys.stderr)
+
+
+def _read_vector(args: argparse.Namespace) -> Vector | None:
+    """Return the vector of ``--vector``, or None without one.
+
+    Raises:
+        OptionError: if it is not JSON, or there is nothing to search for.
+        DocumentError: if it is not a vector.
+    """
+    if args.vector is None:
+        if (args.text, args.code, args.id) == (None, None, None):
+            raise OptionError("TEXT: is missing; give a text, --vector, --code or --id")
+        return None
+    try:
+        return parse_vector(parse_strictly(args.vector), "--vector")
+    except LineError as error:
+        raise OptionError(f"--vector: {error}") from None
+
+
+def _rescoring(args: argparse.Namespace) -> dict[str, Any] | None:
+    """Return the arguments of :class:`hummingbit.index.records.Rescore`, or None.
+
+    Raises:
+        OptionError: if there is an ``--oversample`` without a ``--rescore``.
+    """
+    if args.rescore is None:
+        if args.oversample is not None:
+            raise OptionError("--oversample: needs --rescore, which orders the candidates")
+        return None
+    oversample = {} if args.oversample is None else {"oversample": args.oversample}
+    return {"by": args.rescore} | oversample
+
+
+def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
+    """Search a collection of a service, and print the same."""
+    filter_ = read_filter(args)
+    with service_at(args) as client:
+        response = client.search(
+            args.collection,
+            args.text,
+            vector=None if vector is None else vector.tolist(),
+            code=args.code,
+            id=args.id,
+            limit=args.limit,
+            radius=args.radius,
+            ranking=args.ranking,
+            filter=None if filter_ is None else as_json(filter_),
+            offset=args.offset or None,
+            cursor=args.cursor,
+            with_cursor=args.json or None,
+            with_payload=not args.no_payload,
+            with_text=args.with_text or None,
+            with_code=args.with_code or None,
+            rerank=args.rerank or None,
+            hybrid=None if args.codes_weight is None else {"codes": args.codes_weight},
+            rescore=_rescoring(args),
+        )
+    if args.json:
+        print_json(response)
+        return 0
+    recognized, corrected = response.get("recognized_terms"), response.get("corrected", [])
+    _print_notes(recognized, corrected, response.get("warnings", []), hits=len(response["hits"]))
+    for hit in response["hits"]:
+        _print_hit(_as_hit(hit), response.get("rescored_by") or response["ranking"])
+    return 0
+
+
+def _as_hit(answer: Mapping[str, Any]) -> Hit:
+    """Return the hit of a service's response."""
+    return Hit(
+        id=answer["id"],
+        distance=answer["distance"],
+        score=answer["score"],
+        row=0,
+        payload=answer.get("payload"),
+        text=answer.get("text"),
+        code=answer.get("code"),
+        rerank_score=answer.get("rerank_score"),
+    )
+
+
+def _print_hit(hit: Hit, ranking: str) -> None:
+    """Print the line of a hit and, if it has a text, the beginning of that on the next."""
+    print(_line(hit, ranking))
+    if hit.text is not None:
+        width = shutil.get_terminal_size().columns - len(INDENT)
+        text = textwrap.shorten(hit.text, max(20, width), placeholder=" …")
+        print(f"{INDENT}{without_controls(text)}")
+
+
+def _line(hit: Hit, ranking: str) -> str:
+    score = None if hit.rerank_score is None else f"{hit.rerank_score:8.3f}"
+    if score is None and ranking != HAMMING:
+        score = f"{hit.score:8.3f}"
+    payload = None if hit.payload is None else json.dumps(hit.payload, ensure_ascii=False)
+    parts = [f"{hit.distance:>4}", score, hit.id, hit.code, payload]
+    return without_controls("  ".join(part for part in parts if part is not None))
+
+
+def _as_object(
+    args: argparse.Namespace, collection: CollectionBackend, result: SearchResult, seconds: float
+) -> dict[str, Any]:
+    """Return the body of a service's response."""
+    answer = search_answer(
+        collection,
+        result,
+        0,
+        args.limit,
+        args.radius,
+        with_payload=not args.no_payload,
+        with_text=args.with_text,
+        seconds=seconds,
+    )
+    return {**answer, "next_cursor": result.next_cursors[0]}

@@ -1,0 +1,292 @@
+"""``hummingbit train [METHOD]``: train an encoder on documents."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hummingbit.commands.options import (
+    SOURCE_HELP,
+    add_model,
+    add_out,
+    add_reading,
+    add_setting,
+    add_word_vectors,
+    check_out,
+    read_training_data,
+    recipe_from,
+    word_vectors_of,
+)
+from hummingbit.commands.printing import print_trained
+from hummingbit.encoder.recipes import (
+    CLASS_CODES,
+    LINEAR_SUMMARIES,
+    METHODS,
+    METRIC,
+    MODEL,
+    RECIPES,
+    ClassCodeRecipe,
+    LinearRecipe,
+    MetricRecipe,
+    ModelRecipe,
+    Recipe,
+    flag_of,
+)
+from hummingbit.foundation.errors import counted
+from hummingbit.foundation.slices import begin_stage
+from hummingbit.training.data import TrainingData
+from hummingbit.training.model_codes import train_model
+from hummingbit.training.paper_weights import DATASETS as PAPER_DATASETS
+from hummingbit.training.paper_weights import as_in_the_paper
+from hummingbit.training_methods import (
+    WITHOUT_TORCH,
+    check_torch,
+    check_word_vectors,
+    default_method,
+    has_torch,
+    print_trial,
+    train_by,
+)
+
+# The settings of a run without a named method. Some have another default with each method.
+BY_METHOD = ("epochs", "min_steps", "hidden", "max_terms")
+COMMON = ("n_bits", "label_fraction", "seed", "analyzer", *BY_METHOD)
+# The settings that trials choose where they are not given.
+CHOSEN = ("word_dropout",)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the methods and their options, and the options of a run without a method."""
+    # Not required here, because a method that follows requires them itself.
+    _add_files(parser, required=False)
+    add_word_vectors(parser)
+    add_model(parser)
+    for one in fields(Recipe):
+        if one.name in COMMON:
+            by_method = "that of the method" if one.name in BY_METHOD else ""
+            add_setting(parser, one, default_text=by_method)
+    parser.set_defaults(run=partial(run_by_labels, parser))
+    title = (
+        "methods, each with its own settings (default: class-codes for documents with labels,"
+        " ict for texts without, sne for vectors without)"
+    )
+    methods = parser.add_subparsers(title=title, dest="method", metavar="METHOD")
+    for name, method in METHODS.items():
+        neural = _add_method(methods, name, method.summary)
+        if method.reconstructs:
+            neural.add_argument(
+                "--paper",
+                nargs="?",
+                const="snippets",
+                choices=PAPER_DATASETS,
+                help="use the settings of SSB-VAE's authors for this data set (default:"
+                " snippets); they override the flags below",
+            )
+        neural.add_argument(
+            "--device",
+            default="cpu",
+            choices=("cpu", "cuda"),
+            help="where to compute (default: %(default)s)",
+        )
+        neural.add_argument("--amp", action="store_true", help="compute in bfloat16 where safe")
+        chosen = CHOSEN if method.pairs == "all" else ()
+        if chosen:
+            neural.add_argument(
+                "--no-search",
+                dest="search",
+                action="store_false",
+                help="choose nothing by trials, and leave out the recipe's share of words",
+            )
+        _add_settings(neural.add_argument_group("recipe"), Recipe, chosen)
+        neural.set_defaults(run=run_neural, paper=None, search=True)
+    metric = _add_method(
+        methods, METRIC, "codes whose distances follow how alike the documents are"
+    )
+    metric.add_argument(
+        "--similarity-file",
+        type=Path,
+        metavar="FILE",
+        help="the pairs (JSON lines of a, b, similarity) or the tree of labels (lines of parent and"
+        " child), where it is not that of their dotted names",
+    )
+    _add_settings(metric.add_argument_group("recipe"), MetricRecipe)
+    metric.set_defaults(run=run_metric)
+    class_codes = _add_method(methods, CLASS_CODES, "codes of class, certainty and content")
+    # The option may also stand before the method.
+    add_word_vectors(class_codes, default=argparse.SUPPRESS)
+    _add_settings(class_codes, ClassCodeRecipe)
+    class_codes.set_defaults(run=run_class_codes)
+    model = _add_method(methods, MODEL, "codes of what a language model knows of the texts")
+    # The option may also stand before the method.
+    add_model(model, default=argparse.SUPPRESS)
+    model.add_argument(
+        "--vectors",
+        type=Path,
+        metavar="FILE",
+        help="write the model's vectors of the documents to this file (.npz)",
+    )
+    for one in fields(ModelRecipe):
+        if one.name != "model":
+            add_setting(model, one)
+    model.set_defaults(run=run_model)
+    for name, summary in LINEAR_SUMMARIES.items():
+        linear = _add_method(methods, name, summary)
+        _add_settings(linear, LinearRecipe)
+        linear.set_defaults(run=run_linear)
+
+
+def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    """Train by a language model if one is given, or by the default method for the documents."""
+    for option in ("data", "out"):
+        if getattr(args, option) is None:
+            parser.error(f"the following arguments are required: --{option}")
+    check_out(args)
+    data = _documents(args)
+    method = MODEL
+    if args.model is None:
+        method = default_method(data, args.n_bits, with_torch=has_torch())
+        if method != default_method(data, args.n_bits):
+            print(WITHOUT_TORCH, file=sys.stderr)
+    print(f"{counted(len(data.classes), 'label')}: training by {method}", file=sys.stderr)
+    check_word_vectors(method, given=args.word_vectors is not None)
+    word_vectors = word_vectors_of(args)
+    kind = RECIPES[method]
+    args.method = method
+    recipe = recipe_from(args, kind)
+    for one in fields(Recipe):
+        if (
+            one.name in COMMON
+            and getattr(args, one.name) is not None
+            and not hasattr(recipe, one.name)
+        ):
+            print(f"{flag_of(one)} has no effect on {method}", file=sys.stderr)
+    if isinstance(recipe, Recipe):
+        return _train(args, recipe, data, search=True)
+    trained = train_by(data, recipe, args.out, word_vectors=word_vectors, overwrite=args.overwrite)
+    print_trained(args.out, trained)
+    return 0
+
+
+def run_neural(args: argparse.Namespace) -> int:
+    """Train and print where the encoder is and how it did on the held-out documents."""
+    recipe = recipe_from(args, Recipe)
+    check_torch(recipe)
+    search = args.search and args.word_dropout is None
+    if args.paper:
+        recipe, search = as_in_the_paper(recipe, args.paper), False
+    check_out(args)
+    data = _documents(args)
+    return _train(args, recipe, data, search=search, device=args.device, amp=args.amp)
+
+
+def _train(
+    args: argparse.Namespace, recipe: Recipe, data: TrainingData, *, search: bool, **options: Any
+) -> int:
+    # torch takes a second.
+    from hummingbit.training.model_selection import choose_word_dropout  # noqa: PLC0415
+    from hummingbit.training.semi_supervised import train  # noqa: PLC0415
+
+    with _resumable():
+        if search:
+            recipe, trials = choose_word_dropout(data, recipe, progress=print_trial)
+            options["trials"] = trials
+        trained = train(data, recipe, args.out, overwrite=args.overwrite, **options)
+    print_trained(args.out, trained)
+    return 0
+
+
+def run_metric(args: argparse.Namespace) -> int:
+    """Train and print where the encoder is and how it did on the held-out documents."""
+    recipe = recipe_from(args, MetricRecipe)
+    check_torch(recipe)
+    check_out(args)
+    data = _documents(args)
+    from hummingbit.training.metric_learning import train_metric  # noqa: PLC0415 - torch takes a second
+
+    with _resumable():
+        trained = train_metric(
+            data,
+            recipe,
+            args.out,
+            similarity_file=args.similarity_file,
+            overwrite=args.overwrite,
+        )
+    print_trained(args.out, trained)
+    return 0
+
+
+def run_model(args: argparse.Namespace) -> int:
+    """Train and print where the encoder is, and how it did on the held-out documents."""
+    recipe = recipe_from(args, ModelRecipe)
+    check_out(args)
+    data = _documents(args)
+    with _resumable():
+        trained = train_model(
+            data, recipe, args.out, vectors_file=args.vectors, overwrite=args.overwrite
+        )
+    print_trained(args.out, trained)
+    return 0
+
+
+def run_linear(args: argparse.Namespace) -> int:
+    """Fit and print where the encoder is and how it did on the held-out documents."""
+    recipe = recipe_from(args, LinearRecipe)
+    check_torch(recipe)
+    check_out(args)
+    print_trained(args.out, train_by(_documents(args), recipe, args.out, overwrite=args.overwrite))
+    return 0
+
+
+def _documents(args: argparse.Namespace) -> TrainingData:
+    if args.method:
+        check_word_vectors(args.method, given=args.word_vectors is not None)
+    begin_stage(f"reading {args.data}")
+    return read_training_data(args, args.data)
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("\nto resume from the last checkpoint, run the command again", file=sys.stderr)
+        raise
+
+
+def run_class_codes(args: argparse.Namespace) -> int:
+    """Train, print each trial, where the encoder is and how it did on the held-out documents."""
+    recipe = recipe_from(args, ClassCodeRecipe)
+    check_torch(recipe)
+    check_out(args)
+    word_vectors = word_vectors_of(args)
+    data = _documents(args)
+    trained = train_by(data, recipe, args.out, word_vectors=word_vectors, overwrite=args.overwrite)
+    print_trained(args.out, trained)
+    return 0
+
+
+def _add_method(methods: Any, name: str, summary: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = methods.add_parser(
+        name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
+    )
+    _add_files(parser, required=True)
+    return parser
+
+
+def _add_settings(group: Any, recipe: Any, chosen: Sequence[str] = ()) -> None:
+    for one in fields(recipe):
+        add_setting(group, one, default_text="chosen by trials" if one.name in chosen else "")
+
+
+def _add_files(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    parser.add_argument(
+        "--data", required=required, metavar="SOURCE", help=f"the documents: {SOURCE_HELP}"
+    )
+    add_out(parser, required=required)
+    add_reading(parser)

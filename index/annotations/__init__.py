@@ -1,1 +1,0 @@
-"""What people say about documents: labels, and judgements of their relevance to queries."""

@@ -1,1 +1,0 @@
-"""Operations on whole collections: ingestion, transfer, reindexing, near-duplicates."""

@@ -1,0 +1,614 @@
+"""The names in a data folder: collections, encoders and aliases."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import shutil
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection as Names
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from hummingbit.encoder.artifact import (
+    ArtifactError,
+    install_artifact,
+    load_encoder,
+    read_classifier,
+    read_fingerprint,
+    read_labelled_ids,
+    read_metrics,
+)
+from hummingbit.encoder.classifier import Classifier
+from hummingbit.encoder.codes import CodeError, check_n_bits
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.files import replace_file, sync_folder
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.errors import (
+    CollectionExists,
+    CollectionUnavailable,
+    DataFolderError,
+    EncoderMismatch,
+    StoreError,
+    UnknownCollection,
+    UnknownEncoder,
+)
+from hummingbit.index.kept_vectors import FLOAT32, check_form
+from hummingbit.index.schema import Description
+
+# ----------------------------------------------------------------------------
+# Folders with random names that appear whole or not at all, and disappear in one step.
+#
+# A folder is created under a name that ends in ``.partial`` and renamed when it is complete. To
+# remove it, it is renamed back and deleted. So whatever a crash leaves ends in ``.partial``.
+
+
+PARTIAL = ".partial"
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder and its parents if they are missing, and sync them to disk.
+
+    Raises:
+        OSError: if they cannot be created.
+    """
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_folder(path.parent)
+
+
+def begin_folder(parent: Path) -> Path:
+    """Create an empty partial folder in `parent` and return its path."""
+    make_folder(parent)
+    partial = parent / (secrets.token_hex(8) + PARTIAL)
+    partial.mkdir()
+    return partial
+
+
+def is_folder_name(name: str) -> bool:
+    """Return whether a name is like those that :func:`begin_folder` gives."""
+    return re.fullmatch(r"[0-9a-f]{16}", name) is not None
+
+
+def finish_folder(partial: Path) -> Path:
+    """Make a partial folder appear durably, and return its final path.
+
+    Its files must be on disk before.
+    """
+    folder = partial.with_suffix("")
+    sync_folder(partial)
+    partial.rename(folder)
+    sync_folder(folder.parent)
+    return folder
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a finished folder; of a link to a folder elsewhere, only the link."""
+    partial = folder.with_suffix(PARTIAL)
+    folder.rename(partial)
+    sync_folder(partial.parent)
+    _delete(partial)
+
+
+def finished_folders(parent: Path) -> list[Path]:
+    """Return the finished folders, sorted by name; none if `parent` is missing."""
+    if not parent.is_dir():
+        return []
+    return sorted(path for path in parent.iterdir() if path.is_dir() and path.suffix != PARTIAL)
+
+
+def remove_partial_folders(parent: Path) -> None:
+    """Delete the partial folders, which a crash left."""
+    for path in parent.glob(f"*{PARTIAL}"):
+        _delete(path)
+
+
+def _delete(folder: Path) -> None:
+    if folder.is_symlink():  # an operator moved the folder to another disk
+        folder.unlink()
+    else:
+        shutil.rmtree(folder)
+
+
+# ----------------------------------------------------------------------------
+# The names that a collection, an encoder or an alias can have.
+
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+RULE = "1 to 64 of a-z, 0-9, ., _ and -, beginning with a letter or a digit"
+
+
+def check_name(name: str, field: str = "name", position: int | None = None) -> None:
+    """Raise InputError for `field` unless `name` is a valid name."""
+    if not NAME.fullmatch(name):
+        raise InputError(field, f"is {name[:80]!r}; it must be {RULE}", position)
+
+
+# ----------------------------------------------------------------------------
+# Second names of collections, changed all together or not at all.
+#
+# One JSON file holds them and is always replaced by a complete one, so a crash leaves the old
+# aliases or the new ones. A caller that uses ``books`` while ``books`` moves from one collection to
+# another gets one of the two.
+
+
+FORMAT_VERSION = 1
+# A job asks whether it changed the aliases only when it is resumed, which is soon.
+MAX_JOBS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class AddAlias:
+    """Point `alias` to `collection`, wherever it pointed before."""
+
+    alias: str
+    collection: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveAlias:
+    """Remove `alias`."""
+
+    alias: str
+
+
+AliasAction = AddAlias | RemoveAlias
+
+
+class Aliases:
+    """The aliases of a data folder. All methods are thread-safe."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the aliases in the file at `path`; a missing file has none.
+
+        Raises:
+            DataFolderError: if the file cannot be read or is not a file of aliases.
+        """
+        self._path = path
+        self._write_lock = threading.Lock()
+        self.names: Mapping[str, str]
+        """The collection of each alias; always replaced as a whole."""
+        self.names, self._jobs = _read(path)
+
+    def current(self) -> Mapping[str, str]:
+        """Return the collection of each alias, in the order of the aliases."""
+        return MappingProxyType(dict(sorted(self.names.items())))
+
+    def resolve(self, name: str) -> str:
+        """Return the collection of an alias; any other name is returned unchanged."""
+        return self.names.get(name, name)
+
+    def check_free(self, name: str) -> None:
+        """Raise CollectionExists if `name` is an alias."""
+        if name in self.names:
+            raise CollectionExists(f"{name!r} is an alias of collection {self.resolve(name)!r}")
+
+    def changed_by(self, job: str) -> bool:
+        """Tell whether :meth:`apply` applied the actions of `job`, one of the last hundred."""
+        return job in self._jobs
+
+    def apply(
+        self, actions: Sequence[AliasAction], collections: Names[str], job: str | None = None
+    ) -> Mapping[str, str]:
+        """Apply all `actions` in their order, or none if one is invalid; return the new aliases.
+
+        They are on disk when this returns. `collections` are the names of the existing collections.
+        The id of a `job` is written in the same step, so :meth:`changed_by` knows it after a crash.
+
+        Raises:
+            InputError: if an alias is not a valid name, is the name of a collection, or is to be
+                removed and does not exist. Its `position` says which action.
+            UnknownCollection: if a collection does not exist; its `position` says which action.
+            DataFolderError: if the file cannot be written.
+        """
+        with self._write_lock:
+            aliases = dict(self.names)
+            for position, action in enumerate(actions):
+                _apply_action(action, aliases, collections, position)
+            self._write(aliases, job)
+        return self.current()
+
+    def forget(self, collection: str) -> None:
+        """Remove every alias of a collection.
+
+        Raises:
+            DataFolderError: if the file cannot be written.
+        """
+        with self._write_lock:
+            others = {alias: name for alias, name in self.names.items() if name != collection}
+            self._write(others)
+
+    def _write(self, aliases: dict[str, str], job: str | None = None) -> None:
+        if aliases == self.names and job is None:
+            return
+        jobs = self._jobs if job is None else [*self._jobs, job][-MAX_JOBS:]
+        record = {
+            "format_version": FORMAT_VERSION,
+            "aliases": dict(sorted(aliases.items())),
+            "jobs": jobs,
+        }
+        try:
+            replace_file(self._path, json.dumps(record, indent=2))
+        except OSError as error:
+            message = f"{self._path}: cannot be written: {error.strerror or error}"
+            raise DataFolderError(message) from error
+        self.names, self._jobs = aliases, jobs
+
+
+def _apply_action(
+    action: AliasAction, aliases: dict[str, str], collections: Names[str], position: int
+) -> None:
+    if isinstance(action, RemoveAlias):
+        if action.alias not in aliases:
+            raise InputError("alias", f"there is no alias {action.alias[:80]!r}", position)
+        del aliases[action.alias]
+        return
+    check_name(action.alias, "alias", position)
+    if action.alias in collections:
+        message = f"{action.alias!r} is the name of a collection; choose another name"
+        raise InputError("alias", message, position)
+    if action.collection not in collections:
+        message = f"there is no collection {action.collection[:80]!r}"
+        raise UnknownCollection(message, action.collection, collections, position=position)
+    aliases[action.alias] = action.collection
+
+
+def _read(path: Path) -> tuple[dict[str, str], list[str]]:
+    """Return the aliases, and the jobs that changed them last."""
+    try:
+        record: Any = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}, []
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataFolderError(f"{path}: cannot be read: {error}") from error
+    aliases = record.get("aliases") if isinstance(record, dict) else None
+    if not isinstance(aliases, dict) or not all(isinstance(one, str) for one in aliases.values()):
+        raise DataFolderError(f"{path}: is damaged: it has no valid aliases")
+    if record.get("format_version") != FORMAT_VERSION:
+        version = record.get("format_version")
+        message = f"has format version {version}; this hummingbit reads version {FORMAT_VERSION}"
+        raise DataFolderError(f"{path}: {message}")
+    jobs = record.get("jobs", [])
+    return aliases, [str(one) for one in jobs] if isinstance(jobs, list) else []
+
+
+# ----------------------------------------------------------------------------
+# The encoders of a data folder, each loaded once.
+
+
+class EncoderFolder:
+    """Artifacts in folders that are named as the encoders. All methods are thread-safe.
+
+    A name from a caller is compared with the names of the folders and never becomes a path.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._loading = threading.Lock()
+        self._loaded: dict[str, Encoder] = {}
+
+    def names(self) -> list[str]:
+        """Return the names of the encoders, sorted."""
+        return sorted(self._folders())
+
+    def load(self, name: str) -> Encoder:
+        """Return an encoder.
+
+        Raises:
+            UnknownEncoder: if no encoder has that name.
+            ArtifactError: if it is damaged.
+        """
+        with self._loading:
+            if name not in self._loaded:
+                self._loaded[name] = load_encoder(self.folder(name))
+            return self._loaded[name]
+
+    def folder(self, name: str) -> Path:
+        """Return the folder of an encoder's artifact.
+
+        Raises:
+            UnknownEncoder: if no encoder has that name.
+        """
+        folders = self._folders()
+        if name not in folders:
+            raise UnknownEncoder(name, folders)
+        return folders[name]
+
+    def with_fingerprint(self, fingerprint: str) -> list[str]:
+        """Return the names of the encoders with a fingerprint, sorted."""
+        names = [
+            name for name, path in self._folders().items() if read_fingerprint(path) == fingerprint
+        ]
+        return sorted(names)
+
+    def install(self, source: Path, name: str) -> Encoder:
+        """Copy the artifact in the folder `source` under `name` and return the encoder.
+
+        Raises:
+            InputError: if the name is invalid.
+            ArtifactError: if `source` is not an intact artifact, or the name is taken.
+        """
+        check_name(name, "encoder")
+        with self._loading:
+            self._loaded[name] = install_artifact(source, self.path / name)
+            return self._loaded[name]
+
+    def labelled_ids(self, name: str) -> list[str]:
+        """Return the recorded ids of the documents whose labels trained an encoder.
+
+        Raises:
+            UnknownEncoder: if no encoder has that name.
+            ArtifactError: if it is damaged, or has changed since it was loaded.
+        """
+        return read_labelled_ids(self.folder(name), self.load(name))
+
+    def classifier(self, name: str) -> Classifier | None:
+        """Return the classifier baseline in an encoder's artifact, or None.
+
+        Raises:
+            UnknownEncoder: if no encoder has that name.
+            ArtifactError: if it is damaged, or has changed since it was loaded.
+        """
+        return read_classifier(self.folder(name), self.load(name))
+
+    def figures(self, name: str) -> dict[str, Any]:
+        """Return the figures of an encoder that training recorded; empty if there are none.
+
+        Raises:
+            UnknownEncoder: if no encoder has that name.
+            ArtifactError: if it is damaged, or has changed since it was loaded.
+        """
+        return read_metrics(self.folder(name), self.load(name))
+
+    def _folders(self) -> dict[str, Path]:
+        if not self.path.is_dir():
+            return {}
+        folders = {path.name: path for path in self.path.iterdir() if path.is_dir()}
+        return {name: path for name, path in folders.items() if NAME.fullmatch(name)}
+
+
+# ----------------------------------------------------------------------------
+# The collections of a data folder by name, wherever their documents are stored.
+
+
+class HiddenCollection(NamedTuple):
+    """A collection that has no name until `appear` is called; `delete` discards it."""
+
+    id: str
+    """The id for :meth:`Collections.published_draft`."""
+    appear: Callable[[], None]
+    delete: Callable[[], None]
+
+
+class Collections(ABC):
+    """The open collections of a data folder, and why others cannot be opened.
+
+    Reading is thread-safe. Changes need the lock of the data folder.
+    """
+
+    def __init__(self, encoders: EncoderFolder) -> None:
+        self._encoders = encoders
+        self.linger_seconds = 0.0
+        """See :attr:`hummingbit.index.data_folder.DataFolder.linger_seconds`."""
+        self.opened: dict[str, CollectionBackend] = {}
+        """The open collections by name; for reading only."""
+        self._unavailable: dict[str, StoreError | CollectionUnavailable] = {}
+
+    def by_name(self) -> Mapping[str, CollectionBackend]:
+        """Return the open collections, in the order of their names."""
+        return MappingProxyType(dict(sorted(self.opened.copy().items())))
+
+    def unavailable(self) -> Mapping[str, str]:
+        """Return why collections cannot be opened, by name, or by folder if the name is unknown."""
+        reasons = {name: str(error) for name, error in self._unavailable.copy().items()}
+        return MappingProxyType(dict(sorted(reasons.items())))
+
+    def names(self) -> set[str]:
+        """Return the names of all collections, including those that cannot be opened."""
+        return {*self.opened, *self._unavailable}
+
+    def get(self, name: str) -> CollectionBackend:
+        """Return a collection.
+
+        Raises:
+            UnknownCollection: if no collection has that name.
+            EncoderMismatch: if its encoder is missing, damaged or was replaced.
+            CollectionUnavailable: if it exists but cannot be opened for another reason.
+        """
+        collection = self.opened.get(name)
+        if collection is not None:
+            return collection
+        cause = self._unavailable.get(name)
+        if cause is not None:
+            kind = type(cause) if isinstance(cause, EncoderMismatch) else CollectionUnavailable
+            raise kind(f"collection {name!r} cannot be opened: {cause}") from cause
+        message = f"there is no collection {name!r}{self._name_nameless()}"
+        raise UnknownCollection(message, name, self.names())
+
+    def _name_nameless(self) -> str:
+        """Return which collections may have any name, because they cannot be opened, and why."""
+        nameless = [
+            f"{name}/{str(error).partition(f'{name}/')[2]}"  # without the path of the data folder
+            for name, error in sorted(self._unavailable.copy().items())
+            if is_folder_name(name)
+        ]
+        reason = "; but one cannot be opened, so its name is unknown: "
+        return f"{reason}{nameless[0]}" if nameless else ""
+
+    def get_ready(self, name: str) -> CollectionBackend:
+        """Return a collection after preparing it for searches, which may take a while."""
+        return self.get(name)
+
+    def get_equal(
+        self, description: Description, indexed_fields: Sequence[str] | None = None
+    ) -> CollectionBackend:
+        """Return the collection of that name if it has these settings.
+
+        If `indexed_fields` is None, it may have any indexed fields.
+
+        Raises:
+            CollectionExists: if it has other settings.
+            UnknownCollection, CollectionUnavailable: as :meth:`get`.
+        """
+        collection = self.get(description.name)
+        actual = Description(
+            collection.name,
+            collection.n_bits,
+            collection.encoder_name,
+            collection.encoder_fingerprint,
+            collection.engine_setting,
+            collection.keep_vectors,
+        )
+        if actual != description:
+            name = collection.encoder_name
+            codes = f"encoder {name}" if name else f"{collection.n_bits} bits"
+            message = f"collection {description.name!r} already exists, with {codes}"
+            settings = f"engine {collection.engine_setting}, keep_vectors {collection.keep_vectors}"
+            raise CollectionExists(f"{message}, {settings}")
+        if indexed_fields is not None and {*indexed_fields} != {*collection.indexed_fields}:
+            fields = ", ".join(collection.indexed_fields) or "none"
+            message = f"collection {description.name!r} already exists; its indexed fields are"
+            raise CollectionExists(f"{message} {fields}")
+        return collection
+
+    def describe(
+        self,
+        name: str,
+        encoder_name: str | None,
+        n_bits: int | None,
+        engine: str,
+        keep_vectors: str = FLOAT32,
+    ) -> tuple[Description, Encoder | None]:
+        """Return the settings of a collection to create, and its encoder.
+
+        Raises:
+            InputError: if the name, `n_bits`, the engine or `keep_vectors` is invalid, or not
+                exactly one of encoder and `n_bits` is given.
+            UnknownEncoder: if no encoder has that name.
+            ArtifactError: if the encoder is damaged.
+        """
+        check_name(name)
+        check_form(keep_vectors)
+        if (encoder_name is None) == (n_bits is None):
+            raise InputError("encoder", "exactly one of encoder and n_bits must be given")
+        if encoder_name is None:
+            encoder = None
+            description = Description(name, n_bits or 0, engine=engine, keep_vectors=keep_vectors)
+            _check_n_bits(description.n_bits)
+        else:
+            encoder = self._encoders.load(encoder_name)
+            _check_has_vectors(encoder, keep_vectors)
+            description = Description(
+                name, encoder.n_bits, encoder_name, encoder.fingerprint, engine, keep_vectors
+            )
+        self.check_engine(engine, description.n_bits)
+        return description, encoder
+
+    @abstractmethod
+    def open_all(self) -> None:
+        """Open every collection; one that cannot be opened does not affect the others."""
+
+    @abstractmethod
+    def create(
+        self,
+        description: Description,
+        encoder: Encoder | None,
+        indexed_fields: Sequence[str] = (),
+    ) -> CollectionBackend:
+        """Create an empty collection under a free name and return it.
+
+        Raises:
+            InputError: if it cannot index the fields.
+            StoreError: if it cannot be written.
+        """
+
+    @abstractmethod
+    def create_hidden(
+        self, description: Description, encoder: Encoder | None
+    ) -> tuple[HiddenCollection, CollectionBackend]:
+        """Create an empty hidden collection; the second value is for writing to it.
+
+        Raises:
+            StoreError: if it cannot be written.
+        """
+
+    @abstractmethod
+    def restore_hidden(self, tar: Path, name: str) -> HiddenCollection:
+        """Create a hidden collection `name` from a snapshot file.
+
+        Raises:
+            SnapshotError: if the file is not a complete, intact snapshot.
+            EncoderMismatch: if another encoder has the same name.
+        """
+
+    @abstractmethod
+    def published_draft(self, id_: str) -> CollectionBackend | None:
+        """Return the collection that was hidden under that id; None if it never appeared."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Delete a collection with all its documents, even if it is damaged."""
+
+    @abstractmethod
+    def check_engine(self, engine: str, n_bits: int) -> None:
+        """Raise an InputError unless a collection of `n_bits` can be searched by `engine`."""
+
+    def problems(self) -> Mapping[str, list[str]]:
+        """Return why open collections refuse writes, by name."""
+        return {}
+
+    def accept_loss(self, name: str) -> None:
+        """Accept the loss of acknowledged writes, so that a collection can be written again."""
+        raise UnknownCollection(f"there is no collection {name!r}")
+
+    def find_gone(self) -> Mapping[str, CollectionBackend]:
+        """Return the open collections that another process has dropped since, by name."""
+        return {}
+
+    @abstractmethod
+    def follow(self, gone: Mapping[str, CollectionBackend], *, wait: bool) -> set[str]:
+        """Show what another process has written since; `wait` for collections that open slowly.
+
+        Those that are `gone` have no name any more, and stay open until :meth:`let_go`. Return the
+        names of the collections that show at least what was written before this call, or cannot be
+        opened.
+        """
+
+    def let_go(self, held: Names[CollectionBackend] = ()) -> None:  # noqa: B027 - none is gone
+        """Close the collections that are gone, except those that are still `held`."""
+
+    def close(self) -> None:
+        """Close every collection."""
+        for collection in self.opened.values():
+            collection.close()
+        self.opened.clear()
+
+    def _encoder_of(self, description: Description) -> Encoder | None:
+        if description.encoder_name is None:
+            return None
+        try:
+            return self._encoders.load(description.encoder_name)
+        except (UnknownEncoder, ArtifactError) as error:
+            raise EncoderMismatch(str(error)) from error
+
+
+def _check_has_vectors(encoder: Encoder, keep_vectors: str) -> None:
+    """Raise InputError if vectors are to be kept in a form of their own and there are none."""
+    if encoder.kind == "text" and keep_vectors != FLOAT32:
+        message = f"is {keep_vectors!r}, but the encoder takes texts; leave it out"
+        raise InputError("keep_vectors", message)
+
+
+def _check_n_bits(n_bits: int) -> None:
+    try:
+        check_n_bits(n_bits)
+    except CodeError as error:
+        raise InputError(error.field, error.reason) from None

@@ -1,0 +1,260 @@
+"""Statistics of the codes of a collection: collapsed bits, correlations, buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hummingbit.encoder.codes import Codes, unpack_codes
+from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.engines.distinct import Integers
+from hummingbit.index.engines.segments import Generation
+from hummingbit.index.maps import CodeTable
+
+# ----------------------------------------------------------------------------
+# Statistics of the codes of a collection, which show whether codes have collapsed.
+
+
+Numbers = npt.NDArray[np.float64]
+
+# Correlations take n_bits² steps for each code; a sample of so many codes is enough.
+CODES_CORRELATED = 2**16
+
+
+class StatisticsCache:
+    """The statistics of one generation; only a write changes them."""
+
+    def __init__(self) -> None:
+        self._last: tuple[int, dict[str, Any]] | None = None
+
+    def get(self, generation: int, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return the statistics of a generation; `measure` is called unless they are cached."""
+        if self._last is None or self._last[0] != generation:
+            self._last = generation, measure()
+        return self._last[1]
+
+
+def code_statistics(generation: Generation) -> dict[str, Any]:
+    """Return how diverse the codes are, ready for JSON.
+
+    - ``distinct_codes``: the number of distinct codes.
+    - ``largest_share``: the share of documents that have the most frequent code.
+    - ``entropy``: −Σ p log₂ p in bits, where p is the share of documents with each code. At most
+      ``n_bits``, and at most log₂ of the number of documents.
+    - ``bit_balance``: over the bits, the share of documents in which a bit is 1.
+    - ``bit_entropy``: over the bits, the entropy of that share, at most 1.
+    - ``dead_bits``: the positions of bits that are equal in all documents, so they say nothing.
+    - ``bit_correlation``: Pearson's |r| over the pairs of bits that are not dead. Of more than
+      65,536 distinct codes, only so many are used, evenly spaced in order.
+    - ``occupancy``: how many codes belong to 1, 2–3, 4–7, … documents, by the least of these.
+
+    A value that is not defined is None: without documents, all but the counts; with fewer than two
+    live bits, the correlations.
+    """
+    n = len(generation)
+    codes, counts = generation.distinct_codes()
+    if n == 0:
+        names = ("largest_share", "entropy", "bit_balance", "bit_entropy", "bit_correlation")
+        return {"distinct_codes": 0, **dict.fromkeys(names), "dead_bits": [], "occupancy": {}}
+    shares = np.concatenate(
+        [counts @ unpack_codes(codes[:, [byte]]) / n for byte in range(codes.shape[1])]
+    )
+    dead = (shares == 0) | (shares == 1)
+    return {
+        "distinct_codes": len(codes),
+        "largest_share": float(counts.max() / n),
+        "entropy": float(np.log2(n) - counts @ np.log2(counts) / n),
+        "bit_balance": _spread(shares),
+        "bit_entropy": _spread(_bit_entropy(shares)),
+        "dead_bits": np.flatnonzero(dead).tolist(),
+        "bit_correlation": _correlation(codes, counts, dead),
+        "occupancy": _occupancy(counts),
+    }
+
+
+def _spread(values: Numbers) -> dict[str, float]:
+    return {
+        "least": float(values.min()),
+        "mean": float(values.mean()),
+        "most": float(values.max()),
+    }
+
+
+def _bit_entropy(shares: Numbers) -> Numbers:
+    probabilities = np.stack([shares, 1 - shares])
+    # 0 log 0 is 0.
+    terms: Numbers = -probabilities * np.log2(np.where(probabilities > 0, probabilities, 1))
+    return np.asarray(terms.sum(axis=0))
+
+
+def _correlation(
+    codes: Codes, counts: Integers, dead: npt.NDArray[np.bool_]
+) -> dict[str, float] | None:
+    step = -(-len(codes) // CODES_CORRELATED)
+    bits = unpack_codes(codes[::step])[:, ~dead].astype(np.float64)
+    weights = counts[::step] / counts[::step].sum()
+    bits -= weights @ bits
+    covariance = (bits * weights[:, None]).T @ bits
+    deviations = np.sqrt(np.diag(covariance))
+    # A bit may be constant in the sample.
+    varies = deviations > 0
+    scale = np.outer(deviations[varies], deviations[varies])
+    correlations = np.abs(covariance[np.ix_(varies, varies)] / scale)
+    pairs = correlations[np.triu_indices(len(correlations), k=1)]
+    if not len(pairs):
+        return None
+    return {"mean": float(pairs.mean()), "most": float(min(1.0, pairs.max()))}
+
+
+def _occupancy(counts: Integers) -> dict[str, int]:
+    """Count codes by their number of documents, in steps that double: 1, 2, 4, 8, …"""
+    steps = np.bincount(np.frexp(counts.astype(np.float64))[1] - 1)
+    return {str(2**step): int(count) for step, count in enumerate(steps)}
+
+
+# ----------------------------------------------------------------------------
+# A profile of the codes of a collection, by bit and by bucket, for plots.
+#
+# :mod:`hummingbit.index.code_statistics` has the summary in a collection's statistics.
+
+
+PROFILED_CODES = 2**15
+MAX_BITS_SHOWN = 128
+CODES_AT_ONCE = 1 << 14
+PURITY_STEPS = 10
+LARGEST = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A code and its documents; `label` and `purity` are None if none is labelled."""
+
+    code: bytes
+    documents: int
+    label: str | None
+    purity: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PurityProfile:
+    """How far documents with the same code share a label, for codes of several labelled documents.
+
+    `mean` weights codes by their labelled documents. `by_chance` is the share of the most frequent
+    label, the purity of one code for all documents. `histogram` counts labelled documents by the
+    purity of their code, in ten equal steps.
+    """
+
+    labelled: int
+    in_shared_codes: int
+    mean: float | None
+    by_chance: float
+    histogram: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeProfile:
+    """The bits and buckets of N documents.
+
+    `ones` is the share of documents in which each bit is 1. `correlation` is Pearson's r between
+    bits, 0 for dead bits; of more than 128 bits, only every `step`-th is included. `largest` are
+    the codes with the most documents.
+    """
+
+    generation: int
+    documents: int
+    distinct_codes: int
+    alone: int
+    """The number of documents whose code no other document has."""
+    entropy: float | None
+    ones: list[float]
+    correlation: list[list[float]]
+    step: int
+    largest: list[Bucket]
+    purity: PurityProfile | None
+
+
+def profile_of(table: CodeTable) -> CodeProfile:
+    """Return the profile of the documents of a table."""
+    n = int(table.documents.sum())
+    shares = table.documents / max(n, 1)
+    step = max(1, -(-table.codes.shape[1] * 8 // MAX_BITS_SHOWN))
+    largest = np.argsort(-table.documents, kind="stable")[:LARGEST]
+    return CodeProfile(
+        generation=table.generation,
+        documents=n,
+        distinct_codes=len(table.codes),
+        alone=int((table.documents == 1).sum()),
+        entropy=float(-(shares @ np.log2(shares))) if n else None,
+        ones=_shares_of_ones(table).tolist() if n else [],
+        correlation=np.round(_bit_correlations(table, step), 3).tolist() if n else [],
+        step=step,
+        largest=[_bucket(table, int(place)) for place in largest],
+        purity=_purity(table),
+    )
+
+
+def _shares_of_ones(table: CodeTable) -> Numbers:
+    total = np.zeros(table.codes.shape[1] * 8)
+    for start in range(0, len(table.codes), CODES_AT_ONCE):
+        checkpoint()
+        some = slice(start, start + CODES_AT_ONCE)
+        total += table.documents[some].astype(np.float64) @ unpack_codes(table.codes[some])
+    shares: Numbers = total / table.documents.sum()
+    return shares
+
+
+def _bit_correlations(table: CodeTable, step: int) -> Numbers:
+    """Return Pearson's r between every `step`-th bit, on an evenly spaced sample of many codes."""
+    every = -(-len(table.codes) // PROFILED_CODES)
+    codes, weights = table.codes[::every], table.documents[::every].astype(np.float64)
+    weights /= weights.sum()
+    n_bits = -(-table.codes.shape[1] * 8 // step)
+    mean, products = np.zeros(n_bits), np.zeros((n_bits, n_bits))
+    for start in range(0, len(codes), CODES_AT_ONCE):
+        checkpoint()
+        some = slice(start, start + CODES_AT_ONCE)
+        bits = _bits(codes[some], step)
+        weighted = bits * weights[some, None]
+        mean += weighted.sum(axis=0)
+        products += weighted.T @ bits
+    covariance = products - np.outer(mean, mean)
+    variances = np.diag(covariance).clip(min=0)
+    # The variance of a constant bit is a rounding error.
+    varies = variances > 1e-12
+    deviations = np.sqrt(np.where(varies, variances, 1))
+    scaled: Numbers = covariance / np.outer(deviations, deviations)
+    return np.clip(np.where(np.outer(varies, varies), scaled, 0.0), -1, 1)
+
+
+def _bits(codes: Codes, step: int) -> Numbers:
+    return unpack_codes(codes)[:, ::step].astype(np.float64)
+
+
+def _bucket(table: CodeTable, place: int) -> Bucket:
+    labelled = table.labelled[place] > 0
+    return Bucket(
+        code=table.codes[place].tobytes(),
+        documents=int(table.documents[place]),
+        label=table.labels[table.label[place]] if labelled else None,
+        purity=float(table.purity[place]) if labelled else None,
+    )
+
+
+def _purity(table: CodeTable) -> PurityProfile | None:
+    labelled = int(table.labelled.sum())
+    if not labelled:
+        return None
+    shared = table.labelled > 1
+    weights, purity = table.labelled[shared], table.purity[shared]
+    steps = np.minimum((purity * PURITY_STEPS).astype(np.int64), PURITY_STEPS - 1)
+    return PurityProfile(
+        labelled=labelled,
+        in_shared_codes=int(weights.sum()),
+        mean=float(weights @ purity / weights.sum()) if shared.any() else None,
+        by_chance=float(table.label_documents.max() / labelled),
+        histogram=np.bincount(steps, weights, PURITY_STEPS).astype(int).tolist(),
+    )

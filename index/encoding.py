@@ -1,0 +1,338 @@
+"""From documents and queries to codes, in one process or on all cores."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from typing import TypeVar
+
+import numpy as np
+
+from hummingbit.corpus.document import Document, Vector, parse_text, parse_vector
+from hummingbit.encoder.codes import Codes, code_from_hex, codes_from_hex, pack_bits
+from hummingbit.encoder.encoder import Encoder, Inputs
+from hummingbit.encoder.vector_features import VectorFeatures
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.errors import UnknownDocument
+from hummingbit.index.records import EncodedQueries, Query
+from hummingbit.index.schema import Description
+
+# ----------------------------------------------------------------------------
+# From documents and queries to codes.
+
+
+Item = TypeVar("Item")
+
+QUERY_FIELDS = ("text", "vector", "code", "id")
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The contents of documents: codes, and inputs that are to be encoded.
+
+    `codes` is ``uint8[N, n_bits / 8]``, with zeros for documents without a code. `inputs` are the
+    texts or vectors to encode, and `positions` the documents that they belong to.
+    """
+
+    codes: Codes
+    positions: list[int]
+    inputs: Inputs
+
+    def insert_codes(self, encoded: Codes) -> Codes:
+        """Put the codes of the inputs, ``uint8[len(inputs), C]``, into `codes` and return these."""
+        self.codes[self.positions] = encoded
+        return self.codes
+
+
+def encode_documents(documents: Sequence[Document], encoder: Encoder | None, n_bits: int) -> Codes:
+    """Return the codes of `documents`, ``uint8[N, n_bits / 8]``: read, or made by `encoder`.
+
+    Documents without text, vector and code get zeros.
+
+    Raises:
+        InputError: if a document is invalid; it names the field, what is wrong and the document.
+    """
+    contents = read_contents(documents, encoder, n_bits)
+    if encoder is None or not contents.positions:
+        return contents.codes
+    return contents.insert_codes(encoder.encode(contents.inputs))
+
+
+def encode_queries(
+    queries: Sequence[Query],
+    description: Description,
+    encoder: Encoder | None,
+    codes_of: Callable[[Sequence[str]], Mapping[str, Codes]],
+) -> EncodedQueries:
+    """Return the codes of `queries` and the real values behind them.
+
+    `codes_of` returns the codes of the documents with the ids. Of a query by code or id only the
+    bits are known; each weighs 1.
+
+    Raises:
+        InputError: if a query does not have exactly one of text, vector, code and id, or a text and
+            a vector, or if the collection's encoder does not encode it. Its `position` says which
+            query.
+        UnknownDocument: if no document has the id of a query.
+    """
+    for position, query in enumerate(queries):
+        others = (query.code is not None) + (query.id is not None)
+        contents = (query.text is not None) + (query.vector is not None)
+        if contents + others != 1 and (contents, others) != (2, 0):
+            raise InputError("query", _describe_fields(query), position)
+    codes, positions, inputs = _read(queries, encoder, description.n_bits)
+    all_encoded = len(positions) == len(queries)
+    if not all_encoded:
+        _insert_document_codes(queries, codes, description.name, codes_of)
+    if encoder is None or not positions:
+        return EncodedQueries.of_codes(codes)
+    texts, vectors = [query.text for query in queries], _vectors_of(queries, encoder)
+    weights, terms = encoder.read_queries(inputs)
+    encoded_codes = pack_bits(weights > 0)
+    # A text without a recognized term says nothing about any bit.
+    weights[[one is not None and not one.recognized_terms for one in terms]] = 0
+    if all_encoded:
+        weighted = np.ones(len(positions), dtype=np.bool_)
+        return EncodedQueries(encoded_codes, weights, texts, weighted, terms, vectors)
+    codes[positions] = encoded_codes
+    encoded = EncodedQueries.of_codes(codes)
+    encoded.weights[positions], encoded.weighted[positions] = weights, True
+    terms_at = dict(zip(positions, terms, strict=True))
+    all_terms = [terms_at.get(position) for position in range(len(queries))]
+    return replace(encoded, texts=texts, terms=all_terms, vectors=vectors)
+
+
+def _vectors_of(queries: Sequence[Query], encoder: Encoder) -> Sequence[Vector | None]:
+    """Return the vectors of queries; the triangle of a matrix is not a vector."""
+    if not isinstance(encoder.features, VectorFeatures):
+        return ()
+    return [query.vector for query in queries]
+
+
+def read_contents(
+    items: Sequence[Document | Query], encoder: Encoder | None, n_bits: int
+) -> Contents:
+    """Check `items` and parse their codes; texts and vectors are not encoded.
+
+    Raises:
+        InputError: if an item is invalid; it names the field, what is wrong and the item.
+    """
+    return Contents(*_read(items, encoder, n_bits))
+
+
+def _read(
+    items: Sequence[Document | Query], encoder: Encoder | None, n_bits: int
+) -> tuple[Codes, list[int], Inputs]:
+    positions: list[int] = []
+    hex_codes = [item.code for item in items if item.code is not None]
+    if len(hex_codes) == len(items):
+        # If one of them is invalid, the loop below parses them one by one and names it.
+        with suppress(InputError):
+            return codes_from_hex(hex_codes, n_bits), positions, []
+    codes = np.zeros((len(items), n_bits // 8), dtype=np.uint8)
+    for position, item in enumerate(items):
+        try:
+            if item.code is not None:
+                codes[position] = code_from_hex(item.code, n_bits)
+            elif item.text is not None or item.vector is not None:
+                _check_content(item, encoder)
+                positions.append(position)
+        except InputError as error:
+            if isinstance(item, Document):
+                raise InputError(error.field, f"{error.reason} (document {item.id!r})") from None
+            raise InputError(error.field, error.reason, position) from None
+    return codes, positions, _encoder_inputs([items[at] for at in positions], encoder)
+
+
+def _describe_fields(query: Query) -> str:
+    present = [name for name in QUERY_FIELDS if getattr(query, name) is not None]
+    fields = " and ".join(present) or "none"
+    hint = "; only a text and a vector go together" if present else ""
+    return f"must have exactly one of {', '.join(QUERY_FIELDS)}; it has {fields}{hint}"
+
+
+def _insert_document_codes(
+    queries: Sequence[Query],
+    codes: Codes,
+    name: str,
+    codes_of: Callable[[Sequence[str]], Mapping[str, Codes]],
+) -> None:
+    """Put the codes of the documents that queries name by id into `codes`."""
+    ids = {position: query.id for position, query in enumerate(queries) if query.id is not None}
+    stored = codes_of(sorted(set(ids.values()))) if ids else {}
+    for position, id_ in ids.items():
+        if id_ not in stored:
+            raise UnknownDocument(f"collection {name!r} has no document {id_!r}")
+        codes[position] = stored[id_]
+
+
+def _check_content(item: Document | Query, encoder: Encoder | None) -> None:
+    """Raise InputError unless `encoder` can encode the text or vector of `item`."""
+    # Beside a vector, a text is there for searches by words.
+    field = "text" if item.vector is None else "vector"
+    if encoder is None:
+        raise InputError(field, "cannot be encoded: the collection has no encoder; give a code")
+    if field != encoder.kind:
+        message = f"cannot be encoded: the collection's encoder takes {encoder.kind}s"
+        raise InputError(field, message)
+    if item.text is not None:
+        parse_text(item.text)
+    if item.vector is not None:
+        encoder.check_vector(parse_vector(item.vector))
+
+
+def _encoder_inputs(items: Sequence[Document | Query], encoder: Encoder | None) -> Inputs:
+    if encoder is None or encoder.kind == "text" or not items:
+        return [item.text or "" for item in items]
+    # _check_content has checked the vectors.
+    return np.stack([np.asarray(item.vector, dtype=np.float32) for item in items])
+
+
+def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Yield the items in lists of `size`, the last one shorter."""
+    remaining = iter(items)
+    while batch := list(itertools.islice(remaining, size)):
+        yield batch
+
+
+def last_of_each_id(documents: Iterable[Document]) -> list[Document]:
+    """Keep the last document of each id."""
+    last: dict[str, Document] = {}
+    for document in documents:
+        last.pop(document.id, None)
+        last[document.id] = document
+    return list(last.values())
+
+
+# ----------------------------------------------------------------------------
+# Encoding on all cores.
+#
+# Most of the work is Python code, so separate processes do it. Each holds the encoder and receives
+# only texts or vectors, not whole documents.
+
+
+# Otherwise every process would use all cores for its matrix products.
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+# While a process starts, its parent writes the encoder to it, and it imports this program. Signals
+# that end the parent wait meanwhile, so that neither fails halfway with a traceback.
+ENDING = (signal.SIGINT, signal.SIGTERM)
+CAN_BLOCK = hasattr(signal, "pthread_sigmask")  # Windows lacks it
+
+# Starting a process takes as long as encoding some ten thousand short texts.
+BEFORE_PROCESSES = 20_000
+
+_encoder: Encoder | None = None
+
+
+class EncodingPool:
+    """Encodes in `jobs` processes, or in this process if `jobs` is 1."""
+
+    def __init__(self, encoder: Encoder | None, jobs: int) -> None:
+        self._encoder = encoder
+        self._processes: ProcessPoolExecutor | None = None
+        self._submitted = 0
+        if jobs > 1 and encoder is not None:
+            context = multiprocessing.get_context("spawn")
+            # The processes end when this end of the pipe is closed, be it by a kill of this one.
+            alive, self._open = context.Pipe(duplex=False)
+            self._processes = ProcessPoolExecutor(jobs, context, _prepare, (encoder, alive))
+
+    def submit(self, inputs: Inputs) -> Future[Codes]:
+        """Start encoding; the result is ``uint8[N, C]``."""
+        self._submitted += len(inputs)
+        if self._processes is None or self._submitted <= BEFORE_PROCESSES:
+            done: Future[Codes] = Future()
+            if self._encoder is not None:
+                done.set_result(self._encoder.encode(inputs))
+            return done
+        with _starting_processes():
+            return self._processes.submit(_encode, inputs)
+
+    def close(self) -> None:
+        """End the processes and cancel their work."""
+        if self._processes is None:
+            return
+        try:
+            self._processes.shutdown(cancel_futures=True)
+        finally:
+            self._open.close()  # the shutdown may have been interrupted
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _prepare(encoder: Encoder, alive: Connection) -> None:
+    global _encoder  # noqa: PLW0603 - a process holds one encoder
+    _encoder = encoder
+    # The parent process handles an interrupt and ends this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if CAN_BLOCK:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    threading.Thread(target=_end_with_parent, args=(alive,), daemon=True).start()
+
+
+def _end_with_parent(alive: Connection) -> None:
+    """End this process when its parent has closed the other end of a pipe, or was killed."""
+    with suppress(EOFError, OSError):
+        alive.recv()
+    os._exit(1)
+
+
+def _encode(inputs: Inputs) -> Codes:
+    if _encoder is None:
+        raise RuntimeError("the process was not prepared")
+    return _encoder.encode(inputs)
+
+
+@contextmanager
+def _delayed_signals() -> Iterator[None]:
+    """Handle :data:`ENDING` after the block.
+
+    Another thread of this process may receive them where the main thread blocks them, and Python
+    would run their handlers in the main thread.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+    handlers = {one: signal.signal(one, lambda number, _: arrived.append(number)) for one in ENDING}
+    try:
+        yield
+    finally:
+        for one, handler in handlers.items():
+            signal.signal(one, handler)
+        for number in arrived:
+            signal.raise_signal(number)
+
+
+@contextmanager
+def _starting_processes() -> Iterator[None]:
+    """Limit processes that are started in this block to one core, and delay :data:`ENDING`.
+
+    The processes inherit the blocked signals; :func:`_prepare` unblocks them.
+    """
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING) if CAN_BLOCK else set()
+    try:
+        with _delayed_signals():
+            yield
+    finally:
+        if CAN_BLOCK:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,537 @@
+"""Exact search over codes by the compiled kernel: by scans, or by tables of whole or half codes."""
+
+from __future__ import annotations
+
+import copy
+import math
+import weakref
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from dataclasses import dataclass
+from math import comb
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hummingbit.encoder.codes import Codes
+from hummingbit.foundation.arrays import sorted_distinct
+from hummingbit.index.engines import kernel
+from hummingbit.index.engines.kernel import (
+    LANES,
+    TABLE_BITS,
+    Bitmap,
+    Keys,
+    Table,
+    are_set,
+    group_codes,
+    native,
+    place_weights,
+)
+from hummingbit.index.engines.protocol import (
+    FARTHEST,
+    After,
+    Neighbours,
+    Rows,
+    Weights,
+    check_codes,
+    check_search,
+    check_shape_of_weights,
+    places_of,
+)
+
+# ----------------------------------------------------------------------------
+# The common part of the kernel's engines: rows, tombstones and allowed rows.
+#
+# A row's place is its position in the index. Live rows and allowed rows are bitmaps of places, of
+# which a search tests one bit for each code that is near enough.
+
+
+Integers = npt.NDArray[np.int64]
+
+# If fewer than 1 / FEW of the rows and at most MANY are allowed, a copy of their codes is scanned.
+FEW = 8
+MANY = 2**17
+REMEMBERED = 4
+# Few rows get an index like that of all, once their searches have cost as much as reading so many
+# words for each row. Making it takes ten times as long, and finding the rows took longer still.
+WORDS_PER_ROW = 50.0
+FEWEST_IN_TABLES = 2**12
+MOST_IN_TABLES = 2**20
+
+
+@dataclass(slots=True)
+class AllowedRows:
+    """The rows that a search may find, prepared for searching."""
+
+    array: weakref.ref[Rows]
+    """The array that a caller passed as `among`."""
+    bitmap: Bitmap
+    n_rows: int
+    few: CompiledIndex | None
+    """An index of these rows alone, if they are few."""
+    price: float
+    """The `spent` at which these rows get tables; infinite if they get none."""
+    spent: float = 0.0
+    """The cost of the searches among these rows, in the unit of :meth:`CompiledIndex.work`."""
+
+
+class CompiledIndex(ABC):
+    """An immutable code index that the kernel searches.
+
+    :meth:`without` removes rows: it returns an index that shares the codes with this one. Any
+    number of threads can search at once.
+    """
+
+    name: str
+
+    def __init__(self, codes: Codes, rows: Rows) -> None:
+        """Index `codes`, ``uint8[N, C]``, under `rows`, ``int64[N]`` in ascending order.
+
+        Raises:
+            ValueError: if the shapes or types are others, or the rows do not ascend.
+        """
+        check_codes(codes, rows)
+        self.n_bits: int = codes.shape[1] * 8
+        self._rows = np.ascontiguousarray(rows, dtype=np.int64)
+        self._live: Bitmap | None = None
+        self._n_live = len(rows)
+        self._remembered: OrderedDict[int, AllowedRows] = OrderedDict()
+
+    @abstractmethod
+    def _codes_at(self, places: Integers) -> Codes:
+        """Return the codes at some places."""
+
+    @abstractmethod
+    def _find(self, queries: Codes, arguments: tuple[Any, ...]) -> float:
+        """Search with the kernel; return the cost, in words that a scan reads in the same time."""
+
+    @abstractmethod
+    def _find_weighted(
+        self, weights: Weights, arguments: tuple[Any, ...], floor: tuple[int, ...]
+    ) -> None:
+        """Search by weighted distance with the kernel, from a floor on."""
+
+    @abstractmethod
+    def _scan_of(self, places: Integers) -> CompiledIndex:
+        """Return an index that scans the rows at some ascending places."""
+
+    def __len__(self) -> int:
+        return self._n_live
+
+    @property
+    def n_dead(self) -> int:
+        """The number of tombstones: removed rows that still take memory."""
+        return len(self._rows) - self._n_live
+
+    def without(self, rows: Rows) -> Self:
+        """Return the index without `rows`; unknown rows are ignored."""
+        places = sorted_distinct(places_of(self._rows, rows))
+        places = places[kernel.are_set(self._live, places)]
+        if not len(places):
+            return self
+        live = kernel.without_places(len(self._rows), self._live, places)
+        index, n_live = copy.copy(self), self._n_live - len(places)
+        vars(index).update(_live=live, _n_live=n_live, _remembered=OrderedDict())
+        return index
+
+    def live_codes(self) -> tuple[Codes, Rows]:
+        """Return the codes that a search can find and their rows, in ascending order of rows."""
+        places = self._live_places()
+        return self._codes_at(places), self._rows[places]
+
+    def holds(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Tell which of `rows` lie between the first and the last row of this index."""
+        if not len(self._rows):
+            return np.zeros(len(rows), dtype=np.bool_)
+        inside: npt.NDArray[np.bool_] = (rows >= self._rows[0]) & (rows <= self._rows[-1])
+        return inside
+
+    def live_rows(self, rows: Rows) -> Rows:
+        """Return those of `rows`, which ascend, that a search can find."""
+        places = places_of(self._rows, rows)
+        return self._rows[places[kernel.are_set(self._live, places)]]
+
+    def codes_of(self, rows: Rows) -> Codes:
+        """Return the codes of `rows`, all of which must exist, in that order."""
+        return self._codes_at(places_of(self._rows, rows))
+
+    def counted_codes(self) -> tuple[Codes, Integers]:
+        """Return the codes that a search can find, with repetitions, and a count of 1 for each."""
+        codes, _ = self.live_codes()
+        return codes, np.ones(len(codes), dtype=np.int64)
+
+    def search(
+        self,
+        queries: Codes,
+        k: int,
+        radius: int | None = None,
+        among: Rows | None = None,
+        after: After | None = None,
+    ) -> list[Neighbours]:
+        """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search`."""
+        shape = (len(queries), self.n_bits // 8)
+        fits = queries.shape == shape and queries.dtype == np.uint8
+        if fits and k > 0 and radius is None and among is None and after is None:
+            # Nothing is left to check.
+            return self._search(queries, k, self.n_bits, self._live, self._n_live)[0]
+        allowed = self._remembered_rows(among)
+        if not fits or k < 1 or radius is not None or allowed is None:
+            check_search(self, queries, k, radius, among if allowed is None else None)
+        reach = self.n_bits if radius is None else min(radius, self.n_bits)
+        floor = self._floor(after)
+        if among is None:
+            return self._search(queries, k, reach, self._live, self._n_live, floor)[0]
+        allowed = allowed or self._find_allowed(among)
+        few = self._few_of(allowed, among)
+        if few is None:
+            found = self._search(queries, k, reach, allowed.bitmap, allowed.n_rows, floor)
+        else:
+            found = few._search(queries, k, reach, None, len(few), few._floor(after))  # noqa: SLF001
+        allowed.spent += found.cost
+        return found.nearest
+
+    def search_weighted(
+        self, weights: Weights, k: int, among: Rows | None = None, after: After | None = None
+    ) -> list[Neighbours]:
+        """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search_weighted`."""
+        allowed = self._remembered_rows(among)
+        # The kernel checks the size of the weights.
+        check_shape_of_weights(self, weights, k, among if allowed is None else None)
+        bitmap, n_rows = self._live, self._n_live
+        if among is not None:
+            allowed = allowed or self._find_allowed(among)
+            few = self._few_of(allowed, among)
+            allowed.spent += len(weights) * allowed.n_rows * self.n_bits / 64
+            if few is not None:
+                return few.search_weighted(weights, k, None, after)
+            bitmap, n_rows = allowed.bitmap, allowed.n_rows
+        if not n_rows or not len(weights):
+            return _no_neighbours(len(weights))
+        found = _Results(len(weights), min(k, n_rows))
+        arguments = found.arguments(weights, FARTHEST, bitmap, self._rows)
+        self._find_weighted(weights, arguments, self._floor(after))
+        return found.neighbours()
+
+    def work(self, queries: Codes, k: int) -> float:
+        """Return the number of words that a scan reads in the average time of a single query."""
+        found = _Results(1, min(k, len(self._rows)))
+        arguments = found.arguments(queries[:1], self.n_bits, self._live, self._rows)
+        return sum(self._find(query[None], arguments) for query in queries) / len(queries)
+
+    def _search(  # noqa: PLR0917 - the arguments of the kernel
+        self,
+        queries: Codes,
+        k: int,
+        reach: int,
+        bitmap: Bitmap | None,
+        n_rows: int,
+        floor: tuple[int, ...] = (),
+    ) -> _Found:
+        if not n_rows or not len(queries):
+            return _Found(_no_neighbours(len(queries)), 0.0)
+        found = _Results(len(queries), min(k, n_rows))
+        cost = self._find(queries, (*found.arguments(queries, reach, bitmap, self._rows), *floor))
+        return _Found(found.neighbours(), cost)
+
+    def _floor(self, after: After | None) -> tuple[int, ...]:
+        """Return the distance and the place from which on the kernel finds codes, if there are."""
+        if after is None:
+            return ()
+        return (after.distance, int(np.searchsorted(self._rows, after.row, side="right")))
+
+    def _remembered_rows(self, among: Rows | None) -> AllowedRows | None:
+        allowed = None if among is None else self._remembered.get(id(among))
+        return allowed if allowed is not None and allowed.array() is among else None
+
+    def _find_allowed(self, among: Rows) -> AllowedRows:
+        """Prepare the rows `among` for searching; remember them if the array is read-only."""
+        places = self._places_among(among)
+        are_few = len(places) * FEW < len(self._rows)
+        few = self._scan_of(places) if are_few and len(places) <= MANY else None
+        fit = are_few and FEWEST_IN_TABLES <= len(places) <= MOST_IN_TABLES
+        gain = fit and not isinstance(few, type(self))
+        price = WORDS_PER_ROW * len(places) if gain else math.inf
+        bits = kernel.bitmap_of(len(self._rows), places)
+        allowed = AllowedRows(weakref.ref(among), bits, len(places), few, price)
+        if not among.flags.writeable:
+            # If threads add entries at the same time, one may be dropped early, which is harmless.
+            self._remembered[id(among)] = allowed
+            while len(self._remembered) > REMEMBERED:
+                self._remembered.popitem(last=False)
+        return allowed
+
+    def _few_of(self, allowed: AllowedRows, among: Rows) -> CompiledIndex | None:
+        """Return an index of the rows `among` alone, if they are few."""
+        if allowed.spent >= allowed.price:
+            # If threads get here at the same time, two may make the tables, which is harmless.
+            places = self._places_among(among)
+            allowed.few = type(self)(self._codes_at(places), self._rows[places])
+            allowed.price = math.inf
+        return allowed.few
+
+    def _places_among(self, among: Rows) -> Integers:
+        places = places_of(self._rows, among)
+        return places if self._live is None else places[kernel.are_set(self._live, places)]
+
+    def _live_places(self) -> Integers:
+        places = np.arange(len(self._rows))
+        return places if self._live is None else places[kernel.are_set(self._live, places)]
+
+
+class _Found(NamedTuple):
+    nearest: list[Neighbours]
+    cost: float
+
+
+class _Results:
+    """The buffers for the results of a search."""
+
+    def __init__(self, n_queries: int, k: int) -> None:
+        self._k = k
+        self._rows = np.empty((n_queries, k), dtype=np.int64)
+        self._distances = np.empty((n_queries, k), dtype=np.int64)
+        self._counts = np.empty(n_queries, dtype=np.int64)
+
+    def arguments(
+        self, queries: npt.NDArray[Any], reach: int, bitmap: Bitmap | None, rows: Rows
+    ) -> tuple[Any, ...]:
+        """Return the arguments of the kernel; the engine replaces the second by the queries."""
+        out = (self._rows, self._distances, self._counts)
+        return (len(queries), None, self._k, reach, bitmap, rows, *out)
+
+    def neighbours(self) -> list[Neighbours]:
+        return [
+            Neighbours(rows[:count], distances[:count])
+            for rows, distances, count in zip(
+                self._rows, self._distances, self._counts.tolist(), strict=True
+            )
+        ]
+
+
+def _no_neighbours(n_queries: int) -> list[Neighbours]:
+    nothing = np.empty(0, dtype=np.int64)
+    return [Neighbours(nothing, nothing) for _ in range(n_queries)]
+
+
+# ----------------------------------------------------------------------------
+# A scan of all codes by the kernel.
+
+
+class ScanIndex(CompiledIndex):
+    """A :class:`~hummingbit.index.engines.compiled.CompiledIndex` that scans all codes."""
+
+    name = "scan"
+
+    def __init__(self, codes: Codes, rows: Rows) -> None:
+        """Index `codes`, ``uint8[N, C]``, under `rows`, ``int64[N]`` in ascending order.
+
+        Raises:
+            ValueError: if the shapes or types are others, or the rows do not ascend.
+        """
+        super().__init__(codes, rows)
+        self._bytes = self._places_of_bytes(codes.shape[1])
+        words = self._words_of(codes)
+        self._n_words = words.shape[1]
+        self._groups = group_codes(words)
+
+    @property
+    def _source(self) -> tuple[Any, ...]:
+        """The codes as arguments of the kernel."""
+        return (len(self._rows), self._n_words, self._groups)
+
+    def _places_of_bytes(self, code_size: int) -> npt.NDArray[np.intp]:
+        """Return the position of each byte of a code in its words."""
+        return np.arange(code_size)
+
+    def _words_of(self, codes: Codes) -> Keys:
+        """Return codes as numbers of 64 bits, ``(N, W)``, padded with zero bytes."""
+        n_words = int(self._bytes[-1]) // 8 + 1
+        if len(self._bytes) == 8 * n_words:
+            return np.ascontiguousarray(codes).view("<u8")
+        padded = np.zeros((len(codes), 8 * n_words), dtype=np.uint8)
+        padded[:, self._bytes] = codes
+        return padded.view("<u8")
+
+    def _codes_at(self, places: Integers) -> Codes:
+        words = np.ascontiguousarray(self._groups[places >> 3, :, places & 7])
+        codes: Codes = words.view(np.uint8).reshape(len(places), 8 * self._n_words)
+        return codes if codes.shape[1] == len(self._bytes) else codes[:, self._bytes]
+
+    def _scan_of(self, places: Integers) -> CompiledIndex:
+        return ScanIndex(self._codes_at(places), self._rows[places])
+
+    def _find(self, queries: Codes, arguments: tuple[Any, ...]) -> float:
+        n_queries, _, *others = arguments
+        words = self._words_of(queries)
+        return float(native.scan(*self._source, n_queries, words, *others))
+
+    def _find_weighted(
+        self, weights: Weights, arguments: tuple[Any, ...], floor: tuple[int, ...]
+    ) -> None:
+        n_queries, _, *others = arguments
+        placed = place_weights(weights, self._bytes, self._n_words)
+        # The weights stand in for the queries, which this function does not read.
+        native.scan_weighted(*self._source, n_queries, placed, *others, placed, *floor)
+
+
+# ----------------------------------------------------------------------------
+# Lookup of codes of at most 64 bits by the kernel: every code around the query, nearest first.
+#
+# Learned codes repeat and are close together, so the tenth neighbour of nearly every query is
+# within two bits. Few codes are that near, and looking up all of them takes far less time than a
+# scan. For queries that this does not answer, mostly outliers, the kernel scans the distinct codes.
+
+
+class LookupIndex(CompiledIndex):
+    """A :class:`~.compiled_index.CompiledIndex` over a table of the distinct codes."""
+
+    name = "lookup"
+
+    def __init__(self, codes: Codes, rows: Rows) -> None:
+        """Index `codes`, ``uint8[N, C]``, under `rows`, ``int64[N]`` in ascending order.
+
+        Raises:
+            ValueError: if the shapes or types are others, the codes are longer than 64 bits, or the
+                rows do not ascend.
+        """
+        check_codes(codes, rows)
+        n_bits = codes.shape[1] * 8
+        check_lookup_length(n_bits)
+        super().__init__(codes, rows)
+        self._bytes = np.arange(codes.shape[1])
+        self._code_of = np.empty(len(codes), dtype=np.int32)
+        self._table = Table.of(_words_of(codes), n_bits, self._code_of)
+
+    @property
+    def n_distinct(self) -> int:
+        """The number of distinct codes, including those of tombstones."""
+        return self._table.n_keys
+
+    def counted_codes(self) -> tuple[Codes, Integers]:
+        """Return the distinct codes that a search can find and the number of rows with each."""
+        code_of = self._code_of
+        if self._live is not None:
+            code_of = code_of[are_set(self._live, np.arange(len(code_of)))]
+        counts = np.bincount(code_of, minlength=self.n_distinct)
+        live = np.flatnonzero(counts)
+        return self._codes(self._table.keys[live]), counts[live]
+
+    def _codes(self, words: Keys) -> Codes:
+        codes: Codes = words[:, None].view(np.uint8)[:, : self.n_bits // 8]
+        return codes
+
+    def _codes_at(self, places: Integers) -> Codes:
+        return self._codes(self._table.keys[self._code_of[places]])
+
+    def _scan_of(self, places: Integers) -> CompiledIndex:
+        return ScanIndex(self._codes_at(places), self._rows[places])
+
+    def _find(self, queries: Codes, arguments: tuple[Any, ...]) -> float:
+        n_queries, _, *others = arguments
+        words = _words_of(queries)
+        return float(native.lookup(*self._table.arguments, n_queries, words, *others))
+
+    def _find_weighted(
+        self, weights: Weights, arguments: tuple[Any, ...], floor: tuple[int, ...]
+    ) -> None:
+        n_queries, _, *others = arguments
+        placed = place_weights(weights, self._bytes, 1)
+        native.lookup_weighted(*self._table.arguments, n_queries, placed, *others, placed, *floor)
+
+
+def check_lookup_length(n_bits: int) -> None:
+    """Raise ValueError unless codes of `n_bits` bits can be looked up."""
+    if n_bits > TABLE_BITS:
+        raise ValueError(f"codes have {n_bits} bits; lookups allow {TABLE_BITS} at most")
+
+
+def _words_of(codes: Codes) -> Keys:
+    if codes.shape[1] == 8:
+        return np.ascontiguousarray(codes).view("<u8")[:, 0]
+    padded = np.zeros((len(codes), 8), dtype=np.uint8)
+    padded[:, : codes.shape[1]] = codes
+    return padded.view("<u8")[:, 0]
+
+
+# ----------------------------------------------------------------------------
+# Lookup of codes of up to 128 bits by their halves, each of which has a table.
+#
+# If a code is within r + s + 1 bits of a query, its first half is within r bits of the query's, or
+# its second half is within s bits. So two tables need few lookups, unlike one table of whole codes
+# (multi-index hashing: Norouzi, Punjani and Fleet, "Fast exact search in Hamming space with
+# multi-index hashing", 2014). Queries that would need too many lookups are answered by a scan.
+
+
+MIN_BITS = 16
+# A scan reads so many words in the time of one lookup; the kernel uses the same number.
+WORDS_PER_LOOKUP = 25.0
+
+
+class HalvesIndex(ScanIndex):
+    """A :class:`ScanIndex` that first looks up halves of codes."""
+
+    name = "halves"
+
+    def __init__(self, codes: Codes, rows: Rows) -> None:
+        """Index `codes`, ``uint8[N, C]``, under `rows`, ``int64[N]`` in ascending order.
+
+        Raises:
+            ValueError: if the shapes or types are others, the codes have fewer than 16 or more than
+                128 bits, or the rows do not ascend.
+        """
+        check_codes(codes, rows)
+        check_halves_length(codes.shape[1] * 8)
+        super().__init__(codes, rows)
+        words = self._words_of(codes)
+        n_bytes = (codes.shape[1] - codes.shape[1] // 2, codes.shape[1] // 2)
+        arguments: list[Any] = []
+        for half, size in enumerate(n_bytes):
+            table = Table.of(words[:, half], 8 * size)
+            rest = np.zeros(len(words) + LANES, dtype=np.uint64)
+            np.take(words[:, 1 - half], table.places, out=rest[: len(words)])
+            arguments += [*table.arguments, rest]
+        self._tables = tuple(arguments)
+
+    def _places_of_bytes(self, code_size: int) -> npt.NDArray[np.intp]:
+        first = code_size - code_size // 2
+        return np.concatenate([np.arange(first), 8 + np.arange(code_size // 2)])
+
+    def _find(self, queries: Codes, arguments: tuple[Any, ...]) -> float:
+        n_queries, _, *others = arguments
+        words = self._words_of(queries)
+        return float(native.halves(*self._source, *self._tables, n_queries, words, *others))
+
+
+def least_work(distances: Integers, n_bits: int, n_rows: int) -> float:
+    """Return a lower bound of the average work of looking up halves, without making tables.
+
+    `distances`, ``int64[Q]``, are those of the farthest row that each query must find. The unit is
+    that of :meth:`~.compiled_index.CompiledIndex.work`. Counted are the lookups within r in one
+    half and s in the other, where r + s + 1 is the distance, or a scan if that is cheaper. The
+    contents of the buckets are not counted.
+    """
+    n_bytes = n_bits // 8
+    sizes = [8 * (n_bytes - n_bytes // 2), 8 * (n_bytes // 2)]
+    up_to = [
+        np.cumsum([comb(bits, reach) for reach in range(bits + 1)], dtype=np.float64)
+        for bits in sizes
+    ]
+    # Entry r + 1 is the cost of all lookups within r; entry 0 is that of none.
+    first, second = (WORDS_PER_LOOKUP * np.append(0.0, steps) for steps in up_to)
+    scan = 2.0 * n_rows
+    least = []
+    for distance in distances.tolist():
+        steps = np.arange(distance + 2)
+        one, two = steps, steps[::-1]
+        possible = (one < len(first)) & (two < len(second))
+        lookups = (first[one[possible]] + second[two[possible]]).min(initial=np.inf)
+        least.append(min(lookups, scan))
+    return float(np.mean(least))
+
+
+def check_halves_length(n_bits: int) -> None:
+    """Raise ValueError unless codes of `n_bits` bits can be looked up by their halves."""
+    if not MIN_BITS <= n_bits <= 2 * TABLE_BITS:
+        limits = f"halves need {MIN_BITS} to {2 * TABLE_BITS}"
+        raise ValueError(f"codes have {n_bits} bits; {limits}")

@@ -1,1 +1,0 @@
-"""The engines of the compiled kernel, which are the fastest."""

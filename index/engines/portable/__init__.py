@@ -1,1 +1,0 @@
-"""Engines of FAISS and numpy, for installations without the compiled kernel."""

@@ -1,1 +1,0 @@
-"""The parts of a data folder: names, aliases, encoders, drafts, folders that appear whole."""

@@ -1,0 +1,632 @@
+"""The generation that searches see, and how a write makes and publishes the next one."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import chain, islice
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.tables import FieldType
+from hummingbit.encoder.codes import Codes
+from hummingbit.foundation.slices import (
+    about_to_build,
+    about_to_wait,
+    acquired,
+    inner_stage,
+    stepping_aside,
+    unbroken,
+)
+from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.engines.segments import Generation
+from hummingbit.index.filters import Filter
+from hummingbit.index.kept_vectors import NONE
+from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
+from hummingbit.index.moments import CodeMoments
+from hummingbit.index.records import DeleteResult, UpsertResult
+from hummingbit.index.store.matching import MatchingRows
+from hummingbit.index.store.store import Changes, Store, document_checksums
+
+# ----------------------------------------------------------------------------
+# The published state of a collection, and how a write changes it.
+
+
+class PublishedGeneration(NamedTuple):
+    """A generation, and the last row that had been assigned by then."""
+
+    generation: Generation
+    last_row: int
+    lexical: LexicalIndex | None = None
+    """The texts of the same generation; None until a search needs them."""
+    moments: CodeMoments | None = None
+    """The moments of its codes; present if `lexical` is."""
+
+
+class SearchTarget(NamedTuple):
+    """What to search: a generation, and the rows that match the filter; None without a filter."""
+
+    published: PublishedGeneration
+    among: Rows | None
+
+
+class TextChanges:
+    """The changes of a write to the lexical index; texts are read only if there is an index."""
+
+    def __init__(self, number: int, changes: Changes, codes: Codes, removed: Rows) -> None:
+        self._number = number
+        self._changes = changes
+        self._codes = codes
+        self._removed = removed
+
+    def apply_to(
+        self, before: PublishedGeneration
+    ) -> tuple[LexicalIndex | None, CodeMoments | None]:
+        """Return the lexical index and the moments after the write, or None if there were none."""
+        if before.lexical is None or before.moments is None:
+            return None, None
+        # This write both added and removed the rows after `last_row`.
+        removed = before.generation.codes_of(self._removed[self._removed <= before.last_row])
+        return before.lexical.with_changes(*self.write), before.moments.with_changes(
+            self._codes, removed
+        )
+
+    @cached_property
+    def write(self) -> tuple[int, list[tuple[int, str]], Rows]:
+        """The arguments of :meth:`hummingbit.index.lexical.LexicalIndex.with_changes`."""
+        return self._number, self._changes.added_texts(), self._removed
+
+
+# ----------------------------------------------------------------------------
+# Rebuilding an index in a thread of its own, while searches and writes continue.
+#
+# A compaction takes the index of a generation, of codes or of texts, and builds an equivalent one.
+# Writes that arrive meanwhile are recorded and replayed on it. Most are replayed before any lock is
+# taken, so a write that waits for the publication waits for the replay of a few writes only.
+
+
+FEW_WRITES = 4
+
+
+class Compactable(Protocol):
+    """An immutable index of one generation."""
+
+    @property
+    def needs_compaction(self) -> bool:
+        """Whether :meth:`compacted` would make searches faster or free much memory."""
+
+    def compacted(self) -> Self:
+        """Return an equivalent index in one segment."""
+
+    def with_changes(self, *write: Any) -> Self:
+        """Return the index of the next generation."""
+
+
+Index = TypeVar("Index", bound=Compactable)
+
+
+class Compaction(Generic[Index]):
+    """At most one rebuild at a time."""
+
+    def __init__(self, finish: Callable[[Compaction[Index], Index], Index | None]) -> None:
+        """Call `finish` with the rebuilt index; it takes the locks, replays and publishes.
+
+        It returns the published index, which is rebuilt again if writes have made that necessary,
+        or None if nothing was published.
+        """
+        self._finish = finish
+        self._lock = threading.Lock()
+        self._writes: list[tuple[Any, ...]] = []
+        self._thread: threading.Thread | None = None
+
+    def record_write(self, write: tuple[Any, ...], after: Index) -> None:
+        """Record a write while a rebuild runs; otherwise start one if `after` needs it.
+
+        `write` are the arguments of ``with_changes``, and `after` is its result. Called with the
+        write lock held, before `after` is searched.
+        """
+        with self._lock:
+            if self._thread is not None:
+                self._writes.append(write)
+            elif after.needs_compaction:
+                self._thread = threading.Thread(
+                    target=self._run, args=(after,), name="compaction", daemon=True
+                )
+                self._thread.start()
+
+    def replay(self, index: Index, leave: int = 0) -> Index:
+        """Return `index` with the recorded writes; the last `leave` of them may be missing."""
+        while True:
+            with self._lock:
+                if len(self._writes) <= leave:
+                    return index
+                writes, self._writes = self._writes, []
+            for write in writes:
+                index = index.with_changes(*write)
+
+    def wait(self) -> None:
+        """Wait until no rebuild is running."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _run(self, index: Index) -> None:
+        try:
+            published: Index | None = index
+            while published is not None and published.needs_compaction:
+                rebuilt = self.replay(published.compacted(), leave=FEW_WRITES)
+                published = self._finish(self, rebuilt)
+        finally:
+            with self._lock:
+                self._writes = []
+                self._thread = None
+
+
+# ----------------------------------------------------------------------------
+# The generation that searches see, and how the next one replaces it.
+#
+# A write makes the next generation beside the published one. Then it takes the publishing lock,
+# commits and publishes; nothing slow follows the commit. So while the lock is held, the published
+# generation is that of the store.
+#
+# The lexical index of the texts is built from the store when it is first needed, while writes
+# continue. What was written meanwhile is added under the publishing lock. From then on every write
+# makes the next lexical index and publishes it with its generation.
+#
+# The lock does not stop the commits of another process. :meth:`Publication.follow`, called
+# regularly, publishes them; :meth:`Publication.target_in_transaction` publishes those before a
+# transaction.
+
+
+_log = logging.getLogger("hummingbit.index")
+
+
+class Publication:
+    """Publishes the generations of one store. Writers hold `write_lock`."""
+
+    def __init__(self, store: Store, write_lock: threading.Lock, engine: str) -> None:
+        """Publish nothing yet: the index is built when :meth:`current` is first called."""
+        self.lock = threading.Lock()
+        self._store = store
+        self._write_lock = write_lock
+        self._engine = engine
+        self.published: PublishedGeneration | None = None
+        """The published generation; None if the index was not built."""
+        self._matching = MatchingRows(store)
+        self._compaction = Compaction(self._finish_compaction)
+        self.compactions = 0
+        """How often the index was rebuilt in the background."""
+        self._build_lock = threading.Lock()
+        self._lexical_compaction = Compaction(self._finish_lexical_compaction)
+
+    def built_generation(self) -> Generation | None:
+        """Return the published generation, or None if the index was not built."""
+        published = self.published
+        return None if published is None else published.generation
+
+    def current(self) -> PublishedGeneration:
+        """Return the published generation; the index is built if it was not.
+
+        Raises:
+            StoreError: if the store cannot be read, or is damaged.
+        """
+        published = self.published
+        if published is None:
+            about_to_build()
+            with acquired(self.lock):
+                published = self._catch_up()
+        return published
+
+    def current_with_lexical(self) -> PublishedGeneration:
+        """Return the published generation with its lexical index, which is built if it was not.
+
+        Raises:
+            StoreError: if the store cannot be read, or is damaged.
+        """
+        published = self.current()
+        while published.lexical is None:
+            about_to_build()
+            with acquired(self._build_lock):
+                published = self.current()
+                if published.lexical is None:
+                    lexical, last_row = self._index_texts()
+                    with self.lock, self._store.read_transaction():
+                        published = self._publish_texts(lexical, last_row)
+        return published
+
+    def search_target(self, filter_: Filter | None, *, lexical: bool = False) -> SearchTarget:
+        """Return what to search; with `lexical`, it includes the lexical index."""
+        published = self.current_with_lexical() if lexical else self.current()
+        if filter_ is None:
+            return SearchTarget(published, None)
+        number = published.generation.number
+        matching = self._matching.find(filter_, number)
+        if matching.generation == number:
+            return SearchTarget(published, matching.rows)
+        # A write came in between. The list is nearly complete by now, so little is left to do.
+        with self.target_in_transaction(filter_, lexical=lexical) as target:
+            return target
+
+    @contextmanager
+    def target_in_transaction(
+        self, filter_: Filter | None, *, lexical: bool = False
+    ) -> Iterator[SearchTarget]:
+        """Yield what to search as of a read transaction of the store.
+
+        Whatever this thread reads of the store inside the block belongs to the same transaction.
+        """
+        about_to_wait()
+        with self.lock, unbroken():
+            while True:
+                with self._store.read_transaction():
+                    published = self.catch_up()
+                    if lexical and published.lexical is None:
+                        about_to_build()
+                        published = self._publish_texts(*self._index_texts())
+                    if filter_ is None:
+                        yield SearchTarget(published, None)
+                        return
+                    number = published.generation.number
+                    matching = self._matching.find(filter_, number, alone=True)
+                    if matching.generation == number:
+                        yield SearchTarget(published, matching.rows)
+                        return
+                # Another process wrote, and the list was completed after this transaction began.
+
+    def catch_up(self) -> PublishedGeneration:
+        """Bring the published generation up to the current read transaction and return it.
+
+        Called with the lock held.
+        """
+        return self._catch_up()
+
+    def knows_filter(self, filter_: Filter) -> bool:
+        """Tell whether the matching rows of the filter are cached, so most of them are known."""
+        return self._matching.knows_filter(filter_)
+
+    def publish(self, changes: Changes, codes: Codes, rows: Rows, removed: Rows) -> int:
+        """Commit `changes`, publish them, and return the number of their generation.
+
+        Called with the write lock held.
+        """
+        number = changes.generation + 1
+        changes.prepare()
+        with self.lock:
+            if self.published is None:
+                changes.commit()
+                return number
+            before = self._catch_up(changes.generation)
+        after = before.generation.with_changes(number, codes, rows, removed)
+        texts = TextChanges(number, changes, codes, removed)
+        lexical, moments = texts.apply_to(before)
+        with self.lock:
+            if lexical is None:
+                # The lexical index may have been built meanwhile.
+                lexical, moments = texts.apply_to(self._catch_up(changes.generation))
+            changes.commit()
+            self.published = PublishedGeneration(after, changes.last_row, lexical, moments)
+        self._compaction.record_write((number, codes, rows, removed), after)
+        if lexical is not None:
+            self._lexical_compaction.record_write(texts.write, lexical)
+        return number
+
+    def follow(self) -> None:
+        """Publish what another process has committed, if the index was built.
+
+        Raises:
+            StoreError: if the store cannot be read, or is damaged.
+        """
+        published = self.published
+        if published is None or published.generation.number == self._store.generation():
+            return
+        with self.lock, self._store.read_transaction():
+            self._catch_up()
+
+    def compact(self) -> None:
+        """Rebuild the published generation. Called with the write lock held."""
+        published = self.published
+        if published is not None:
+            lexical = None if published.lexical is None else published.lexical.compacted()
+            generation = published.generation.compacted()
+            with self.lock:
+                # The lexical index may have been built meanwhile.
+                published = self._catch_up()
+                lexical = published.lexical if lexical is None else lexical
+                self.published = published._replace(generation=generation, lexical=lexical)
+        self._matching.clear()
+
+    def wait(self) -> None:
+        """Wait until no compaction runs in the background."""
+        self._compaction.wait()
+        self._lexical_compaction.wait()
+
+    def _catch_up(self, number: int | None = None) -> PublishedGeneration:
+        """Bring the published generation up to the store's and return it.
+
+        The store may be ahead because another process wrote, or because an interrupt came between
+        a commit and its publication. Called with the lock held.
+        """
+        committed = self._store.generation() if number is None else number
+        published = self.published
+        if published is None or published.generation.number > committed:
+            published = self._rebuild()
+        elif published.generation.number < committed:
+            published = self._apply_later_rows(published)
+        self.published = published
+        return published
+
+    def _apply_later_rows(self, before: PublishedGeneration) -> PublishedGeneration:
+        """Return the store's generation, made from an earlier one."""
+        with self._store.read_transaction():
+            later = self._store.read_later(before.last_row)
+            if len(later.rows) > len(before.generation):
+                return self._rebuild()
+            number, codes, rows, removed = later.write
+            after = before.generation.with_changes(*later.write)
+            if len(after) != later.documents:
+                # Blocks were folded since, so the list of removed rows is incomplete.
+                rows_before = before.generation.codes()[1]
+                rows_now = self._store.read_codes().rows
+                removed = np.setdiff1d(rows_before, rows_now, assume_unique=True)
+                after = before.generation.with_changes(number, codes, rows, removed)
+            if len(after) != later.documents:
+                return self._rebuild()
+            lexical, moments = before.lexical, before.moments
+            if lexical is not None and moments is not None:
+                texts = (number, list(self._store.texts(before.last_row)), removed)
+                lexical = lexical.with_changes(*texts)
+                self._lexical_compaction.record_write(texts, lexical)
+                removed_live = before.generation.live_rows(removed)
+                moments = moments.with_changes(codes, before.generation.codes_of(removed_live))
+        self._compaction.record_write((number, codes, rows, removed), after)
+        return PublishedGeneration(after, later.last_row, lexical, moments)
+
+    def _rebuild(self) -> PublishedGeneration:
+        """Return the store's generation, made from all codes."""
+        with inner_stage("indexing the codes"):
+            number, codes, rows, last_row = self._store.read_codes()
+            # Running compactions rebuild an index that is now obsolete; their results are dropped.
+            self._compaction = Compaction(self._finish_compaction)
+            self._lexical_compaction = Compaction(self._finish_lexical_compaction)
+            generation = Generation.build(number, codes, rows, self._engine)
+        return PublishedGeneration(generation, last_row)
+
+    def _finish_compaction(
+        self, compaction: Compaction[Generation], generation: Generation
+    ) -> Generation | None:
+        """Publish a rebuilt generation and return it."""
+        with self._write_lock:
+            generation = compaction.replay(generation)
+            with self.lock:
+                published = self.published
+                if compaction is not self._compaction or published is None:
+                    return None
+                if published.generation.number != generation.number:
+                    return None
+                self.published = published._replace(generation=generation)
+                self.compactions += 1
+        self._matching.clear()
+        return generation
+
+    def _finish_lexical_compaction(
+        self, compaction: Compaction[LexicalIndex], lexical: LexicalIndex
+    ) -> LexicalIndex | None:
+        """Publish a rebuilt lexical index and return it."""
+        with self._write_lock:
+            lexical = compaction.replay(lexical)
+            with self.lock:
+                published = self.published
+                if compaction is not self._lexical_compaction or published is None:
+                    return None
+                if published.generation.number != lexical.number:
+                    return None
+                self.published = published._replace(lexical=lexical)
+        return lexical
+
+    def _index_texts(self) -> tuple[LexicalIndex, int]:
+        """Return an index of the texts up to the last row, and that row.
+
+        It may hold a text that a writer deletes in the meantime.
+        """
+        last_row, began = self._store.last_row(), time.perf_counter()
+        with inner_stage("indexing the words of the texts"):
+            documents = self._store.texts(up_to=last_row)
+            lexical = LexicalIndex.build(0, ANALYZERS[DEFAULT_ANALYZER], documents)
+        about = len(lexical), self._store.description.name, time.perf_counter() - began
+        _log.info("indexed the words of %d texts of %s in %.1f s", *about)
+        return lexical, last_row
+
+    def _publish_texts(self, lexical: LexicalIndex, last_row: int) -> PublishedGeneration:
+        """Bring an index of texts up to date and publish it. Called with the lock held."""
+        published = self._catch_up()
+        generation = published.generation
+        removed = np.setdiff1d(lexical.rows(), generation.codes()[1], assume_unique=True)
+        documents = list(self._store.texts(last_row))
+        self.published = published = published._replace(
+            lexical=lexical.with_changes(generation.number, documents, removed),
+            moments=CodeMoments.of_codes(*generation.distinct_codes()),
+        )
+        return published
+
+
+# ----------------------------------------------------------------------------
+# A write: one transaction of the store, and the generation that it makes.
+#
+# One thread at a time writes. It deletes and inserts rows within one SQLite transaction, and makes
+# the next generation in memory from the published one and those rows. Then it takes the publishing
+# lock, commits and publishes; nothing slow follows the commit. An error before the commit undoes
+# the transaction and publishes nothing. A write returns after both steps, so it is durable and
+# every later search sees it.
+
+
+class Writer:
+    """Writes to one store and publishes the result. One writer at a time holds `lock`."""
+
+    def __init__(self, store: Store, lock: threading.Lock, publication: Publication) -> None:
+        self._store = store
+        self._lock = lock
+        self._publication = publication
+
+    def upsert(
+        self,
+        encoded: Iterator[tuple[list[Document], Codes]],
+        bookmark: tuple[str, str] | None = None,
+    ) -> UpsertResult:
+        """Insert the documents of all batches, or replace those with the same id.
+
+        An id may occur again in a later batch, but not within one. `bookmark`, a key and a value,
+        is committed with the documents.
+
+        Raises:
+            StoreError: if the store cannot be written.
+            Exception: whatever `encoded` raises.
+        """
+        # The first batch, often the only one, is encoded before the lock is taken.
+        first = [*islice(encoded, 1)]
+        with stepping_aside(), self._lock, unbroken(), self._store.writing() as changes:
+            rows, codes = [np.empty(0, dtype=np.int64)], [self._no_codes()]
+            removed: list[int] = []
+            for batch, batch_codes in chain(first, encoded):
+                removed += changes.delete([document.id for document in batch])
+                rows.append(changes.insert(batch, batch_codes))
+                codes.append(batch_codes)
+            added, removed_rows = np.concatenate(rows), np.array(removed, dtype=np.int64)
+            if bookmark is not None:
+                changes.set_bookmark(*bookmark)
+            if not len(added):
+                changes.commit_bookmark()
+                return UpsertResult(0, changes.generation)
+            remaining = ~np.isin(added, removed_rows)
+            number = self._publication.publish(
+                changes, np.concatenate(codes)[remaining], added[remaining], removed_rows
+            )
+            return UpsertResult(int(remaining.sum()), number)
+
+    def delete(self, ids: Sequence[str]) -> DeleteResult:
+        """Delete the documents with these ids and their annotations.
+
+        Raises:
+            StoreError: if the store cannot be written.
+        """
+        unique = list(dict.fromkeys(ids))
+
+        def delete(changes: Changes) -> list[int]:
+            rows = changes.delete(unique)
+            changes.delete_annotations(unique)
+            return rows
+
+        return self._delete(delete)
+
+    def delete_where(self, filter_: Filter) -> DeleteResult:
+        """Delete the documents whose payload matches the filter, and their annotations.
+
+        Raises:
+            StoreError: if the store cannot be written.
+        """
+
+        def delete(changes: Changes) -> list[int]:
+            rows = changes.delete_where(filter_)
+            changes.delete_annotations(None)
+            return rows
+
+        return self._delete(delete)
+
+    def new_or_changed(self, documents: Sequence[Document]) -> list[Document]:
+        """Return the documents that the store does not yet hold in exactly this form.
+
+        An unchanged text or vector has an unchanged code, because the encoder never changes. A
+        vector counts as unchanged if what the collection keeps of it is; one that is not kept at
+        all counts as changed.
+        """
+        keep_vectors = self._store.description.keep_vectors
+        marks = self._store.read_marks(list({document.id: None for document in documents}))
+        stored = [one for one in documents if _may_be_stored(one, marks, keep_vectors)]
+        codes = [marks[one.id][0] for one in stored]
+        checksums = document_checksums(stored, codes, keep_vectors)
+        unchanged = {
+            id(one)
+            for one, checksum in zip(stored, checksums, strict=True)
+            if checksum == marks[one.id][1]
+        }
+        return [one for one in documents if id(one) not in unchanged]
+
+    def set_bookmark(self, key: str, value: str | None) -> None:
+        """Store `value` under `key`, or delete the key if it is None; the generation is unchanged.
+
+        Raises:
+            StoreError: if the store cannot be written.
+        """
+        with self._lock, self._store.writing() as changes:
+            changes.set_bookmark(key, value)
+            changes.commit_bookmark()
+
+    def set_ranking(self, ranking: str) -> None:
+        """Make `ranking` the default ranking.
+
+        Raises:
+            StoreError: if the store cannot be written.
+        """
+        with self._lock, self._store.writing() as changes:
+            changes.set_default_ranking(ranking)
+
+    def remember_field_types(self, types: Mapping[str, FieldType]) -> None:
+        """Remember the types of more payload fields.
+
+        Raises:
+            StoreError: if the store cannot be written.
+        """
+        with self._lock, self._store.writing() as changes:
+            changes.remember_field_types(types)
+
+    def set_indexed_fields(
+        self, fields: Sequence[str], progress: Callable[[], object] | None = None
+    ) -> None:
+        """Index these fields and no others; other writes may come in between.
+
+        Raises:
+            StoreError: if the store cannot be written.
+        """
+        with self._lock, self._store.writing() as changes:
+            changes.set_indexed_fields(fields)
+        unfinished = True
+        while unfinished:
+            with self._lock, self._store.writing() as changes:
+                unfinished = changes.cover_fields()
+            if progress is not None:
+                progress()
+
+    def compact(self) -> None:
+        """Rewrite the store without deleted documents, and rebuild the index.
+
+        Raises:
+            StoreError: if the store cannot be written, or is damaged.
+        """
+        with self._lock:
+            self._store.compact()
+            self._publication.compact()
+
+    def _delete(self, delete: Callable[[Changes], list[int]]) -> DeleteResult:
+        with self._lock, self._store.writing() as changes:
+            removed = np.array(delete(changes), dtype=np.int64)
+            if not len(removed):
+                return DeleteResult(0, changes.generation)
+            number = self._publication.publish(changes, self._no_codes(), removed[:0], removed)
+            return DeleteResult(len(removed), number)
+
+    def _no_codes(self) -> Codes:
+        return np.empty((0, self._store.description.n_bits // 8), dtype=np.uint8)
+
+
+def _may_be_stored(
+    document: Document, marks: Mapping[str, tuple[bytes, bytes]], keep_vectors: str
+) -> bool:
+    """Return whether a document with this id and this code, if it has one, is stored."""
+    if document.id not in marks or (document.vector is not None and keep_vectors == NONE):
+        return False
+    return document.code is None or document.code.lower() == marks[document.id][0].hex()

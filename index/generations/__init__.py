@@ -1,1 +1,0 @@
-"""The generations that searches see: each write publishes one; compaction runs beside writes."""

@@ -1,0 +1,1221 @@
+"""The lexical index: posting lists of one generation, scored by BM25."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from hummingbit.encoder.analyzers import WORDS, Analyzer
+from hummingbit.encoder.text_features import SEARCHED_LENGTH, summary_of, title_of
+from hummingbit.foundation.arrays import sorted_distinct
+from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.engines.protocol import Rows, places_of
+from hummingbit.index.engines.segments import GROWTH, MIN_FOLD, needs_compaction
+
+# ----------------------------------------------------------------------------
+# The analyzers of lexical indexes, by name.
+
+
+ANALYZERS: Mapping[str, Analyzer] = MappingProxyType(
+    {"words": WORDS, "english": Analyzer("visible", "english")}
+)
+DEFAULT_ANALYZER = "english"
+
+
+# ----------------------------------------------------------------------------
+# The formula of BM25, in the dialect of Lucene since version 8, with exact lengths.
+#
+# The score of a document d is the sum over the terms t of a query, with repetitions,
+#
+#     score(d) = Σ_t idf(t) · tf / (tf + k1 · (1 - b + b · |d| / avg)),
+#     idf(t) = ln(1 + (N - n + ½) / (n + ½)),
+#
+# where tf counts t in d, |d| is the number of terms of d, avg its mean over the N documents that
+# have a text, and n the number of those with t. A factor k1 + 1, which other dialects have, would
+# not change the order. Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25
+# and Beyond" (2009), equation 3.15; Kamphuis et al., "Which BM25 Do You Mean?" (2020), table 1.
+#
+# The hybrid ranking changes four things.
+#
+# *Openings.* The first words of a text, such as a heading, say what it is about. So the first
+# :data:`OPENING` terms of a document count twice, in tf, |d| and avg. This is BM25 of two weighted
+# fields, the text and its opening. Source: Robertson, Zaragoza and Taylor, "Simple BM25 Extension
+# to Multiple Weighted Fields" (2004), section 3.2.
+#
+# *Weights of terms.* Words such as "how" and "were" can be as rare as keywords, but they are spread
+# over the documents at random, while a document about a keyword repeats it. So the weight of a term
+# is
+#
+#     w(t) = idf(t) · (1 + :data:`BURSTINESS` · ridf(t)),  ridf(t) = ln(N / n) + ln(1 - exp(-cf /
+# N)),
+#
+# where cf counts t in all documents: ridf is by how much ln(N / n) exceeds what it would be if
+# these occurrences were distributed by Poisson's law; it is 0 where that is less. Source: Church
+# and Gale, "Inverse Document Frequency (IDF): A Measure of Deviations from Poisson" (1995).
+#
+# *Titles.* The title of a document is the first line of its text; a text of one line has none.
+# :data:`TITLE_WEIGHT` times the title's own score is added, in which tf, |d|, avg, N and n are
+# those of the titles alone. So a short title with all words of a query counts much, and a word of
+# many titles, such as "report", little. This is the sum of the scores of two fields, as in Lucene's
+# queries over several fields.
+#
+# *Summaries.* A document whose title and first sentence have all words of a query usually answers
+# it. The summary s of a document is its title and the first sentence that follows, at most
+# :data:`SUMMARY_TERMS` terms. With share = Σ_{t in s} w(t)² / Σ_t w(t)², it adds to the score
+#
+#     :data:`SUMMARY_WEIGHT` · Σ_t w(t) · share² / (1 - b + b · |s| / avg),
+#
+# where |s| = Σ_{t in s} (characters of t)², over the distinct terms of s, with the mean avg. The
+# square of the share is small unless the share is large, so a long query gains little from a
+# summary with a few of its words. A share below :data:`LEAST_SHARE`, such as that of a function
+# word, counts as 0. |s| stands in for the sum of the squares of weights, by which a cosine divides:
+# words that occur often are short (Zipf, "The Psycho-Biology of Language", 1935), and a write does
+# not change the lengths of words. A text of one sentence is its own summary. If all texts are such,
+# summaries only repeat them, and do not count.
+#
+# In both rankings, the part of each term is rounded to a multiple of 1 / :data:`UNIT`. So scores
+# are sums of integers, which do not depend on the order of addition.
+
+
+K1 = 1.2
+B = 0.75
+UNIT = 2**20
+OPENING = 12
+"""The number of terms at the beginning of a text that can count twice."""
+BURSTINESS = 0.5
+TITLE_WEIGHT = 0.2
+SUMMARY_WEIGHT = 0.3
+LEAST_SHARE = 0.1
+"""The least share of a query with which a summary counts."""
+SUMMARY_TERMS = 30
+"""The most terms of a summary."""
+
+
+def inverse_frequency(n_documents: int, frequency: int) -> float:
+    """Return idf of a term that `frequency` of `n_documents` documents have."""
+    return math.log(1 + (n_documents - frequency + 0.5) / (frequency + 0.5))
+
+
+def residual_inverse_frequency(n_documents: int, frequency: int, occurrences: int) -> float:
+    """Return ridf of a term that occurs so often, in `frequency` of `n_documents` documents."""
+    expected_share = -math.expm1(-occurrences / n_documents)
+    return max(0.0, math.log(n_documents / frequency * expected_share))
+
+
+def saturation(
+    counts: npt.NDArray[Any], lengths: npt.NDArray[Any], average_length: float
+) -> npt.NDArray[np.float64]:
+    """Return tf / (tf + k1 · (1 - b + b · |d| / avg)), elementwise; it lies between 0 and 1."""
+    tf = counts.astype(np.float64)
+    norms = K1 * (1 - B + B * (lengths / average_length))
+    return np.asarray(tf / (tf + norms))
+
+
+def part_of_term(idf: float, saturations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return what a term adds to scores, in units, as integers."""
+    return np.rint(idf * UNIT * saturations)
+
+
+def part_of_summary(
+    highest: float,
+    shares: npt.NDArray[np.float64],
+    sizes: npt.NDArray[Any],
+    average_size: float,
+) -> npt.NDArray[np.float64]:
+    """Return what summaries add to scores, in units, as integers.
+
+    `highest` is the sum of the weights of a query's terms; `shares` are the shares of their squares
+    that summaries of these `sizes` have.
+    """
+    norms = 1 - B + B * (sizes / average_size)
+    return np.rint(SUMMARY_WEIGHT * UNIT * highest * (shares * shares) / norms)
+
+
+# ----------------------------------------------------------------------------
+# The kinds of postings: how often a term occurs in a document of which length.
+
+
+Integers = npt.NDArray[np.int64]
+# One integer holds both counts of a term in a document: in the lowest bits its occurrences in the
+# opening, and above them all its occurrences.
+ONCE = 1 << OPENING.bit_length()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kinds:
+    """Distinct triples: a term's counts in a document and in its opening, and the length."""
+
+    counts: Integers
+    openings: Integers
+    lengths: Integers
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+
+def number_distinct(numbers: npt.NDArray[Any]) -> tuple[Integers, npt.NDArray[np.int32]]:
+    """Return the distinct numbers, ascending, and the position of each number among them."""
+    largest = int(numbers.max(initial=-1))
+    if len(numbers) < largest:
+        terms, columns = np.unique(numbers, return_inverse=True)
+        return terms.astype(np.int64), columns.astype(np.int32)
+    occurs = np.bincount(numbers, minlength=largest + 1) > 0
+    return np.flatnonzero(occurs), (np.cumsum(occurs, dtype=np.int32) - np.int32(1)).take(numbers)
+
+
+def number_kinds(counts: Integers, lengths: Integers) -> tuple[Kinds, npt.NDArray[Any]]:
+    """Return the distinct kinds and the number of the kind of each posting.
+
+    `counts` hold both counts of a term in one integer; see :data:`ONCE`.
+    """
+    width = int(lengths.max(initial=0)) + 1
+    distinct, kind_of = number_distinct(counts * width + lengths)
+    counts, lengths = distinct // width, distinct % width
+    kinds = Kinds(counts // ONCE, counts % ONCE, lengths)
+    return kinds, kind_of.astype(smallest_type(len(kinds)))
+
+
+def join_kinds(kinds: Sequence[Kinds]) -> tuple[Kinds, list[npt.NDArray[Any]]]:
+    """Return the distinct kinds of all segments, and the number of each kind of each segment."""
+    counts = np.concatenate([one.counts * ONCE + one.openings for one in kinds])
+    lengths = np.concatenate([one.lengths for one in kinds])
+    joined, numbers = number_kinds(counts, lengths)
+    ends = np.cumsum([len(one) for one in kinds])[:-1]
+    return joined, np.split(numbers, ends)
+
+
+def smallest_type(n_kinds: int) -> type[np.unsignedinteger[Any]]:
+    """Return the smallest type for the numbers of so many kinds."""
+    if n_kinds <= 2**8:
+        return np.uint8
+    return np.uint16 if n_kinds <= 2**16 else np.uint32
+
+
+# ----------------------------------------------------------------------------
+# Immutable posting lists of a run of documents.
+#
+# A posting says that a document has a term. It takes six bytes in most collections: four for the
+# document's place in the segment, and two for its *kind*, the number of a triple: how often the
+# term occurs in the document, how often in its opening, and how long the document is. What a term
+# adds to a score depends on nothing else. So each search computes it once for each kind, with the
+# statistics of its generation, and looks it up for each posting. No write makes a posting list out
+# of date.
+
+
+Places = npt.NDArray[np.int32]
+Scores = npt.NDArray[Any]
+"""Scores in units of :mod:`~hummingbit.index.lexical`: ``int32[n]`` or ``int64[n]``."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segment:
+    """The posting lists of documents under ascending `rows`, ``int64[n]``.
+
+    The postings of the term number ``terms[i]`` are those from ``starts[i]`` to ``starts[i + 1]``:
+    `places` ascend within them. `live` marks the documents that are not tombstones; None means that
+    all are live.
+    """
+
+    rows: Rows
+    lengths: Places
+    terms: Integers
+    starts: Integers
+    places: Places
+    kind_of: npt.NDArray[Any]
+    kinds: Kinds
+    live: npt.NDArray[np.bool_] | None = None
+    summary_sizes: Places | None = None
+    """The sizes of the documents that are summaries, 0 for others; None if there are none."""
+    _frequencies: dict[int, int] = field(default_factory=dict, repr=False)
+    """How many live documents have a term, cached if the segment has tombstones."""
+    _occurrences: dict[int, int] = field(default_factory=dict, repr=False)
+    """How often the live documents contain a term, cached."""
+    _places_among: list[tuple[Rows, Places | None]] = field(default_factory=list, repr=False)
+    """The rows and the places of :meth:`places_among`, cached."""
+
+    def __len__(self) -> int:
+        return len(self.rows) if self.live is None else int(np.count_nonzero(self.live))
+
+    @property
+    def n_dead(self) -> int:
+        """The number of tombstones: removed documents that still take memory."""
+        return len(self.rows) - len(self)
+
+    def total_length(self, *, opening_twice: bool) -> int:
+        """Return the number of terms of all live documents, repeats included."""
+        lengths = self.lengths if self.live is None else self.lengths[self.live]
+        total = int(lengths.sum(dtype=np.int64))
+        return total + (int(_opening_lengths(lengths).sum(dtype=np.int64)) if opening_twice else 0)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the segment in bytes."""
+        documents = self.rows.nbytes + self.lengths.nbytes
+        documents += 0 if self.live is None else self.live.nbytes
+        documents += 0 if self.summary_sizes is None else self.summary_sizes.nbytes
+        postings = self.terms.nbytes + self.starts.nbytes + self.places.nbytes
+        kinds = 3 * self.kinds.counts.nbytes + self.kind_of.nbytes
+        return int(documents + postings + kinds)
+
+    def frequency(self, term: int) -> int:
+        """Return how many live documents have the term of this number."""
+        postings = self._postings(term)
+        if self.live is None:
+            return int(postings.stop - postings.start)
+        if term not in self._frequencies:
+            live = self.live.take(self.places[postings])
+            self._frequencies[term] = int(np.count_nonzero(live))
+        return self._frequencies[term]
+
+    def occurrences(self, term: int) -> int:
+        """Return how often the live documents contain the term of this number."""
+        if term not in self._occurrences:
+            postings = self._postings(term)
+            kind_of = self.kind_of[postings]
+            if self.live is not None:
+                kind_of = kind_of[self.live.take(self.places[postings])]
+            self._occurrences[term] = int(self.kinds.counts.take(kind_of).sum())
+        return self._occurrences[term]
+
+    def saturations(self, average_length: float, *, opening_twice: bool) -> npt.NDArray[np.float64]:
+        """Return :func:`hummingbit.index.lexical.saturation` of each kind."""
+        counts, lengths = self.kinds.counts, self.kinds.lengths
+        if opening_twice:
+            counts, lengths = counts + self.kinds.openings, lengths + _opening_lengths(lengths)
+        return saturation(counts, lengths, average_length)
+
+    def add_term(
+        self,
+        scores: Scores,
+        term: int,
+        weight: tuple[float, int],
+        kinds: npt.NDArray[np.float64],
+        targets: Places | None = None,
+    ) -> None:
+        """Add the part of a term to the `scores` of the documents that have it.
+
+        `weight` is the term's idf and how often the query has it; `kinds` are the saturations.
+        `targets` are the positions of the documents in `scores` if these hold others, too.
+        """
+        postings = self._postings(term)
+        if postings.start == postings.stop:
+            return
+        kind_of, (idf, repeats) = self.kind_of[postings], weight
+        # Both branches give the same numbers; the shorter array is computed.
+        if len(kind_of) < len(kinds):
+            parts = part_of_term(idf, kinds.take(kind_of)).astype(scores.dtype)
+        else:
+            parts = part_of_term(idf, kinds).astype(scores.dtype).take(kind_of)
+        if repeats > 1:
+            parts *= repeats
+        places = self.places[postings]
+        np.add.at(scores, places if targets is None else targets.take(places), parts)
+
+    def sums(self, weights: Sequence[tuple[int, int]]) -> npt.NDArray[np.int32]:
+        """Return for each document the sum of the weights of its terms; tombstones have 0.
+
+        `weights` are numbers of terms and their weights, which add up to less than 2**31.
+        """
+        sums = np.zeros(len(self.rows), dtype=np.int32)
+        for term, weight in weights:
+            checkpoint()
+            sums[self.places[self._postings(term)]] += weight
+        if self.live is not None:
+            sums[~self.live] = 0
+        return sums
+
+    def sums_over_terms(self, values: Integers) -> Integers:
+        """Return for each document the sum of the `values` of its distinct terms.
+
+        `values` belong to :attr:`terms`, and no sum is above 2**53.
+        """
+        of_postings = np.repeat(values, np.diff(self.starts))
+        sums = np.bincount(self.places, weights=of_postings, minlength=len(self.rows))
+        return sums.astype(np.int64)
+
+    def places_among(self, rows: Rows) -> Places | None:
+        """Return the places of the documents among ascending `rows`, or None unless all are there.
+
+        Those among the last `rows` are kept, four bytes a document.
+        """
+        for known_rows, places in self._places_among[:1]:
+            if known_rows is rows:
+                return places
+        places = np.searchsorted(rows, self.rows).astype(np.int32)
+        if len(places) and not (places[-1] < len(rows) and np.array_equal(rows[places], self.rows)):
+            places = None
+        self._places_among[:1] = [(rows, places)]
+        return places
+
+    def without(self, rows: Rows) -> Segment:
+        """Return the segment without `rows`; unknown rows are ignored."""
+        places = places_of(self.rows, rows)
+        if not len(places):
+            return self
+        live = np.ones(len(self.rows), np.bool_) if self.live is None else self.live.copy()
+        live[places] = False
+        return replace(self, live=live, _frequencies={}, _occurrences={}, _places_among=[])
+
+    def renumbered(self, numbers: Integers) -> Segment:
+        """Return the segment with i in place of the term ``numbers[i]``; `numbers` ascend."""
+        terms = np.searchsorted(numbers, self.terms)
+        return replace(self, terms=terms, _frequencies={}, _occurrences={}, _places_among=[])
+
+    def _postings(self, term: int) -> slice:
+        at = int(np.searchsorted(self.terms, term))
+        if at == len(self.terms) or self.terms[at] != term:
+            return slice(0, 0)
+        return slice(int(self.starts[at]), int(self.starts[at + 1]))
+
+
+def build_segment(rows: Rows, lengths: Integers, numbers: npt.NDArray[np.int32]) -> Segment:
+    """Make a segment of documents with these `lengths`; `numbers` are all their terms, in order."""
+    terms, columns = number_distinct(numbers)
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    place_in_text = np.arange(len(numbers)) - np.repeat(ends[:-1], lengths)
+    counted = np.int32(ONCE) + (place_in_text < OPENING).astype(np.int32)
+    table = sparse.csr_array((counted, columns, ends), shape=(len(rows), len(terms)))
+    table.sum_duplicates()
+    table = table.tocsc()
+    counts, places = table.data.astype(np.int64), table.indices.astype(np.int32)
+    kinds, kind_of = number_kinds(counts, lengths[places])
+    starts = table.indptr.astype(np.int64)
+    return Segment(rows, lengths.astype(np.int32), terms, starts, places, kind_of, kinds)
+
+
+def join_segments(segments: Sequence[Segment]) -> Segment:
+    """Join segments whose rows follow one another, without their tombstones.
+
+    Time and memory are proportional to the number of postings, none of which is sorted.
+    """
+    parts = [_without_dead(segment) for segment in segments]
+    if len(parts) == 1:
+        return parts[0]
+    terms = sorted_distinct(np.concatenate([part.terms for part in parts]))
+    spots = [np.searchsorted(terms, part.terms) for part in parts]
+    sizes = np.zeros((len(parts), len(terms)), dtype=np.int64)
+    for number, (part, at) in enumerate(zip(parts, spots, strict=True)):
+        sizes[number, at] = np.diff(part.starts)
+    starts = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
+    begins = starts[:-1] + np.cumsum(sizes, axis=0) - sizes
+    kinds, numbers = join_kinds([part.kinds for part in parts])
+    places = np.empty(starts[-1], dtype=np.int32)
+    kind_of = np.empty(starts[-1], dtype=smallest_type(len(kinds)))
+    before = 0
+    for number, (part, at) in enumerate(zip(parts, spots, strict=True)):
+        moved = np.repeat(begins[number, at] - part.starts[:-1], np.diff(part.starts))
+        moved += np.arange(len(moved))
+        places[moved] = part.places + np.int32(before)
+        kind_of[moved] = numbers[number].take(part.kind_of)
+        before += len(part.rows)
+    rows = np.concatenate([part.rows for part in parts])
+    lengths = np.concatenate([part.lengths for part in parts])
+    joined = Segment(rows, lengths, terms, starts, places, kind_of, kinds)
+    return replace(joined, summary_sizes=_join_summary_sizes(parts))
+
+
+def _join_summary_sizes(parts: Sequence[Segment]) -> Places | None:
+    if all(part.summary_sizes is None for part in parts):
+        return None
+    return np.concatenate(
+        [
+            np.zeros(len(part.rows), np.int32) if part.summary_sizes is None else part.summary_sizes
+            for part in parts
+        ]
+    )
+
+
+def _without_dead(segment: Segment) -> Segment:
+    if segment.live is None:
+        return segment
+    live = segment.live
+    is_live = live.take(segment.places)
+    passed = np.concatenate([[0], np.cumsum(is_live)])
+    sizes = np.diff(passed[segment.starts])
+    moved = np.cumsum(live, dtype=np.int32) - np.int32(1)
+    return Segment(
+        segment.rows[live],
+        segment.lengths[live],
+        segment.terms[sizes > 0],
+        np.concatenate([[0], np.cumsum(sizes[sizes > 0])]),
+        moved.take(segment.places[is_live]),
+        segment.kind_of[is_live],
+        segment.kinds,
+        summary_sizes=None if segment.summary_sizes is None else segment.summary_sizes[live],
+    )
+
+
+def _opening_lengths(lengths: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the number of terms in the openings of documents with these `lengths`."""
+    return np.asarray(np.minimum(lengths, OPENING))
+
+
+# ----------------------------------------------------------------------------
+# The terms of documents, collected before they are indexed.
+
+
+TERMS_AT_ONCE = 1 << 16
+
+
+class Vocabulary(dict[str, int]):
+    """The number of each term; an unknown term gets the next number.
+
+    It never forgets a term, so that the indexes of several generations can share it;
+    :meth:`of_numbers` makes a smaller one.
+    """
+
+    def __init__(self) -> None:
+        """Begin without terms."""
+        super().__init__()
+        self._terms: list[str] = []
+
+    def __missing__(self, term: str) -> int:
+        number = self[term] = len(self)
+        self._terms.append(term)
+        return number
+
+    def sizes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the squares of the terms' lengths in characters."""
+        lengths = map(len, map(self._terms.__getitem__, numbers.tolist()))
+        return np.fromiter(lengths, np.int64, len(numbers)) ** 2
+
+    def of_numbers(self, numbers: npt.NDArray[np.int64]) -> Vocabulary:
+        """Return a vocabulary of the terms with these numbers only, in their order."""
+        smaller = Vocabulary()
+        for start in range(0, len(numbers), TERMS_AT_ONCE):
+            for number in numbers[start : start + TERMS_AT_ONCE].tolist():
+                smaller[self._terms[number]]
+        return smaller
+
+
+class TermRows:
+    """Rows and their terms, collected to become a segment."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        """Number terms by `vocabulary`."""
+        self._vocabulary = vocabulary
+        self._rows, self._lengths, self._numbers = array("q"), array("q"), array("i")
+        self._summaries = bytearray()
+
+    def add(
+        self, row: int, term_lists: Iterable[Iterable[str]], *, longest_summary: int = 0
+    ) -> bool:
+        """Add a row, which follows all others, with its terms in one or several lists.
+
+        It is a summary if it has at most `longest_summary` terms; return whether it is.
+        """
+        before = len(self._numbers)
+        for terms in term_lists:
+            self._numbers.extend(map(self._vocabulary.__getitem__, terms))
+        length = len(self._numbers) - before
+        self._rows.append(row)
+        self._lengths.append(length)
+        self._summaries.append(length <= longest_summary)
+        return length <= longest_summary
+
+    def segment(self) -> Segment:
+        """Return the segment of all rows.
+
+        The size of a summary is the sum of the sizes of its distinct terms.
+        """
+        segment = build_segment(
+            np.array(self._rows, dtype=np.int64),
+            np.frombuffer(self._lengths, dtype=np.int64),
+            np.frombuffer(self._numbers, dtype=np.int32),
+        )
+        are_summaries = np.frombuffer(self._summaries, dtype=np.bool_)
+        if not are_summaries.any():
+            return segment
+        sizes = segment.sums_over_terms(self._vocabulary.sizes(segment.terms))
+        sizes[~are_summaries] = 0
+        return replace(segment, summary_sizes=sizes.astype(np.int32))
+
+
+# ----------------------------------------------------------------------------
+# The scores of all documents for one query, and the best of them.
+
+
+# A group is every n-th of n * GROUP documents. The highest score of each group is kept, so that a
+# search for high scores skips most documents. Groups of neighbours would take six times as long.
+GROUP = 256
+
+
+class ScoredRows(NamedTuple):
+    """Documents and their scores, in units of :data:`hummingbit.index.lexical.UNIT`."""
+
+    rows: Rows
+    scores: npt.NDArray[np.int64]
+
+
+class Matches:
+    """The score of every document for one query."""
+
+    def __init__(self, parts: Sequence[tuple[Rows, Scores]]) -> None:
+        """Hold ascending rows and their scores, which are 0 for documents without a match.
+
+        Scores are added before any of them is searched for.
+        """
+        self.parts = parts
+
+    def add(self, more: ScoredRows) -> None:
+        """Add the scores of some documents, by row, all of which are held here."""
+        for rows, scores in self.parts:
+            if len(rows):
+                start, stop = np.searchsorted(more.rows, (rows[0], rows[-1] + 1))
+                scores[places_of(rows, more.rows[start:stop])] += more.scores[start:stop]
+
+    def best(self, k: int, allowed: Rows | None = None) -> ScoredRows:
+        """Return the `k` highest scores above 0, by (score descending, row ascending)."""
+        best_of_parts = []
+        for (rows, scores), highest in zip(self.parts, self._highest, strict=True):
+            if allowed is None:
+                places = best(scores, k, highest)
+            else:
+                among = places_of(rows, allowed)
+                places = among[best(scores[among], k, _highest_of_groups(scores[among]))]
+            best_of_parts.append((rows[places], scores[places].astype(np.int64)))
+        rows, scores = _concatenate(best_of_parts)
+        order = np.lexsort((rows, -scores))[:k]
+        return ScoredRows(rows[order], scores[order])
+
+    @cached_property
+    def _highest(self) -> list[Scores]:
+        """The highest scores of the groups of each part."""
+        return [_highest_of_groups(scores) for _, scores in self.parts]
+
+    def after(self, score: float, row: int) -> Matches:
+        """Return the matches after a place in the order; those up to it have the score 0."""
+        parts = []
+        for rows, scores in self.parts:
+            later, first = scores.copy(), int(np.searchsorted(rows, row, side="right"))
+            later[:first][scores[:first] >= score] = 0
+            later[first:][scores[first:] > score] = 0
+            parts.append((rows, later))
+        return Matches(parts)
+
+    def at_least(self, least: int, allowed: Rows | None = None) -> ScoredRows:
+        """Return the documents with a score of at least `least`, which is above 0, by row."""
+        matches = []
+        for (rows, scores), highest in zip(self.parts, self._highest, strict=True):
+            if allowed is None:
+                places = _places_at_least(scores, least, highest)
+            else:
+                places = places_of(rows, allowed)
+                places = places[scores[places] >= least]
+            matches.append((rows[places], scores[places].astype(np.int64)))
+        return ScoredRows(*_concatenate(matches))
+
+    def scores_of(self, rows: Rows) -> npt.NDArray[np.int64]:
+        """Return the scores of `rows`, in any order; rows without a text have 0."""
+        totals = np.zeros(len(rows), dtype=np.int64)
+        for part_rows, scores in self.parts:
+            if len(part_rows):
+                places = np.searchsorted(part_rows, rows).clip(max=len(part_rows) - 1)
+                totals += np.where(part_rows[places] == rows, scores[places], 0)
+        return totals
+
+
+def best(scores: Scores, k: int, highest: Scores) -> npt.NDArray[np.int64]:
+    """Return the places of the `k` highest scores above 0, by (score descending, place).
+
+    `highest` is the highest score of each group.
+    """
+    bound = 0
+    if len(highest) >= 2 * k:
+        # The k-th of the highest scores of groups, each of which belongs to another place.
+        bound = int(np.partition(highest, len(highest) - k)[len(highest) - k])
+    places = _places_at_least(scores, max(1, bound), highest)
+    values = scores[places]
+    if k < len(places):
+        # Many may have the lowest score; they are in order already, so only the others are sorted.
+        least = np.partition(values, len(places) - k)[len(places) - k]
+        above = np.flatnonzero(values > least)
+        equal = np.flatnonzero(values == least)[: k - len(above)]
+        places, values = places[np.concatenate([above, equal])], values[above]
+        return np.concatenate([places[np.argsort(-values, kind="stable")], places[len(above) :]])
+    return places[np.argsort(-values, kind="stable")]
+
+
+def _highest_of_groups(scores: Scores) -> Scores:
+    """Return the highest score of each group; scores beyond whole groups are left out."""
+    highest: Scores = _groups(scores).max(axis=0)
+    return highest
+
+
+def _groups(scores: Scores) -> Scores:
+    """Return the scores of whole groups, a column for each."""
+    n_groups = len(scores) // GROUP
+    return scores[: n_groups * GROUP].reshape(GROUP, n_groups)
+
+
+def _places_at_least(scores: Scores, least: int, highest: Scores) -> npt.NDArray[np.int64]:
+    """Return the places whose scores are at least `least`, ascending."""
+    reaching = np.flatnonzero(highest >= least)
+    if 4 * len(reaching) > len(highest):
+        return np.flatnonzero(scores >= least)
+    row, column = np.nonzero(_groups(scores)[:, reaching] >= least)
+    n_grouped = len(highest) * GROUP
+    beyond = n_grouped + np.flatnonzero(scores[n_grouped:] >= least)
+    return np.concatenate([row * len(highest) + reaching[column], beyond])
+
+
+def _concatenate(found: Sequence[tuple[Rows, npt.NDArray[np.int64]]]) -> tuple[Rows, Rows]:
+    rows, scores = (np.concatenate(column) for column in zip(*found, strict=True))
+    return rows, scores
+
+
+# ----------------------------------------------------------------------------
+# One field of the documents: all that is indexed of them, their titles, or their summaries.
+#
+# As in :mod:`hummingbit.index.engines.segments`, most documents are in a large segment, the base,
+# and later ones in small segments. A write makes the next field and leaves this one unchanged, so
+# readers need no lock. Statistics are those of the live documents only, so they do not depend on
+# how it was built.
+
+
+class TermWeight(NamedTuple):
+    """What a term of a query counts in a field."""
+
+    number: int
+    weight: float
+    repeats: int
+    """How often the term occurs in the query."""
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """The posting lists of the documents that have the field."""
+
+    segments: tuple[Segment, ...]
+    """The base and the later segments."""
+
+    @classmethod
+    def of(cls, segments: Sequence[Segment]) -> Field:
+        """Join segments whose rows follow one another to one base."""
+        return cls((join_segments(segments),))
+
+    def __len__(self) -> int:
+        return self._n_documents
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the posting lists in bytes."""
+        return sum(segment.nbytes for segment in self.segments)
+
+    @property
+    def needs_compaction(self) -> bool:
+        """Whether :meth:`compacted` would make searches faster or free much memory."""
+        return needs_compaction(self.segments)
+
+    def rows(self) -> Rows:
+        """Return the rows of all documents, ascending."""
+        return np.concatenate(
+            [one.rows if one.live is None else one.rows[one.live] for one in self.segments]
+        )
+
+    @property
+    def n_terms(self) -> int:
+        """How many terms the segments have; one that is in several of them counts for each."""
+        return sum(len(segment.terms) for segment in self.segments)
+
+    def terms(self) -> npt.NDArray[np.int64]:
+        """Return the numbers of the terms of each segment in turn, ascending in each."""
+        return np.concatenate([segment.terms for segment in self.segments])
+
+    def renumbered(self, numbers: npt.NDArray[np.int64]) -> Field:
+        """Return the field for a vocabulary in which the term ``numbers[i]`` has the number i.
+
+        `numbers` ascend, and have every term of the field.
+        """
+        return Field(tuple(segment.renumbered(numbers) for segment in self.segments))
+
+    def compacted(self) -> Field:
+        """Return an equivalent field that consists of one base."""
+        return Field.of(self.segments)
+
+    def with_changes(self, added: Segment, removed: Rows) -> Field:
+        """Return the field with `added`, whose rows follow all others, and without `removed`."""
+        base, *deltas = (segment.without(removed) for segment in self.segments)
+        deltas = [delta for delta in deltas if len(delta)]
+        newest = [added]
+        if len(added):
+            while deltas and len(deltas[-1]) < max(MIN_FOLD, GROWTH * sum(map(len, newest))):
+                newest.insert(0, deltas.pop())
+            if not deltas and len(base) < MIN_FOLD:
+                base, newest = join_segments([base, *newest]), []
+            deltas += [join_segments(newest)] if newest else []
+        return Field((base, *deltas))
+
+    def average_length(self, *, opening_twice: bool = False) -> float:
+        """Return the mean number of terms of a document; 1 if no document has any."""
+        total_length = self._total_lengths[opening_twice]
+        return total_length / len(self) if total_length else 1.0
+
+    def frequency(self, number: int) -> int:
+        """Return how many documents have the term of this number."""
+        return sum(segment.frequency(number) for segment in self.segments)
+
+    def idf(self, number: int, *, bursty: bool = False) -> float:
+        """Return the idf of a term, 0 if no document has it; more with `bursty`, if they repeat it.
+
+        Both formulas are in :mod:`hummingbit.index.lexical`.
+        """
+        frequency = self.frequency(number)
+        if not frequency:
+            return 0.0
+        idf = inverse_frequency(len(self), frequency)
+        if not bursty:
+            return idf
+        occurrences = sum(segment.occurrences(number) for segment in self.segments)
+        residual = residual_inverse_frequency(len(self), frequency, occurrences)
+        return idf * (1 + BURSTINESS * residual)
+
+    def matches(
+        self,
+        terms: Sequence[TermWeight],
+        average_length: float,
+        dtype: type[np.signedinteger],
+        *,
+        opening_twice: bool = False,
+    ) -> Matches:
+        """Score every document, in integers of type `dtype`."""
+        saturations = self._saturations(average_length, opening_twice=opening_twice)
+        parts: list[tuple[Rows, Scores]] = []
+        for segment, kinds in zip(self.segments, saturations, strict=True):
+            parts.append((segment.rows, _scores_of(segment, terms, kinds, dtype)))
+        return Matches(parts)
+
+    def add_to(self, matches: Matches, terms: Sequence[TermWeight], average_length: float) -> None:
+        """Add the scores of this field to the `matches` of another one of the same documents."""
+        all_rows, all_scores = matches.parts[0]
+        saturations = self._saturations(average_length, opening_twice=False)
+        for segment, kinds in zip(self.segments, saturations, strict=True):
+            places = None if segment.live is not None else segment.places_among(all_rows)
+            if places is None:
+                scores = _scores_of(segment, terms, kinds, all_scores.dtype)
+                matches.add(Matches([(segment.rows, scores)]).at_least(1))
+            else:
+                _add_terms(segment, all_scores, terms, kinds, places)
+
+    @cached_property
+    def summary_sizes(self) -> tuple[int, int]:
+        """How many live documents are summaries, and the sum of their sizes."""
+        number = total = 0
+        for segment in self.segments:
+            if segment.summary_sizes is not None:
+                sizes = segment.summary_sizes
+                live = sizes if segment.live is None else sizes[segment.live]
+                number += int(np.count_nonzero(live))
+                total += int(live.sum(dtype=np.int64))
+        return number, total
+
+    @cached_property
+    def _n_documents(self) -> int:
+        return sum(len(segment) for segment in self.segments)
+
+    @cached_property
+    def _total_lengths(self) -> tuple[int, int]:
+        """The number of terms of the live documents: counted once, and with openings twice."""
+        once, twice = (
+            sum(one.total_length(opening_twice=opening_twice) for one in self.segments)
+            for opening_twice in (False, True)
+        )
+        return once, twice
+
+    def _saturations(
+        self, average_length: float, *, opening_twice: bool
+    ) -> list[npt.NDArray[np.float64]]:
+        """Return the saturations of each segment's kinds; those of this field are cached."""
+        cache = self._saturations_cache
+        if average_length != self.average_length(opening_twice=opening_twice):
+            cache = {}  # the statistics of an earlier generation
+        if opening_twice not in cache:
+            cache[opening_twice] = [
+                one.saturations(average_length, opening_twice=opening_twice)
+                for one in self.segments
+            ]
+        return cache[opening_twice]
+
+    @cached_property
+    def _saturations_cache(self) -> dict[bool, list[npt.NDArray[np.float64]]]:
+        return {}
+
+
+def _scores_of(
+    segment: Segment,
+    terms: Sequence[TermWeight],
+    kinds: npt.NDArray[np.float64],
+    dtype: npt.DTypeLike,
+) -> Scores:
+    """Return the scores of the documents of a segment; those of tombstones are 0."""
+    scores = np.zeros(len(segment.rows), dtype=dtype)
+    _add_terms(segment, scores, terms, kinds)
+    if segment.live is not None:
+        scores[~segment.live] = 0
+    return scores
+
+
+def _add_terms(
+    segment: Segment,
+    scores: Scores,
+    terms: Sequence[TermWeight],
+    kinds: npt.NDArray[np.float64],
+    targets: Places | None = None,
+) -> None:
+    for number, weight, repeats in terms:
+        checkpoint()
+        segment.add_term(scores, number, (weight, repeats), kinds, targets)
+
+
+# ----------------------------------------------------------------------------
+# What the summary of a text adds to its score in the hybrid ranking.
+#
+# The formula is in :mod:`hummingbit.index.lexical`.
+
+
+# Shares are whole multiples of one part of this number, so that their sums are exact.
+SHARE_UNIT = 2**24
+# A term that no text has. It marks the texts that have a title or several sentences.
+MARK = ""
+
+
+def has_several_sentences(text: str, summary: str) -> bool:
+    """Return whether a text without a title goes on after its summary."""
+    # A long sentence is cut, and so has the greatest length.
+    return len(summary) < min(len(text.strip()), SEARCHED_LENGTH)
+
+
+def summary_terms(terms: Sequence[str], *, marked: bool) -> Iterable[str]:
+    """Return the distinct terms among the first of a summary, once each; with `marked`, the MARK.
+
+    A summary without terms has no mark either.
+    """
+    distinct = dict.fromkeys(terms[:SUMMARY_TERMS])
+    return (MARK, *distinct) if marked and distinct else distinct
+
+
+def average_size(fields: Iterable[Field]) -> float:
+    """Return the mean size of the summaries in all `fields`; 1 if there are none."""
+    numbers, totals = zip(*(field.summary_sizes for field in fields), strict=True)
+    return sum(totals) / sum(numbers) if sum(totals) else 1.0
+
+
+def score_summaries(
+    field: Field, weights: Sequence[tuple[int, float]], highest: float, average_size: float
+) -> Iterator[ScoredRows]:
+    """Yield what the summaries in a field add to the scores of documents, where it is not 0.
+
+    `weights` are the numbers of the query's terms and their weights; `highest` is the sum of the
+    weights with repetitions.
+    """
+    total = sum(weight**2 for _, weight in weights)
+    shares = [(number, round(SHARE_UNIT * (weight**2 / total))) for number, weight in weights]
+    least = math.ceil(SHARE_UNIT * LEAST_SHARE)
+    for segment in field.segments:
+        if segment.summary_sizes is not None:
+            sums = segment.sums(shares)
+            places = np.flatnonzero(sums >= least)
+            places = places[segment.summary_sizes[places] > 0]
+            sizes = segment.summary_sizes[places]
+            parts = part_of_summary(highest, sums[places] / SHARE_UNIT, sizes, average_size)
+            yield ScoredRows(segment.rows[places], parts.astype(np.int64))
+
+
+# ----------------------------------------------------------------------------
+# The lexical index of one generation of a collection, and how the next one is made from it.
+#
+# It has three fields: the texts, the titles of those that have one, and the summaries of those that
+# are not their own. A write makes the next index and leaves this one unchanged.
+#
+# Every match is scored. Adding up a million postings takes about three milliseconds, and the
+# standardized scores of a hybrid ranking need the scores of all matches anyway, so skipping
+# documents that cannot be among the best would save nothing.
+
+
+# A vocabulary with fewer terms is not worth a compaction of its own; it takes some megabytes.
+MIN_UNUSED = 1 << 16
+# A build reads so many documents at a time, which limits its memory.
+DOCUMENTS_AT_ONCE = 100_000
+
+
+class WeighedTerm(NamedTuple):
+    """A term of a query."""
+
+    term: str
+    idf: float
+    """The idf, with a factor in the hybrid ranking; 0 if no document has the term."""
+    repeats: int
+    """How often the term occurs in the query."""
+    title_idf: float = 0.0
+    """The idf among titles; 0 if no title has the term, and in other rankings than the hybrid."""
+
+
+class WeighedQuery(NamedTuple):
+    """A query's terms and whatever else its scores depend on.
+
+    The distinct terms of the text come in its order, and those of its corrections after them. It
+    keeps the scores of documents constant, whatever is written later.
+    """
+
+    terms: list[WeighedTerm]
+    average_length: float
+    average_title_length: float | None = None
+    """None in other rankings than the hybrid, where openings count twice and titles count."""
+    average_summary_size: float | None = None
+    """None in other rankings than the hybrid; 0 if summaries do not count."""
+
+    @property
+    def hybrid(self) -> bool:
+        """Whether scores are those of :mod:`hummingbit.index.rankings`."""
+        return self.average_title_length is not None
+
+    @property
+    def statistics(self) -> tuple[float, ...]:
+        """The statistics with which :meth:`LexicalIndex.weigh` gives the same weights later."""
+        of_texts = (self.average_length, *(term.idf for term in self.terms))
+        if self.average_title_length is None or self.average_summary_size is None:
+            return of_texts
+        of_titles = (self.average_title_length, *(term.title_idf for term in self.terms))
+        return (*of_texts, *of_titles, self.average_summary_size)
+
+
+@dataclass(frozen=True, eq=False)
+class LexicalIndex:
+    """An immutable index of the documents with a text, ranked by BM25."""
+
+    number: int
+    """The number of the generation."""
+    analyzer: Analyzer
+    vocabulary: Vocabulary
+    """The number of each term. Indexes made from one another share it, up to a compaction."""
+    texts: Field
+    titles: Field
+    summaries: Field
+
+    @classmethod
+    def build(
+        cls, number: int, analyzer: Analyzer, documents: Iterable[tuple[int, str]]
+    ) -> LexicalIndex:
+        """Index the `documents` of a generation, pairs (row, text) in ascending order of rows."""
+        index = cls(number, analyzer, Vocabulary(), Field(()), Field(()), Field(()))
+        remaining, segments = iter(documents), [index._segments_of([])]
+        while batch := list(islice(remaining, DOCUMENTS_AT_ONCE)):
+            segments.append(index._segments_of(batch))
+        texts, titles, summaries = map(Field.of, zip(*segments, strict=True))
+        return replace(index, texts=texts, titles=titles, summaries=summaries)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the posting lists in bytes, without the vocabulary."""
+        return sum(field.nbytes for field in self._fields)
+
+    @property
+    def needs_compaction(self) -> bool:
+        """Whether :meth:`compacted` would make searches faster or free much memory."""
+        return any(field.needs_compaction for field in self._fields) or self._has_unused_terms
+
+    def rows(self) -> Rows:
+        """Return the rows of all documents with a text, ascending."""
+        return self.texts.rows()
+
+    def compacted(self) -> LexicalIndex:
+        """Return an equivalent index whose fields consist of one base each.
+
+        It has a vocabulary of its own, without the terms that no document has any more.
+        """
+        fields = [field.compacted() for field in self._fields]
+        used = np.unique(np.concatenate([field.terms() for field in fields]))
+        texts, titles, summaries = (field.renumbered(used) for field in fields)
+        return replace(
+            self,
+            vocabulary=self.vocabulary.of_numbers(used),
+            texts=texts,
+            titles=titles,
+            summaries=summaries,
+        )
+
+    def with_changes(
+        self, number: int, documents: Sequence[tuple[int, str]], removed: Rows
+    ) -> LexicalIndex:
+        """Return the index of generation `number`: with `documents`, without the rows `removed`.
+
+        `documents` are pairs (row, text); the rows ascend and follow every row of this index.
+        Unknown rows in `removed` are ignored.
+        """
+        texts, titles, summaries = (
+            field.with_changes(segment, removed)
+            for field, segment in zip(self._fields, self._segments_of(documents), strict=True)
+        )
+        return replace(self, number=number, texts=texts, titles=titles, summaries=summaries)
+
+    def weigh(
+        self,
+        text: str,
+        corrected: Sequence[tuple[str, str]] = (),
+        statistics: Sequence[float] | None = None,
+        *,
+        hybrid: bool = False,
+    ) -> WeighedQuery:
+        """Weigh the terms of a query; `statistics` of an earlier query reproduce its weights.
+
+        `corrected` are words of the text that the encoder does not know, each with its correction,
+        which has no weight if a document has the word as written. With `hybrid`, weights and scores
+        are those of :mod:`hummingbit.index.rankings`.
+
+        Raises:
+            ValueError: if the number of statistics does not fit the number of terms.
+        """
+        counts: Counter[str] = Counter()
+        for terms in self.analyzer.term_lists(text):
+            counts.update(terms)
+        replaced = [
+            (word, term) for word, known in corrected for term in self.analyzer.terms(known)
+        ]
+        repeats = [*counts.items(), *((term, 1) for _, term in replaced)]
+        if statistics is None:
+            known = [*counts, *(None if self._has_word(word) else term for word, term in replaced)]
+            statistics = self._statistics(known, hybrid=hybrid)
+        width = 1 + len(repeats)
+        if len(statistics) != (2 * width + 1 if hybrid else width):
+            raise ValueError(f"{len(statistics)} statistics do not fit {len(repeats)} terms")
+        of_texts, of_titles = statistics[:width], statistics[width : 2 * width]
+        title_idfs = of_titles[1:] if hybrid else [0.0] * len(repeats)
+        weighed = [
+            WeighedTerm(term, idf, n, title_idf)
+            for (term, n), idf, title_idf in zip(repeats, of_texts[1:], title_idfs, strict=True)
+        ]
+        if not hybrid:
+            return WeighedQuery(weighed, of_texts[0])
+        return WeighedQuery(weighed, of_texts[0], of_titles[0], statistics[-1])
+
+    def matches(self, query: WeighedQuery) -> Matches:
+        """Score every document."""
+        numbered = [
+            (number, term)
+            for term in query.terms
+            if term.idf and (number := self.vocabulary.get(term.term)) is not None
+        ]
+        in_texts = [TermWeight(number, term.idf, term.repeats) for number, term in numbered]
+        in_titles = [
+            TermWeight(number, TITLE_WEIGHT * term.title_idf, term.repeats)
+            for number, term in numbered
+            if term.title_idf
+        ]
+        highest = sum(one.weight * one.repeats for one in in_texts)
+        bound = UNIT * (highest + sum(one.weight * one.repeats for one in in_titles))
+        bound += UNIT * highest * SUMMARY_WEIGHT / (1 - B) if query.hybrid else 0
+        dtype = np.int32 if bound + 2 * len(numbered) < 2**31 else np.int64
+        matches = self.texts.matches(
+            in_texts, query.average_length, dtype, opening_twice=query.hybrid
+        )
+        if query.average_title_length is not None and in_titles:
+            self.titles.add_to(matches, in_titles, query.average_title_length)
+        if query.average_summary_size and in_texts:
+            weights = [(one.number, one.weight) for one in in_texts]
+            for some in (self.texts, self.summaries):
+                for found in score_summaries(some, weights, highest, query.average_summary_size):
+                    matches.add(found)
+        return matches
+
+    def own_score(self, query: WeighedQuery) -> int:
+        """Return the score of a text of one line that consists of the terms of a query, in units.
+
+        Terms that no document has are left out.
+        """
+        terms = [term for term in query.terms if term.idf]
+        if not terms:
+            return 0
+        counts = np.array([term.repeats for term in terms], dtype=np.float64)
+        if query.hybrid:
+            opening = np.clip(OPENING - np.concatenate([[0], np.cumsum(counts)[:-1]]), 0, counts)
+            frequencies = counts + opening
+        else:
+            frequencies = counts
+        lengths = np.full(len(terms), frequencies.sum())
+        saturations = saturation(frequencies, lengths, query.average_length)
+        weights = np.array([term.idf for term in terms])
+        total = float(np.rint(weights * UNIT * saturations) @ counts)
+        if query.average_summary_size:
+            size = np.array([sum(len(term.term) ** 2 for term in terms)])
+            highest = float(weights @ counts)
+            total += float(
+                part_of_summary(highest, np.ones(1), size, query.average_summary_size)[0]
+            )
+        return round(total)
+
+    def rank(self, text: str, k: int, allowed: Rows | None = None) -> ScoredRows:
+        """Return the `k` best documents by (score descending, row ascending).
+
+        Documents without a term of `text` are not found. If `allowed` is given, ``int64[M]``
+        ascending, only these rows are found; it does not change scores.
+        """
+        return self.matches(self.weigh(text)).best(k, allowed)
+
+    def _statistics(self, terms: Sequence[str | None], *, hybrid: bool) -> list[float]:
+        """Return the :attr:`~WeighedQuery.statistics` of a query; None has no weight."""
+        numbers = [None if term is None else self.vocabulary.get(term) for term in terms]
+        of_texts = [0.0 if one is None else self.texts.idf(one, bursty=hybrid) for one in numbers]
+        statistics = [self.texts.average_length(opening_twice=hybrid), *of_texts]
+        if hybrid:
+            of_titles = (0.0 if one is None else self.titles.idf(one) for one in numbers)
+            statistics += [self.titles.average_length(), *of_titles]
+            statistics.append(self._average_summary_size())
+        return statistics
+
+    def _average_summary_size(self) -> float:
+        """Return the mean size of all summaries; 0 unless a text has a title or two sentences."""
+        mark = self.vocabulary.get(MARK)
+        has_several = mark is not None and self.summaries.frequency(mark) > 0
+        return (
+            average_size((self.texts, self.summaries)) if has_several or len(self.titles) else 0.0
+        )
+
+    def _has_word(self, word: str) -> bool:
+        """Return whether a document has a term of `word`."""
+        numbers = map(self.vocabulary.get, self.analyzer.terms(word))
+        return any(number is not None and self.texts.frequency(number) for number in numbers)
+
+    @property
+    def _has_unused_terms(self) -> bool:
+        """Whether most terms of the vocabulary, and many, are certainly in no document."""
+        most_used = sum(field.n_terms for field in self._fields)
+        return len(self.vocabulary) > max(MIN_UNUSED, 2 * most_used)
+
+    @property
+    def _fields(self) -> tuple[Field, Field, Field]:
+        return self.texts, self.titles, self.summaries
+
+    def _segments_of(
+        self, documents: Sequence[tuple[int, str]]
+    ) -> tuple[Segment, Segment, Segment]:
+        """Return a segment of the texts, one of the titles that they have, and one of summaries.
+
+        A short text of one sentence, with or without a title, is its own summary, so its summary is
+        not indexed again.
+        """
+        texts, titles, summaries = (TermRows(self.vocabulary) for _ in range(3))
+        for row, text in documents:
+            title, summary = title_of(text), summary_of(text)
+            if title is not None:
+                titles.add(row, self.analyzer.term_lists(title))
+            longest = SUMMARY_TERMS if summary == text.strip() else 0
+            lists = self.analyzer.term_lists(text)
+            if not texts.add(row, lists, longest_summary=longest):
+                marked = title is None and has_several_sentences(text, summary)
+                terms = summary_terms(self.analyzer.terms(summary), marked=marked)
+                summaries.add(row, (terms,), longest_summary=SUMMARY_TERMS + 1)
+        return texts.segment(), titles.segment(), summaries.segment()

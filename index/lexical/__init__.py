@@ -1,1 +1,0 @@
-"""Lexical search: an inverted index of a collection's texts, ranked by BM25."""

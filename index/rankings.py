@@ -1,0 +1,788 @@
+"""The rankings: each orders the documents of a collection for a query."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from hummingbit.corpus.document import Vector
+from hummingbit.encoder.codes import hamming_distance
+from hummingbit.encoder.text_features import Floats
+from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.engines import kernel
+from hummingbit.index.engines.protocol import MAX_BIT_WEIGHT, After, Rows, Weights
+from hummingbit.index.engines.segments import Generation
+from hummingbit.index.engines.weighted import weighted_distances
+from hummingbit.index.errors import RowsRemoved
+from hummingbit.index.kept_vectors import NONE, packed_size, unpack_vectors
+from hummingbit.index.lexical import UNIT, LexicalIndex, Matches, WeighedQuery
+from hummingbit.index.moments import CodeMoments, StandardScore, sums_of_scores
+from hummingbit.index.records import EncodedQueries, QueryWords
+
+# ----------------------------------------------------------------------------
+# The interface of a ranking; pages, filters and evaluations use nothing else.
+
+
+Scores = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+
+HAMMING = "hamming"
+ASYMMETRIC = "asymmetric"
+BM25 = "bm25"
+HYBRID = "hybrid"
+RANKINGS = (HAMMING, ASYMMETRIC, BM25, HYBRID)
+"""The names of all rankings in requests and options."""
+BY_CODES = frozenset({HAMMING, ASYMMETRIC})
+"""The rankings that use only what the encoder knows of a text."""
+BY_WORDS = frozenset({BM25, HYBRID})
+"""The rankings that need the lexical index: by words alone, or by words and codes."""
+
+N_FEEDBACK, MAX_FEEDBACK = 5, 100
+"""How many of its best documents a hybrid query learns from: by default, and at most."""
+
+
+class RankedRows(NamedTuple):
+    """The result of one query, best first; rows with the same score in ascending order."""
+
+    rows: Rows
+    """``int64[m]``"""
+    scores: Scores
+    """``[m]``, descending. Integers are within ±2**53, so that a float64 holds each."""
+    statistics: tuple[float, ...] = ()
+    """Whatever the scores depend on besides the documents; empty in most rankings.
+
+    A ranking of a later generation that receives it gives documents the same scores, so the pages
+    of a search stay consistent while documents are written.
+    """
+
+
+class Ranking(Protocol):
+    """Documents of one generation in the order (score descending, row ascending).
+
+    Nothing else decides the order: not the engine, the size of the batch, or the number of threads.
+    So the first k of a ranking of k + 1 are the ranking of k. A ranking never changes, and any
+    number of threads can use it at once.
+    """
+
+    @property
+    def name(self) -> str:
+        """One of :data:`RANKINGS`."""
+
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
+        """Return the `k` best documents of each query, or all if there are fewer.
+
+        `k` is at least 1. If `allowed` is given, ``int64[M]`` in ascending order, only these rows
+        are found; unknown rows in it are ignored.
+        """
+
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+        """Return the scores that hits report, for the result of each query; higher is better."""
+
+    def anchors(
+        self, queries: EncodedQueries, found: Sequence[RankedRows]
+    ) -> list[tuple[float, float]]:
+        """Return two scores that hits could report, for the result of each query.
+
+        The first is that of a document that agrees with the query by chance. The second is that of
+        one that consists of the query, or about that.
+        """
+
+
+@runtime_checkable
+class RankingFromAnywhere(Protocol):
+    """A ranking in which a page costs the same however many hits precede it."""
+
+    def rank_after(
+        self, query: EncodedQueries, k: int, score: float, row: int, allowed: Rows | None = None
+    ) -> RankedRows:
+        """Return the `k` best documents of one query that come after a score and a row.
+
+        `k` and `allowed` are those of :meth:`Ranking.rank`. The row need not exist.
+        """
+
+
+class RowScorer(Protocol):
+    """Something that can score documents that a ranking found."""
+
+    def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
+        """Return the scores of each query's own `rows`, all of which must exist, in that order."""
+
+
+# ----------------------------------------------------------------------------
+# Documents by the Hamming distance between their codes and the query's, nearest first.
+
+
+AGREEMENTS = (0.5, 1.0)
+"""The share of bits that agree by chance, and that of equal codes."""
+
+
+class HammingRanking:
+    """A :class:`~hummingbit.index.rankings.Ranking` whose score is minus the distance in bits."""
+
+    name = HAMMING
+
+    def __init__(self, generation: Generation, radius: int | None = None) -> None:
+        """Rank the documents of `generation`, without those farther than `radius`."""
+        self._generation = generation
+        self._radius = radius
+
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
+        """See :meth:`hummingbit.index.rankings.Ranking.rank`."""
+        generation = self._generation
+        # Without deltas, the base holds all rows.
+        index = generation if generation.deltas else generation.base
+        nearest = index.search(queries.codes, k, self._radius, allowed)
+        return [RankedRows(rows, -distances) for rows, distances in nearest]
+
+    def rank_after(
+        self, query: EncodedQueries, k: int, score: float, row: int, allowed: Rows | None = None
+    ) -> RankedRows:
+        """See :meth:`hummingbit.index.rankings.RankingFromAnywhere.rank_after`."""
+        after = After.at(-score, row)
+        nearest = self._generation.search(query.codes, k, self._radius, allowed, after)
+        return RankedRows(nearest[0].rows, -nearest[0].distances)
+
+    def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
+        """See :meth:`hummingbit.index.rankings.RowScorer.score`."""
+        return [
+            -hamming_distance(self._generation.codes_of(some), code)
+            for code, some in zip(queries.codes, rows, strict=True)
+        ]
+
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+        """Return 1 - distance / n_bits: the share of bits that agree."""
+        return bit_agreement(queries, found)
+
+    def anchors(
+        self,
+        queries: EncodedQueries,  # noqa: ARG002
+        found: Sequence[RankedRows],
+    ) -> list[tuple[float, float]]:
+        """Return :data:`AGREEMENTS`."""
+        return [AGREEMENTS] * len(found)
+
+
+def bit_agreement(queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+    """Return 1 - distance / n_bits for every row; the scores are minus the distances."""
+    n_bits = queries.codes.shape[1] * 8
+    return [[1 + score / n_bits for score in some.scores.tolist()] for some in found]
+
+
+# ----------------------------------------------------------------------------
+# Documents by the probability of their bits, given the real values of a query.
+#
+# The query's real values w, ``float32[n_bits]``, say how certain each bit is: bit b of a relevant
+# document is 1 with the probability sigmoid(w_b). Then
+#
+#     log p(bits) = sum_b log sigmoid(w_b s_b) = (sum_b w_b s_b) / 2 + constant,   s_b = 2 bit_b -
+# 1,
+#
+# since log sigmoid(x) - log sigmoid(-x) = x. So documents are ordered by the dot product of their
+# ±1 bits with w. Documents are stored as for Hamming distances and only the query keeps its real
+# values, which makes this an asymmetric distance (Jégou, Douze & Schmid, "Product quantization for
+# nearest neighbor search", 2011; for binary codes Gordo, Perronnin, Gong & Lazebnik, "Asymmetric
+# distances for binary embeddings", 2014).
+#
+# The values are first rounded to integers, the largest to 20 bits. All sums are then integers, so
+# the order is the same for every engine, batch and number of threads.
+
+
+class AsymmetricRanking:
+    """A :class:`~hummingbit.index.rankings.Ranking` by the dot product with integer weights.
+
+    A query that is only a code has the weights ±1, so it ranks documents by Hamming distance.
+    """
+
+    name = ASYMMETRIC
+
+    def __init__(self, generation: Generation) -> None:
+        """Rank the documents of `generation`."""
+        self._generation = generation
+
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
+        """See :meth:`hummingbit.index.rankings.Ranking.rank`."""
+        weights, totals = whole_weights(queries.weights)
+        nearest = self._generation.search_weighted(weights, k, allowed)
+        # A bit that differs counts -|w|, where an equal one counts |w|.
+        return [
+            RankedRows(rows, total - 2 * distances)
+            for total, (rows, distances) in zip(totals.tolist(), nearest, strict=True)
+        ]
+
+    def rank_after(
+        self, query: EncodedQueries, k: int, score: float, row: int, allowed: Rows | None = None
+    ) -> RankedRows:
+        """See :meth:`hummingbit.index.rankings.RankingFromAnywhere.rank_after`."""
+        weights, (total,) = whole_weights(query.weights)
+        total = int(total)
+        after = After.at((total - score) / 2, row)
+        (nearest,) = self._generation.search_weighted(weights, k, allowed, after)
+        return RankedRows(nearest.rows, total - 2 * nearest.distances)
+
+    def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
+        """See :meth:`hummingbit.index.rankings.RowScorer.score`."""
+        return [
+            total - 2 * weighted_distances(self._generation.codes_of(some), one).astype(np.int64)
+            for one, total, some in zip(*whole_weights(queries.weights), rows, strict=True)
+        ]
+
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+        """Return ``(1 + score / sum_b |w_b|) / 2``: the share of the weight in bits that agree."""
+        totals = np.maximum(whole_weights(queries.weights)[1], 1)
+        return [
+            ((1 + some.scores / total) / 2).tolist()
+            for total, some in zip(totals, found, strict=True)
+        ]
+
+    def anchors(
+        self,
+        queries: EncodedQueries,  # noqa: ARG002
+        found: Sequence[RankedRows],
+    ) -> list[tuple[float, float]]:
+        """Return :data:`hummingbit.index.rankings.AGREEMENTS`."""
+        return [AGREEMENTS] * len(found)
+
+
+def whole_weights(weights: Floats) -> tuple[Weights, npt.NDArray[np.int64]]:
+    """Round `weights`, ``float32[Q, n_bits]`` and finite, to integers within ±:data:`MAX_WEIGHT`.
+
+    Each query's weights are scaled by the largest power of two that keeps them within the bounds,
+    so scaling itself loses nothing.
+
+    Returns:
+        The weights, and the sum of their absolute values for each query.
+    """
+    max_bits = int(MAX_BIT_WEIGHT).bit_length() - 1
+    if kernel.native is not None:
+        return kernel.round_weights(weights, max_bits)
+    largest = np.abs(weights).max(axis=1, initial=0).astype(np.float64)
+    _, exponents = np.frexp(largest)
+    scaled = np.ldexp(weights.astype(np.float64), (max_bits - exponents)[:, None])
+    whole: Weights = np.rint(scaled).astype(np.int64)
+    return whole, np.abs(whole).sum(axis=1)
+
+
+# ----------------------------------------------------------------------------
+# Documents by the words that they share with a query: BM25 over the collection's texts.
+
+
+class Bm25Ranking:
+    """A :class:`~hummingbit.index.rankings.Ranking` of the documents that have a term of the query.
+
+    Scores are those of :mod:`hummingbit.index.lexical`, in its units.
+    """
+
+    name = BM25
+
+    def __init__(self, lexical: LexicalIndex, statistics: Sequence[float] | None = None) -> None:
+        """Rank the documents of `lexical`.
+
+        The `statistics` of an earlier ranking's result reproduce the scores of its query.
+        """
+        self._lexical = lexical
+        self._statistics = statistics
+
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
+        """See :meth:`hummingbit.index.rankings.Ranking.rank`."""
+        return [
+            RankedRows(*matches.best(k, allowed), weighed.statistics)
+            for weighed, matches in self._matches(queries)
+        ]
+
+    def rank_after(
+        self, query: EncodedQueries, k: int, score: float, row: int, allowed: Rows | None = None
+    ) -> RankedRows:
+        """See :meth:`hummingbit.index.rankings.RankingFromAnywhere.rank_after`."""
+        ((weighed, matches),) = self._matches(query)
+        return RankedRows(*matches.after(score, row).best(k, allowed), weighed.statistics)
+
+    def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
+        """See :meth:`hummingbit.index.rankings.Ranking.score`."""
+        pairs = zip(self._matches(queries), rows, strict=True)
+        return [matches.scores_of(some) for (_, matches), some in pairs]
+
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
+        """Return the scores of the formula."""
+        return [(np.asarray(some.scores) / UNIT).tolist() for some in found]
+
+    def anchors(
+        self,
+        queries: EncodedQueries,
+        found: Sequence[RankedRows],  # noqa: ARG002
+    ) -> list[tuple[float, float]]:
+        """Return 0, which most documents have, and the score of the query's own text."""
+        return [
+            (0.0, self._lexical.own_score(self._lexical.weigh(*words, self._statistics)) / UNIT)
+            for words in words_of(queries, self.name)
+        ]
+
+    def _matches(self, queries: EncodedQueries) -> Iterator[tuple[WeighedQuery, Matches]]:
+        for words in words_of(queries, self.name):
+            weighed = self._lexical.weigh(*words, self._statistics)
+            yield weighed, self._lexical.matches(weighed)
+
+
+def words_of(queries: EncodedQueries, ranking: str) -> list[QueryWords]:
+    """Return the words of each query; see :meth:`hummingbit.index.records.EncodedQueries.words_of`.
+
+    Raises:
+        InputError: if a query has no text; its `position` says which.
+    """
+    words = []
+    for position in range(len(queries)):
+        one = queries.words_of(position)
+        if one is None:
+            message = f"is {ranking!r}, which needs a text as the query"
+            raise InputError("ranking", message, position)
+        words.append(one)
+    return words
+
+
+# ----------------------------------------------------------------------------
+# Documents by their vectors: the cosine of a query's vector and the kept ones.
+#
+# The vectors lie on disk and are read for the candidates of a search only. The score of a document
+# is
+#
+#     q · x / (|q| |x|),
+#
+# from -1 to 1, and 0 if one of the two is zero. A document without a vector of the query's length
+# has the score -1. Before they are multiplied, the numbers of a vector are rounded to multiples of
+# 2^(e - b), where 2^e bounds the largest of them and b = (53 - ⌈log2 D⌉) / 2, so 22 bits for 384
+# numbers. The sums are then whole numbers below 2^53, which float64 adds without an error in any
+# order. So the scores are the same on every processor, and in every batch.
+
+
+VECTORS = "vectors"
+"""The name in requests of rescoring by vectors."""
+
+LEAST_SCORE = -1.0
+# Numbers of vectors in memory at a time, and the most rows that one statement reads.
+NUMBERS_AT_ONCE = 1 << 20
+ROWS_AT_ONCE = 500
+
+Vectors = npt.NDArray[np.float64]
+ReadVectors = Callable[[Sequence[int]], Mapping[int, bytes | None]]
+"""Returns what is stored of the vectors of rows; rows that were removed are missing."""
+
+
+class CosineScorer:
+    """A :class:`~hummingbit.index.rankings.RowScorer` by the kept vectors of a collection."""
+
+    def __init__(self, read_vectors: ReadVectors, form: str) -> None:
+        """Score rows of vectors kept in `form`, one of :data:`hummingbit.index.kept_vectors.FORMS`.
+
+        Raises:
+            InputError: if the collection keeps no vectors.
+        """
+        if form == NONE:
+            message = f"by is {VECTORS!r}, but the collection keeps no vectors (keep_vectors: none)"
+            raise InputError("rescore", message)
+        self._read_vectors = read_vectors
+        self._form = form
+
+    def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
+        """See :meth:`hummingbit.index.rankings.RowScorer.score`.
+
+        Raises:
+            RowsRemoved: if a row is no longer stored.
+        """
+        pairs = zip(queries.vectors, rows, strict=True)
+        return [self._score(vector, some) for vector, some in pairs]
+
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
+        """Return the scores unchanged."""
+        return [some.scores.tolist() for some in found]
+
+    def anchors(
+        self,
+        queries: EncodedQueries,  # noqa: ARG002
+        found: Sequence[RankedRows],
+    ) -> list[tuple[float, float]]:
+        """Return the cosines of vectors at a right angle and of equal ones."""
+        return [(0.0, 1.0)] * len(found)
+
+    def _score(self, vector: Vector | None, rows: Rows) -> Vectors:
+        """Return the scores of `rows` for one query, ``float64[len(rows)]``."""
+        if vector is None:
+            raise ValueError("a query without a vector has no cosine")
+        query = whole_numbers(vector[None])[0]
+        scores = np.full(len(rows), LEAST_SCORE)
+        step = max(1, min(ROWS_AT_ONCE, NUMBERS_AT_ONCE // len(query)))
+        for start in range(0, len(rows), step):
+            if start:
+                checkpoint()
+            some: list[int] = rows[start : start + step].tolist()
+            stored = self._read_vectors(some)
+            if len(stored) < len(some):
+                raise RowsRemoved("a candidate was removed while its vector was read")
+            size = packed_size(len(query), self._form)
+            places = [at for at, row in enumerate(some) if len(stored[row] or b"") == size]
+            if places:
+                packed = [stored[some[at]] or b"" for at in places]
+                documents = whole_numbers(unpack_vectors(packed, self._form))
+                scores[[start + at for at in places]] = cosines(query, documents)
+        return scores
+
+
+def whole_numbers(vectors: npt.NDArray[np.float32]) -> Vectors:
+    """Return vectors ``(N, D)`` as whole numbers whose products add up without rounding.
+
+    Each vector is scaled by a power of two, which changes no cosine.
+    """
+    bits = (53 - (vectors.shape[1] - 1).bit_length()) // 2
+    x = vectors.astype(np.float64)
+    exponents = np.frexp(np.abs(x).max(axis=1, keepdims=True))[1]
+    return np.asarray(np.rint(np.ldexp(x, bits - exponents)))
+
+
+def cosines(query: Vectors, documents: Vectors) -> Vectors:
+    """Return the cosines of `query` ``(D,)`` and `documents` ``(N, D)``, all whole numbers."""
+    norms = np.sqrt(np.einsum("nd,nd->n", documents, documents)) * np.sqrt(query @ query)
+    products = documents @ query
+    quotients = np.divide(products, norms, out=np.zeros_like(norms), where=norms > 0)
+    return np.asarray(np.clip(quotients, -1.0, 1.0))
+
+
+# ----------------------------------------------------------------------------
+# Documents by their codes and their words together, with standardized scores.
+#
+# The score of a document d is
+#
+#     score(d) = (words(d) - mean) / deviation + weight · (codes(d) - mean') / deviation',
+#
+# with the means and deviations of the scores of all documents for this query, which bring the two
+# parts to one scale. words(d) is BM25 with the opening of a text counted twice, with more weight
+# for bursty terms, and with the scores of the title and of the summary
+# (:mod:`hummingbit.index.lexical`); it is 0 without a term of the query. If all documents have the
+# same score by words or by codes, that part is 0. A filter changes no score.
+#
+# codes(d) is the asymmetric score of a query that has learned from its own best documents. Let w be
+# the real values of the query, and c the weights of the linear discriminant that tells the best
+# documents of the hybrid ranking with w itself from all documents
+# (:meth:`hummingbit.index.moments.CodeMoments.discriminant`). Then the weights of the bits are
+#
+#     w / |w| + FEEDBACK · c / |c|,
+#
+# so documents that resemble those found by both words and codes rank higher. This is relevance
+# feedback without a judge. Source: Rocchio, "Relevance feedback in information retrieval" (1971),
+# who uses the difference of the means instead of the discriminant; Manning, Raghavan and Schütze,
+# "Introduction to Information Retrieval" (2008), equation 9.3 and section 9.1.6.
+
+
+DEFAULT_WEIGHT = 0.4
+FEEDBACK = 2.0
+
+
+class HybridRanking:
+    """A :class:`~hummingbit.index.rankings.Ranking` of all documents."""
+
+    name = HYBRID
+
+    def __init__(
+        self,
+        generation: Generation,
+        moments: CodeMoments,
+        lexical: LexicalIndex,
+        weight: float = DEFAULT_WEIGHT,
+        *,
+        n_feedback: int = N_FEEDBACK,
+        statistics: Sequence[float] | None = None,
+    ) -> None:
+        """Rank the documents of a generation, given the moments of its codes and its texts.
+
+        `weight` is that of the scores by codes, and a query learns from `n_feedback` documents,
+        both within the bounds of :mod:`hummingbit.index.rankings`. The `statistics` of an earlier
+        ranking's result reproduce the scores of its query.
+        """
+        self._codes = AsymmetricRanking(generation)
+        self._generation = generation
+        self._n_documents = len(generation)
+        self._moments = moments
+        self._lexical = lexical
+        self._weight = weight
+        self._n_feedback = n_feedback
+        self._statistics = statistics
+
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
+        """See :meth:`hummingbit.index.rankings.Ranking.rank`."""
+        return [scorer.best(k, allowed) for scorer in self._scorers(queries)]
+
+    def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
+        """See :meth:`hummingbit.index.rankings.RowScorer.score`."""
+        pairs = zip(self._scorers(queries), rows, strict=True)
+        return [scorer.scores(some) for scorer, some in pairs]
+
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
+        """Return the scores unchanged."""
+        return [some.scores.tolist() for some in found]
+
+    def anchors(
+        self, queries: EncodedQueries, found: Sequence[RankedRows]
+    ) -> list[tuple[float, float]]:
+        """Return 0, the mean of all documents, and the score of the query's own text and bits."""
+        anchors = []
+        for words, some in zip(words_of(queries, self.name), found, strict=True):
+            end = 4 + queries.weights.shape[1]
+            by_words = StandardScore(*some.statistics[:2])
+            by_codes = StandardScore(*some.statistics[2:4])
+            weights = np.array([some.statistics[4:end]], dtype=np.float32)
+            weighed = self._lexical.weigh(*words, some.statistics[end:], hybrid=True)
+            own = by_words.standardize(np.array([self._lexical.own_score(weighed)]))
+            equal_bits = by_codes.standardize(whole_weights(weights)[1])
+            anchors.append((0.0, float(own[0] + self._weight * equal_bits[0])))
+        return anchors
+
+    def _scorers(self, queries: EncodedQueries) -> Iterator[_Scorer]:
+        """Yield the scorer of each query, one at a time, because each is large."""
+        for place, words in enumerate(words_of(queries, self.name)):
+            query = queries[place : place + 1]
+            if self._statistics is not None:
+                yield self._scorer_from_statistics(query, words, self._statistics)
+            else:
+                if queries.is_unrecognized(place):
+                    query = replace(query, weights=np.zeros_like(query.weights))
+                scorer = self._scorer(query, words)
+                if self._n_feedback:
+                    scorer = self._with_feedback(scorer, scorer.best(self._n_feedback).rows)
+                yield scorer
+
+    def _scorer(self, query: EncodedQueries, words: QueryWords) -> _Scorer:
+        weighed = self._lexical.weigh(*words, hybrid=True)
+        matches = self._lexical.matches(weighed)
+        by_words = self._standardization(matches)
+        by_codes = self._moments.standard_score(whole_weights(query.weights)[0][0])
+        return _Scorer(weighed, matches, self._codes, query, by_words, by_codes, self._weight)
+
+    def _with_feedback(self, scorer: _Scorer, rows: Rows) -> _Scorer:
+        """Return `scorer` with a query that has learned from the documents of `rows`."""
+        learned = self._moments.discriminant(self._generation.codes_of(rows))
+        weights = _of_length_1(scorer.query.weights[0].astype(np.float64))
+        weights += FEEDBACK * _of_length_1(learned)
+        query = replace(scorer.query, weights=weights[None].astype(np.float32))
+        by_codes = self._moments.standard_score(whole_weights(query.weights)[0][0])
+        return replace(scorer, query=query, by_codes=by_codes)
+
+    def _scorer_from_statistics(
+        self, query: EncodedQueries, words: QueryWords, statistics: Sequence[float]
+    ) -> _Scorer:
+        """Return the scorer whose :attr:`_Scorer.statistics` are given."""
+        end = 4 + query.weights.shape[1]
+        try:
+            weighed = self._lexical.weigh(*words, statistics[end:], hybrid=True)
+        except ValueError:
+            # Cursors of earlier versions, without feedback, titles or summaries, hold fewer.
+            n_expected = end + len(self._lexical.weigh(*words, hybrid=True).statistics)
+            message = f"has {len(statistics)} statistics of its search, not {n_expected}"
+            raise InputError("cursor", f"{message}; request the first page again") from None
+        query = replace(query, weights=np.array([statistics[4:end]], dtype=np.float32))
+        matches = self._lexical.matches(weighed)
+        by_words, by_codes = StandardScore(*statistics[:2]), StandardScore(*statistics[2:4])
+        return _Scorer(weighed, matches, self._codes, query, by_words, by_codes, self._weight)
+
+    def _standardization(self, matches: Matches) -> StandardScore:
+        sums = [sums_of_scores(scores) for _, scores in matches.parts]
+        total, squares = (sum(column) for column in zip(*sums, strict=True))
+        return StandardScore.of_sums(self._n_documents, total, squares)
+
+
+def _of_length_1(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Scale `values` to length 1, unless all are 0; the sum is exact, so it is always the same."""
+    length = math.sqrt(math.fsum(values * values))
+    return values / length if length else values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scorer:
+    """One query: the scores by words of all documents, and the scores of any by both."""
+
+    weighed: WeighedQuery
+    matches: Matches
+    codes: AsymmetricRanking
+    query: EncodedQueries
+    by_words: StandardScore
+    by_codes: StandardScore
+    weight: float
+
+    @property
+    def statistics(self) -> tuple[float, ...]:
+        """The statistics with which :class:`HybridRanking` reproduces the scores."""
+        words, codes = self.by_words, self.by_codes
+        standards = (words.mean, words.deviation, codes.mean, codes.deviation)
+        return (*standards, *self.query.weights[0].tolist(), *self.weighed.statistics)
+
+    def best(self, k: int, allowed: Rows | None = None) -> RankedRows:
+        """Return the `k` best documents.
+
+        A document without a term of the query can be among them only if it is among the `k` best by
+        codes alone, because no document scores less by words. Of the other documents, only those
+        are scored whose score by words would suffice if their codes were as near as any.
+        """
+        (nearest,) = self.codes.rank(self.query, k, allowed)
+        best_by_words = self.matches.best(k, allowed)
+        rows = np.union1d(nearest.rows, best_by_words.rows)
+        least = self._least_by_words(k, rows, nearest)
+        others = self.matches.at_least(least, allowed).rows
+        rows = np.concatenate([others, rows[self.matches.scores_of(rows) < least]])
+        scores = self.scores(rows)
+        if self.query.is_unrecognized(0):
+            # The code of such a query says nothing, so only words find documents.
+            match = self.matches.scores_of(rows) > 0
+            rows, scores = rows[match], scores[match]
+        order = np.lexsort((rows, -scores))[:k]
+        return RankedRows(rows[order], scores[order], self.statistics)
+
+    def scores(self, rows: Rows) -> npt.NDArray[np.float64]:
+        """Return the scores of `rows`."""
+        (by_codes,) = self.codes.score(self.query, [rows])
+        by_words = self.by_words.standardize(self.matches.scores_of(rows))
+        return np.asarray(by_words + self.weight * self.by_codes.standardize(by_codes))
+
+    def _least_by_words(self, k: int, rows: Rows, nearest: RankedRows) -> int:
+        """Return the least score by words, above 0, with which others could be among the best."""
+        if len(rows) < k or not self.by_words.deviation:
+            return 1
+        least = float(np.partition(self.scores(rows), len(rows) - k)[len(rows) - k])
+        highest = self.weight * float(self.by_codes.standardize(nearest.scores[:1])[0])
+        reached = self.by_words.mean + self.by_words.deviation * (least - highest)
+        # Two units cover the rounding.
+        return max(1, math.floor(reached) - 2)
+
+
+# ----------------------------------------------------------------------------
+# Documents by their places in two rankings: by their codes and by their words.
+#
+# The score of a document d is
+#
+#     score(d) = 1 / (c + place of d by codes) + 1 / (c + place of d by words),
+#
+# with places from 1; without a term of the query the second part is 0. Both places are among all
+# documents, whatever the filter. Source: Cormack, Clarke and Buettcher, "Reciprocal Rank Fusion
+# Outperforms Condorcet and Individual Rank Learning Methods" (2009), who use c = 60.
+
+
+class ReciprocalRanking:
+    """A :class:`Ranking` of all documents; it sorts all of them twice."""
+
+    name = HYBRID
+
+    def __init__(self, generation: Generation, lexical: LexicalIndex, constant: int) -> None:
+        """Rank the documents of a generation and their texts; `constant` is c."""
+        self._rows = generation.codes()[1]
+        self._codes = AsymmetricRanking(generation)
+        self._lexical = lexical
+        self._constant = constant
+
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
+        """See :meth:`hummingbit.index.rankings.Ranking.rank`."""
+        is_allowed = (
+            slice(None) if allowed is None else np.isin(self._rows, allowed, assume_unique=True)
+        )
+        rows = self._rows[is_allowed]
+        results = []
+        for scores in self._scores(queries):
+            order = np.lexsort((rows, -scores[is_allowed]))[:k]
+            results.append(RankedRows(rows[order], scores[is_allowed][order]))
+        return results
+
+    def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
+        """See :meth:`hummingbit.index.rankings.RowScorer.score`."""
+        pairs = zip(self._scores(queries), rows, strict=True)
+        return [scores[np.searchsorted(self._rows, some)] for scores, some in pairs]
+
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
+        """Return the scores unchanged."""
+        return [some.scores.tolist() for some in found]
+
+    def anchors(
+        self,
+        queries: EncodedQueries,  # noqa: ARG002
+        found: Sequence[RankedRows],
+    ) -> list[tuple[float, float]]:
+        """Return the limit of the last places, and the score of the first place in both."""
+        return [(0.0, 2 / (self._constant + 1))] * len(found)
+
+    def _scores(self, queries: EncodedQueries) -> list[npt.NDArray[np.float64]]:
+        totals = []
+        for place, words in enumerate(words_of(queries, self.name)):
+            (by_codes,) = self._codes.score(queries[place : place + 1], [self._rows])
+            by_words = self._lexical.matches(self._lexical.weigh(*words)).scores_of(self._rows)
+            second = np.where(by_words > 0, 1 / (self._constant + _places(by_words)), 0.0)
+            totals.append(1 / (self._constant + _places(by_codes)) + second)
+        return totals
+
+
+def _places(scores: Scores) -> npt.NDArray[np.int64]:
+    """Return the place of each score, from 1, by (score descending, row ascending)."""
+    places = np.empty(len(scores), dtype=np.int64)
+    places[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
+    return places
+
+
+# ----------------------------------------------------------------------------
+# The best documents of one ranking, in the order of another.
+#
+# One ranking finds more candidates than hits, and another scores them. A document that is not among
+# the candidates is not found; among them the order is exact.
+
+
+class Scorer(RowScorer, Protocol):
+    """What scores documents that a ranking found."""
+
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+        """Return the scores that hits report, for the result of each query; higher is better."""
+
+    def anchors(
+        self, queries: EncodedQueries, found: Sequence[RankedRows]
+    ) -> list[tuple[float, float]]:
+        """See :meth:`hummingbit.index.rankings.Ranking.anchors`."""
+
+
+class RescoredRanking:
+    """A :class:`~hummingbit.index.rankings.Ranking` of the candidates of another one."""
+
+    def __init__(self, candidates: Ranking, scorer: Scorer, n_candidates: int) -> None:
+        """Rank the `n_candidates` best of `candidates` by the scores of `scorer`."""
+        self._candidates = candidates
+        self._scorer = scorer
+        self._n_candidates = n_candidates
+        self.name = candidates.name
+
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
+        """See :meth:`hummingbit.index.rankings.Ranking.rank`."""
+        candidates = self._candidates.rank(queries, self._n_candidates, allowed)
+        all_scores = self._scorer.score(queries, [one.rows for one in candidates])
+        results = []
+        for (rows, _, _), scores in zip(candidates, all_scores, strict=True):
+            order = np.lexsort((rows, -scores))[:k]
+            results.append(RankedRows(rows[order], scores[order]))
+        return results
+
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+        """Return the scores that the other ranking reports."""
+        return self._scorer.hit_scores(queries, found)
+
+    def anchors(
+        self, queries: EncodedQueries, found: Sequence[RankedRows]
+    ) -> list[tuple[float, float]]:
+        """Return the anchors of the other ranking."""
+        return self._scorer.anchors(queries, found)

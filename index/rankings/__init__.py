@@ -1,1 +1,0 @@
-"""The rankings of documents, each in a module of its own."""

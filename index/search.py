@@ -1,0 +1,553 @@
+"""A search: its options, the pages and details of its hits, and why it finds nothing."""
+
+from __future__ import annotations
+
+import binascii
+import json
+import math
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hummingbit.encoder.codes import Codes, hamming_distance, unpack_codes
+from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT
+from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.backend import MAX_K, CollectionBackend
+from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.filters import (
+    And,
+    AnyOf,
+    Filter,
+    InRange,
+    Or,
+    Scalar,
+    filter_to_json,
+    kind_of,
+    read_field,
+    scalars_of,
+)
+from hummingbit.index.highlights import highlight
+from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
+from hummingbit.index.rankings import (
+    ASYMMETRIC,
+    BM25,
+    BY_WORDS,
+    HAMMING,
+    HYBRID,
+    MAX_FEEDBACK,
+    RANKINGS,
+    VECTORS,
+    RankedRows,
+    Ranking,
+    RankingFromAnywhere,
+)
+from hummingbit.index.records import EncodedQueries, Hit, Hybrid, Rescore, StoredRow
+
+# ----------------------------------------------------------------------------
+# The options of a search, and the checks of them.
+
+
+MAX_OFFSET = 100_000
+MAX_OVERSAMPLE = 100
+MAX_RRF = 10_000
+LOGITS = "logits"
+RESCORERS = (BM25, LOGITS, VECTORS)
+"""What can rescore candidates: their words, the real values of the query, or their vectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """The options of a search; :meth:`check` validates them."""
+
+    k: int
+    radius: int | None = None
+    ranking: str | None = None
+    filter: Filter | None = None
+    offset: int = 0
+    cursor: str | None = None
+    with_payload: bool = False
+    with_text: bool = False
+    with_code: bool = False
+    with_cursor: bool = True
+    rerank: bool = False
+    hybrid: Hybrid | None = None
+    rescore: Rescore | None = None
+    highlight: bool = False
+    with_relevance: bool = False
+
+    def check(self, n_bits: int, n_queries: int) -> None:
+        """Raise InputError unless the options are valid for `n_queries` queries of `n_bits`."""
+        if not 1 <= self.k <= MAX_K:
+            raise InputError("limit", f"is {self.k}; it must be from 1 to {MAX_K}")
+        if self.ranking is not None:
+            check_ranking(self.ranking)
+        if self.radius is not None:
+            self._check_radius(self.radius, n_bits)
+        if not 0 <= self.offset <= MAX_OFFSET:
+            hint = f"it must be from 0 to {MAX_OFFSET}; to go further, use a cursor"
+            raise InputError("offset", f"is {self.offset}; {hint}")
+        if self.cursor is not None and n_queries != 1:
+            raise InputError("cursor", f"continues a single query; this search has {n_queries}")
+        if self.cursor is not None and self.offset:
+            raise InputError("offset", f"is {self.offset}; with a cursor it must be left out")
+        if self.hybrid is not None:
+            check_hybrid(self.hybrid)
+        if self.rescore is not None:
+            self._check_rescore(self.rescore)
+
+    @property
+    def n_candidates(self) -> int:
+        """The number of documents to rescore for each query."""
+        n_hits = self.offset + self.k
+        return n_hits if self.rescore is None else self.rescore.n_candidates(n_hits)
+
+    @property
+    def has_cursors(self) -> bool:
+        """Whether pages have cursors, which need scores that do not depend on other hits."""
+        return self.rescore is None and (self.hybrid is None or self.hybrid.rrf is None)
+
+    def _check_rescore(self, rescore: Rescore) -> None:
+        if rescore.by not in RESCORERS:
+            known = ", ".join(RESCORERS)
+            raise InputError("rescore", f"by is {rescore.by[:40]!r}; it must be one of {known}")
+        if not 1 <= rescore.oversample <= MAX_OVERSAMPLE:
+            value = f"oversample is {rescore.oversample:g}"
+            raise InputError("rescore", f"{value}; it must be from 1 to {MAX_OVERSAMPLE}")
+        if self.n_candidates > MAX_OFFSET:
+            value = f"oversample times (offset + limit) is {self.n_candidates:,}"
+            raise InputError("rescore", f"{value}; it must be at most {MAX_OFFSET:,}")
+        if self.rerank:
+            raise InputError("rerank", "cannot be combined with rescore; use one of them")
+
+    def _check_radius(self, radius: int, n_bits: int) -> None:
+        if not 0 <= radius <= n_bits:
+            raise InputError("radius", f"is {radius}; it must be from 0 to {n_bits}")
+        if self.ranking not in {None, HAMMING}:
+            message = f"is {radius}; the ranking {self.ranking!r} has no radius, only {HAMMING!r}"
+            raise InputError("radius", message)
+
+
+def check_ranking(ranking: str) -> None:
+    """Raise InputError unless a ranking has that name."""
+    if ranking not in RANKINGS:
+        known = ", ".join(RANKINGS)
+        raise InputError("ranking", f"is {ranking[:40]!r}; it must be one of {known}")
+
+
+def check_hybrid(hybrid: Hybrid) -> None:
+    """Raise InputError unless the options of a hybrid ranking are valid."""
+    if hybrid.codes is not None and hybrid.rrf is not None:
+        raise InputError("hybrid", "has both codes and rrf; use one of them")
+    if hybrid.feedback is not None and hybrid.rrf is not None:
+        raise InputError("hybrid", "has both feedback and rrf; use one of them")
+    if hybrid.feedback is not None and not 0 <= hybrid.feedback <= MAX_FEEDBACK:
+        reason = f"feedback is {hybrid.feedback}; it must be from 0 to {MAX_FEEDBACK}"
+        raise InputError("hybrid", reason)
+    if hybrid.codes is not None and not MIN_HYBRID_WEIGHT <= hybrid.codes <= MAX_HYBRID_WEIGHT:
+        bounds = f"it must be from {MIN_HYBRID_WEIGHT:g} to {MAX_HYBRID_WEIGHT:g}"
+        raise InputError("hybrid", f"codes is {hybrid.codes:g}; {bounds}")
+    if hybrid.rrf is not None and not 1 <= hybrid.rrf <= MAX_RRF:
+        raise InputError("hybrid", f"rrf is {hybrid.rrf}; it must be from 1 to {MAX_RRF:,}")
+
+
+def choose_ranking(default: str, queries: EncodedQueries, options: SearchOptions) -> str:
+    """Return the ranking of a search that names none.
+
+    It is `default`, or Hamming distance if the search has a radius or reranks, or if only the codes
+    of the queries are known. If a query brings a text and a vector, it is hybrid, for all queries
+    that have a text.
+    """
+    if options.radius is not None or options.rerank or not queries.weighted.any():
+        return HAMMING
+    pairs = zip(queries.texts, queries.vectors, strict=False)
+    has_both = any(text is not None and vector is not None for text, vector in pairs)
+    return HYBRID if has_both else default
+
+
+def ranking_without_text(default: str) -> str:
+    """Return the ranking of queries without a text where others are ranked by their words."""
+    return HAMMING if default == HAMMING else ASYMMETRIC
+
+
+def rankings_of(queries: EncodedQueries, ranking: str, default: str) -> list[str]:
+    """Return the ranking of each query of a search that named none and is ranked by `ranking`.
+
+    A query that is only a code is ranked by distance. `default` is that of the collection.
+    """
+    other = ranking_without_text(default) if ranking in BY_WORDS else ranking
+    weighted: list[bool] = queries.weighted.tolist()
+    return [
+        HAMMING if not has_weights else ranking if text is not None else other
+        for has_weights, text in zip(weighted, queries.texts, strict=True)
+    ]
+
+
+def check_compatible(options: SearchOptions, ranking: str, queries: EncodedQueries) -> None:
+    """Raise InputError unless the queries and the options are compatible with the ranking."""
+    if options.hybrid is not None and ranking != HYBRID:
+        message = f"applies to the ranking {HYBRID!r} only; this search uses {ranking!r}"
+        raise InputError("hybrid", message)
+    if options.cursor is not None and not options.has_cursors:
+        option = "rescore" if options.rescore is not None else "rrf"
+        raise InputError("cursor", f"cannot be combined with {option}; use offset")
+    explicit = options.ranking in BY_WORDS
+    by_words = options.rescore is not None and options.rescore.by == BM25
+    for position, text in enumerate(queries.texts):
+        if text is None and explicit:
+            message = f"is {options.ranking!r}, which needs a text as the query"
+            raise InputError("ranking", message, position)
+        if text is None and by_words:
+            message = f"by is {BM25!r}, which needs a text as the query"
+            raise InputError("rescore", message, position)
+    if options.rescore is not None and options.rescore.by == VECTORS:
+        for position in range(len(queries)):
+            if not queries.vectors or queries.vectors[position] is None:
+                message = f"by is {VECTORS!r}, which needs a vector as the query"
+                raise InputError("rescore", message, position)
+    if options.rerank and not queries.weighted.all():
+        message = "needs a text or a vector as the query, for the collection's encoder to encode"
+        raise InputError("rerank", message, int(queries.weighted.argmin()))
+
+
+# ----------------------------------------------------------------------------
+# Cursors: where a page ended, so that the next begins there whatever was written meanwhile.
+#
+# A cursor holds the (score, row) of the last hit of a page, the number of hits before the next
+# page, the last row that had been assigned when the first page was made, and whatever else scores
+# depended on then besides the documents. Documents added later have higher rows and are left out.
+# Other documents keep their place in the order, so none appears twice and none is skipped. A digest
+# over the search and the cursor detects a cursor that belongs to another search or was altered. It
+# guards against mistakes, not against forgery: whoever can search may read any page anyway.
+
+
+_NUMBERS = struct.Struct(">dqqq")
+_DIGEST_SIZE = 8
+# No search has more hits.
+MAX_PASSED = 2**53
+
+
+class Position(NamedTuple):
+    """The end of a page: the hit with `score` and `row`, after `passed` hits in all."""
+
+    score: float
+    row: int
+    last_row: int
+    """The last row that had been assigned when the first page was made."""
+    passed: int
+    statistics: tuple[float, ...] = ()
+    """The statistics of the scores; see :class:`hummingbit.index.rankings.RankedRows`."""
+
+
+def write_cursor(position: Position, *search: object) -> str:
+    """Return an opaque cursor for the search that `search` describes."""
+    numbers, statistics = position[:4], np.array(position.statistics, dtype=">f8")
+    packed = _NUMBERS.pack(*numbers) + statistics.tobytes()
+    return _encode(packed + _digest(packed, search))
+
+
+def read_cursor(cursor: str, *search: object) -> Position:
+    """Return the position in a cursor that :func:`write_cursor` wrote for the same `search`.
+
+    Raises:
+        InputError: if the cursor belongs to another search, or was altered.
+    """
+    try:
+        raw = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
+    except (UnicodeEncodeError, binascii.Error):
+        raw = b""
+    packed, digest = raw[:-_DIGEST_SIZE], raw[-_DIGEST_SIZE:]
+    numbers, statistics_bytes = packed[: _NUMBERS.size], packed[_NUMBERS.size :]
+    whole = len(numbers) == _NUMBERS.size and len(statistics_bytes) % 8 == 0
+    if digest != _digest(packed, search) or _encode(raw) != cursor or not whole:
+        raise _refusal(cursor)
+    score, row, last_row, passed = _NUMBERS.unpack(numbers)
+    if math.isnan(score) or not 0 <= passed <= MAX_PASSED:
+        raise _refusal(cursor)
+    statistics = tuple(np.frombuffer(statistics_bytes, dtype=">f8").tolist())
+    return Position(score, row, last_row, passed, statistics)
+
+
+def _refusal(cursor: str) -> InputError:
+    message = "it must be the next_cursor of a page of the same search"
+    return InputError("cursor", f"is {cursor[:60]!r}; {message}")
+
+
+def _encode(raw: bytes) -> str:
+    return urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _digest(packed: bytes, search: tuple[object, ...]) -> bytes:
+    text = "\0".join(repr(one) for one in search).encode("utf-8", "surrogatepass")
+    return blake2b(packed + text, digest_size=_DIGEST_SIZE).digest()
+
+
+# ----------------------------------------------------------------------------
+# What a search adds to its hits on request: codes, reranking, relevances and highlights.
+
+
+def hits_with_codes(
+    query: EncodedQueries,
+    options: SearchOptions,
+    rows: Sequence[int],
+    stored: Sequence[StoredRow],
+    scores: Sequence[float],
+) -> list[Hit]:
+    """Return the hits of one query from rows that were read with their codes.
+
+    `scores` are those of :meth:`hummingbit.index.rankings.Ranking.hit_scores`.
+    """
+    packed = b"".join(code or b"" for _, _, _, code in stored)
+    codes = np.frombuffer(packed, dtype=np.uint8).reshape(len(stored), query.codes.shape[1])
+    distances = hamming_distance(codes, query.codes[0]).tolist()
+    with_code = options.with_code
+    hits = [
+        Hit(id_, distance, score, row, payload, text, code.hex() if with_code and code else None)
+        for row, distance, score, (id_, payload, text, code) in zip(
+            rows, distances, scores, stored, strict=True
+        )
+    ]
+    if not options.rerank:
+        return hits
+    return rerank_hits(hits, codes, query.weights[0].astype(np.float64))
+
+
+def rerank_hits(hits: list[Hit], codes: Codes, margins: npt.NDArray[np.float64]) -> list[Hit]:
+    """Return the hits ordered by (rerank_score, distance, row).
+
+    The rerank score is the sum over b of |alpha_b - c_b|, where alpha_b = sigmoid(margin_b) is the
+    query's probability that bit b is 1, and c_b is the bit of the hit's code.
+    """
+    # exp(-|m|) cannot overflow.
+    exponentials = np.exp(-np.abs(margins))
+    alpha = np.where(margins >= 0, 1, exponentials) / (1 + exponentials)
+    scores = np.abs(alpha - unpack_codes(codes)).sum(axis=1).tolist()
+    scored = [hit._replace(rerank_score=score) for hit, score in zip(hits, scores, strict=True)]
+    return sorted(scored, key=lambda hit: (hit.rerank_score or 0.0, hit.distance, hit.row))
+
+
+def add_relevances(
+    hits: Sequence[Sequence[Hit]], anchors: Sequence[tuple[float, float]]
+) -> list[list[Hit]]:
+    """Add to each hit its score on the scale between the anchors of its query, from 0 to 1."""
+    return [
+        [hit._replace(relevance=_share(hit.score, lowest, highest)) for hit in some]
+        for some, (lowest, highest) in zip(hits, anchors, strict=True)
+    ]
+
+
+def _share(score: float, lowest: float, highest: float) -> float:
+    if highest <= lowest:
+        return 0.0
+    return min(max((score - lowest) / (highest - lowest), 0.0), 1.0)
+
+
+def add_highlights(
+    hits: list[list[Hit]],
+    queries: EncodedQueries,
+    lexical: LexicalIndex | None,
+    *,
+    with_text: bool,
+) -> list[list[Hit]]:
+    """Add highlights to the hits of each query, and drop their texts unless `with_text`.
+
+    `lexical`, if there is one, gives rare words a higher weight.
+    """
+    analyzer = ANALYZERS[DEFAULT_ANALYZER] if lexical is None else lexical.analyzer
+    for place in range(len(hits)):
+        words = queries.words_of(place)
+        if words is None:
+            continue
+        if lexical is None:
+            weights = dict.fromkeys(analyzer.terms(words.with_corrections), 1.0)
+        else:
+            weights = {one.term: one.idf for one in lexical.weigh(*words).terms if one.idf}
+        hits[place] = [
+            hit._replace(highlight=highlight(hit.text, weights, analyzer))
+            if hit.text is not None
+            else hit
+            for hit in hits[place]
+        ]
+    if with_text:
+        return hits
+    return [[hit._replace(text=None) for hit in query_hits] for query_hits in hits]
+
+
+# ----------------------------------------------------------------------------
+# The next page of a search, whatever was written in between.
+
+
+class Page(NamedTuple):
+    """The hits of one query, whether more follow, and whether the next has the last hit's score."""
+
+    found: RankedRows
+    more: bool
+    tie_cut: bool
+    passed: int
+    """The number of hits before the next page."""
+
+
+def hits_after(
+    after: Position, ranking: Ranking, query: EncodedQueries, k: int, allowed: Rows | None
+) -> RankedRows:
+    """Return the hits of one query after a position, more than `k` of them if there are so many.
+
+    Only documents that existed when the first page was made are found.
+    """
+    # Some rankings find the hits before the page again.
+    passed = 0 if isinstance(ranking, RankingFromAnywhere) else after.passed
+    count = passed + k + 1
+    while True:
+        if isinstance(ranking, RankingFromAnywhere):
+            ranked = ranking.rank_after(query, count, after.score, after.row, allowed)
+        else:
+            (ranked,) = ranking.rank(query, count, allowed)
+        exhausted = len(ranked.rows) < count
+        old = ranked.rows <= after.last_row
+        rows, scores = ranked.rows[old], ranked.scores[old]
+        later = (scores < after.score) | ((scores == after.score) & (rows > after.row))
+        hits = RankedRows(rows[later], scores[later], ranked.statistics)
+        # Documents that were added since may have displaced hits of this page.
+        if exhausted or len(hits.rows) > k:
+            return hits
+        count *= 2
+
+
+def cursor_after(page: Page, last_row: int, identity: tuple[object, ...]) -> str | None:
+    """Return the cursor of the page after this one, or None if this is the last."""
+    if not page.more:
+        return None
+    rows, scores, statistics = page.found
+    position = Position(float(scores[-1]), int(rows[-1]), last_row, page.passed, statistics)
+    return write_cursor(position, *identity)
+
+
+def cursor_identity(
+    name: str, incarnation: str, ranking: str, queries: EncodedQueries, options: SearchOptions
+) -> tuple[object, ...]:
+    """Return the values that bind a cursor to its search."""
+    filter_json = None if options.filter is None else filter_to_json(options.filter)
+    query_key = (queries.codes.tobytes(), queries.weights.tobytes(), *queries.texts)
+    return (name, incarnation, ranking, options.hybrid, *query_key, options.radius, filter_json)
+
+
+# ----------------------------------------------------------------------------
+# Why a filter finds nothing: a field that no document has, or values of another kind.
+
+
+KINDS: dict[type, str] = {str: "strings", float: "numbers", bool: "booleans"}
+SAMPLE = 100
+"""So many documents are looked at, in the order of insertion, however large a collection is.
+
+They take about a millisecond. More would let clients keep a service busy with such searches.
+"""
+MAX_CHARACTERS = 4 << 20
+"""No further page of documents is read once their texts have so many characters."""
+PAGE = 50
+
+
+def reasons_for_none(collection: CollectionBackend, filter_: Filter | None) -> list[str]:
+    """Return why no document of a collection passes a filter, as :func:`explain_empty` does."""
+    if filter_ is None:
+        return []
+    payloads, are_all = _first_payloads(collection)
+    return explain_empty(filter_, payloads, are_all=are_all)
+
+
+def absent_fields(collection: CollectionBackend, fields: Sequence[str]) -> list[str]:
+    """Return a sentence for each of the `fields` that no document of a collection has."""
+    if not fields:
+        return []
+    payloads, are_all = _first_payloads(collection)
+    absent = [field for field in fields if payloads and _kinds_in(payloads, field) is None]
+    number = "" if are_all else f"{len(payloads):,}"
+    return [_absent(field, number) for field in absent]
+
+
+def with_warnings(answer: Mapping[str, Any], warnings: Sequence[str]) -> dict[str, Any]:
+    """Return an answer with the field `warnings`, which it lacks if there are none."""
+    return {**answer, "warnings": [*warnings]} if warnings else {**answer}
+
+
+def _first_payloads(collection: CollectionBackend) -> tuple[list[Mapping[str, Any]], bool]:
+    """Return the payloads of the first documents, and whether these are all."""
+    payloads: list[Mapping[str, Any]] = []
+    characters, cursor = 0, None
+    while len(payloads) < SAMPLE and characters < MAX_CHARACTERS:
+        checkpoint()
+        page = collection.scroll(PAGE, cursor)
+        payloads += [document.payload for document in page.documents]
+        characters += sum(len(document.text or "") for document in page.documents)
+        cursor = page.next_cursor
+        if cursor is None:
+            return payloads, True
+    return payloads, False
+
+
+def explain_empty(
+    filter_: Filter, payloads: Sequence[Mapping[str, Any]], *, are_all: bool
+) -> list[str]:
+    """Return a sentence for each condition of a filter that no document with `payloads` can meet.
+
+    `are_all` tells whether these are all documents; otherwise the sentences say how many they are.
+    Conditions inside ``not`` are left out, and so are those that only ask whether a field exists.
+    """
+    if not payloads:
+        return []
+    conditions = dict.fromkeys(_conditions(filter_))
+    held = {field: _kinds_in(payloads, field) for field in {one.field for one in conditions}}
+    number = "" if are_all else f"{len(payloads):,}"
+    sentences = [_sentence(condition, held[condition.field], number) for condition in conditions]
+    return [sentence for sentence in sentences if sentence]
+
+
+def _sentence(condition: AnyOf | InRange, held: set[type] | None, number: str) -> str:
+    """Return why a condition cannot be met if its field holds values of the kinds `held`.
+
+    `held` is None if no document has the field. `number` is how many documents were looked at, or
+    nothing if these are all. The sentence is empty if the condition can be met.
+    """
+    field = condition.field
+    if held is None:
+        return f"filter: {_absent(field, number)}"
+    values = _values(condition)
+    kinds = {kind_of(value) for value in values}
+    if not kinds.isdisjoint(held):
+        return ""
+    holds = _names(held) or "objects"
+    where = f" in the first {number} documents" if number else ""
+    value = json.dumps(values[0], ensure_ascii=False)
+    return f"filter: {field!r} holds {holds}{where}; {value} finds {_names(kinds)} only"
+
+
+def _absent(field: str, number: str) -> str:
+    none = f"none of the first {number} documents" if number else "no document"
+    return f"{none} has the field {field!r}"
+
+
+def _names(kinds: Iterable[type]) -> str:
+    return " and ".join(name for kind, name in KINDS.items() if kind in kinds)
+
+
+def _kinds_in(payloads: Sequence[Mapping[str, Any]], field: str) -> set[type] | None:
+    """Return the kinds of the values that a field holds, or None if no payload has it."""
+    values = [value for one in payloads if (value := read_field(one, field)) is not None]
+    return {kind_of(one) for value in values for one in scalars_of(value)} if values else None
+
+
+def _conditions(filter_: Filter) -> Iterator[AnyOf | InRange]:
+    if isinstance(filter_, And | Or):
+        for part in filter_.parts:
+            yield from _conditions(part)
+    elif isinstance(filter_, AnyOf | InRange):
+        yield filter_
+
+
+def _values(condition: AnyOf | InRange) -> tuple[Scalar, ...]:
+    return condition.values if isinstance(condition, AnyOf) else tuple(condition.bounds.values())

@@ -1,1 +1,0 @@
-"""A search: its options, the rows of a page, the hits, and the cursor of the next page."""

@@ -1,1 +1,0 @@
-"""Snapshots: a collection and its encoder in one file."""

@@ -1,1 +1,0 @@
-"""The store of a collection on this machine, an SQLite file."""

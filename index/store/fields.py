@@ -1,0 +1,872 @@
+"""Payload fields in SQL: filters as conditions, and indexed fields in packed runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import struct
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.filters import (
+    MAX_STRING_LENGTH,
+    And,
+    AnyOf,
+    Exists,
+    Filter,
+    InRange,
+    Not,
+    Or,
+    fields_of,
+    implied_filter,
+    json_number,
+    read_field,
+    read_payload,
+    scalars_of,
+)
+from hummingbit.index.schema import last_row
+from hummingbit.index.store.connections import PARAMETERS
+
+# ----------------------------------------------------------------------------
+# Translates filters to SQL conditions on stored payloads.
+#
+# Names and values are parameters, never part of the statement. Python evaluates what SQLite's
+# reading of JSON gets wrong: SQLite reads some decimal fractions with a different last bit, rounds
+# integers beyond 64 bits, ends a string at a NUL, and some of its versions do not find a key that
+# JSON writes with a backslash.
+#
+# The field ``a.b`` is looked up in two places, the key ``a.b`` and the key ``b`` of the object
+# ``a``. If a payload may have it elsewhere, such as in a list of objects, Python evaluates the
+# condition.
+
+
+_HAS_NUL = r"instr(payload, '\u0000')"
+# The characters that JSON writes with a backslash.
+_ESCAPED = re.compile(r'["\\\x00-\x1f]')
+# A field of more names is looked up nested by Python only, so that conditions stay short.
+MAX_NAMES_IN_SQL = 4
+_SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+
+
+def matching_between(
+    connection: sqlite3.Connection, filters: Sequence[Filter], after: int, up_to: int
+) -> list[Rows]:
+    """Return, for each filter, the rows after `after` and up to `up_to` that match it.
+
+    Each payload is read once for all filters. All rows come in one value, because fetching single
+    rows would take and release Python's lock for each.
+    """
+    translation = _Translation(shared=len(filters) > 1)
+    conditions = [translation.root_condition(filter_) for filter_ in filters]
+    translation.register_functions(connection)
+    columns = ", ".join(f"group_concat(CASE WHEN {one} THEN row END)" for one in conditions)
+    source = "documents WHERE row > :after AND row <= :up_to"
+    query = f"SELECT {columns} FROM {source}"  # noqa: S608 - made of fixed parts
+    if len(filters) > 1:
+        # Materialized, so that a field of several filters is extracted once.
+        first = f"SELECT {translation.columns()} FROM {source}"  # noqa: S608
+        query = f"WITH read AS MATERIALIZED ({first}) SELECT {columns} FROM read"  # noqa: S608
+    values = {**translation.parameters, "after": after, "up_to": up_to}
+    return [_rows(text) for text in connection.execute(query, values).fetchone()]
+
+
+def where(connection: sqlite3.Connection, filter_: Filter) -> tuple[str, dict[str, Any]]:
+    """Return a condition on ``payload`` and its parameters, for statements of `connection`.
+
+    The connection can evaluate only one filter at a time.
+    """
+    translation = _Translation()
+    condition = translation.root_condition(filter_)
+    translation.register_functions(connection)
+    return condition, translation.parameters
+
+
+def _rows(text: str | None) -> Rows:
+    rows = np.fromstring(text or "", dtype=np.int64, sep=",")
+    rows.sort()
+    return rows
+
+
+class _Place(NamedTuple):
+    """The SQL expressions of a place in the payload: its path, its JSON type, and its value."""
+
+    path: str
+    kind: str
+    value: str
+
+
+class _Field(NamedTuple):
+    """The places of a field, and a condition: whether a payload may have it elsewhere as well."""
+
+    places: tuple[_Place, ...]
+    elsewhere: str
+
+
+class _Translation:
+    """Collects the parameters of one statement, and the parts that Python may have to evaluate.
+
+    If `shared`, conditions test the columns of :meth:`columns` instead of the payload itself.
+    """
+
+    def __init__(self, *, shared: bool = False) -> None:
+        self.parameters: dict[str, Any] = {}
+        self._shared = shared
+        self._parts: list[Filter] = []
+        self._fields: dict[str, _Field] = {}
+        self._columns = ["row", "payload", f"{_HAS_NUL} AS has_nul"]
+
+    def columns(self) -> str:
+        """Return the columns to read of each document: every field of the filters, once."""
+        return ", ".join(self._columns)
+
+    def register_functions(self, connection: sqlite3.Connection) -> None:
+        """Register the SQL functions that evaluate parts in Python, for one translation."""
+        parts = self._parts
+
+        def matches(part: int, payload: str) -> bool:
+            return parts[part].matches(json.loads(payload))
+
+        connection.create_function("matches", 2, matches, deterministic=True)
+        connection.create_function("json_number", 1, json_number, deterministic=True)
+
+    def root_condition(self, filter_: Filter) -> str:
+        """Translate a whole filter."""
+        number = len(self._parts)
+        self._parts.append(filter_)
+        condition = self.condition(filter_)
+        has_nul = "has_nul" if self._shared else _HAS_NUL
+        return f"CASE WHEN {has_nul} THEN matches({number}, payload) ELSE {condition} END"
+
+    def condition(self, filter_: Filter) -> str:
+        """Translate a part of a filter, for payloads without NUL."""
+        if isinstance(filter_, Not):
+            return f"NOT {self.condition(filter_.part)}"
+        if isinstance(filter_, And | Or):
+            word = " AND " if isinstance(filter_, And) else " OR "
+            return f"({word.join(self.condition(part) for part in filter_.parts)})"
+        field = self._field(filter_.field)
+        number = len(self._parts)
+        self._parts.append(filter_)
+        if isinstance(filter_, Exists):
+            anywhere = [f"coalesce({place.kind}, 'null') <> 'null'" for place in field.places]
+        else:
+            tests = self._tests(filter_)
+            anywhere = [_scalar_or_list_condition(place, tests, number) for place in field.places]
+        condition = f"({' OR '.join(anywhere) or '0'})"
+        if isinstance(filter_, Exists) and not filter_.expected:
+            condition = f"NOT {condition}"
+        if field.elsewhere:
+            inexact = f"matches({number}, payload)"
+            condition = f"CASE WHEN {field.elsewhere} THEN {inexact} ELSE {condition} END"
+        return condition
+
+    def _field(self, field: str) -> _Field:
+        if field not in self._fields:
+            if _ESCAPED.search(field):
+                # JSON writes a backslash into every such key.
+                self._fields[field] = _Field((), r"instr(payload, '\') > 0")
+            elif "." not in field:
+                self._fields[field] = _Field((self._place(field),), "")
+            else:
+                self._fields[field] = self._dotted_field(field.split("."))
+        return self._fields[field]
+
+    def _dotted_field(self, names: Sequence[str]) -> _Field:
+        whole, n_names = self._place(".".join(names)), len(names)
+        elsewhere: list[str] = []
+        if not all(names) or n_names > MAX_NAMES_IN_SQL:
+            # It begins with a key of the payload that is not the whole name.
+            keys = [".".join(names[:end]) for end in range(1, n_names)]
+            elsewhere = [f"{self._kind(key)} IN ('object', 'array')" for key in keys if key]
+            if not names[0]:
+                elsewhere.append("""instr(payload, '"":') > 0""")
+            places: tuple[_Place, ...] = (whole,)
+        else:
+            places = (whole, self._place(*names))
+            # It leaves the nested place by a list, or by a key of several names.
+            for start in range(n_names):
+                for end in range(start + 1, n_names + (start > 0)):
+                    kind = self._kind(*names[:start], ".".join(names[start:end]))
+                    if end == start + 1 < n_names:
+                        elsewhere.append(f"{kind} = 'array'")
+                    elif end < n_names:
+                        elsewhere.append(f"{kind} IN ('object', 'array')")
+                    elif end > start + 1:
+                        elsewhere.append(f"{kind} IS NOT NULL")
+        condition = f"({' OR '.join(elsewhere)})"
+        if not self._shared:
+            return _Field(places, condition)
+        name = f"elsewhere{len(self._columns)}"
+        self._columns.append(f"{condition} AS {name}")
+        return _Field(places, name)
+
+    def _kind(self, *keys: str) -> str:
+        return f"json_type(payload, {self._path(keys)})"
+
+    def _place(self, *keys: str) -> _Place:
+        path = self._path(keys)
+        kind, value = f"json_type(payload, {path})", f"json_extract(payload, {path})"
+        if not self._shared:
+            return _Place(path, kind, value)
+        number = len(self._columns)
+        self._columns += [f"{kind} AS kind{number}", f"{value} AS value{number}"]
+        return _Place(path, f"kind{number}", f"value{number}")
+
+    def _path(self, keys: Sequence[str]) -> str:
+        return self._parameter("".join(f'."{key}"' for key in keys), "$")
+
+    def _tests(self, filter_: AnyOf | InRange) -> Mapping[str, str]:
+        """Return, by JSON type, a test of a value, which ``%s`` stands for."""
+        if isinstance(filter_, InRange):
+            texts = any(isinstance(one, str) for one in filter_.bounds.values())
+            bounds = {_SIGNS[name]: one for name, one in filter_.bounds.items()}
+            test = " AND ".join(f"%s {sign} {self._parameter(one)}" for sign, one in bounds.items())
+            return {"text": test} if texts else {"number": test}
+        strings = [one for one in filter_.values if isinstance(one, str)]
+        truths = [one for one in filter_.values if isinstance(one, bool)]
+        numbers = [one for one in filter_.values if not isinstance(one, str | bool)]
+        tests = {json.dumps(one): "1" for one in truths}
+        for kind, some in (("text", strings), ("number", numbers)):
+            if some:
+                tests[kind] = f"%s IN ({', '.join(self._parameter(one) for one in some)})"
+        return tests
+
+    def _parameter(self, value: Any, prefix: str = "") -> str:
+        name = f"v{len(self.parameters)}"
+        self.parameters[name] = prefix + value if prefix else value
+        return f":{name}"
+
+
+def _scalar_or_list_condition(place: _Place, tests: Mapping[str, str], part: int) -> str:
+    path, value = place.path, place.value
+    exact = f"CASE typeof({value}) WHEN 'integer' THEN {value} ELSE json_number(payload -> {path})"
+    scalar = _by_type(tests, value, f"({exact} END)")
+    element = _by_type(tests, "each.value", "each.value", f"matches({part}, payload)")
+    elements = f"FROM json_each(payload, {path}) AS each WHERE CASE each.type {element} ELSE 0 END"
+    any_element = f"EXISTS (SELECT 1 {elements})"
+    return f"CASE {place.kind} WHEN 'array' THEN {any_element} {scalar} ELSE 0 END"
+
+
+def _by_type(tests: Mapping[str, str], value: str, number: str, inexact: str | None = None) -> str:
+    """Return the ``WHEN`` clauses that test a value by its type."""
+    clauses: list[str] = []
+    for kind, test in tests.items():
+        if kind != "number":
+            clauses.append(f"WHEN '{kind}' THEN {_substitute(test, value)}")
+            continue
+        tested = _substitute(test, number)
+        if inexact is not None:
+            whole = f"CASE typeof({number}) WHEN 'integer' THEN {tested} ELSE {inexact} END"
+            clauses += [f"WHEN 'integer' THEN {whole}", f"WHEN 'real' THEN {inexact}"]
+        else:
+            clauses += [f"WHEN 'integer' THEN {tested}", f"WHEN 'real' THEN {tested}"]
+    return " ".join(clauses)
+
+
+def _substitute(test: str, value: str) -> str:
+    return f"({test.replace('%s', value)})"
+
+
+# ----------------------------------------------------------------------------
+# The values of one payload field in a run of documents, packed so that numpy evaluates filters.
+#
+# Each distinct value has a number, its *code*, and codes ascend as values do::
+#
+#     0 absent or null    1 a value that no condition matches: an object, an empty list
+#     2 false    3 true    then integers, then other numbers, then strings by code point
+#
+# The values of a document are *entries*: its offset in the run and a code, one entry for each
+# element of a list. So every condition selects a few ranges of codes. Integers within 64 bits are
+# separate from other numbers, because not every integer is a float; 1 and 1.0 have the same code. A
+# string is cut just above the length of the longest string in a filter.
+
+
+ABSENT, NO_SCALAR, FALSE, TRUE, FIRST_NUMBER = range(5)
+_HEADER = struct.Struct("<6I")
+_WIDTHS = (1, 2, 4)
+# A boolean equals a number in Python, so an object of its own represents it.
+_FALSE, _TRUE, _NOTHING = object(), object(), object()
+_TRUTHS = {False: _FALSE, True: _TRUE}
+_FIXED: dict[Any, int] = {None: ABSENT, _NOTHING: NO_SCALAR, _FALSE: FALSE, _TRUE: TRUE}
+_PLAIN = frozenset({str, int, float, type(None)})
+# Up to so many ranges are compared with each code; for more, a table is looked up.
+MAX_COMPARED = 4
+# The bytes of an entry while it is packed, without a string.
+COST = 128
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Strings(Sequence[bytes]):
+    """Strings in UTF-8, whose byte order is the order of code points, in one buffer."""
+
+    def __init__(self, ends: npt.NDArray[np.uint32], data: bytes) -> None:
+        self._ends = ends.data
+        self._data = data
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, place: Any) -> Any:
+        start = self._ends[place - 1] if place else 0
+        return self._data[start : self._ends[place]]
+
+
+class FieldBlock(NamedTuple):
+    """The entries of a field, ascending by offset, and the values of the codes."""
+
+    codes: npt.NDArray[Any]
+    offsets: npt.NDArray[np.uint16] | None
+    """None if there is one entry for each offset from 0."""
+    whole: npt.NDArray[np.int64]
+    other: npt.NDArray[np.float64]
+    strings: Strings
+
+    @property
+    def n_codes(self) -> int:
+        """The number of codes, including those of absent values."""
+        return FIRST_NUMBER + len(self.whole) + len(self.other) + len(self.strings)
+
+    def entries(self) -> Iterator[tuple[int, Any]]:
+        """Yield the offset of each entry and a representation of its value."""
+        values = [*map(repr, [*self.whole.tolist(), *self.other.tolist(), *self.strings])]
+        offsets = range(len(self.codes)) if self.offsets is None else self.offsets.tolist()
+        for offset, code in zip(offsets, self.codes.tolist(), strict=True):
+            yield offset, code if code < FIRST_NUMBER else values[code - FIRST_NUMBER]
+
+    def at_offsets(self, selected: Mask, size: int) -> Mask:
+        """Return which offsets of a run of `size` have a `selected` entry, ``bool[size]``."""
+        if self.offsets is None and len(selected) == size:
+            return selected
+        mask = np.zeros(size, dtype=np.bool_)
+        if self.offsets is None:
+            mask[: len(selected)] = selected
+        else:
+            mask[self.offsets[selected]] = True
+        return mask
+
+
+def packable(value: Any) -> Any:
+    """Return the part of a value to pack: long strings are cut where no condition compares them.
+
+    Otherwise a run of long texts could exceed the size of a value in SQLite.
+    """
+    if type(value) is str:
+        return value[: MAX_STRING_LENGTH + 1]
+    if type(value) is list:
+        return [packable(one) if type(one) is str else one for one in value]
+    return value
+
+
+def cost_of_list(value: Sequence[Any]) -> int:
+    """Return roughly the bytes of memory that a :func:`packable` list takes while it is packed."""
+    return sum(COST + 4 * len(one) if type(one) is str else COST for one in value)
+
+
+def pack_field(offsets: Sequence[int], values: Sequence[Any]) -> bytes:
+    """Pack the :func:`packable` values of a field in some documents; None if it is absent.
+
+    `offsets` are the positions of the documents in their run, ascending and below 65,536. Equal
+    arguments give equal bytes.
+    """
+    entry_values, entry_offsets = values, offsets
+    if not _PLAIN.issuperset(map(type, values)):
+        entry_values, entry_offsets = _entries(offsets, values)
+    distinct = set(entry_values) - _FIXED.keys()
+    key_of = {value: _key(value) for value in distinct}
+    order = sorted(set(key_of.values()))
+    place_of = {key: place for place, key in enumerate(order, FIRST_NUMBER)}
+    code_of = _FIXED | {value: place_of[key] for value, key in key_of.items()}
+    whole, other, strings = ([value for kind, value in order if kind == one] for one in range(3))
+    n_codes = FIRST_NUMBER + len(order)
+    width = 1 if n_codes <= 1 << 8 else 2 if n_codes <= 1 << 16 else 4
+    if list(entry_offsets) == list(range(len(entry_values))):
+        entry_offsets = []
+    counts = [*map(len, (entry_values, entry_offsets, whole, other, strings))]
+    return b"".join(
+        [
+            _HEADER.pack(*counts, width),
+            np.array(whole, dtype="<i8").tobytes(),
+            np.array(other, dtype="<f8").tobytes(),
+            np.cumsum([len(one) for one in strings], dtype="<u4").tobytes(),
+            np.array([code_of[value] for value in entry_values], dtype=f"<u{width}").tobytes(),
+            np.array(entry_offsets, dtype="<u2").tobytes(),
+            *strings,
+        ]
+    )
+
+
+def unpack_field(packed: bytes) -> FieldBlock:
+    """Read the bytes of :func:`pack_field`.
+
+    Raises:
+        ValueError: if :func:`pack_field` cannot have made them.
+    """
+    if len(packed) < _HEADER.size:
+        raise ValueError("it is too short")
+    n_entries, n_offsets, n_whole, n_other, n_strings, width = _HEADER.unpack_from(packed)
+    if width not in _WIDTHS:
+        raise ValueError(f"its codes are {width} bytes wide")
+    position = _HEADER.size
+
+    def read(dtype: str, count: int) -> npt.NDArray[Any]:
+        nonlocal position
+        array = np.frombuffer(packed, dtype=dtype, count=count, offset=position)
+        position += array.nbytes
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+    whole, other = read("<i8", n_whole), read("<f8", n_other)
+    ends, codes = read("<u4", n_strings), read(f"<u{width}", n_entries)
+    offsets = read("<u2", n_offsets) if n_offsets else None
+    return FieldBlock(codes, offsets, whole, other, Strings(ends, packed[position:]))
+
+
+def matching_offsets(filter_: Filter, blocks: Mapping[str, FieldBlock], size: int) -> Mask:
+    """Return which offsets of a run of `size` match the filter, ``bool[size]``.
+
+    `blocks` has every field of the filter, at least one.
+
+    Raises:
+        ValueError: if the filter has a longer string than :mod:`hummingbit.index.filters` allows.
+    """
+    if isinstance(filter_, Not):
+        block = next(iter(blocks.values()))
+        has_document = block.at_offsets(np.ones(len(block.codes), dtype=np.bool_), size)
+        return has_document & ~matching_offsets(filter_.part, blocks, size)
+    if isinstance(filter_, And | Or):
+        join = np.logical_and if isinstance(filter_, And) else np.logical_or
+        return np.asarray(
+            join.reduce([matching_offsets(part, blocks, size) for part in filter_.parts])
+        )
+    block = blocks[filter_.field]
+    return block.at_offsets(_in_ranges(_ranges(filter_, block), block), size)
+
+
+def _in_ranges(ranges: Sequence[tuple[int, int]], block: FieldBlock) -> Mask:
+    """Return which entries have a code in one of the ranges, ``bool[n]``."""
+    codes = block.codes
+    if len(ranges) > MAX_COMPARED:
+        table = np.zeros(block.n_codes, dtype=np.bool_)
+        for start, end in ranges:
+            table[start:end] = True
+        return np.asarray(table[codes])
+    mask = np.zeros(len(codes), dtype=np.bool_)
+    for start, end in ranges:
+        mask |= codes == start if end - start == 1 else (codes >= start) & (codes < end)
+    return mask
+
+
+def _entries(offsets: Sequence[int], values: Sequence[Any]) -> tuple[list[Any], list[int]]:
+    """Return the values that conditions can match, and the offset of each."""
+    entry_values: list[Any] = []
+    entry_offsets: list[int] = []
+    for offset, value in zip(offsets, values, strict=True):
+        if type(value) in _PLAIN:
+            entry_values.append(value)
+            entry_offsets.append(offset)
+            continue
+        scalars = [_TRUTHS[one] if isinstance(one, bool) else one for one in scalars_of(value)]
+        entry_values += scalars or [_NOTHING]
+        entry_offsets += [offset] * max(1, len(scalars))
+    return entry_values, entry_offsets
+
+
+def _key(value: str | float) -> tuple[int, Any]:
+    """Return a sort key of a value; codes are in the order of keys."""
+    if isinstance(value, str):
+        return 2, _bytes_of(value)
+    value = json_number(value) if isinstance(value, int) else value
+    return (0, int(value)) if _is_whole(value) else (1, value)
+
+
+def _is_whole(value: float) -> bool:
+    return isinstance(value, int) or (value.is_integer() and -(2.0**63) <= value < 2.0**63)
+
+
+def _bytes_of(value: str) -> bytes:
+    return value.encode("utf-8", "surrogatepass")
+
+
+def _ranges(condition: AnyOf | InRange | Exists, block: FieldBlock) -> list[tuple[int, int]]:
+    """Return the half-open ranges of codes that match the condition."""
+    if isinstance(condition, Exists):
+        return [(NO_SCALAR, block.n_codes) if condition.expected else (ABSENT, ABSENT + 1)]
+    ranges: list[tuple[int, int]] = []
+    if isinstance(condition, InRange):
+        for first, values, bound_of in _parts(block):
+            bounds = {name: bound_of(one) for name, one in condition.bounds.items()}
+            if None not in bounds.values():
+                start, end = _between(values, bounds)
+                ranges.append((first + start, first + end))
+    else:
+        truths = {TRUE if one else FALSE for one in condition.values if isinstance(one, bool)}
+        ranges = [(code, code + 1) for code in truths]
+        for first, values, bound_of in _parts(block):
+            bounds_ = (bound_of(one) for one in condition.values if not isinstance(one, bool))
+            for place in _places(values, [one for one in bounds_ if one is not None]):
+                ranges.append((first + place, first + place + 1))
+    return [(start, end) for start, end in ranges if start < end]
+
+
+def _parts(
+    block: FieldBlock,
+) -> Iterable[tuple[int, Sequence[Any], Callable[[Any], Any]]]:
+    """Yield the first code of each kind of values, the values, and a function.
+
+    The function converts a value of a condition for comparison, or returns None for another kind.
+    """
+    numbers = FIRST_NUMBER + len(block.whole)
+    # A buffer yields Python's own numbers, which compare exactly.
+    yield FIRST_NUMBER, block.whole.data, _number_or_none
+    yield numbers, block.other.data, _number_or_none
+    yield numbers + len(block.other), block.strings, _bytes_or_none
+
+
+def _number_or_none(value: Any) -> Any:
+    return None if isinstance(value, str) else value
+
+
+def _bytes_or_none(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > MAX_STRING_LENGTH:
+        raise ValueError("a string of the filter is longer than packed strings")
+    return _bytes_of(value) if isinstance(value, str) else None
+
+
+def _between(values: Sequence[Any], bounds: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the start and end of the ascending `values` within the bounds."""
+    start, end = 0, len(values)
+    for name, bound in bounds.items():
+        search = bisect_left if name in {"gte", "lt"} else bisect_right
+        place = search(values, bound)
+        start, end = (place, end) if name in {"gt", "gte"} else (start, place)
+    return start, end
+
+
+def _places(values: Sequence[Any], sought: Sequence[Any]) -> Iterator[int]:
+    """Yield the position among the ascending `values` of each `sought` value that is there."""
+    for value in sought:
+        place = bisect_left(values, value)
+        if place < len(values) and values[place] == value:
+            yield place
+
+
+# ----------------------------------------------------------------------------
+# Indexes of payload fields: the values of a field, packed in runs of rows, beside the documents.
+#
+# A run is a fixed range of :data:`RUN_ROWS` rows. A row always means the same document and its
+# payload never changes, so a run is packed once, when its last row has been assigned. ``covered``
+# is the last row of the last packed run; for later rows the payloads are read. A deletion packs
+# nothing: the entries stay, and no index of codes finds the row. Runs of which more than half was
+# deleted are packed again by later writes, two for each run that is added, in turn.
+#
+# The indexes depend on the payloads only. If a version without them writes to a store, ``covered``
+# lags behind and every filter stays right; later writes catch up.
+#
+# For a field with a dot, earlier versions packed only what nested objects hold. The checksums of
+# such fields begin from another number now, so none of their runs is taken for a run with all
+# values.
+
+
+RUN_ROWS = 4096
+FIELDS_SCHEMA = (
+    """CREATE TABLE fields (
+    field TEXT PRIMARY KEY,
+    covered INTEGER NOT NULL,
+    refreshed INTEGER NOT NULL
+) WITHOUT ROWID""",
+    """CREATE TABLE field_runs (
+    first_row INTEGER NOT NULL,
+    field TEXT NOT NULL,
+    documents INTEGER NOT NULL,
+    packed BLOB NOT NULL,
+    checksum INTEGER NOT NULL,
+    PRIMARY KEY (first_row, field)
+)""",
+)
+# A write packs so many runs more than it fills, for fields whose indexing has not finished.
+RUNS_BEHIND = 1
+REFRESHED_AT_ONCE = 2
+# For rows without a run the payloads are read, which is slow beyond so many runs.
+MAX_RUNS_UNCOVERED = 4
+# The most runs that are packed in one transaction while writers wait.
+RUNS_AT_ONCE = 8
+# A run whose lists take more bytes of memory, 256 numbers a document, is not packed.
+MAX_COST = 1 << 27
+_NOT_PACKED = b""
+# Where the checksum of a field with a dot begins.
+_ALL_PLACES = 1
+_NONE = np.zeros(0, dtype=np.bool_)
+_Runs = list[tuple[str, Any, int]]
+
+
+def has_field_tables(connection: sqlite3.Connection) -> bool:
+    """Tell whether the store has the tables, so that a field is indexed."""
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'fields'"
+    return connection.execute(query).fetchone() is not None
+
+
+def indexed_fields(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return the indexed fields, sorted, and the last row that the index of each covers."""
+    if not has_field_tables(connection):
+        return {}
+    return dict(connection.execute("SELECT field, covered FROM fields ORDER BY field"))
+
+
+def make_field_tables(connection: sqlite3.Connection) -> None:
+    """Create the tables, which must not exist."""
+    for statement in FIELDS_SCHEMA:
+        connection.execute(statement)
+
+
+def set_indexed_fields(connection: sqlite3.Connection, fields: Sequence[str]) -> None:
+    """Index these fields and no others from now on; :func:`cover` packs present documents."""
+    before = indexed_fields(connection)
+    if has_field_tables(connection) != bool(fields):
+        if fields:
+            make_field_tables(connection)
+        else:
+            connection.execute("DROP TABLE fields")
+            connection.execute("DROP TABLE field_runs")
+            return
+    for field in before.keys() - set(fields):
+        connection.execute("DELETE FROM fields WHERE field = ?", (field,))
+        connection.execute("DELETE FROM field_runs WHERE field = ?", (field,))
+    added = [(field,) for field in dict.fromkeys(fields) if field not in before]
+    if added:
+        connection.executemany("INSERT INTO fields VALUES (?, 0, 0)", added)
+
+
+def outdated_fields(connection: sqlite3.Connection) -> list[str]:
+    """Return the fields whose runs lack values, because an earlier version packed them."""
+    outdated: list[str] = []
+    for field in indexed_fields(connection):
+        if "." in field:
+            query = "SELECT packed, checksum FROM field_runs WHERE field = ? ORDER BY first_row"
+            first = connection.execute(query, (field,)).fetchone()
+            last = connection.execute(f"{query} DESC", (field,)).fetchone()
+            if any(run is not None and _is_outdated(field, *run) for run in (first, last)):
+                outdated.append(field)
+    return outdated
+
+
+def forget_runs(connection: sqlite3.Connection, fields: Sequence[str]) -> None:
+    """Drop the runs of these fields; filters read the payloads until they are packed again."""
+    for field in fields:
+        connection.execute("DELETE FROM field_runs WHERE field = ?", (field,))
+        connection.execute("UPDATE fields SET covered = 0, refreshed = 0 WHERE field = ?", (field,))
+
+
+def repack(connection: sqlite3.Connection) -> None:
+    """Rebuild the indexes of all fields from the documents."""
+    if has_field_tables(connection):
+        connection.execute("DELETE FROM field_runs")
+        connection.execute("UPDATE fields SET covered = 0, refreshed = 0")
+        while cover(connection, RUNS_AT_ONCE):
+            checkpoint()
+
+
+def cover(connection: sqlite3.Connection, runs: int) -> bool:
+    """Pack at most so many full runs; tell whether any are left."""
+    fields = indexed_fields(connection)
+    full = last_row(connection) // RUN_ROWS * RUN_ROWS
+    for _ in range(runs):
+        behind = min(fields.values(), default=full)
+        if behind >= full:
+            return False
+        lagging = [field for field, covered in fields.items() if covered == behind]
+        _pack_run(connection, behind + 1, lagging)
+        covered = behind + RUN_ROWS
+        fields |= dict.fromkeys(lagging, covered)
+        connection.execute("UPDATE fields SET covered = ? WHERE covered = ?", (covered, behind))
+        _refresh(connection, lagging)
+    return min(fields.values(), default=full) < full
+
+
+def cover_after(connection: sqlite3.Connection, inserted: int) -> None:
+    """Pack the runs that a write filled, and :data:`RUNS_BEHIND` earlier ones."""
+    if inserted:
+        cover(connection, -(-inserted // RUN_ROWS) + RUNS_BEHIND)
+
+
+def is_covered(connection: sqlite3.Connection, filter_: Filter, *, wholly: bool = False) -> bool:
+    """Tell whether the indexes find most rows that match the filter.
+
+    Unless `wholly`, the payloads of these rows may also have to be read.
+    """
+    fields = indexed_fields(connection)
+    indexed = implied_filter(filter_, fields) if fields else None
+    if indexed is None or (wholly and indexed is not filter_):
+        return False
+    uncovered = last_row(connection) - min(fields[field] for field in fields_of(indexed))
+    return uncovered < MAX_RUNS_UNCOVERED * RUN_ROWS
+
+
+def matching_rows(connection: sqlite3.Connection, filter_: Filter, after: int = 0) -> Rows:
+    """Return all rows that :func:`matching_in_runs` yields after `after`."""
+    parts = [*matching_in_runs(connection, filter_, after, last_row(connection))]
+    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+
+
+def matching_in_runs(
+    connection: sqlite3.Connection, filter_: Filter, after: int, up_to: int
+) -> Iterator[Rows]:
+    """Yield the rows after `after` and up to `up_to` that match the filter, ascending.
+
+    They may include rows of deleted documents. Indexes are used where possible.
+    """
+    fields = indexed_fields(connection)
+    indexed = implied_filter(filter_, fields) if fields else None
+    if indexed is not None:
+        names = sorted(fields_of(indexed))
+        covered = min(up_to, *(fields[field] for field in names))
+        for first in range(after // RUN_ROWS * RUN_ROWS + 1, covered + 1, RUN_ROWS):
+            checkpoint()
+            last = min(first + RUN_ROWS - 1, covered)
+            runs = _read_run(connection, first, names)
+            try:
+                blocks = {field: _parse_run(field, packed, mark) for field, packed, mark in runs}
+                matches = matching_offsets(indexed, blocks, RUN_ROWS) if runs else _NONE
+            except (ValueError, KeyError):
+                # The run is damaged or was too large to pack, so the payloads are read.
+                yield from _matching_payloads(connection, filter_, max(after, first - 1), last)
+                continue
+            rows: Rows = first + np.flatnonzero(matches)
+            rows = rows[(rows > after) & (rows <= last)]
+            yield rows if indexed is filter_ else _filter_rows(connection, filter_, rows)
+        after = max(after, covered)
+    yield from _matching_payloads(connection, filter_, after, up_to)
+
+
+def damaged_runs(connection: sqlite3.Connection) -> Iterator[str]:
+    """Compare every run with the payloads; yield a sentence for each that differs."""
+    for field, covered in indexed_fields(connection).items():
+        for first in range(1, covered + 1, RUN_ROWS):
+            checkpoint()
+            offsets, values = _values(connection, first, [field])
+            if not _run_matches(_read_run(connection, first, [field]), offsets, values[0]):
+                yield f"the index of the field {field!r} is damaged from row {first}"
+
+
+def _run_matches(runs: _Runs, offsets: list[int], values: list[Any] | None) -> bool:
+    """Tell whether a run has the values of the payloads of the remaining documents."""
+    if not runs:
+        return not offsets
+    ((field, packed, mark),) = runs
+    if packed == _NOT_PACKED and mark == _checksum(field, _NOT_PACKED):
+        return True  # documents may have been deleted since
+    if _is_outdated(field, packed, mark):
+        return True  # filters read the payloads
+    try:
+        block = _parse_run(field, packed, mark)
+    except ValueError:
+        return False
+    if values is None:
+        return True
+    remaining = set(offsets)
+    return [entry for entry in block.entries() if entry[0] in remaining] == [
+        *unpack_field(pack_field(offsets, values)).entries()
+    ]
+
+
+def _read_run(connection: sqlite3.Connection, first: int, fields: Sequence[str]) -> _Runs:
+    """Return the packed runs of some fields; none if all documents of the run were deleted."""
+    marks = ",".join("?" * len(fields))
+    condition = f"first_row = ? AND field IN ({marks})"
+    query = f"SELECT field, packed, checksum FROM field_runs WHERE {condition}"  # noqa: S608 - marks
+    return connection.execute(query, (first, *fields)).fetchall()
+
+
+def _checksum(field: str, packed: bytes) -> int:
+    return zlib.crc32(packed, _ALL_PLACES if "." in field else 0)
+
+
+def _is_outdated(field: str, packed: Any, checksum: int) -> bool:
+    """Tell whether a run of a field with a dot is intact, but of an earlier version."""
+    return "." in field and isinstance(packed, bytes) and zlib.crc32(packed) == checksum
+
+
+def _parse_run(field: str, packed: Any, checksum: int) -> FieldBlock:
+    if not isinstance(packed, bytes) or _checksum(field, packed) != checksum:
+        raise ValueError("it does not match its checksum")
+    return unpack_field(packed)
+
+
+def _matching_payloads(
+    connection: sqlite3.Connection, filter_: Filter, after: int, up_to: int
+) -> Iterator[Rows]:
+    """Yield the matching rows according to the payloads, a run at a time."""
+    for start in range(after, up_to, RUN_ROWS):
+        checkpoint()
+        yield matching_between(connection, [filter_], start, min(start + RUN_ROWS, up_to))[0]
+
+
+def _filter_rows(connection: sqlite3.Connection, filter_: Filter, rows: Rows) -> Rows:
+    """Return those of `rows`, all of one run, that match the filter."""
+    if len(rows) > RUN_ROWS // 2:
+        first, last = int(rows[0]), int(rows[-1])
+        return matching_between(connection, [filter_], first - 1, last)[0]
+    condition, values = where(connection, filter_)
+    matching: list[int] = []
+    for start in range(0, len(rows), PARAMETERS):
+        some = ",".join(map(str, rows[start : start + PARAMETERS].tolist()))
+        query = f"SELECT row FROM documents WHERE row IN ({some}) AND {condition} ORDER BY row"  # noqa: S608 - numbers and fixed parts
+        matching += [row for (row,) in connection.execute(query, values)]
+    return np.array(matching, dtype=np.int64)
+
+
+def _pack_run(connection: sqlite3.Connection, first: int, fields: Sequence[str]) -> None:
+    offsets, columns = _values(connection, first, fields)
+    for field, values in zip(fields, columns, strict=True):
+        packed = _NOT_PACKED if values is None else pack_field(offsets, values)
+        record = (first, field, len(offsets), packed, _checksum(field, packed))
+        connection.execute("INSERT OR REPLACE INTO field_runs VALUES (?, ?, ?, ?, ?)", record)
+
+
+def _values(
+    connection: sqlite3.Connection, first: int, fields: Sequence[str]
+) -> tuple[list[int], list[list[Any] | None]]:
+    """Return the offsets of a run's documents, and the values of each field, None if too large."""
+    query = "SELECT row, payload FROM documents WHERE row BETWEEN ? AND ? ORDER BY row"
+    offsets: list[int] = []
+    columns: list[list[Any] | None] = [[] for _ in fields]
+    costs = [0] * len(fields)
+    for row, text in connection.execute(query, (first, first + RUN_ROWS - 1)):
+        offsets.append(row - first)
+        payload = read_payload(text)
+        for place, (field, values) in enumerate(zip(fields, columns, strict=True)):
+            if values is None:
+                continue
+            values.append(value := packable(read_field(payload, field)))
+            if type(value) is list:
+                costs[place] += cost_of_list(value)
+                if costs[place] > MAX_COST:
+                    columns[place] = None
+    return offsets, columns
+
+
+def _refresh(connection: sqlite3.Connection, fields: Sequence[str]) -> None:
+    """Pack the next runs again if more than half of their documents were deleted."""
+    for field in fields:
+        query = "SELECT refreshed, covered FROM fields WHERE field = ?"
+        place, covered = connection.execute(query, (field,)).fetchone()
+        for _ in range(REFRESHED_AT_ONCE):
+            place = place % covered
+            query = "SELECT documents FROM field_runs WHERE first_row = ? AND field = ?"
+            packed = connection.execute(query, (place + 1, field)).fetchone()
+            query = "SELECT count(*) FROM documents WHERE row BETWEEN ? AND ?"
+            (remaining,) = connection.execute(query, (place + 1, place + RUN_ROWS)).fetchone()
+            if packed is not None and not remaining:
+                query = "DELETE FROM field_runs WHERE first_row = ? AND field = ?"
+                connection.execute(query, (place + 1, field))
+            elif packed is not None and 2 * remaining < packed[0]:
+                _pack_run(connection, place + 1, [field])
+            place += RUN_ROWS
+        connection.execute("UPDATE fields SET refreshed = ? WHERE field = ?", (place, field))

@@ -1,0 +1,1088 @@
+"""The durable part of a collection: one SQLite file, the only source of truth."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import zlib
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import asdict
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.tables import FieldType
+from hummingbit.encoder.codes import Codes, code_to_hex
+from hummingbit.foundation.errors import counted
+from hummingbit.foundation.slices import about_to_hold, begin_stage, checkpoint
+from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.errors import StoreError
+from hummingbit.index.filters import Filter
+from hummingbit.index.kept_vectors import FLOAT32, pack_vector, unpack_vector
+from hummingbit.index.records import (
+    LONG_PAYLOAD,
+    CodedPayloads,
+    StoredDocument,
+    Verification,
+    labels_of,
+    parse_payload,
+)
+from hummingbit.index.schema import (
+    BOOKMARK,
+    Description,
+    checksum,
+    last_row,
+    new_incarnation,
+    number_in_meta,
+    payloads_to_json,
+    read_field_types,
+)
+from hummingbit.index.store.annotations import (
+    LABELS,
+    Record,
+    Table,
+    agreed_labels,
+    damaged_records,
+    delete_of_documents,
+    delete_records,
+    read_records,
+    write_records,
+)
+from hummingbit.index.store.connections import PARAMETERS, RowReader, in_chunks
+from hummingbit.index.store.database import Database
+from hummingbit.index.store.fields import (
+    RUNS_AT_ONCE,
+    cover,
+    cover_after,
+    indexed_fields,
+    is_covered,
+    matching_between,
+    matching_in_runs,
+    matching_rows,
+    repack,
+    set_indexed_fields,
+    where,
+)
+
+# ----------------------------------------------------------------------------
+# Codes in blocks of thousands, so that a million of them load as one array.
+#
+# A block holds rows, ``<i8`` in ascending order, their packed codes, and a CRC-32 of both. A write
+# adds blocks at the end. Small blocks are merged as a binary counter carries: a block joins the
+# previous one unless that is larger. So a collection that is written one document at a time has few
+# blocks, and each code is rewritten at most log2(:data:`BLOCK_ROWS`) times. A deleted row is listed
+# in ``removed``; folding takes such rows out of their blocks. Once the share :data:`REMOVED_SHARE`
+# has been removed, each write folds some blocks, in proportion to what it removes itself.
+
+
+BLOCK_ROWS = 4096
+ROW_BYTES = 8
+REMOVED_SHARE = 1 / 4
+
+
+class BlockError(StoreError):
+    """A block is damaged."""
+
+
+class Block(NamedTuple):
+    """Codes ``uint8[n, C]`` and their ascending rows, ``int64[n]``."""
+
+    codes: Codes
+    rows: Rows
+
+
+def join_blocks(blocks: Sequence[Block]) -> Block:
+    """Return one block of several whose rows follow one another."""
+    codes = np.concatenate([block.codes for block in blocks])
+    return Block(codes, np.concatenate([block.rows for block in blocks]))
+
+
+def append_block(connection: sqlite3.Connection, block: Block) -> None:
+    """Add codes whose rows follow all others."""
+    query = "SELECT first_row, length(rows) FROM codes ORDER BY first_row DESC LIMIT 1"
+    while len(block.rows) and (tail := connection.execute(query).fetchone()) is not None:
+        first, size = tail[0], tail[1] // ROW_BYTES
+        if size > len(block.rows) or size + len(block.rows) > BLOCK_ROWS:
+            break
+        last = int(block.rows[0]) - 1
+        before = _read_or_make_block(connection, first, last, block.codes.shape[1])
+        connection.execute("DELETE FROM codes WHERE first_row = ?", (first,))
+        block = join_blocks([before, block])
+    for start in range(0, len(block.rows), BLOCK_ROWS):
+        part = slice(start, start + BLOCK_ROWS)
+        _insert_block(connection, Block(block.codes[part], block.rows[part]))
+
+
+def read_blocks(connection: sqlite3.Connection, code_size: int, documents: int) -> Block:
+    """Return every code whose row was not removed, as one array.
+
+    Raises:
+        BlockError: if a block is damaged, the rows do not ascend, or there are not as many codes as
+            `documents`.
+    """
+    (size,) = connection.execute("SELECT coalesce(sum(length(rows)), 0) FROM codes").fetchone()
+    rows = np.empty(size // ROW_BYTES, dtype=np.int64)
+    codes = np.empty((len(rows), code_size), dtype=np.uint8)
+    start = 0
+    for stored in connection.execute("SELECT * FROM codes ORDER BY first_row"):
+        block = _parse_block(stored, code_size)
+        end = start + len(block.rows)
+        rows[start:end], codes[start:end] = block.rows, block.codes
+        start = end
+    if (rows[1:] <= rows[:-1]).any():
+        raise BlockError("the rows of the blocks of codes do not ascend")
+    live = _remove_rows(Block(codes, rows), read_removed(connection))
+    if len(live.rows) != documents:
+        raise BlockError(f"the blocks hold {len(live.rows)} codes; there are {documents} documents")
+    return live
+
+
+def read_removed(connection: sqlite3.Connection, up_to: int = 2**63 - 1) -> Rows:
+    """Return the removed rows that are still in a block, ascending."""
+    query = "SELECT row FROM removed WHERE row <= ? ORDER BY row"
+    cursor = connection.execute(query, (up_to,))
+    return np.fromiter((row for (row,) in cursor), dtype=np.int64)
+
+
+def fold_some(
+    connection: sqlite3.Connection, code_size: int, *, documents: int, removed: int, deleted: int
+) -> int:
+    """Fold some blocks if many rows were removed; return how many rows were taken out.
+
+    The arguments are the numbers of documents, of removed rows still in blocks, and of rows that
+    this write deleted.
+    """
+    if removed <= max(BLOCK_ROWS, REMOVED_SHARE * (documents + removed)):
+        return 0
+    # On average more than a quarter of a block is removed, so this keeps up with deletions.
+    blocks = 1 + deleted * 8 // BLOCK_ROWS
+    return sum(_fold_first(connection, code_size) for _ in range(blocks))
+
+
+def rewrite_blocks(connection: sqlite3.Connection, block: Block) -> None:
+    """Replace all blocks by `block`, which holds every code."""
+    connection.execute("DELETE FROM codes")
+    connection.execute("DELETE FROM removed")
+    append_block(connection, block)
+
+
+def damaged_blocks(connection: sqlite3.Connection, code_size: int) -> list[str]:
+    """Check every block; return a sentence for each damaged one."""
+    problems: list[str] = []
+    for stored in connection.execute("SELECT * FROM codes ORDER BY first_row"):
+        try:
+            _parse_block(stored, code_size)
+        except BlockError as error:
+            problems.append(str(error))
+    return problems
+
+
+def _fold_first(connection: sqlite3.Connection, code_size: int) -> int:
+    """Fold the first block with removed rows; return how many rows were taken out."""
+    (lowest,) = connection.execute("SELECT min(row) FROM removed").fetchone()
+    if lowest is None:
+        return 0
+    last = lowest
+    query = "SELECT max(first_row) FROM codes WHERE first_row <= ?"
+    (first,) = connection.execute(query, (lowest,)).fetchone()
+    if first is not None:
+        last = max(lowest, _last_row(connection, first))
+        block = _read_or_make_block(connection, first, last, code_size)
+        connection.execute("DELETE FROM codes WHERE first_row = ?", (first,))
+        remaining = _remove_rows(block, read_removed(connection, last))
+        if len(remaining.rows):
+            _insert_block(connection, remaining)
+    return connection.execute("DELETE FROM removed WHERE row <= ?", (last,)).rowcount
+
+
+def _insert_block(connection: sqlite3.Connection, block: Block) -> None:
+    rows, codes = block.rows.astype("<i8").tobytes(), block.codes.tobytes()
+    values = (int(block.rows[0]), rows, codes, zlib.crc32(codes, zlib.crc32(rows)))
+    connection.execute("INSERT INTO codes VALUES (?, ?, ?, ?)", values)
+
+
+def _read_or_make_block(
+    connection: sqlite3.Connection, first: int, last: int, code_size: int
+) -> Block:
+    """Read a block; if it is damaged, rebuild it from the documents up to row `last`."""
+    query = "SELECT * FROM codes WHERE first_row = ?"
+    try:
+        return _parse_block(connection.execute(query, (first,)).fetchone(), code_size)
+    except BlockError:
+        query = "SELECT row, code FROM documents WHERE row BETWEEN ? AND ? ORDER BY row"
+        rows = connection.execute(query, (first, last)).fetchall()
+    codes = np.frombuffer(b"".join(code for _, code in rows), dtype=np.uint8)
+    return Block(codes.reshape(-1, code_size), np.array([row for row, _ in rows], dtype=np.int64))
+
+
+def _last_row(connection: sqlite3.Connection, first: int) -> int:
+    """Return the last row that a block starting at row `first` can hold."""
+    query = "SELECT min(first_row) FROM codes WHERE first_row > ?"
+    (following,) = connection.execute(query, (first,)).fetchone()
+    if following is not None:
+        return int(following) - 1
+    # Either table may be empty, and SQLite's max() of arguments with a NULL is NULL.
+    query = """
+        SELECT max(coalesce((SELECT max(row) FROM documents), 0),
+                   coalesce((SELECT max(row) FROM removed), 0), ?)
+    """
+    return int(connection.execute(query, (first,)).fetchone()[0])
+
+
+def _parse_block(stored: tuple[Any, ...], code_size: int) -> Block:
+    first, rows, codes, crc = stored
+    whole = isinstance(rows, bytes) and isinstance(codes, bytes) and len(rows) > 0
+    if not whole or len(rows) // ROW_BYTES * code_size != len(codes):
+        raise BlockError(f"the block of codes from row {first} has the wrong length")
+    if zlib.crc32(codes, zlib.crc32(rows)) != crc:
+        raise BlockError(f"the block of codes from row {first} does not match its checksum")
+    packed = np.frombuffer(codes, dtype=np.uint8).reshape(-1, code_size)
+    return Block(packed, np.frombuffer(rows, dtype="<i8"))
+
+
+def _remove_rows(block: Block, removed: Rows) -> Block:
+    if not len(removed) or not len(block.rows):
+        return block
+    places = np.searchsorted(block.rows, removed)
+    places = places[places < len(block.rows)]
+    remaining = np.ones(len(block.rows), dtype=np.bool_)
+    remaining[places[np.isin(block.rows[places], removed)]] = False
+    return Block(block.codes[remaining], block.rows[remaining])
+
+
+# ----------------------------------------------------------------------------
+# The changes of one write transaction of a store.
+
+
+# One statement for several rows takes three quarters of the time of one statement each.
+ROWS_A_STATEMENT = 50
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class _Columns(NamedTuple):
+    """The columns of documents as they are stored, without their rows."""
+
+    ids: Sequence[str]
+    codes: Sequence[bytes]
+    checksums: list[bytes]
+    payloads: Sequence[str]
+    texts: Sequence[str | None]
+    vectors: Sequence[bytes | None]
+
+
+class Changes:
+    """One transaction that :meth:`hummingbit.index.store.store.Store.writing` began.
+
+    `generation` is that of the store before the transaction; `last_row` is the last assigned row.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        description: Description,
+        commit: Callable[[int], None],
+    ) -> None:
+        """Begin; `commit` is called with the generation to commit as."""
+        self.generation = number_in_meta(connection, "generation")
+        self.last_row = last_row(connection)
+        self._last_row_before = self.last_row
+        self._documents = number_in_meta(connection, "documents")
+        self._removed = number_in_meta(connection, "removed")
+        self._deleted = 0
+        self._connection = connection
+        self._commit = commit
+        self._code_size = description.n_bits // 8
+        self._keep_vectors = description.keep_vectors
+        self._inserted: list[Block] = []
+        self._prepared = False
+
+    def delete(self, ids: Sequence[str]) -> list[int]:
+        """Delete the documents with these ids and return their rows; unknown ids are ignored."""
+        query = "SELECT row FROM documents WHERE id IN "
+        rows = sorted(row for (row,) in in_chunks(self._connection, query, storable_ids(ids)))
+        self._delete_rows(rows)
+        return rows
+
+    def delete_where(self, filter_: Filter) -> list[int]:
+        """Delete the documents that match the filter, and return their rows."""
+        matching: list[int] = matching_rows(self._connection, filter_).tolist()
+        query = "SELECT row FROM documents WHERE row IN "
+        rows = sorted(row for (row,) in in_chunks(self._connection, query, matching))
+        self._delete_rows(rows)
+        return rows
+
+    def write_records(self, table: Table[Record], records: Iterable[Record]) -> int:
+        """See :func:`hummingbit.index.store.annotations.write_records`."""
+        return write_records(self._connection, table, records)
+
+    def delete_records(self, table: Table[Any], keys: Iterable[Sequence[str]]) -> int:
+        """See :func:`hummingbit.index.store.annotations.delete_records`."""
+        return delete_records(self._connection, table, keys)
+
+    def delete_annotations(self, ids: Sequence[str] | None) -> None:
+        """See :func:`hummingbit.index.store.annotations.delete_of_documents`."""
+        delete_of_documents(self._connection, None if ids is None else storable_ids(ids))
+
+    def insert(self, documents: Sequence[Document], codes: Codes) -> Rows:
+        """Insert documents with new ids, and return their rows in order."""
+        rows = self.last_row + 1 + np.arange(len(documents))
+        self.last_row += len(documents)
+        self._documents += len(documents)
+        size, packed = self._code_size, codes.tobytes()
+        columns = _stored_columns(
+            documents,
+            [packed[start : start + size] for start in range(0, len(packed), size)],
+            self._keep_vectors,
+        )
+        records = [*zip(rows.tolist(), *columns, strict=True)]
+        whole = len(records) - len(records) % ROWS_A_STATEMENT
+        groups = [
+            tuple(chain.from_iterable(records[start : start + ROWS_A_STATEMENT]))
+            for start in range(0, whole, ROWS_A_STATEMENT)
+        ]
+        self._connection.executemany(_insert_statement(ROWS_A_STATEMENT), groups)
+        self._connection.executemany(_insert_statement(1), records[whole:])
+        self._inserted.append(Block(codes, rows))
+        return rows
+
+    def added_texts(self) -> list[tuple[int, str]]:
+        """Return (row, text) of the documents of this transaction that have a text, by row."""
+        return read_texts(self._connection, self._last_row_before, self.last_row)
+
+    def prepare(self) -> None:
+        """Write everything, so that only the commit itself is left."""
+        if self._prepared:
+            return
+        self._prepared = True
+        if self._inserted:
+            append_block(self._connection, join_blocks(self._inserted))
+            cover_after(self._connection, self.last_row - self._last_row_before)
+        self._removed -= fold_some(
+            self._connection,
+            self._code_size,
+            documents=self._documents,
+            removed=self._removed,
+            deleted=self._deleted,
+        )
+        self._write_meta(
+            generation=self.generation + 1, documents=self._documents, removed=self._removed
+        )
+
+    def commit(self) -> None:
+        """Commit the changes as the next generation."""
+        self.prepare()
+        self._commit(self.generation + 1)
+
+    def describe(self, description: Description) -> None:
+        """Replace the description of the collection; the generation is unchanged."""
+        # The indexes that came with the store are not trusted.
+        repack(self._connection)
+        self._write_meta(**asdict(description), incarnation=new_incarnation())
+        self._commit(self.generation)
+
+    def set_default_ranking(self, ranking: str) -> None:
+        """Set the default ranking; the generation is unchanged."""
+        self._write_meta(default_ranking=ranking)
+        self._commit(self.generation)
+
+    def remember_field_types(self, types: Mapping[str, FieldType]) -> None:
+        """Remember the types of more payload fields; the generation is unchanged."""
+        known = read_field_types(self._connection)
+        self._write_meta(field_types=json.dumps({**known, **types}, ensure_ascii=False))
+        self._commit(self.generation)
+
+    def set_indexed_fields(self, fields: Sequence[str]) -> None:
+        """See :func:`hummingbit.index.store.fields.set_indexed_fields`, in this generation."""
+        set_indexed_fields(self._connection, fields)
+        self._commit(self.generation)
+
+    def cover_fields(self) -> bool:
+        """Pack a few runs of indexed fields and tell whether any are left, in this generation."""
+        unfinished = cover(self._connection, RUNS_AT_ONCE)
+        self._commit(self.generation)
+        return unfinished
+
+    def set_bookmark(self, key: str, value: str | None) -> None:
+        """Store the progress of a job in this transaction, or delete it if `value` is None."""
+        self._write_meta(**{BOOKMARK + key: value})
+        if value is None:
+            self._connection.execute("DELETE FROM meta WHERE key = ?", (BOOKMARK + key,))
+
+    def commit_bookmark(self) -> None:
+        """Commit a transaction of bookmarks only; the generation is unchanged."""
+        self._commit(self.generation)
+
+    def rewrite_codes(self, block: Block) -> None:
+        """Replace all blocks by the codes of all documents; the generation is unchanged."""
+        rewrite_blocks(self._connection, block)
+        repack(self._connection)
+        self._write_meta(removed=0)
+        self._commit(self.generation)
+
+    def _write_meta(self, **entries: object) -> None:
+        query = "INSERT OR REPLACE INTO meta VALUES (:key, :value)"
+        values = [{"key": key, "value": one} for key, one in entries.items()]
+        self._connection.executemany(query, values)
+
+    def _delete_rows(self, rows: Sequence[int]) -> None:
+        parameters = [(row,) for row in rows]
+        self._documents -= len(rows)
+        self._removed += len(rows)
+        self._deleted += len(rows)
+        self._connection.executemany("DELETE FROM documents WHERE row = ?", parameters)
+        self._connection.executemany("INSERT INTO removed VALUES (?)", parameters)
+
+
+def read_texts(
+    connection: sqlite3.Connection, after: int, up_to: int, limit: int = -1
+) -> list[tuple[int, str]]:
+    """Return (row, text) of the first `limit` documents with a text in (after, up_to], by row."""
+    query = """
+        SELECT row, text FROM documents
+        WHERE row > ? AND row <= ? AND text IS NOT NULL ORDER BY row LIMIT ?
+    """
+    return connection.execute(query, (after, up_to, limit)).fetchall()
+
+
+def storable_ids(ids: Sequence[str]) -> Sequence[str]:
+    """Leave out ids with a lone surrogate, which SQLite cannot store, so no document has them."""
+    if all(map(str.isascii, ids)):
+        return ids
+    return [id_ for id_ in ids if not LONE_SURROGATE.search(id_)]
+
+
+def document_checksums(
+    documents: Sequence[Document], codes: Sequence[bytes], keep_vectors: str = FLOAT32
+) -> list[bytes]:
+    """Return the checksums of documents that are stored with `codes` and so kept vectors."""
+    return _stored_columns(documents, codes, keep_vectors).checksums
+
+
+def _insert_statement(rows: int) -> str:
+    return f"INSERT INTO documents VALUES {','.join(['(?, ?, ?, ?, ?, ?, ?)'] * rows)}"  # noqa: S608 - fixed parts
+
+
+def _stored_columns(
+    documents: Sequence[Document], codes: Sequence[bytes], keep_vectors: str
+) -> _Columns:
+    ids, texts = [one.id for one in documents], [one.text for one in documents]
+    payloads = payloads_to_json([one.payload_with_labels for one in documents])
+    vectors = [pack_vector(one.vector, keep_vectors) for one in documents]
+    checksums = [*map(checksum, ids, codes, payloads, texts, vectors)]
+    return _Columns(ids, codes, checksums, payloads, texts, vectors)
+
+
+# ----------------------------------------------------------------------------
+# Reads the documents of a store and checks them against their checksums.
+
+
+# Reading so many payloads takes some tens of milliseconds.
+ROWS_OF_A_SLICE = 20_000
+# The number of documents that are read between two checkpoints.
+ROWS_AT_ONCE = 500
+STORED = "row, id, code, text, vector, payload, checksum"
+
+
+class DocumentReader(RowReader):
+    """Reads the documents of a store, in any number of threads."""
+
+    def __init__(self, path: Path, database: Database) -> None:
+        super().__init__(path, database.connections)
+        self.description = database.description
+        self._keep_vectors = database.description.keep_vectors
+        self._database = database
+
+    def read_payloads(self, *, with_given_labels: bool) -> CodedPayloads:
+        """Return the code and payload of every document of one generation, by row.
+
+        With `with_given_labels`, also return the labels that people agree on.
+
+        Raises:
+            StoreError: if a label is damaged.
+        """
+        with self._database.reading() as connection:
+            agreed = agreed_labels(read_records(connection, LABELS)) if with_given_labels else {}
+            query = "SELECT row, id FROM documents WHERE id IN "
+            labels = {row: agreed[id_] for row, id_ in in_chunks(connection, query, list(agreed))}
+            codes = bytearray()
+            payloads: list[Mapping[str, Any]] = []
+            given_labels: list[tuple[str, ...]] = []
+            for rows, some_codes, some_payloads in self._coded_payloads(connection):
+                codes += some_codes
+                payloads += some_payloads
+                if with_given_labels:
+                    given_labels += [labels.get(row, ()) for row in rows]
+        return CodedPayloads(self._as_codes(codes, len(payloads)), payloads, given_labels)
+
+    def read_labels(self, field: str) -> tuple[Codes, list[tuple[str, ...]]]:
+        """Return the code of every document of one generation, and its labels, by row.
+
+        Payloads are dropped as soon as their labels are read: to free a million of them at once
+        takes a third of a second, and keeps the interpreter lock.
+
+        Raises:
+            InputError: as :func:`hummingbit.index.records.labels_of`.
+        """
+        codes = bytearray()
+        labels: list[tuple[str, ...]] = []
+        distinct: dict[tuple[str, ...], tuple[str, ...]] = {}
+        with self._database.reading() as connection:
+            for _, some_codes, payloads in self._coded_payloads(connection):
+                codes += some_codes
+                for payload in payloads:
+                    found = labels_of(payload, field)
+                    labels.append(distinct.setdefault(found, found))
+        return self._as_codes(codes, len(labels)), labels
+
+    def _coded_payloads(
+        self, connection: sqlite3.Connection
+    ) -> Iterator[tuple[list[int], bytes, list[Mapping[str, Any]]]]:
+        """Yield rows, their joined codes and their payloads, some at a time, by row."""
+        cursor = connection.execute("SELECT row, code, payload FROM documents ORDER BY row")
+        while some := cursor.fetchmany(ROWS_AT_ONCE):
+            checkpoint()
+            codes = self._pack_codes([code for _, code, _ in some])
+            payloads = _parse_payloads([payload for _, _, payload in some])
+            yield [row for row, _, _ in some], codes.tobytes(), payloads
+
+    def _as_codes(self, joined: bytearray, count: int) -> Codes:
+        return np.frombuffer(joined, dtype=np.uint8).reshape(count, self._code_size)
+
+    def read_contents(self) -> list[StoredDocument]:
+        """Return every document of one generation, by row.
+
+        Raises:
+            StoreError: if a document does not match its checksum.
+        """
+        query = f"SELECT {STORED} FROM documents ORDER BY row"  # noqa: S608 - a fixed list
+        with self._database.reading() as connection:
+            return self._parse_documents(connection.execute(query))
+
+    def read_documents(self, rows: Sequence[int]) -> list[StoredDocument]:
+        """Return the documents of `rows`, by row; missing rows are left out.
+
+        Raises:
+            StoreError: if a document does not match its checksum.
+        """
+        query = f"SELECT {STORED} FROM documents WHERE row IN "  # noqa: S608 - a fixed list
+        with self._database.reading() as connection:
+            stored = in_chunks(connection, query, rows)
+        return sorted(map(self._parse_document, stored), key=lambda document: document.row)
+
+    def rows_of(self, ids: Sequence[str]) -> list[int]:
+        """Return the rows of the documents with these ids, ascending; unknown ids are ignored."""
+        query = "SELECT row FROM documents WHERE id IN "
+        with self._database.reading() as connection:
+            return sorted(row for (row,) in in_chunks(connection, query, storable_ids(ids)))
+
+    def read_codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
+        """Return the code, ``uint8[C]``, of each document; unknown ids are left out."""
+        return {id_: self._pack_codes([code])[0] for id_, (code, _) in self.read_marks(ids).items()}
+
+    def read_marks(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
+        """Return the code and the checksum of each document; unknown ids are left out."""
+        if not ids:
+            return {}
+        query = "SELECT id, code, checksum FROM documents WHERE id IN "
+        with self._database.reading() as connection:
+            marks = in_chunks(connection, query, storable_ids(ids))
+            return {id_: (code, mark) for id_, code, mark in marks}
+
+    def get(self, id_: str) -> StoredDocument | None:
+        """Return the document with the id, or None.
+
+        Raises:
+            StoreError: if it does not match its checksum.
+        """
+        query = f"SELECT {STORED} FROM documents WHERE id IN "  # noqa: S608 - a fixed list
+        with self._database.reading() as connection:
+            stored = in_chunks(connection, query, storable_ids([id_]))
+        return self._parse_document(stored[0]) if stored else None
+
+    def count_matching(self, filter_: Filter) -> int:
+        """Return the number of documents of one generation that match the filter."""
+        with self._database.reading(transaction=True) as connection:
+            last, count = last_row(connection), 0
+            condition, values = where(connection, filter_)
+            query = (
+                f"SELECT count(*) FROM documents WHERE row > :after AND row <= :to AND {condition}"  # noqa: S608 - made of fixed parts
+            )
+            for after in range(0, last, ROWS_OF_A_SLICE):
+                checkpoint()
+                bounds = {"after": after, "to": after + ROWS_OF_A_SLICE}
+                count += int(connection.execute(query, {**values, **bounds}).fetchone()[0])
+            return count
+
+    def scroll(
+        self, limit: int, after: int, up_to: int | None, filter_: Filter | None
+    ) -> tuple[list[StoredDocument], int]:
+        """Return the first documents after row `after`, and the last row that was ever assigned.
+
+        Rows after `up_to`, and those that do not match the filter, are left out.
+        """
+        with self._database.reading(transaction=True) as connection:
+            last = last_row(connection)
+            if filter_ is not None and is_covered(connection, filter_):
+                to = last if up_to is None else up_to
+                return self._scroll_in_runs(connection, limit, filter_, after, to), last
+            condition, values = ("1", {}) if filter_ is None else where(connection, filter_)
+            query = f"""
+                SELECT {STORED} FROM documents
+                WHERE row > :after AND row <= :up_to AND {condition} ORDER BY row LIMIT :limit
+            """  # noqa: S608 - made of fixed parts
+            bounds = {"after": after, "up_to": last if up_to is None else up_to, "limit": limit}
+            stored = connection.execute(query, {**values, **bounds})
+            return self._parse_documents(stored), last
+
+    def _scroll_in_runs(
+        self, connection: sqlite3.Connection, limit: int, filter_: Filter, after: int, up_to: int
+    ) -> list[StoredDocument]:
+        """Return the documents of :meth:`scroll` by the indexes of fields."""
+        documents: list[StoredDocument] = []
+        at_once = min(limit, PARAMETERS)
+        for rows in matching_in_runs(connection, filter_, after, up_to):
+            for start in range(0, len(rows), at_once):
+                some: list[int] = rows[start : start + at_once].tolist()
+                query = f"SELECT {STORED} FROM documents WHERE row IN "  # noqa: S608 - a fixed list
+                stored = in_chunks(connection, query, some)
+                documents += sorted(
+                    map(self._parse_document, stored), key=lambda document: document.row
+                )
+                if len(documents) >= limit:
+                    return documents[:limit]
+        return documents
+
+    def _parse_documents(self, cursor: sqlite3.Cursor) -> list[StoredDocument]:
+        """Read the documents of a query in slices."""
+        documents: list[StoredDocument] = []
+        checkpoint()
+        while some := cursor.fetchmany(ROWS_AT_ONCE):
+            documents += self._parse_some(some)
+            checkpoint()
+        return documents
+
+    def _parse_document(self, stored: tuple[Any, ...]) -> StoredDocument:
+        return self._parse_some([stored])[0]
+
+    def _parse_some(self, stored: Sequence[tuple[Any, ...]]) -> list[StoredDocument]:
+        """Check documents and parse them; their codes and payloads are parsed together."""
+        for _, id_, code, text, vector, payload, mark in stored:
+            about_to_hold(len(payload) + len(text or "") + len(vector or b""))
+            if checksum(id_, code, payload, text, vector) != mark:
+                message = f"document {id_!r} does not match its checksum"
+                raise StoreError(f"{self.path}: is damaged: {message}")
+        digits = code_to_hex(self._pack_codes([one[2] for one in stored]))
+        size = 2 * self._code_size
+        payloads = _parse_payloads([one[5] for one in stored])
+        return [
+            StoredDocument(
+                id_,
+                row,
+                digits[place * size : (place + 1) * size],
+                text,
+                None if vector is None else unpack_vector(vector, self._keep_vectors),
+                payloads[place],
+            )
+            for place, (row, id_, _, text, vector, *_) in enumerate(stored)
+        ]
+
+    @property
+    def _code_size(self) -> int:
+        return self.description.n_bits // 8
+
+    def _pack_codes(self, codes: Sequence[bytes]) -> Codes:
+        size = self._code_size
+        if any(not isinstance(code, bytes) or len(code) != size for code in codes):
+            raise StoreError(f"{self.path}: is damaged: a code is not {size} bytes long")
+        return np.frombuffer(b"".join(codes), dtype=np.uint8).reshape(len(codes), size)
+
+
+def _parse_payloads(stored: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Return the payloads that are stored as JSON."""
+    if max(map(len, stored), default=0) > LONG_PAYLOAD:
+        return [*map(parse_payload, stored)]
+    # One list is parsed in a third of the time of its items.
+    parsed: list[Mapping[str, Any]] = json.loads(f"[{','.join(stored)}]")
+    return parsed
+
+
+# ----------------------------------------------------------------------------
+# The durable part of a collection: one SQLite file, the only source of truth.
+#
+# :mod:`hummingbit.index.schema` describes its tables. Row numbers are never reused. Replacing a
+# document deletes its row and inserts another, so a replaced document counts as inserted last.
+#
+# The file is in WAL mode with synchronous=FULL: a commit that returned survives a crash of the
+# process and of the machine. The generation counts the commits that changed something.
+
+
+TEXTS_AT_ONCE = 1000
+
+
+class StoredCodes(NamedTuple):
+    """Every code of a generation, ``uint8[N, C]``, and its row, ascending."""
+
+    generation: int
+    codes: Codes
+    rows: Rows
+    last_row: int
+
+
+class LaterRows(NamedTuple):
+    """The codes written after a row, ``uint8[N, C]``, and their rows, ascending.
+
+    `removed` are rows up to that row that were removed lately. It may lack rows that were removed
+    earlier; comparing with the total number of `documents` shows whether it does.
+    """
+
+    generation: int
+    codes: Codes
+    rows: Rows
+    removed: Rows
+    documents: int
+    last_row: int
+
+    @property
+    def write(self) -> tuple[int, Codes, Rows, Rows]:
+        """The arguments of :meth:`hummingbit.index.engines.segments.Generation.with_changes`."""
+        return self.generation, self.codes, self.rows, self.removed
+
+
+class Matching(NamedTuple):
+    """The rows of a generation that match a filter, ascending, up to a last row.
+
+    Unless it is `complete`, there are rows after the last row, which were not tested.
+    """
+
+    generation: int
+    last_row: int
+    rows: Rows
+    complete: bool = True
+
+
+class Store(DocumentReader):
+    """An open store. Any number of threads can read; one can write at a time.
+
+    A store opened for reading only shows the last commit of another process.
+    """
+
+    def __init__(self, path: Path, *, writable: bool, accept_loss: bool = False) -> None:
+        """Open the store at `path`; see :class:`hummingbit.index.store.database.Database`.
+
+        Raises:
+            StoreError: if it is missing, is not a store, is damaged, or has another format.
+        """
+        super().__init__(path, Database(path, writable=writable, accept_loss=accept_loss))
+        self.incarnation = self._database.incarnation
+        self.problems: list[str] = []
+
+    create = staticmethod(Database.create)
+
+    def close(self) -> None:
+        """Close every connection; those in use are closed when they are returned."""
+        self._database.close()
+
+    def release(self) -> None:
+        """Close the idle connections; new ones are opened when needed."""
+        self._database.connections.release()
+
+    def generation(self) -> int:
+        """Return the number of commits that changed something."""
+        return self._database.generation()
+
+    def warnings(self) -> list[str]:
+        """Return why the store refuses writes, a sentence each; usually none."""
+        return self._database.warnings()
+
+    def check_open(self) -> None:
+        """Raise StoreClosed if the store was closed or :meth:`end_writing` was called."""
+        self._database.check_open()
+
+    def end_writing(self) -> None:
+        """Refuse writes from now on. The caller ensures that nobody is writing."""
+        self._database.end_writing()
+
+    def is_replaced(self) -> bool:
+        """Tell whether another store has replaced this one at its path.
+
+        Raises:
+            StoreError: if the store is closed, or cannot be read.
+        """
+        return self._database.is_replaced()
+
+    def default_ranking(self) -> str | None:
+        """Return the default ranking, or None if it was never set."""
+        with self._database.reading() as connection:
+            query = "SELECT value FROM meta WHERE key = 'default_ranking'"
+            stored = connection.execute(query).fetchone()
+        return None if stored is None else str(stored[0])
+
+    def count(self) -> int:
+        """Return the number of documents."""
+        with self._database.reading() as connection:
+            return number_in_meta(connection, "documents")
+
+    def read_bookmark(self, key: str) -> str | None:
+        """Return the last value of :meth:`set_bookmark`, or None."""
+        query = "SELECT value FROM meta WHERE key = ?"
+        with self._database.reading() as connection:
+            stored = connection.execute(query, (BOOKMARK + key,)).fetchone()
+        return None if stored is None else str(stored[0])
+
+    def last_row(self) -> int:
+        """Return the last row that was ever assigned, or 0."""
+        with self._database.reading() as connection:
+            return last_row(connection)
+
+    def texts(self, after: int = 0, up_to: int | None = None) -> Iterator[tuple[int, str]]:
+        """Yield (row, text) of the documents with a text in (after, up_to], by row.
+
+        Each thousand is read in a transaction of its own.
+        """
+        last = self.last_row() if up_to is None else up_to
+        while True:
+            with self._database.reading() as connection:
+                texts = read_texts(connection, after, last, TEXTS_AT_ONCE)
+            yield from texts
+            if len(texts) < TEXTS_AT_ONCE:
+                return
+            after = texts[-1][0]
+
+    def read_codes(self) -> StoredCodes:
+        """Return every code of one generation.
+
+        If the blocks of codes are damaged, the codes are read from the documents, and
+        :attr:`problems` says so.
+
+        Raises:
+            StoreError: if the documents are damaged, too.
+        """
+        with self._database.reading(transaction=True) as connection:
+            documents = number_in_meta(connection, "documents")
+            try:
+                block = read_blocks(connection, self._code_size, documents)
+            except BlockError as error:
+                self.problems = [f"{error}; the codes were read from the documents instead"]
+                block = self._codes_of_documents(connection)
+            if len(block.rows) != documents:
+                counts = f"it has {documents} documents but {len(block.rows)} codes"
+                raise StoreError(f"{self.path}: is damaged: {counts}")
+            generation = number_in_meta(connection, "generation")
+            return StoredCodes(generation, block.codes, block.rows, last_row(connection))
+
+    def read_later(self, row: int) -> LaterRows:
+        """Return the codes of the documents after `row`, and the removed rows up to it."""
+        query = "SELECT row, code FROM documents WHERE row > ? ORDER BY row"
+        with self._database.reading(transaction=True) as connection:
+            later = connection.execute(query, (row,)).fetchall()
+            return LaterRows(
+                number_in_meta(connection, "generation"),
+                self._pack_codes([code for _, code in later]),
+                np.array([later_row for later_row, _ in later], dtype=np.int64),
+                read_removed(connection, row),
+                number_in_meta(connection, "documents"),
+                last_row(connection),
+            )
+
+    def indexed_fields(self) -> dict[str, int]:
+        """See :func:`hummingbit.index.store.fields.indexed_fields`."""
+        with self._database.reading() as connection:
+            return indexed_fields(connection)
+
+    def field_types(self) -> dict[str, FieldType]:
+        """See :func:`hummingbit.index.schema.read_field_types`."""
+        with self._database.reading() as connection:
+            return read_field_types(connection)
+
+    def is_covered(self, filter_: Filter, *, wholly: bool = False) -> bool:
+        """See :func:`hummingbit.index.store.fields.is_covered`."""
+        with self._database.reading() as connection:
+            return is_covered(connection, filter_, wholly=wholly)
+
+    def matching(self, filter_: Filter, after: int = 0) -> Matching:
+        """Return the rows of one generation after `after` that match the filter.
+
+        They may include rows of deleted documents.
+        """
+        with self._database.reading(transaction=True) as connection:
+            rows = matching_rows(connection, filter_, after)
+            generation = number_in_meta(connection, "generation")
+            return Matching(generation, last_row(connection), rows)
+
+    def matching_slice(self, filters: Sequence[Filter], after: int, rows: int) -> list[Matching]:
+        """Do as :meth:`matching` for several filters and the next `rows` rows.
+
+        The `last_row` of a result is the last row that was tested.
+        """
+        with self._database.reading(transaction=True) as connection:
+            last, generation = last_row(connection), number_in_meta(connection, "generation")
+            up_to = min(after + rows, last)
+            parts = matching_between(connection, filters, after, up_to)
+            return [Matching(generation, up_to, part, complete=up_to == last) for part in parts]
+
+    def read_transaction(self) -> AbstractContextManager[sqlite3.Connection]:
+        """Lend a connection in a read transaction.
+
+        Whatever this thread reads of the store inside the block belongs to the same transaction.
+
+        Raises:
+            StoreError: if the store cannot be read.
+        """
+        return self._database.reading(transaction=True)
+
+    @contextmanager
+    def writing(self) -> Iterator[Changes]:
+        """Begin a transaction; at the end of the block, whatever is not committed is undone.
+
+        The caller ensures that only one thread writes.
+
+        Raises:
+            StoreError: if the store is open for reading only, cannot be written, or another process
+                is writing.
+            StoreReplaced: if its files were deleted or replaced since it was opened.
+            WritesLost: if it holds fewer generations than it acknowledged.
+        """
+        with self._database.writing() as connection:
+            yield Changes(connection, self.description, self._database.commit)
+        self.forget_ids()
+
+    def compact(self) -> None:
+        """Rebuild the blocks of codes from the documents and rewrite the file without unused pages.
+
+        The caller ensures that only one thread writes. This needs as much free space as the file.
+
+        Raises:
+            StoreError: if the store cannot be written, or is damaged.
+        """
+        with self._database.reading() as connection:
+            block = self._codes_of_documents(connection)
+        with self.writing() as changes:
+            changes.rewrite_codes(block)
+        self._database.vacuum()
+        self.problems = []
+
+    def copy_to(self, path: Path) -> None:
+        """Copy one generation of the store to the new file `path`; writes continue.
+
+        Raises:
+            StoreError: if the store cannot be read or the copy cannot be written.
+        """
+        with self._database.reading() as connection, closing(sqlite3.connect(path)) as copy:
+            connection.backup(copy)
+
+    def bytes_on_disk(self) -> int:
+        """Return the size of the file and its write-ahead log."""
+        return self._database.bytes_on_disk()
+
+    def _codes_of_documents(self, connection: sqlite3.Connection) -> Block:
+        rows, codes = array("q"), bytearray()
+        for row, code in connection.execute("SELECT row, code FROM documents ORDER BY row"):
+            rows.append(row)
+            codes += code
+        if len(codes) != len(rows) * self._code_size:
+            raise StoreError(f"{self.path}: is damaged: a code is not {self._code_size} bytes long")
+        packed = np.frombuffer(codes, dtype=np.uint8).reshape(-1, self._code_size)
+        return Block(packed, np.frombuffer(rows, dtype=np.int64))
+
+
+# ----------------------------------------------------------------------------
+# Checks a store against its checksums, and an index against its store.
+
+
+MAX_PROBLEMS = 100
+# The number of documents that are checked between two checkpoints.
+
+
+def verify_store(
+    connection: sqlite3.Connection, code_size: int, indexed: Block | None
+) -> Verification:
+    """Check pages, documents, labels, blocks of codes and the index against one another.
+
+    Every document, record and block of codes must match its checksum. The codes in the blocks, and
+    the `indexed` codes, must equal those of the documents. `connection` must be in a read
+    transaction. At most :data:`MAX_PROBLEMS` problems of each kind are listed.
+    """
+    rows, codes = array("q"), bytearray()
+    problems: list[str] = []
+    try:
+        problems += _pages(connection)
+        problems += _documents(connection, code_size, rows, codes)
+        stored = Block(_packed_codes(codes, code_size), np.frombuffer(rows, dtype=np.int64))
+        problems += _counts(connection, stored)
+        problems += _blocks(connection, code_size, stored)
+        problems += islice(damaged_records(connection), MAX_PROBLEMS)
+        if indexed is not None and not _are_equal(indexed, stored):
+            problems.append("the index and the documents have different codes")
+    except sqlite3.DatabaseError as error:
+        problems.append(f"SQLite: {error}")
+    return Verification(len(rows), problems)
+
+
+def _pages(connection: sqlite3.Connection) -> Iterator[str]:
+    begin_stage("checking the pages of the store")
+    for (message,) in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})"):
+        if message != "ok":
+            yield f"SQLite: {message}"
+
+
+def _documents(
+    connection: sqlite3.Connection, code_size: int, rows: array[int], codes: bytearray
+) -> Iterator[str]:
+    """Check every document and append its row and code."""
+    begin_stage("checking documents")
+    damaged = 0
+    query = "SELECT row, id, code, payload, text, vector, checksum FROM documents ORDER BY row"
+    for row, id_, code, payload, text, vector, mark in connection.execute(query):
+        if len(rows) % ROWS_AT_ONCE == 0:
+            checkpoint()
+        rows.append(row)
+        codes += code[:code_size].ljust(code_size, b"\0")
+        if checksum(id_, code, payload, text, vector) != mark or len(code) != code_size:
+            damaged += 1
+            if damaged <= MAX_PROBLEMS:
+                yield f"document {id_!r} (row {row}) does not match its checksum"
+    if damaged > MAX_PROBLEMS:
+        yield f"{damaged - MAX_PROBLEMS:,} more documents do not match their checksums"
+
+
+def _counts(connection: sqlite3.Connection, stored: Block) -> Iterator[str]:
+    documents = number_in_meta(connection, "documents")
+    if documents != len(stored.rows):
+        count = counted(len(stored.rows), "document")
+        yield f"the store holds {count}, not {documents:,} as recorded"
+    removed = number_in_meta(connection, "removed")
+    (listed,) = connection.execute("SELECT count(*) FROM removed").fetchone()
+    if removed != listed:
+        yield f"the store lists {counted(listed, 'removed row')}, not {removed:,} as recorded"
+    last = last_row(connection)
+    if len(stored.rows) and stored.rows[-1] > last:
+        yield f"there is a row {stored.rows[-1]}, but the last assigned row is {last}"
+
+
+def _blocks(connection: sqlite3.Connection, code_size: int, stored: Block) -> Iterator[str]:
+    begin_stage("checking blocks of codes")
+    damaged = damaged_blocks(connection, code_size)
+    yield from damaged[:MAX_PROBLEMS]
+    if damaged:
+        return
+    try:
+        blocks = read_blocks(connection, code_size, len(stored.rows))
+    except BlockError as error:
+        yield str(error)
+        return
+    if not _are_equal(blocks, stored):
+        yield "the blocks of codes and the documents have different codes"
+
+
+def _are_equal(one: Block, other: Block) -> bool:
+    return np.array_equal(one.rows, other.rows) and np.array_equal(one.codes, other.codes)
+
+
+def _packed_codes(codes: bytearray, code_size: int) -> Codes:
+    return np.frombuffer(codes, dtype=np.uint8).reshape(-1, code_size)

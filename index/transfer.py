@@ -1,0 +1,645 @@
+"""Exports and imports of collections, and of the points of other stores; codes stay the same."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, get_args
+
+import numpy as np
+
+from hummingbit.corpus.document import Document, DocumentError, parse_document
+from hummingbit.corpus.json_rows import read_json_lines
+from hummingbit.corpus.layout import Layout
+from hummingbit.corpus.lines import BadLine, ReadError, Row
+from hummingbit.corpus.readers import documents_of
+from hummingbit.corpus.stores import MIN_VECTOR_LENGTH, Point, read_milvus, read_qdrant, read_txtai
+from hummingbit.corpus.tables import FieldType
+from hummingbit.encoder.codes import (
+    CodeError,
+    Codes,
+    Packing,
+    code_from_hex,
+    code_to_hex,
+    codes_of_vectors,
+)
+from hummingbit.foundation.errors import InputError, counted
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.collection import Collection, pages_of
+from hummingbit.index.encoding import batches
+from hummingbit.index.engines.choice import ENGINES
+from hummingbit.index.errors import EncoderMismatch, UnknownCollection
+from hummingbit.index.filters import check_indexed_fields
+from hummingbit.index.folders import Folder
+from hummingbit.index.ingestion import COMMIT_SIZE, IngestReport
+from hummingbit.index.kept_vectors import FLOAT32, FORMS
+from hummingbit.index.rankings import HAMMING, RANKINGS
+from hummingbit.index.records import StoredDocument
+from hummingbit.index.schema import AUTO, parse_field_types
+from hummingbit.index.store.annotations import (
+    DocumentLabel,
+    Judgement,
+    judgement_to_json,
+    label_to_json,
+    parse_judgement,
+    parse_label,
+)
+
+# ----------------------------------------------------------------------------
+# A collection as JSON lines, codes included, to back it up or to move it.
+#
+# ::
+#
+#     {"format": "hummingbit export", "version": 1, "name": ..., "n_bits": ..., "encoder": ...,
+#      "encoder_fingerprint": ..., "engine": ..., "documents": ..., "ranking": ...,
+#      "indexed_fields": [...], "keep_vectors": ..., "field_types": {...}}
+#     {"id": ..., "text": ..., "payload": {...}, "code": "00ff..."}
+#     ...
+#     {"labelled": {"id": ..., "labels": [...], "grade": 1, "who": ..., "when": ...}}
+#     {"judged": {"query": ..., "id": ..., "grade": 1, "who": ..., "when": ...}}
+#     ...
+#     {"end": true, "documents": ...}
+#
+# A document has a code, and a text, a vector, both or neither; documents are in the order of rows.
+# Labels and judgements follow them. An import encodes nothing again, so the codes stay the same.
+# The last line distinguishes a complete export from one that was cut short.
+
+
+FORMAT = "hummingbit export"
+VERSION = 1
+LABELLED, JUDGED = "labelled", "judged"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The description of the exported collection."""
+
+    name: str
+    n_bits: int
+    encoder: str | None
+    encoder_fingerprint: str | None
+    engine: str
+    """What it was to be searched by; exports had none before collections could ask for one."""
+    documents: int
+    ranking: str = HAMMING
+    """What ordered the hits of searches that named no ranking."""
+    indexed_fields: tuple[str, ...] = ()
+    """The indexed fields of payloads."""
+    keep_vectors: str = FLOAT32
+    """The form in which vectors were kept; see :mod:`hummingbit.index.kept_vectors`."""
+    field_types: Mapping[str, FieldType] = field(default_factory=dict)
+    """The types of payload fields that tables decided."""
+
+
+def write_export(
+    header: Header,
+    pages: Iterable[Sequence[StoredDocument]],
+    stream: BinaryIO,
+    progress: Callable[[int], object] | None = None,
+    annotations: Iterable[DocumentLabel | Judgement] = (),
+) -> int:
+    """Write the documents of `pages` to `stream` and return their number.
+
+    `annotations` are read after the pages.
+
+    Raises:
+        OSError: if the stream cannot be written.
+        Exception: whatever `pages` raises.
+    """
+    _write_line(stream, {"format": FORMAT, "version": VERSION, **asdict(header)})
+    written = 0
+    for page in pages:
+        for document in page:
+            _write_line(stream, _record(document))
+        written += len(page)
+        if progress is not None:
+            progress(len(page))
+    for one in annotations:
+        if isinstance(one, DocumentLabel):
+            _write_line(stream, {LABELLED: label_to_json(one)})
+        else:
+            _write_line(stream, {JUDGED: judgement_to_json(one)})
+    _write_line(stream, {"end": True, "documents": written})
+    return written
+
+
+class Export:
+    """Reads an export: first its header, then its documents one by one.
+
+    `labels` and `judgements` are complete once all documents were read.
+    """
+
+    def __init__(self, stream: BinaryIO, source: str) -> None:
+        """Read the header of `stream`; `source` is its name in errors.
+
+        Raises:
+            ReadError: if it is not an export, or has another version.
+        """
+        self._rows = read_json_lines(stream, source)
+        self._source = source
+        self.header = self._read_header()
+        self.labels: list[DocumentLabel] = []
+        self.judgements: list[Judgement] = []
+
+    def documents(self) -> Iterator[tuple[Document, Codes]]:
+        """Yield each document and its code, ``uint8[n_bits / 8]``.
+
+        Raises:
+            ReadError: if a line is not a valid document, or the export was cut short.
+        """
+        count = 0
+        for row in self._rows:
+            record = self._record_of(row)
+            if "end" in record:
+                if record.get("documents") != count:
+                    reason = f"says that {record.get('documents')} documents precede; {count} do"
+                    raise self._error(row, reason)
+                return
+            if self._is_annotation(row, record):
+                continue
+            count += 1
+            yield self._document(row, record)
+        raise ReadError(f"{self._source}: is cut short after {counted(count, 'document')}")
+
+    def _read_header(self) -> Header:
+        for row in self._rows:
+            record = self._record_of(row)
+            if record.get("format") != FORMAT:
+                reason = f"is not the head of an export; its format is not {FORMAT!r}"
+                hint = "to store documents, use index build or add; for other stores, --from"
+                raise self._error(row, f"{reason}: {hint}")
+            if record.get("version") != VERSION:
+                message = (
+                    f"is of version {record.get('version')!r}; this hummingbit reads {VERSION}"
+                )
+                raise self._error(row, message)
+            try:
+                return _parse_header(record)
+            except (KeyError, TypeError) as error:
+                raise self._error(row, f"is not a whole head of an export: {error}") from None
+        raise ReadError(f"{self._source}: is empty")
+
+    def _record_of(self, row: Row) -> dict[str, Any]:
+        if row.reason is not None:
+            raise self._error(row, row.reason)
+        if not isinstance(row.record, dict):
+            raise self._error(row, "must be an object")
+        return row.record
+
+    def _document(self, row: Row, record: dict[str, Any]) -> tuple[Document, Codes]:
+        code = record.get("code")
+        try:
+            if not isinstance(code, str):
+                raise DocumentError("code", "is missing; every line of an export has one")
+            packed = code_from_hex(code, self.header.n_bits)
+            if record.get("text") is not None or record.get("vector") is not None:
+                record = {name: value for name, value in record.items() if name != "code"}
+            return parse_document(record), packed
+        except ValueError as error:
+            raise self._error(row, str(error)) from None
+
+    def _is_annotation(self, row: Row, record: dict[str, Any]) -> bool:
+        """Read a line of what a person said, if it is one."""
+        try:
+            if LABELLED in record:
+                self.labels.append(parse_label(record[LABELLED]))
+            elif JUDGED in record:
+                self.judgements.append(parse_judgement(record[JUDGED]))
+            else:
+                return False
+        except InputError as error:
+            raise self._error(row, str(error)) from None
+        return True
+
+    def _error(self, row: Row, reason: str) -> ReadError:
+        return ReadError(str(BadLine(self._source, row.line, reason)))
+
+
+def _parse_header(record: dict[str, Any]) -> Header:
+    header = Header(
+        name=record["name"],
+        n_bits=record["n_bits"],
+        encoder=record["encoder"],
+        encoder_fingerprint=record["encoder_fingerprint"],
+        engine=record.get("engine", AUTO),
+        documents=record["documents"],
+        ranking=record.get("ranking", HAMMING),
+        indexed_fields=_parse_fields(record.get("indexed_fields", [])),
+        keep_vectors=record.get("keep_vectors", FLOAT32),
+        field_types=parse_field_types(record.get("field_types", {})),
+    )
+    strings = (header.name, header.encoder or "", header.encoder_fingerprint or "")
+    numbers = (header.n_bits, header.documents)
+    if not all(isinstance(one, str) for one in strings):
+        raise TypeError("name, encoder and encoder_fingerprint must be strings")
+    if not all(isinstance(one, int) for one in numbers):
+        raise TypeError("n_bits and documents must be whole numbers")
+    if header.engine not in ENGINES:
+        raise TypeError(f"engine must be one of {', '.join(ENGINES)}")
+    if header.ranking not in RANKINGS:
+        raise TypeError(f"ranking must be one of {', '.join(RANKINGS)}")
+    if header.keep_vectors not in FORMS:
+        raise TypeError(f"keep_vectors must be one of {', '.join(FORMS)}")
+    return header
+
+
+def _parse_fields(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError("indexed_fields must be a list")
+    try:
+        return check_indexed_fields(value)
+    except InputError as error:
+        raise TypeError(str(error)) from None
+
+
+def _record(document: StoredDocument) -> dict[str, Any]:
+    record: dict[str, Any] = {"id": document.id}
+    if document.text is not None:
+        record["text"] = document.text
+    if document.vector is not None:
+        record["vector"] = document.vector.tolist()
+    return {**record, "payload": document.payload, "code": document.code}
+
+
+def _write_line(stream: BinaryIO, record: dict[str, Any]) -> None:
+    stream.write(json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+
+
+# ----------------------------------------------------------------------------
+# Exports and imports of collections; the codes stay the same.
+
+
+def export_collection(
+    collection: CollectionBackend,
+    stream: BinaryIO,
+    progress: Callable[[int], object] | None = None,
+) -> int:
+    """Write every document to `stream`, page by page, and return their number.
+
+    Labels and judgements follow. The export of a collection in the data folder holds exactly one
+    generation.
+
+    Raises:
+        StoreError: if a document cannot be read or is damaged.
+        OSError: if the stream cannot be written.
+    """
+    with (
+        collection.store.read_transaction() if isinstance(collection, Collection) else nullcontext()
+    ):
+        header = Header(
+            name=collection.name,
+            n_bits=collection.n_bits,
+            encoder=collection.encoder_name,
+            encoder_fingerprint=collection.encoder_fingerprint,
+            engine=collection.engine_setting,
+            documents=len(collection),
+            ranking=collection.ranking,
+            indexed_fields=collection.indexed_fields,
+            keep_vectors=collection.keep_vectors,
+            field_types=collection.field_types,
+        )
+        return write_export(
+            header, pages_of(collection), stream, progress, _annotations(collection)
+        )
+
+
+def collection_for(folder: Folder, name: str, header: Header) -> CollectionBackend:
+    """Return the collection to import into; a missing one is created like the exported one.
+
+    It gets the same engine, ranking and form of vectors if collections of the folder support these.
+
+    Raises:
+        EncoderMismatch: if no encoder of the folder has the fingerprint of the one that made the
+            codes, or the collection has another encoder or length of codes.
+        InputError: if the name is invalid.
+        StoreError: if the collection cannot be created.
+    """
+    try:
+        collection = folder.collection(name)
+    except UnknownCollection:
+        encoder = _encoder_for(folder, header)
+        n_bits = header.n_bits if encoder is None else None
+        engine = _engine_for(folder, header)
+        create = partial(
+            folder.create_collection, name, encoder=encoder, n_bits=n_bits, engine=engine
+        )
+        try:
+            created = create(keep_vectors=header.keep_vectors)
+        except InputError as error:
+            if error.field != "keep_vectors":
+                raise
+            created = create()  # on Milvus
+        with suppress(InputError):  # Milvus ranks by one only
+            created.set_ranking(header.ranking)
+        with suppress(InputError):  # nor does it take indexes of fields
+            created.set_indexed_fields(header.indexed_fields)
+        created.remember_field_types(header.field_types)
+        return created
+    check_same_encoder(header, name, collection.n_bits, collection.encoder_fingerprint)
+    return collection
+
+
+def check_same_encoder(header: Header, name: str, n_bits: int, fingerprint: str | None) -> None:
+    """Raise EncoderMismatch unless the codes of an export fit the collection `name`."""
+    if (n_bits, fingerprint) != (header.n_bits, header.encoder_fingerprint):
+        message = (
+            f"the export is of {header.n_bits} bits, encoder fingerprint"
+            f" {header.encoder_fingerprint}; collection {name!r} of {n_bits} bits, {fingerprint}"
+        )
+        raise EncoderMismatch(message)
+
+
+def encoder_of_export(header: Header, known: Iterable[tuple[str, str]]) -> str | None:
+    """Return the name of the encoder that made the codes; None if there was no encoder.
+
+    `known` are names and fingerprints of encoders.
+
+    Raises:
+        EncoderMismatch: if none of them has the right fingerprint.
+    """
+    if header.encoder_fingerprint is None:
+        return None
+    for name, fingerprint in known:
+        if fingerprint == header.encoder_fingerprint:
+            return name
+    encoder = f"{header.encoder!r} of fingerprint {header.encoder_fingerprint}"
+    raise EncoderMismatch(f"the codes were made by encoder {encoder}; there is no such encoder")
+
+
+def import_documents(
+    collection: CollectionBackend,
+    export: Export,
+    progress: Callable[[int], object] | None = None,
+) -> IngestReport:
+    """Write the documents of an export to `collection`, in batches, with their codes.
+
+    Labels and judgements follow the documents. Unchanged documents are skipped, so to resume an
+    import, run it again.
+
+    Raises:
+        ReadError: if the export cannot be read. Earlier batches stay.
+        StoreError: if the collection cannot be written.
+        InputError: if the export has labels and the collection cannot. The documents stay.
+    """
+    began = time.perf_counter()
+    read = written = 0
+    for batch in batches(export.documents(), COMMIT_SIZE):
+        changed = {one.id for one in collection.new_or_changed([document for document, _ in batch])}
+        new_pairs = {
+            document.id: (document, code) for document, code in batch if document.id in changed
+        }
+        if new_pairs:
+            documents = [document for document, _ in new_pairs.values()]
+            codes = np.stack([code for _, code in new_pairs.values()])
+            written += collection.upsert_encoded(documents, codes).upserted
+        read += len(batch)
+        if progress is not None:
+            progress(len(batch))
+    import_annotations(collection, export)
+    seconds = time.perf_counter() - began
+    return IngestReport(read, read - written, seconds, collection.generation)
+
+
+def import_annotations(collection: CollectionBackend, export: Export) -> None:
+    """Write the labels and judgements of an export after all its documents were read.
+
+    Raises:
+        StoreError: if the collection cannot be written.
+        InputError: if there are any and the collection is on Milvus.
+    """
+    if not export.labels and not export.judgements:
+        return
+    if not isinstance(collection, Collection):
+        labels = counted(len(export.labels), "label")
+        judgements = counted(len(export.judgements), "judgement")
+        records = f"{labels} and {judgements}"
+        message = f"{collection.name!r} is on Milvus and cannot keep the export's {records}"
+        raise InputError("collection", f"{message}; its documents were imported")
+    collection.annotations.set_labels(export.labels)
+    collection.annotations.set_judgements(export.judgements)
+
+
+def _annotations(collection: CollectionBackend) -> Iterator[DocumentLabel | Judgement]:
+    if isinstance(collection, Collection):
+        yield from collection.annotations.labels()
+        yield from collection.annotations.judgements()
+
+
+def _encoder_for(folder: Folder, header: Header) -> str | None:
+    names = sorted(folder.encoders.names(), key=lambda name: name != header.encoder)
+    return encoder_of_export(
+        header, ((name, folder.encoders.load(name).fingerprint) for name in names)
+    )
+
+
+def _engine_for(folder: Folder, header: Header) -> str:
+    try:
+        folder.check_engine(header.engine, header.n_bits)
+    except InputError:
+        return AUTO
+    return header.engine
+
+
+# ----------------------------------------------------------------------------
+# Reads the points of other vector stores as documents.
+
+
+STORES: dict[str, Callable[[Path], Iterator[Point]]] = {
+    "milvus": read_milvus,
+    "qdrant": read_qdrant,
+    "txtai": read_txtai,
+}
+VectorType = Literal["float16", "bfloat16"]
+VECTOR_TYPES: tuple[VectorType, ...] = get_args(VectorType)
+# The field names of texts in frameworks that write to these stores.
+TEXT_FIELDS = ("text", "page_content", "document", "content")
+
+
+@dataclass(frozen=True, slots=True)
+class PointSelection:
+    """The part of a point that becomes the content of a document: its text, vector, or a code.
+
+    `vector_field` names the vector if there are several. `vector_type` says which numbers of two
+    bytes each its bytes hold. `packing` turns the vector into a code. If `n_bits` is given, only
+    the first bits are used, for vectors that were trained for this. If `code_bits` is given, codes
+    of another length are refused.
+    """
+
+    content: Literal["text", "vector", "code"]
+    vector_field: str | None = None
+    packing: Packing | None = None
+    n_bits: int | None = None
+    vector_type: VectorType | None = None
+    code_bits: int | None = None
+
+
+def read_points(
+    store: str,
+    path: Path,
+    layout: Layout,
+    selection: PointSelection,
+    notice: Callable[[str], object],
+    *,
+    incomplete: Callable[[str], object] = lambda _: None,
+) -> Iterator[Document]:
+    """Yield the points of a file or folder that `store`, one of :data:`STORES`, wrote.
+
+    Other fields become the payload, except for vectors. If the file says that more points follow,
+    `incomplete` is called with a sentence about it.
+
+    Raises:
+        ReadError: if a point cannot be read, or has no such content.
+    """
+    source = str(path)
+    points = _points(store, path, incomplete)
+    first = next(points, None)
+    if first is None:
+        raise ReadError(f"{source}: holds no points")
+    if selection.content == "text":
+        layout = _with_text_field(layout, first, source, notice)
+    else:
+        selection = _with_vector_field(selection, first, source)
+    rows = _rows(first, points, source, selection)
+    return documents_of(rows, source, layout, notice, unique_ids=False)
+
+
+def code_length(store: str, path: Path, selection: PointSelection) -> int:
+    """Return the number of bits of the codes that :func:`read_points` reads, by the first point.
+
+    Raises:
+        ReadError: as :func:`read_points` does.
+    """
+    for point in _points(store, path):
+        code = _code(point, _with_vector_field(selection, point, str(path)), str(path))
+        return 4 * len(code)
+    raise ReadError(f"{path}: holds no points")
+
+
+def _points(
+    store: str, path: Path, incomplete: Callable[[str], object] = lambda _: None
+) -> Iterator[Point]:
+    try:
+        yield from read_qdrant(path, incomplete) if store == "qdrant" else STORES[store](path)
+    except OSError as error:
+        raise ReadError(f"{path}: {error.strerror or error}") from None
+
+
+def _with_text_field(
+    layout: Layout, first: Point, source: str, notice: Callable[[str], object]
+) -> Layout:
+    if layout.text_fields:
+        return layout
+    field = next((one for one in TEXT_FIELDS if isinstance(first.fields.get(one), str)), None)
+    if field is None:
+        names = ", ".join(map(repr, first.fields))
+        cure = "--text-field names the one that holds the text"
+        raise ReadError(f"{source}: its points have the fields {names}; {cure}")
+    if field != TEXT_FIELDS[0]:
+        notice(f"{source}: the texts are the field {field!r}")
+    return replace(layout, text_fields=(field,))
+
+
+def _with_vector_field(selection: PointSelection, first: Point, source: str) -> PointSelection:
+    if selection.vector_field is not None:
+        return selection
+    if len(first.vectors) != 1:
+        names = ", ".join(map(repr, first.vectors)) or "no vector"
+        message = f"; a list of fewer than {MIN_VECTOR_LENGTH} numbers is one if"
+        message += " --vector-field names it"
+        if first.vectors:
+            message = "; --vector-field names the one to take"
+        raise ReadError(f"{source}: its points have {names}{message}")
+    (field,) = first.vectors
+    return replace(selection, vector_field=field)
+
+
+def _rows(
+    first: Point, others: Iterable[Point], source: str, selection: PointSelection
+) -> Iterator[Row]:
+    yield _row(first, source, selection)
+    for point in others:
+        yield _row(point, source, selection)
+
+
+def _row(point: Point, source: str, selection: PointSelection) -> Row:
+    fields = point.fields
+    if selection.content == "text":
+        return Row(point.line, fields)
+    # A text beside the content is one more field of the payload.
+    beside = {"text": fields["text"]} if "text" in fields else {}
+    own = ("text", selection.vector_field)
+    record = {name: value for name, value in fields.items() if name not in own}
+    if beside:
+        record["payload"] = {**(fields.get("payload") or {}), **beside}
+    if selection.content == "vector":
+        record["vector"] = _vector(point, selection, source)
+    else:
+        record["code"] = _code(point, selection, source)
+    return Row(point.line, record)
+
+
+def _vector(point: Point, selection: PointSelection, source: str) -> Any:
+    # A short vector may have been read as a list of numbers.
+    vector = {**point.fields, **point.vectors}.get(selection.vector_field or "")
+    if vector is None:
+        names = ", ".join(map(repr, point.vectors)) or "none"
+        reason = f"has no vector {selection.vector_field!r}; its vectors: {names}"
+        raise ReadError(str(BadLine(source, point.line, reason)))
+    try:
+        return _numbers(vector, point, selection)
+    except (TypeError, ValueError, OverflowError) as error:
+        reason = f"{selection.vector_field}: {error}"
+        raise ReadError(str(BadLine(source, point.line, reason))) from None
+
+
+def _numbers(vector: Any, point: Point, selection: PointSelection) -> Any:
+    """Return the numbers of a vector, whose bytes Milvus writes to Parquet without their type."""
+    if selection.vector_type is None:
+        if selection.vector_field in point.byte_vectors and selection.packing != "ubinary":
+            raise ValueError(
+                "holds bytes; a BINARY_VECTOR is read with --codes ubinary, a FLOAT16_VECTOR with"
+                " --vector-type float16, and a BFLOAT16_VECTOR with --vector-type bfloat16"
+            )
+        return vector
+    if selection.packing in ("ubinary", "binary"):
+        raise ValueError(
+            f"--vector-type {selection.vector_type} reads numbers; --codes must be sign for them"
+        )
+    if len(vector) % 2 or not all(isinstance(one, int | np.integer) for one in vector):
+        raise ValueError(
+            f"--vector-type {selection.vector_type} needs two bytes for each number; it has"
+            f" {counted(len(vector), 'value')}, such as {vector[:1]}"
+        )
+    raw = bytes(list(vector))
+    if selection.vector_type == "float16":
+        return np.frombuffer(raw, "<f2").astype(np.float32)
+    # A bfloat16 is the upper half of a float32.
+    return (np.frombuffer(raw, "<u2").astype("<u4") << 16).view("<f4")
+
+
+def _code(point: Point, selection: PointSelection, source: str) -> str:
+    packing = selection.packing or "sign"
+    vector = np.asarray(_vector(point, selection, source))
+    try:
+        if selection.n_bits is not None:
+            length = selection.n_bits if packing == "sign" else selection.n_bits // 8
+            if len(vector) < length:
+                raise CodeError(
+                    "vector", f"has {counted(len(vector), 'number')}; it must have {length}"
+                )
+            vector = vector[:length]
+        code = code_to_hex(codes_of_vectors(vector[None], packing)[0])
+        if selection.code_bits not in (None, 4 * len(code)):
+            raise CodeError(
+                "vector",
+                f"has {counted(len(vector), 'number')}, which make a code of {4 * len(code)} bits;"
+                f" the codes of the collection have {selection.code_bits}",
+            )
+    except (CodeError, ValueError) as error:
+        raise ReadError(str(BadLine(source, point.line, str(error)))) from None
+    return code

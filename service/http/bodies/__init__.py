@@ -1,1 +1,0 @@
-"""Request bodies: read, parsed and validated in slices."""

@@ -1,0 +1,360 @@
+"""Bulk requests: documents from JSON lines, in batches that survive a crash."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hummingbit.corpus.document import MAX_ID_LENGTH, Document, parse_document
+from hummingbit.encoder.codes import Codes
+from hummingbit.foundation.files import replace_file
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.encoding import batches, encode_documents, read_contents
+from hummingbit.index.errors import StoreClosed
+from hummingbit.index.folders import Folder
+from hummingbit.service.http.bodies import parse_short_json
+from hummingbit.service.http.problems import ProblemError
+from hummingbit.service.jobs.work import Progress
+from hummingbit.service.lanes import WriteGate
+from hummingbit.service.schemas.common import (
+    check_fingerprint,
+    check_id,
+    check_payload,
+    check_text,
+    pointing_at,
+)
+from hummingbit.service.settings import Settings
+
+# ----------------------------------------------------------------------------
+# What was done with the lines of a bulk request, and how its job keeps this through a crash.
+
+
+ERRORS = "errors.ndjson"
+MAX_ERRORS = 1000
+TARGETS = "collections"
+COUNTS = ("received", "written", "unchanged", "failed", "generation")
+
+
+@dataclass(slots=True)
+class BulkResult:
+    """What was done with the lines so far, and the first :data:`MAX_ERRORS` errors."""
+
+    received: int = 0
+    written: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    generation: int = 0
+    errors: list[dict[str, Any]] = field(default_factory=list)
+
+    def counts(self) -> dict[str, int]:
+        """Return everything but the errors."""
+        return {name: getattr(self, name) for name in COUNTS}
+
+    def refuse(self, line: int, id_: str | None, problem: ProblemError) -> None:
+        """Count a refused line, and keep its problem."""
+        self.failed += 1
+        if len(self.errors) < MAX_ERRORS:
+            # An invalid id may be as long as its line.
+            id_ = None if id_ is None else id_[:MAX_ID_LENGTH]
+            error = {"line": line, "id": id_, "status": problem.status_code, "code": problem.code}
+            self.errors.append({**error, "detail": problem.detail, "errors": list(problem.errors)})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON, as the response and the job's record have it."""
+        return {
+            **self.counts(),
+            "errors": sorted(self.errors, key=lambda error: error["line"]),
+            "errors_left_out": self.failed - len(self.errors),
+        }
+
+
+class Resume:
+    """The progress of a bulk job, which it saves in three places.
+
+    Before its first batch for a collection, the job's record gets the collection's name. Each batch
+    commits a bookmark in the same transaction as its documents, so each line is written once,
+    however often the job starts: it does not overwrite what others wrote to the same ids since, and
+    a job that only creates does not find its own documents. The job's record says the same a moment
+    later, for collections that keep no bookmarks. The errors are in a file of the job, and on disk
+    before the batch is committed.
+    """
+
+    def __init__(self, folder: Folder, progress: Progress) -> None:
+        self._folder = folder
+        self._progress = progress
+        self._errors = progress.folder / ERRORS
+        self._n_saved = 0
+        recorded = dict(progress.recorded or {})
+        # Records of earlier versions name no collection, so any may have a bookmark.
+        is_named = progress.recorded is None or TARGETS in recorded
+        self._targets: list[str] | None = recorded.pop(TARGETS, []) if is_named else None
+        self._recorded = recorded
+
+    @property
+    def key(self) -> str:
+        """The key of the bookmarks of this job."""
+        return self._progress.job.id
+
+    def result(self) -> BulkResult:
+        """Return the result so far."""
+        records: list[dict[str, Any]] = [
+            json.loads(bookmark) for _, bookmark in self._bookmarks() if bookmark is not None
+        ]
+        if self._recorded:
+            records.append(self._recorded)
+        result = BulkResult()
+        if records:
+            result = BulkResult(**max(records, key=lambda counts: int(counts["received"])))
+        self._n_saved = min(result.failed, MAX_ERRORS)
+        if self._errors.exists():
+            lines = self._errors.read_text(encoding="utf-8").splitlines()[: self._n_saved]
+            result.errors = [json.loads(line) for line in lines]
+            # The rest belongs to a batch that was not committed, and will be written again.
+            replace_file(self._errors, "".join(f"{line}\n" for line in lines))
+        return result
+
+    def begin_batch(self, collection: CollectionBackend, counts: Mapping[str, int]) -> None:
+        """Record that `collection` may have a bookmark; `counts` are those before the batch.
+
+        Raises:
+            JobStoreError: if that cannot be written.
+        """
+        if self._targets is not None and collection.name not in self._targets:
+            self._targets.append(collection.name)
+            self.record(counts)
+
+    def record(self, counts: Mapping[str, int]) -> None:
+        """Save the counts so far in the job's record.
+
+        Raises:
+            JobStoreError: if that cannot be written.
+        """
+        targets = {} if self._targets is None else {TARGETS: self._targets}
+        self._progress.record({**counts, **targets})
+
+    def save_errors(self, errors: Sequence[Mapping[str, Any]]) -> None:
+        """Append the errors that are not saved yet to the job's file, and sync it."""
+        if len(errors) == self._n_saved:
+            return
+        with self._errors.open("a", encoding="utf-8") as file:
+            file.writelines(f"{json.dumps(error)}\n" for error in errors[self._n_saved :])
+            file.flush()
+            os.fsync(file.fileno())
+        self._n_saved = len(errors)
+
+    def end(self) -> None:
+        """Delete the bookmarks, once the record says that nothing is left to do."""
+        for collection, bookmark in self._bookmarks():
+            if bookmark is not None:
+                with suppress(StoreClosed):  # it was dropped at this moment
+                    collection.set_bookmark(self.key, None)
+
+    def _bookmarks(self) -> Iterator[tuple[CollectionBackend, str | None]]:
+        """Yield the collections that may have a bookmark, and the bookmark of each."""
+        for name, collection in self._folder.collections().items():
+            if self._targets is None or name in self._targets:
+                with suppress(StoreClosed):
+                    yield collection, collection.read_bookmark(self.key)
+
+
+# ----------------------------------------------------------------------------
+# Writes documents from JSON lines, in batches; each line is accepted or refused by itself.
+
+
+INPUT = "input.ndjson"
+CONTENT = ("text", "vector")
+BATCH_LINES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class BulkOptions:
+    """How lines are written. A job's `spec` holds these fields as JSON."""
+
+    create_only: bool = False
+    skip_unchanged: bool = False
+    encoder_fingerprint: str | None = None
+    """That of the encoder that made the codes; with it, a line may have a code beside its text or
+    vector."""
+
+
+class Line(NamedTuple):
+    """A valid line. `code` is the code that the line has beside a text or vector, if any."""
+
+    number: int
+    document: Document
+    code: Codes | None
+
+
+class BulkWriter:
+    """Writes lines to a collection by its name, or by an alias, resolved for each batch."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        gate: WriteGate,
+        name: str,
+        limits: Settings,
+        options: BulkOptions,
+        *,
+        resume: Resume | None = None,
+    ) -> None:
+        """Begin, or continue where the job of `resume` was interrupted."""
+        self._folder = folder
+        self._gate = gate
+        self._name = name
+        self._limits = limits
+        self._options = options
+        self._resume = resume
+        self.result = BulkResult() if resume is None else resume.result()
+
+    def write(self, lines: Iterable[bytes]) -> None:
+        """Write the valid ones of the next lines; they are on disk when this returns.
+
+        Of lines with the same id, the last one is kept, or the first if documents are only created.
+
+        Raises:
+            ProblemError: 409 if the collection has (by now) another encoder than the codes.
+            UnknownCollection: if the collection does not exist (any more).
+            StoreError: if it cannot be written to.
+        """
+        # No writer may come between the check that a document is missing and its creation.
+        with self._gate.closed() if self._options.create_only else self._gate.writing():
+            collection = self._folder.collection(self._name)
+            check_fingerprint(collection, self._options.encoder_fingerprint)
+            if self._resume is not None:
+                self._resume.begin_batch(collection, self.result.counts())
+            self.result.generation = collection.generation
+            valid = [*self._parse_lines(collection, lines)]
+            if self._options.skip_unchanged:
+                valid = self._drop_unchanged(collection, valid)
+            if self._options.create_only:
+                valid = self._drop_existing(collection, valid)
+            self.result.written += len(valid)
+            latest = _last_of_each_id(valid)
+            bookmark = self._batch_bookmark()
+            if latest:
+                documents = [line.document for line in latest]
+                codes = _codes_of(latest, collection)
+                written = collection.upsert_encoded(documents, codes, bookmark)
+                self.result.generation = written.generation
+            elif bookmark is not None:
+                collection.set_bookmark(*bookmark)
+
+    def record(self) -> None:
+        """Save what was done so far in the record of the job, if it is one.
+
+        Raises:
+            JobStoreError: if it cannot be written.
+        """
+        if self._resume is not None:
+            self._resume.record(self.result.counts())
+
+    def _batch_bookmark(self) -> tuple[str, str] | None:
+        """Return the bookmark to commit with the batch; None outside a job."""
+        if self._resume is None:
+            return None
+        self._resume.save_errors(self.result.errors)
+        return self._resume.key, json.dumps(self.result.counts())
+
+    def _parse_lines(self, collection: CollectionBackend, lines: Iterable[bytes]) -> Iterator[Line]:
+        for raw in lines:
+            self.result.received += 1
+            number, id_ = self.result.received, None
+            if not raw.strip():
+                continue
+            try:
+                record = parse_short_json(raw, self._limits.max_json_depth)
+                id_ = record.get("id") if isinstance(record, dict) else None
+                code = None
+                with pointing_at():
+                    if self._options.encoder_fingerprint is not None:
+                        record, code = _without_code(record, collection.n_bits)
+                    document = parse_document(record)
+                    # An error found here, not when the batch is encoded, names its line.
+                    read_contents([document], collection.encoder, collection.n_bits)
+                check_id(document.id, self._limits)
+                check_text(document.text, self._limits)
+                check_payload(document.payload, self._limits)
+                yield Line(number, document, code)
+            except ProblemError as problem:
+                self.result.refuse(number, id_ if isinstance(id_, str) else None, problem)
+
+    def _drop_unchanged(self, collection: CollectionBackend, lines: list[Line]) -> list[Line]:
+        """Leave out documents that are stored exactly so; keep all lines of a repeated id."""
+        counts = Counter(line.document.id for line in lines)
+        unique = [line.document for line in lines if counts[line.document.id] == 1]
+        changed = {document.id for document in collection.new_or_changed(unique)}
+        remaining = [
+            line for line in lines if line.document.id in changed or counts[line.document.id] > 1
+        ]
+        self.result.unchanged += len(lines) - len(remaining)
+        return remaining
+
+    def _drop_existing(self, collection: CollectionBackend, lines: list[Line]) -> list[Line]:
+        """Refuse the lines whose ids exist, in the collection or in an earlier line."""
+        existing = collection.existing_ids([line.document.id for line in lines])
+        missing = []
+        for line in lines:
+            id_ = line.document.id
+            if id_ in existing:
+                message = f"document {id_[:80]!r} already exists"
+                problem = ProblemError(412, "document_exists", message)
+                self.result.refuse(line.number, id_, problem)
+            else:
+                existing.add(id_)
+                missing.append(line)
+        return missing
+
+
+def write_file(path: Path, writer: BulkWriter, progress: Progress) -> None:
+    """Write the remaining lines of a job's file."""
+    progress.step = "writing"
+    with path.open("rb") as file:
+        progress.advance(total=sum(1 for _ in file))
+        file.seek(0)
+        remaining = itertools.islice(file, writer.result.received, None)
+        progress.advance(writer.result.received)
+        for lines in batches(remaining, BATCH_LINES):
+            writer.write(lines)
+            writer.record()
+            progress.advance(len(lines))
+
+
+def _without_code(record: Any, n_bits: int) -> tuple[Any, Codes | None]:
+    """Split the code from a record that has one beside a text or a vector.
+
+    Raises:
+        DocumentError, InputError: if it is not a code of `n_bits`.
+    """
+    has_content = isinstance(record, dict) and any(record.get(name) is not None for name in CONTENT)
+    if not has_content or record.get("code") is None:
+        return record, None
+    document = parse_document({"id": record.get("id"), "code": record["code"]})
+    rest = {field: value for field, value in record.items() if field != "code"}
+    return rest, read_contents([document], None, n_bits).codes[0]
+
+
+def _last_of_each_id(lines: list[Line]) -> list[Line]:
+    last = {line.document.id: line.number for line in lines}
+    return [line for line in lines if last[line.document.id] == line.number]
+
+
+def _codes_of(lines: list[Line], collection: CollectionBackend) -> Codes:
+    """Return the codes of the lines, ``uint8[N, n_bits / 8]``: their own, or encoded ones."""
+    codes = np.zeros((len(lines), collection.n_bits // 8), dtype=np.uint8)
+    places = [place for place, line in enumerate(lines) if line.code is None]
+    documents = [lines[place].document for place in places]
+    codes[places] = encode_documents(documents, collection.encoder, collection.n_bits)
+    for place, line in enumerate(lines):
+        if line.code is not None:
+            codes[place] = line.code
+    return codes

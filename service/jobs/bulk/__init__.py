@@ -1,1 +1,0 @@
-"""Documents written from JSON lines, by a request or by a job."""

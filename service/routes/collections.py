@@ -1,0 +1,516 @@
+"""Collections, single documents, code profiles, maintenance and aliases over REST."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+from weakref import WeakKeyDictionary
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from hummingbit.corpus.document import Document
+from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.catalog import AddAlias, RemoveAlias, check_name
+from hummingbit.index.code_statistics import CodeProfile, profile_of
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import UnknownDocument
+from hummingbit.index.filters import check_indexed_fields
+from hummingbit.index.maps import code_table
+from hummingbit.service.http import keys
+from hummingbit.service.http.bodies import in_turn
+from hummingbit.service.http.keys import ADMIN, READ, Role
+from hummingbit.service.http.problems import (
+    MEDIA_TYPE,
+    ProblemError,
+    invalid_field,
+    pointer,
+    without_path,
+)
+from hummingbit.service.http.routing import JSONRoute, check_role
+from hummingbit.service.jobs.kinds import compact, index_fields, verify
+from hummingbit.service.routes.dependencies import (
+    LONG_READ,
+    WRITE,
+    WRITE_SLOT,
+    CollectionOf,
+    Folder,
+    GateOf,
+    IfNoneMatch,
+    Limits,
+    check_free,
+    creates_only,
+    encoder_name,
+    render,
+    stage,
+    wants_async,
+)
+from hummingbit.service.routes.jobs import SubmitOf, accepted_response
+from hummingbit.service.routes.search import short_or_long
+from hummingbit.service.routes.system import unavailable_collections
+from hummingbit.service.schemas.collections import (
+    Alias,
+    AliasAction,
+    Aliases,
+    BucketPurity,
+    ChangeAliases,
+    CodeBucket,
+    CodesInfo,
+    CollectionDetail,
+    Collections,
+    CollectionStats,
+    CollectionSummary,
+    CreateCollection,
+    IndexedFieldsInfo,
+    IndexFields,
+    Reindex,
+    StoredDocument,
+    UpdateCollection,
+    UpsertDocuments,
+    Upserted,
+)
+from hummingbit.service.schemas.common import check_fingerprint, parse_item, pointing_at
+from hummingbit.service.schemas.jobs import CompactionInfo, JobInfo, VerificationInfo
+from hummingbit.service.schemas.search import JSONAnswer, document_to_json, to_json
+
+# ----------------------------------------------------------------------------
+# Collections and their documents over REST.
+
+
+router = APIRouter(prefix="/v1/collections", route_class=JSONRoute)
+MAX_ERRORS = 100
+# Documents that are checked between two checkpoints.
+CHECKED_AT_ONCE = 64
+
+
+@router.get("", response_model=Collections, openapi_extra=keys.READ, summary="List the collections")
+def get_collections(folder: Folder) -> Response:
+    """List the collections; those that cannot be opened are listed separately."""
+    summaries = [CollectionSummary(**_summary(one)) for one in folder.collections().values()]
+    unavailable = unavailable_collections(folder)
+    return render(Collections(collections=summaries, unavailable=unavailable))
+
+
+@router.get(
+    "/{name}",
+    response_model=CollectionDetail,
+    openapi_extra=keys.READ,
+    summary="Describe a collection",
+)
+def get_collection(collection: CollectionOf) -> Response:
+    """Describe a collection and its codes."""
+    return render(CollectionDetail.model_validate(_describe(collection, CollectionDetail)))
+
+
+@router.get(
+    "/{name}/stats",
+    response_model=CollectionStats,
+    openapi_extra=keys.READ,
+    dependencies=LONG_READ,
+    summary="Get a collection's statistics",
+)
+def get_stats(collection: CollectionOf, folder: Folder) -> Response:
+    """Describe a collection's size, its search engine and why it was chosen, and its codes.
+
+    Few distinct codes, dead bits or crowded buckets are signs of an encoder that has collapsed.
+    """
+    stats = _describe(collection, CollectionStats)
+    stats["problems"] = [without_path(problem, folder) for problem in stats["problems"]]
+    return render(CollectionStats.model_validate(stats))
+
+
+@router.put(
+    "/{name}",
+    response_model=CollectionSummary,
+    status_code=201,
+    openapi_extra=keys.ADMIN,
+    dependencies=WRITE,
+    responses={200: {"model": CollectionSummary, "description": "An equal collection exists."}},
+    summary="Create a collection",
+)
+def put_collection(name: str, body: CreateCollection, folder: Folder) -> Response:
+    """Create a collection with an encoder, or for documents that come with codes of `n_bits`."""
+    collection, is_new = folder.find_or_create_collection(
+        name,
+        encoder=body.encoder,
+        n_bits=body.n_bits,
+        engine=body.engine,
+        indexed_fields=body.indexed_fields,
+        keep_vectors=body.keep_vectors,
+    )
+    return render(CollectionSummary(**_summary(collection)), 201 if is_new else 200)
+
+
+@router.patch(
+    "/{name}",
+    response_model=CollectionSummary,
+    openapi_extra=keys.ADMIN,
+    dependencies=WRITE,
+    summary="Change a collection's default ranking",
+)
+def patch_collection(collection: CollectionOf, body: UpdateCollection) -> Response:
+    """Set the ranking of searches that do not name one."""
+    with pointing_at():
+        collection.set_ranking(body.ranking)
+    return render(CollectionSummary(**_summary(collection)))
+
+
+@router.delete(
+    "/{name}",
+    status_code=204,
+    openapi_extra=keys.ADMIN,
+    dependencies=WRITE,
+    summary="Delete a collection",
+)
+def delete_collection(name: str, folder: Folder) -> Response:
+    """Delete a collection and all of its documents."""
+    folder.drop_collection(name)
+    return Response(status_code=204)
+
+
+@router.put(
+    "/{name}/documents",
+    response_model=Upserted,
+    openapi_extra=keys.WRITE,
+    dependencies=WRITE_SLOT,
+    responses={
+        412: {
+            "description": "With If-None-Match: one of the documents already exists.",
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+    },
+    summary="Upsert documents",
+)
+def put_documents(
+    *,
+    request: Request,
+    name: str,
+    body: UpsertDocuments,
+    folder: Folder,
+    gate: GateOf,
+    limits: Limits,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """Insert documents and replace those with the same id: all of them, or none on an error.
+
+    They are on disk when the response arrives. With ``If-None-Match: *`` nothing is replaced: if
+    any of the ids exists, nothing is written.
+    """
+    create_only = creates_only(if_none_match)
+    check_fingerprint(folder.collection(name), body.encoder_fingerprint)
+    documents = []
+    with in_turn(request):
+        for position, item in enumerate(body.documents):
+            if position % CHECKED_AT_ONCE == 0:
+                checkpoint()
+            documents.append(parse_item(item, limits, "documents", position, id=item.id))
+    # No writer may come between the check that a document is missing and its creation.
+    with gate.closed() if create_only else gate.writing(), stage(request, "store"):
+        collection = folder.collection(name)
+        check_fingerprint(collection, body.encoder_fingerprint)
+        if create_only:
+            _check_missing(collection, documents)
+        try:
+            with in_turn(request):
+                result = collection.upsert(documents)
+        except InputError as error:
+            raise invalid_field(str(error), "documents") from None
+    return render(Upserted(upserted=result.upserted, generation=result.generation))
+
+
+@router.get(
+    "/{name}/documents/{id:any_text}",
+    response_model=StoredDocument,
+    openapi_extra=keys.READ,
+    summary="Get a document",
+)
+async def get_document(
+    request: Request,
+    collection: CollectionOf,
+    id: str,  # noqa: A002 - as in the path
+) -> Response:
+    """Get a document as it is stored. Percent-encode the id; it may contain any characters."""
+
+    def read() -> bytes:
+        with stage(request, "store"):
+            stored = collection.get(id)
+        if stored is None:
+            raise UnknownDocument(f"collection {collection.name!r} has no document {id[:80]!r}")
+        return to_json(document_to_json(stored))
+
+    return JSONAnswer(await short_or_long(request.app, request.scope["state"], read))
+
+
+@router.delete(
+    "/{name}/documents/{id:any_text}",
+    status_code=204,
+    openapi_extra=keys.WRITE,
+    dependencies=WRITE,
+    summary="Delete a document",
+)
+def delete_document(
+    request: Request,
+    collection: CollectionOf,
+    id: str,  # noqa: A002 - as in the path
+) -> Response:
+    """Delete a document."""
+    with stage(request, "store"):
+        deleted = collection.delete([id]).deleted
+    if not deleted:
+        raise UnknownDocument(f"collection {collection.name!r} has no document {id[:80]!r}")
+    return Response(status_code=204)
+
+
+def _check_missing(collection: CollectionBackend, documents: list[Document]) -> None:
+    """Raise a ProblemError, 412, that points to the documents that exist."""
+    existing = collection.existing_ids([document.id for document in documents])
+    errors = [
+        {
+            "pointer": pointer("documents", place, "id"),
+            "message": f"document {document.id[:80]!r} already exists",
+        }
+        for place, document in enumerate(documents)
+        if document.id in existing
+    ]
+    if errors:
+        message = f"{len(errors):,} of the documents already exist; nothing was written"
+        raise ProblemError(412, "document_exists", message, errors[:MAX_ERRORS])
+
+
+def _describe(collection: CollectionBackend, model: type[CollectionDetail]) -> dict[str, Any]:
+    stats = {**collection.stats(), "encoder": encoder_name(collection)}
+    return {field: stats[field] for field in model.model_fields}
+
+
+def _summary(collection: CollectionBackend) -> dict[str, Any]:
+    return {
+        "name": collection.name,
+        "n_bits": collection.n_bits,
+        "encoder": encoder_name(collection),
+        "engine_setting": collection.engine_setting,
+        "ranking": collection.ranking,
+        "indexed_fields": collection.indexed_fields,
+        "keep_vectors": collection.keep_vectors,
+        "documents": len(collection),
+        "generation": collection.generation,
+    }
+
+
+# ----------------------------------------------------------------------------
+# The bits and buckets of a collection over REST.
+
+
+collection_router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
+
+
+class Profiles:
+    """A cache of the last profile of each collection; a write makes it invalid."""
+
+    def __init__(self) -> None:
+        self._profiles: WeakKeyDictionary[CollectionBackend, tuple[str, CodeProfile]]
+        self._profiles = WeakKeyDictionary()
+
+    def of(self, collection: CollectionBackend, label_field: str) -> CodeProfile:
+        """Return the profile of a collection at its current generation.
+
+        Raises:
+            InputError: if the label field of a document holds something that is not a label.
+        """
+        field, profile = self._profiles.get(collection, (None, None))
+        if profile is None or field != label_field or profile.generation != collection.generation:
+            profile = profile_of(code_table(collection, label_field))
+            self._profiles[collection] = label_field, profile
+        return profile
+
+
+async def _profiles(request: Request) -> Profiles:
+    profiles: Profiles = request.app.state.profiles
+    return profiles
+
+
+ProfilesOf = Annotated[Profiles, Depends(_profiles)]
+
+
+@collection_router.get(
+    "/codes",
+    response_model=CodesInfo,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Describe a collection's codes",
+)
+def get_codes(
+    collection: CollectionOf,
+    profiles: ProfilesOf,
+    label_field: Annotated[
+        str, Query(description="The payload field that holds the label.")
+    ] = "label",
+) -> Response:
+    """Describe every bit, their correlations, and the buckets that documents share.
+
+    The first request after a write reads all payloads, in slices, so that other requests have
+    their turn in between; later requests return the same profile.
+    """
+    with pointing_at():
+        profile = profiles.of(collection, label_field)
+    info = {**asdict(profile), "n_bits": collection.n_bits}
+    info["largest"] = [
+        CodeBucket(**{**asdict(bucket), "code": bucket.code.hex()}) for bucket in profile.largest
+    ]
+    info["purity"] = None if profile.purity is None else BucketPurity(**info["purity"])
+    return render(CodesInfo(**info))
+
+
+# ----------------------------------------------------------------------------
+# Maintenance of collections over REST: verification, compaction, indexes of fields.
+
+
+@collection_router.post(
+    "/verify",
+    response_model=VerificationInfo,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    responses={202: {"model": JobInfo, "description": "A job checks it in the background."}},
+    summary="Verify a collection",
+)
+def post_verify(
+    request: Request, collection: CollectionOf, folder: Folder, submit: SubmitOf
+) -> Response:
+    """Check every document against its checksum, and codes and index against the documents.
+
+    The check sees one generation, while searches and writes continue. The response lists the
+    problems, with status 200. With the header ``Prefer: respond-async`` it runs as a job, which
+    requires a write key.
+    """
+    if wants_async(request):
+        # The job's record stays, and a read key must not write.
+        check_role(request, Role.WRITE)
+        return accepted_response(submit("verify", collection.name))
+    return render(VerificationInfo(**verify(collection, folder)))
+
+
+@collection_router.post(
+    "/compact",
+    response_model=CompactionInfo,
+    openapi_extra=ADMIN,
+    dependencies=LONG_READ,
+    responses={202: {"model": JobInfo, "description": "It is done in the background."}},
+    summary="Compact a collection",
+)
+def post_compact(request: Request, collection: CollectionOf, submit: SubmitOf) -> Response:
+    """Free the space of deleted documents; searches continue, writes wait.
+
+    While it runs, it needs as much free space as the collection takes. With the header ``Prefer:
+    respond-async`` it runs as a job.
+    """
+    if wants_async(request):
+        return accepted_response(submit("compact", collection.name))
+    return render(CompactionInfo(**compact(collection)))
+
+
+@collection_router.post(
+    "/index-fields",
+    response_model=IndexedFieldsInfo,
+    openapi_extra=ADMIN,
+    dependencies=LONG_READ,
+    responses={202: {"model": JobInfo, "description": "It is done in the background."}},
+    summary="Choose the indexed fields",
+)
+def post_index_fields(
+    request: Request, collection: CollectionOf, body: IndexFields, submit: SubmitOf
+) -> Response:
+    """Index exactly these payload fields; searches and writes continue.
+
+    Filters on indexed fields find the same documents, only faster. With the header ``Prefer:
+    respond-async`` it runs as a job.
+    """
+    with pointing_at():
+        fields = list(check_indexed_fields(body.indexed_fields))
+        if wants_async(request):
+            return accepted_response(submit("index_fields", collection.name, {"fields": fields}))
+        return render(IndexedFieldsInfo(**index_fields(collection, fields)))
+
+
+# ----------------------------------------------------------------------------
+# Aliases over REST, and reindexing, which ends with the move of an alias.
+
+
+aliases_router = APIRouter(prefix="/v1", route_class=JSONRoute)
+
+
+@aliases_router.get(
+    "/aliases", response_model=Aliases, openapi_extra=READ, summary="List the aliases"
+)
+def get_aliases(folder: Folder) -> Response:
+    """List the aliases and the collection of each."""
+    return _render_aliases(folder)
+
+
+@aliases_router.post(
+    "/aliases", response_model=Aliases, openapi_extra=ADMIN, summary="Change aliases"
+)
+def post_aliases(body: ChangeAliases, folder: Folder, gate: GateOf) -> Response:
+    """Add, move and remove aliases in one step: all actions apply, or none.
+
+    Writes already in progress finish on the collection that the alias named before; every later
+    request goes to the one that it names now.
+    """
+    actions = [_action(action) for action in body.actions]
+    try:
+        with gate.closed():
+            folder.change_aliases(actions)
+    except InputError as error:
+        raise invalid_field(error.reason, "actions", error.position or 0) from None
+    return _render_aliases(folder)
+
+
+@aliases_router.post(
+    "/collections/{name}/reindex",
+    response_model=JobInfo,
+    status_code=202,
+    openapi_extra=ADMIN,
+    summary="Reindex a collection",
+)
+def post_reindex(
+    collection: CollectionOf, body: Reindex, folder: Folder, submit: SubmitOf
+) -> Response:
+    """Encode the stored texts or vectors with another encoder into a new collection, as a job.
+
+    Searches and writes continue, and the new collection receives the writes too. When it is
+    complete, the alias moves to it in one step; the old collection stays.
+    """
+    encoder = folder.encoders.load(body.encoder)
+    engine = body.engine or collection.engine_setting
+    with pointing_at():
+        folder.check_engine(engine, encoder.n_bits)
+    check_target(folder, body.into, body.alias)
+    spec = {**body.model_dump(), "source": collection.name, "engine": engine}
+    return accepted_response(submit("reindex", body.into, spec))
+
+
+def check_target(folder: DataFolder, into: str, alias: str | None) -> None:
+    """Check the names of a collection to create and of the alias to move to it.
+
+    Raises:
+        ProblemError: 422, pointing to an invalid name, or to an alias that names a collection.
+        CollectionExists: if the collection's name is taken.
+    """
+    with pointing_at():
+        check_name(into, "into")
+        if alias is not None:
+            check_name(alias, "alias")
+    check_free(folder, into)
+    if alias is not None and alias in {*folder.collections(), into}:
+        raise invalid_field("is the name of a collection; choose another alias", "alias")
+
+
+def _action(action: AliasAction) -> AddAlias | RemoveAlias:
+    if action.add is not None:
+        return AddAlias(action.add.alias, action.add.collection)
+    assert action.remove is not None  # noqa: S101 - the model requires one of the two
+    return RemoveAlias(action.remove.alias)
+
+
+def _render_aliases(folder: Folder) -> Response:
+    pairs = folder.aliases().items()
+    return render(Aliases(aliases=[Alias(alias=alias, collection=name) for alias, name in pairs]))

@@ -1,1 +1,0 @@
-"""Routes of collections: their documents, aliases, snapshots, codes and maintenance."""

@@ -1,0 +1,234 @@
+"""Many documents at a time: get, scroll, count, delete and bulk."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Request, Response
+from fastapi import Query as QueryParameter
+from fastapi.concurrency import run_in_threadpool
+
+from hummingbit.index.search import reasons_for_none, with_warnings
+from hummingbit.service.http.bodies import JSON_LINES, check_media_type, save_body
+from hummingbit.service.http.keys import READ
+from hummingbit.service.http.keys import WRITE as WRITE_ROLE
+from hummingbit.service.http.problems import ProblemError, invalid_field
+from hummingbit.service.http.routing import JSONRoute
+from hummingbit.service.jobs.bulk import BATCH_LINES, INPUT, BulkOptions, BulkWriter
+from hummingbit.service.routes.dependencies import (
+    LONG_READ,
+    WRITE,
+    CollectionOf,
+    Folder,
+    GateOf,
+    IfNoneMatch,
+    Limits,
+    WriteSlots,
+    creates_only,
+    render,
+    wants_async,
+)
+from hummingbit.service.routes.jobs import SubmitOf, accepted_response
+from hummingbit.service.schemas.collections import (
+    BulkAnswer,
+    Count,
+    CountRequest,
+    Deleted,
+    DeleteRequest,
+    DocumentPage,
+    FoundDocuments,
+    GetRequest,
+    ScrollRequest,
+)
+from hummingbit.service.schemas.common import check_fingerprint, parse_body_filter, pointing_at
+from hummingbit.service.schemas.jobs import JobInfo
+from hummingbit.service.schemas.search import JSONAnswer, answer_to_json, document_to_json, to_json
+
+router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
+
+MAX_KEY_LENGTH = 255
+# A document may have a text of a million characters.
+SCROLLED_AT_ONCE = 50
+_BULK_BODY = {
+    "required": True,
+    "content": {
+        JSON_LINES[0]: {
+            "schema": {"type": "string"},
+            "example": '{"id": "a", "text": "one"}\n{"id": "b", "text": "two"}\n',
+        }
+    },
+}
+
+
+@router.post(
+    "/documents:get",
+    response_model=FoundDocuments,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Get documents",
+)
+def post_get(collection: CollectionOf, body: GetRequest, limits: Limits) -> Response:
+    """Get documents by their ids, as they are stored; a repeated id is returned once."""
+    documents, missing, size = [], [], 0
+    for id_ in dict.fromkeys(body.ids):
+        stored = collection.get(id_)
+        if stored is None:
+            missing.append(id_)
+            continue
+        documents.append(document_to_json(stored))
+        size += len(to_json(documents[-1]))
+        if size > limits.max_response_bytes:
+            break  # answer_to_json refuses it below
+    answer = {"documents": documents, "missing": missing}
+    return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
+
+
+@router.post(
+    "/documents:scroll",
+    response_model=DocumentPage,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Scroll through documents",
+)
+def post_scroll(collection: CollectionOf, body: ScrollRequest, limits: Limits) -> Response:
+    """Get a page of documents in the order of insertion.
+
+    Documents added after the first page do not appear, deleted ones disappear, and none is
+    repeated. A page ends early if its documents are large.
+    """
+    filter_ = parse_body_filter(body.filter)
+    documents: list[dict[str, Any]] = []
+    cursor, size = body.cursor, 0
+    while len(documents) < body.limit and size < limits.max_response_bytes // 4:
+        count = min(body.limit - len(documents), SCROLLED_AT_ONCE)
+        with pointing_at():
+            page = collection.scroll(count, cursor, filter_)
+        written = [document_to_json(document) for document in page.documents]
+        documents += written
+        size += sum(len(to_json(document)) for document in written)
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    answer = {"documents": documents, "next_cursor": cursor}
+    return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
+
+
+@router.post(
+    "/documents:count",
+    response_model=Count,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Count documents",
+)
+def post_count(collection: CollectionOf, body: CountRequest) -> Response:
+    """Count all documents, or those that match a filter."""
+    filter_ = parse_body_filter(body.filter)
+    documents = collection.count(filter_)
+    warnings = [] if documents else reasons_for_none(collection, filter_)
+    return render(Count(**with_warnings({"count": documents}, warnings)))
+
+
+@router.post(
+    "/documents:delete",
+    response_model=Deleted,
+    openapi_extra=WRITE_ROLE,
+    dependencies=WRITE,
+    summary="Delete documents",
+)
+def post_delete(collection: CollectionOf, body: DeleteRequest) -> Response:
+    """Delete documents by ids, of which unknown ones are ignored, or by a filter."""
+    if (body.ids is None) == (body.filter is None):
+        raise invalid_field("must have exactly one of ids and filter")
+    filter_ = parse_body_filter(body.filter)
+    if filter_ is None:
+        result = collection.delete(body.ids or [])
+    else:
+        result = collection.delete_where(filter_)
+    warnings = [] if result.deleted else reasons_for_none(collection, filter_)
+    answer = {"deleted": result.deleted, "generation": result.generation}
+    return render(Deleted(**with_warnings(answer, warnings)))
+
+
+@router.post(
+    "/documents:bulk",
+    response_model=BulkAnswer,
+    openapi_extra={**WRITE_ROLE, "requestBody": _BULK_BODY},
+    responses={202: {"model": JobInfo, "description": "A job writes them in the background."}},
+    summary="Upsert documents as JSON lines",
+)
+async def post_bulk(
+    *,
+    name: str,
+    request: Request,
+    folder: Folder,
+    gate: GateOf,
+    slots: WriteSlots,
+    limits: Limits,
+    submit: SubmitOf,
+    if_none_match: IfNoneMatch = None,
+    idempotency_key: Annotated[str | None, Header(max_length=MAX_KEY_LENGTH)] = None,
+    encoder_fingerprint: Annotated[
+        str | None,
+        QueryParameter(
+            description="That of the encoder that made the lines' codes. With it, a line may have a"
+            " code beside its text or vector, which is then not encoded again."
+        ),
+    ] = None,
+    skip_unchanged: Annotated[
+        bool,
+        QueryParameter(description="Skip documents that are already stored exactly as given."),
+    ] = False,
+) -> Response:
+    """Upsert one document for each line. Lines are written as they arrive, a thousand at a time,
+    each batch completely or not at all. An invalid line is refused and reported; the others are
+    written.
+
+    With ``If-None-Match: *`` a document that exists is refused. With ``Prefer: respond-async`` a
+    job writes the lines in the background; repeating the request with the same ``Idempotency-Key``
+    and the same API key returns the same job, unless that failed.
+    """
+    check_media_type(request, JSON_LINES)
+    options = BulkOptions(creates_only(if_none_match), skip_unchanged, encoder_fingerprint)
+    check_fingerprint(folder.collection(name), encoder_fingerprint)
+    if wants_async(request):
+        spec = asdict(options)
+        draft = await run_in_threadpool(submit.draft)
+        try:
+            prefix = f"{name} {json.dumps(spec)}\n".encode()
+            digest = await save_body(request, draft / INPUT, prefix)
+            key = submit.idempotency(idempotency_key, digest)
+            job = await run_in_threadpool(submit, "bulk", name, spec, draft=draft, idempotency=key)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        return accepted_response(job)
+    if idempotency_key is not None:
+        message = "Idempotency-Key works only for jobs; send Prefer: respond-async too"
+        raise ProblemError(422, "invalid_request", message)
+    writer = BulkWriter(folder, gate, name, limits, options)
+    async for lines in _lines(request, BATCH_LINES):
+        async with slots:
+            await run_in_threadpool(writer.write, lines)
+    return Response(to_json(writer.result.to_dict()), media_type="application/json")
+
+
+async def _lines(request: Request, size: int) -> AsyncIterator[list[bytes]]:
+    """Yield the lines of a body, `size` at a time, as they arrive."""
+    lines: list[bytes] = []
+    partial: list[bytes] = []  # the pieces of an unfinished line
+    async for chunk in request.stream():
+        end, *following = chunk.split(b"\n")
+        partial.append(end)
+        if following:
+            lines += [b"".join(partial), *following[:-1]]
+            partial = [following[-1]]
+        while len(lines) >= size:
+            yield lines[:size]
+            lines = lines[size:]
+    if rest := b"".join(partial):
+        lines.append(rest)
+    if lines:
+        yield lines

@@ -1,0 +1,581 @@
+"""Jobs over REST, and those that read a whole collection: evaluations, maps, near-duplicates."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from hummingbit.evaluation.evaluate import evaluate_collection
+from hummingbit.evaluation.formats import FORMATS, PlotError
+from hummingbit.evaluation.gate import GateError, compare_reports, parse_gate
+from hummingbit.evaluation.report import Job, Report, parse_report
+from hummingbit.evaluation.result import EvaluationError
+from hummingbit.foundation.files import replace_file
+from hummingbit.index.duplicates import DuplicateCriteria
+from hummingbit.service.http.bodies import JSONRequest, parse_json
+from hummingbit.service.http.keys import READ, Role, request_key
+from hummingbit.service.http.problems import ProblemError, invalid_field
+from hummingbit.service.http.routing import JSONRoute, check_role
+from hummingbit.service.jobs.kinds import (
+    REPORT_FILE,
+    REQUEST_FILE,
+    RUN_FILE,
+    parse_evaluation,
+    read_clusters,
+)
+from hummingbit.service.jobs.map import MAP_FILE, POINTS_FILE
+from hummingbit.service.jobs.runner import Jobs
+from hummingbit.service.jobs.store import Idempotency, JobRecord, NewJob, State
+from hummingbit.service.routes.dependencies import (
+    LONG_READ,
+    CollectionOf,
+    Limits,
+    LongReads,
+    encoder_name,
+    render,
+    wants_async,
+)
+from hummingbit.service.schemas.common import pointing_among, pointing_at
+from hummingbit.service.schemas.jobs import (
+    Cluster,
+    ComparedEvaluations,
+    CompareEvaluations,
+    DrawMap,
+    Duplicates,
+    EvaluatedQueries,
+    EvaluateRequest,
+    EvaluateResponse,
+    EvaluationStatus,
+    FindDuplicates,
+    JobInfo,
+    JobList,
+    LabelledQuery,
+    MapDescription,
+    MapStatus,
+)
+from hummingbit.service.schemas.search import JSONAnswer, LongAnswer, answer_to_json
+
+# ----------------------------------------------------------------------------
+# Jobs over REST: list, describe, cancel; and what routes that submit jobs share.
+
+
+Status = Literal["running", "done", "failed"]
+
+router = APIRouter(prefix="/v1/jobs", route_class=JSONRoute)
+
+
+async def _jobs(request: Request) -> Jobs:
+    jobs: Jobs = request.app.state.jobs
+    return jobs
+
+
+JobsOf = Annotated[Jobs, Depends(_jobs)]
+
+
+def owner_of(request: Request) -> str:
+    """Return the owner of the jobs that a request submits: its key's hash, so no key is on disk."""
+    # If the service has no keys, a client must not get a quota for each key that it invents.
+    is_required = request.app.state.keyring.is_required
+    key = request_key(request.scope["state"]["headers"]) if is_required else None
+    return "" if key is None else hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
+class Submit:
+    """Submits jobs for the key of the request, which has a quota of its own."""
+
+    def __init__(self, request: Request, jobs: JobsOf) -> None:
+        self.jobs = jobs
+        self._owner = owner_of(request)
+
+    def draft(self) -> Path:
+        """Return an empty folder for the job's files."""
+        return self.jobs.files.draft()
+
+    def idempotency(self, key: str | None, digest: str) -> Idempotency | None:
+        """Return an idempotency key that the client sent, as one of its own; None for None."""
+        return None if key is None else Idempotency(key, digest, self._owner)
+
+    def __call__(
+        self,
+        kind: str,
+        collection: str,
+        spec: dict[str, Any] | None = None,
+        *,
+        draft: Path | None = None,
+        idempotency: Idempotency | None = None,
+    ) -> JobRecord:
+        """Submit a job; see :meth:`hummingbit.service.jobs.runner.Jobs.submit`."""
+        new = NewJob(kind, collection, spec or {}, self._owner, idempotency)
+        return self.jobs.submit(draft or self.jobs.files.draft(), new)
+
+
+SubmitOf = Annotated[Submit, Depends()]
+
+
+@router.get("", response_model=JobList, openapi_extra=READ, summary="List the jobs")
+def get_jobs(
+    *,
+    jobs: JobsOf,
+    limits: Limits,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    state: State | None = None,
+    kind: str | None = None,
+    collection: str | None = None,
+) -> Response:
+    """List the latest jobs, newest first; all of them, or those of a state, kind or collection.
+
+    The list ends early if the results of the jobs are large.
+    """
+    latest = jobs.last(limit, state, kind, collection, limits.max_response_bytes // 4)
+    return render(JobList(jobs=[job_info(job) for job in latest]))
+
+
+@router.get("/{id}", response_model=JobInfo, openapi_extra=READ, summary="Describe a job")
+def get_job(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
+    """Return a job's state, its progress and, once it is done, its result."""
+    return render(job_info(jobs.get(id)))
+
+
+@router.post(
+    "/{id}/cancel",
+    response_model=JobInfo,
+    status_code=202,
+    openapi_extra=READ,
+    summary="Cancel a job",
+)
+def post_cancel(
+    request: Request,
+    id: str,  # noqa: A002 - as in the path
+    jobs: JobsOf,
+) -> Response:
+    """Cancel a waiting or running job. What it has written stays; a reindexing is undone.
+
+    A read key can cancel the jobs that it submitted, a write key all jobs.
+    """
+    owner = jobs.get(id).owner
+    if not owner or owner != owner_of(request):
+        check_role(request, Role.WRITE)
+    return accepted_response(jobs.cancel(id))
+
+
+def accepted_response(job: JobRecord) -> Response:
+    """Return the response 202, with the job and, in ``Location``, its address."""
+    return render(job_info(job), 202, {"Location": f"/v1/jobs/{job.id}"})
+
+
+def job_info(job: JobRecord) -> JobInfo:
+    """Return a job as responses have it."""
+    percent = round(100 * job.done / job.total, 1) if job.total else None
+    return JobInfo.model_validate(
+        {
+            "id": job.id,
+            "kind": job.kind,
+            "collection": job.collection,
+            "state": job.state,
+            "progress": {
+                "step": job.step,
+                "done": job.done,
+                "total": job.total,
+                "percent": percent,
+            },
+            "attempts": job.attempts,
+            "created": job.created,
+            "started": job.started,
+            "finished": job.finished,
+            "result": job.result,
+            "error": job.error,
+        }
+    )
+
+
+def status_of(job: JobRecord) -> Status:
+    """Return the status of a job's result."""
+    if job.finished is None:
+        return "running"
+    return "done" if job.state == "done" else "failed"
+
+
+def reason_of(job: JobRecord) -> str | None:
+    """Return why a job failed or was cancelled; None if it is done or not finished."""
+    if job.error is not None:
+        return str(job.error["detail"])
+    return "it was cancelled" if job.state == "cancelled" else None
+
+
+@contextmanager
+def reading_files(look_up: Callable[[], object]) -> Iterator[None]:
+    """Read files of a job; if one is missing, call `look_up`, which raises if the job is gone."""
+    try:
+        yield
+    except FileNotFoundError:
+        look_up()
+        raise
+
+
+# ----------------------------------------------------------------------------
+# Maps and near-duplicates over REST: jobs that read a whole collection, and their results.
+
+
+# Maps drawn by earlier versions do not say these.
+ABSENT_BEFORE: dict[str, Any] = {"given_labels": [], "given_label_documents": [], "time": None}
+
+analysis_router = APIRouter(prefix="/v1", route_class=JSONRoute)
+
+
+@analysis_router.post(
+    "/collections/{name}/map",
+    response_model=JobInfo,
+    status_code=202,
+    openapi_extra=READ,
+    summary="Draw a map",
+)
+def post_map(collection: CollectionOf, body: DrawMap, submit: SubmitOf) -> Response:
+    """Lay out the distinct codes in the plane, as a job: similar codes lie near each other."""
+    if body.method == "tsne" and importlib.util.find_spec("openTSNE") is None:
+        message = "is 'tsne', for which the service needs openTSNE, its extra map; or send 'pca'"
+        raise invalid_field(message, "method")
+    return accepted_response(submit("map", collection.name, body.model_dump()))
+
+
+@analysis_router.get(
+    "/maps/{id}", response_model=MapStatus, openapi_extra=READ, summary="Get a map"
+)
+def get_map(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
+    """Get a map's status and, once it is done, its description; its points have another address."""
+    job = _job(jobs, id, "map")
+    status = status_of(job)
+    drawn_map = None
+    if status == "done":
+        raw = json.loads(_read(jobs, job, MAP_FILE))
+        drawn_map = MapDescription.model_validate(ABSENT_BEFORE | raw)
+    return render(MapStatus(id=job.id, status=status, error=reason_of(job), map=drawn_map))
+
+
+@analysis_router.get(
+    "/maps/{id}/points",
+    openapi_extra=READ,
+    response_class=Response,
+    responses={200: {"content": {"application/octet-stream": {}}}},
+    summary="Get a map's points",
+)
+def get_points(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
+    """Get the points of a finished map: columns of P points each, little-endian.
+
+    x and y, from -1 to 1, and the mean position of the code's documents in the order of insertion,
+    from 0 to 1, as float32; the number of documents as uint32; the label as uint16, a position in
+    `labels`, 65,534 for one that is not listed, 65,535 for none; its share of the labelled
+    documents as uint8, 254 for all, 255 if none is labelled; and the codes, n_bits / 8 bytes each.
+    If the map has a `time`, the position on its scale follows, from 0 to 1, as float32, NaN if no
+    document has a value. If it has `given_labels`, the label that people gave and its share follow,
+    as uint16 and uint8, as above.
+    """
+    job = _job(jobs, id, "map")
+    if job.state != "done":
+        raise ProblemError(409, "not_finished", reason_of(job) or "the map is not finished yet")
+    return LongAnswer(_read(jobs, job, POINTS_FILE), media_type="application/octet-stream")
+
+
+@analysis_router.post(
+    "/collections/{name}/duplicates",
+    response_model=JobInfo,
+    status_code=202,
+    openapi_extra=READ,
+    summary="Find near-duplicates",
+)
+def post_duplicates(collection: CollectionOf, body: FindDuplicates, submit: SubmitOf) -> Response:
+    """Find documents whose codes, and on request texts, hardly differ, as a job.
+
+    Nothing is deleted: the clusters are listed, and documents can be deleted by their ids.
+    """
+    criteria = body.model_dump()
+    with pointing_at():
+        DuplicateCriteria(**criteria).check(collection.n_bits)
+    return accepted_response(submit("duplicates", collection.name, criteria))
+
+
+@analysis_router.get(
+    "/duplicates/{id}",
+    response_model=Duplicates,
+    openapi_extra=READ,
+    summary="Get near-duplicates",
+)
+def get_duplicates(
+    id: str,  # noqa: A002 - as in the path
+    jobs: JobsOf,
+    offset: Annotated[int, Query(ge=0, description="The number of clusters to skip.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Clusters on the page.")] = 50,
+) -> Response:
+    """Get the status of a search for near-duplicates and, once it is done, a page of clusters."""
+    job = _job(jobs, id, "duplicates")
+    status = status_of(job)
+    page: list[Cluster] = []
+    if status == "done":
+        with reading_files(lambda: jobs.get(job.id)):
+            clusters = read_clusters(jobs.files.of(job.id), offset, limit)
+            page = [Cluster(**cluster) for cluster in clusters]
+    return render(
+        Duplicates(
+            id=job.id,
+            status=status,
+            error=reason_of(job),
+            collection=job.collection,
+            clusters=(job.result or {}).get("clusters"),
+            page=page,
+        )
+    )
+
+
+def _job(jobs: Jobs, id_: str, kind: str) -> JobRecord:
+    job = jobs.get(id_)
+    if job.kind != kind:
+        message = f"job {id_[:40]!r} is of the kind {job.kind}, not {kind}"
+        raise ProblemError(404, "unknown_job", message)
+    return job
+
+
+def _read(jobs: Jobs, job: JobRecord, file: str) -> bytes:
+    with reading_files(lambda: jobs.get(job.id)):
+        return (jobs.files.of(job.id) / file).read_bytes()
+
+
+# ----------------------------------------------------------------------------
+# Evaluations over REST: in the response, or as jobs with a report that is kept.
+
+
+NO_QUERY = dict.fromkeys(LabelledQuery.model_fields)
+
+
+# A page that is sent from this address could otherwise send requests with the reader's key.
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+@analysis_router.post(
+    "/collections/{name}/evaluate",
+    response_model=EvaluateResponse,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    responses={202: {"model": EvaluationStatus, "description": "A job runs in the background."}},
+    summary="Evaluate",
+)
+def post_evaluate(
+    *,
+    request: JSONRequest,
+    collection: CollectionOf,
+    body: EvaluateRequest,
+    limits: Limits,
+    submit: SubmitOf,
+) -> Response:
+    """Measure how well the collection finds documents with the labels of the queries.
+
+    With the header ``Prefer: respond-async`` it runs as a job, and the header ``Location`` of the
+    response is the address of the report.
+    """
+    queries, settings = parse_evaluation(body, limits)
+    if wants_async(request):
+        draft = submit.draft()
+        replace_file(draft / REQUEST_FILE, request.received_body)
+        id_ = submit("evaluation", collection.name, draft=draft).id
+        status = EvaluationStatus(id=id_, status="running", error=None, report=None)
+        return render(status, 202, {"Location": f"/v1/evaluations/{id_}"})
+    start = time.perf_counter()
+    with pointing_among("queries"):
+        result = evaluate_collection(
+            collection, queries, body.metrics, body.label_field, **settings.relevance
+        )
+    return render(
+        EvaluateResponse(
+            **result.to_dict(),
+            n_bits=collection.n_bits,
+            encoder=encoder_name(collection),
+            took_ms=round((time.perf_counter() - start) * 1000, 3),
+        )
+    )
+
+
+@analysis_router.get(
+    "/evaluations/{id}",
+    response_model=EvaluationStatus,
+    openapi_extra=READ,
+    responses={
+        200: {"content": {form.media_type: {} for form in FORMATS.values()}},
+    },
+    summary="Get an evaluation",
+)
+async def get_evaluation(
+    *,
+    id: str,  # noqa: A002 - as in the path
+    request: Request,
+    jobs: JobsOf,
+    long_reads: LongReads,
+    format: str | None = None,  # noqa: A002 - as in the query
+) -> Response:
+    """Get an evaluation's status and, once it is done, its report.
+
+    The query parameter ``format`` chooses the format; without it, the header ``Accept`` does.
+    """
+    accept = request.headers.get("accept", "*/*")
+    form = _check_format(format) if format else _preferred_format(accept)
+    if form == "json":
+        return await run_in_threadpool(_write_status, jobs, id)
+    # A page of plots takes long.
+    async with long_reads.place(request.scope["state"]):
+        return await run_in_threadpool(_write_report, jobs, id, form)
+
+
+def _write_status(jobs: Jobs, id_: str) -> Response:
+    return render(_status(_evaluation(jobs, id_), jobs))
+
+
+def _write_report(jobs: Jobs, id_: str, form: str) -> Response:
+    job = _evaluation(jobs, id_)
+    _check_done(job)
+    try:
+        with _job_folder(jobs, job) as folder:
+            text = FORMATS[form].write(_finished_job(folder), None)
+    except PlotError as error:
+        raise ProblemError(501, "format_unavailable", str(error)) from None
+    if text is None:
+        message = "there is no TREC run; the notes of the report say why"
+        raise ProblemError(406, "format_unavailable", message)
+    return LongAnswer(text, media_type=FORMATS[form].media_type, headers=HEADERS)
+
+
+@analysis_router.get(
+    "/evaluations/{id}/queries",
+    response_model=EvaluatedQueries,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Get an evaluation's queries",
+)
+def get_queries(id: str, jobs: JobsOf, limits: Limits) -> Response:  # noqa: A002 - as in the path
+    """Get the queries of an evaluation as they were sent, each with its id."""
+    job = _evaluation(jobs, id)
+    _check_done(job)
+    with _job_folder(jobs, job) as folder:
+        path = folder / REQUEST_FILE
+        if not path.exists():
+            message = "the evaluation is from an earlier version, which did not keep the queries"
+            raise ProblemError(404, "unknown_evaluation", message)
+        sent = parse_json(path.read_bytes(), limits.max_json_depth)["queries"]
+    queries = [
+        {**NO_QUERY, **query, "id": query.get("id") or str(place)}
+        for place, query in enumerate(sent)
+    ]
+    return JSONAnswer(answer_to_json({"queries": queries}, limits.max_response_bytes))
+
+
+@analysis_router.post(
+    "/evaluations/{id}/compare",
+    response_model=ComparedEvaluations,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Compare two evaluations",
+)
+def post_compare(id: str, body: CompareEvaluations, jobs: JobsOf) -> Response:  # noqa: A002
+    """Compare an evaluation with another, query by query, and check it against a gate.
+
+    Differences come with bootstrap intervals and the p-values of paired permutation tests.
+    """
+    report, baseline = _report(jobs, id), _report(jobs, body.baseline)
+    try:
+        rules = [] if body.gate is None else parse_gate(body.gate)
+        compared = compare_reports(report, rules, baseline, ignore_unmatched_queries=True)
+    except GateError as error:
+        raise invalid_field(str(error), "gate") from None
+    except EvaluationError as error:
+        raise invalid_field(str(error), "baseline") from None
+    return render(
+        ComparedEvaluations(
+            changes=compared.changes or [],
+            gate=compared.gate or [],
+            notes=compared.notes[len(report.notes) :],
+            passed=compared.passed,
+        )
+    )
+
+
+def _report(jobs: Jobs, id_: str) -> Report:
+    job = _evaluation(jobs, id_)
+    _check_done(job)
+    with _job_folder(jobs, job) as folder:
+        return _finished_job(folder).report
+
+
+def _check_done(job: JobRecord) -> None:
+    status = status_of(job)
+    if status == "running":
+        raise ProblemError(409, "evaluation_running", "the evaluation is not finished yet")
+    if status == "failed":
+        raise ProblemError(409, "evaluation_failed", str(reason_of(job)))
+
+
+@contextmanager
+def _job_folder(jobs: Jobs, job: JobRecord) -> Iterator[Path]:
+    with reading_files(lambda: _evaluation(jobs, job.id)):
+        yield jobs.files.of(job.id)
+
+
+def _evaluation(jobs: Jobs, id_: str) -> JobRecord:
+    try:
+        job = jobs.get(id_)
+    except ProblemError:
+        job = None
+    if job is None or job.kind != "evaluation":
+        raise ProblemError(404, "unknown_evaluation", f"there is no evaluation {id_[:40]!r}")
+    return job
+
+
+def _status(job: JobRecord, jobs: Jobs) -> EvaluationStatus:
+    status = status_of(job)
+    report = None
+    if status == "done":
+        with _job_folder(jobs, job) as folder:
+            report = _finished_job(folder).report
+    return EvaluationStatus(id=job.id, status=status, error=reason_of(job), report=report)
+
+
+def _finished_job(folder: Path) -> Job:
+    report = parse_report((folder / REPORT_FILE).read_text(encoding="utf-8"))
+    run = folder / RUN_FILE
+    return Job(report, (lambda: run.read_text(encoding="utf-8")) if run.exists() else None)
+
+
+def _check_format(name: str) -> str:
+    if name not in FORMATS:
+        message = f"format is {name[:40]!r}; it must be one of {', '.join(FORMATS)}"
+        raise ProblemError(422, "invalid_request", message)
+    return name
+
+
+def _preferred_format(header: str) -> str:
+    """Return the format that the header ``Accept`` prefers; RFC 9110, section 12.5.1."""
+    ranges = []
+    for part in header.split(","):
+        media_type, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        quality = next((text[2:] for text in parameters if text.startswith("q=")), "1")
+        try:
+            ranges.append((-float(quality), media_type))
+        except ValueError:
+            continue
+    by_type = {form.media_type: name for name, form in FORMATS.items()}
+    by_type |= {"*/*": "json", "application/*": "json", "text/*": "markdown", "text/xml": "junit"}
+    # The sort is stable: of two with equal quality, the first wins.
+    for rank, media_type in sorted(ranges, key=lambda ranked: ranked[0]):
+        if rank < 0 and media_type in by_type:
+            return by_type[media_type]
+    media_types = ", ".join(form.media_type for form in FORMATS.values())
+    message = f"Accept is {header[:80]!r}; an evaluation is available as {media_types}"
+    raise ProblemError(406, "not_acceptable", message)

@@ -1,1 +1,0 @@
-"""Routes of jobs, and of evaluations, maps and near-duplicates, which are results of jobs."""

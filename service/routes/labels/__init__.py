@@ -1,1 +1,0 @@
-"""Routes of labels and judgements, and of the retraining that uses them."""

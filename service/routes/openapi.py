@@ -1,0 +1,191 @@
+"""The OpenAPI description of the service, including its problems."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+
+from hummingbit.service.http.problems import MEDIA_TYPE
+from hummingbit.service.schemas.common import Problem
+
+_REFERENCE = "#/components/schemas/{model}"
+
+
+SECURITY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "Authorization: Bearer KEY"},
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    "basic": {
+        "type": "http",
+        "scheme": "basic",
+        "description": "Any user name; the key is the password.",
+    },
+}
+"""For a service with keys; one without accepts requests without a key."""
+
+REFUSALS = {
+    "400": "The body is not valid JSON, or the request is not valid HTTP.",
+    "401": "The key is missing, unknown or revoked.",
+    "403": "The key's role is too low, or the service is read-only.",
+    "404": "Nothing has that name.",
+    "408": "The body was not sent in time.",
+    "409": "The request conflicts with the current state.",
+    "413": "The body is larger than the limit.",
+    "415": "The Content-Type is not supported.",
+    "422": "The request is invalid; `errors` points to what is wrong.",
+    "429": "Too many requests or jobs are waiting; try again after Retry-After seconds.",
+    "503": "Temporarily unavailable; try again after Retry-After seconds.",
+}
+EXAMPLES: dict[str, Any] = {
+    "CreateCollection": {"encoder": "docstrings32"},
+    "UpdateCollection": {"ranking": "hybrid"},
+    "IndexFields": {"indexed_fields": ["year", "author.name"]},
+    "UpsertDocuments": {
+        "documents": [
+            {
+                "id": "numpy.linalg.eigh",
+                "text": "Return the eigenvalues and eigenvectors of a complex Hermitian matrix.",
+                "label": "numpy.linalg",
+                "payload": {"module": "numpy"},
+            }
+        ]
+    },
+    "SearchRequest": {
+        "text": "eigenvalues of a symmetric matrix",
+        "limit": 10,
+        "radius": 6,
+        "with_payload": True,
+    },
+    "SearchBatch": {"searches": [{"text": "eigenvalues"}, {"id": "numpy.linalg.eigh", "limit": 3}]},
+    "ScrollRequest": {"limit": 100, "filter": {"field": "label", "eq": "numpy.linalg"}},
+    "GetRequest": {"ids": ["numpy.linalg.eigh", "numpy.linalg.svd"]},
+    "CountRequest": {"filter": {"field": "label", "eq": "numpy.linalg"}},
+    "DeleteRequest": {"ids": ["numpy.linalg.eigh"]},
+    "ChangeAliases": {
+        "actions": [{"add": {"alias": "docstrings", "collection": "docstrings-2"}}],
+    },
+    "Reindex": {"encoder": "docstrings64", "into": "docstrings-2", "alias": "docstrings"},
+    "Retrain": {"label_field": "label", "auto": False},
+    "RestoreSnapshot": {"collection": "docstrings-restored"},
+    "PutLabels": {"labels": [{"id": "numpy.linalg.eigh", "label": "numpy.linalg"}]},
+    "PutJudgements": {
+        "judgements": [{"query": "eigenvalues", "id": "numpy.linalg.eigh", "grade": 1}]
+    },
+    "EmbeddingsRequest": {
+        "model": "docstrings64",
+        "input": ["eigenvalues of a symmetric matrix"],
+    },
+    "EncodeRequest": {"inputs": [{"text": "eigenvalues of a symmetric matrix"}]},
+    "EncoderInputs": {
+        "inputs": [{"text": "eigenvalues of a symmetric matrix"}],
+        "format": "bits",
+    },
+    "CompareEvaluations": {
+        "baseline": "5c0c1f0f2d4e4a0b",
+        "gate": '[metrics."P@100"]\nmin = 0.6\nmax_drop = 0.01',
+    },
+    "DrawMap": {"method": "pca", "label_field": "label"},
+    "FindDuplicates": {"radius": 4, "confirm": 0.5},
+    "EvaluateRequest": {
+        "queries": [{"id": "q1", "text": "eigenvalues", "label": "numpy.linalg"}],
+        "metrics": ["P@100", "mAP@100", "nDCG@10"],
+    },
+}
+"""An example of each request, by the name of its schema."""
+
+PREFER = {
+    "name": "Prefer",
+    "in": "header",
+    "description": "`respond-async`: return 202 at once and run as a job; RFC 7240.",
+    "schema": {"type": "string", "examples": ["respond-async"]},
+}
+HEADERS: dict[str, dict[str, Any]] = {
+    "202": {"Location": {"description": "The address of the job.", "schema": {"type": "string"}}},
+    "401": {
+        "WWW-Authenticate": {
+            "description": "How to send the key.",
+            "schema": {"type": "string"},
+        }
+    },
+    "429": {"Retry-After": {"description": "In seconds.", "schema": {"type": "string"}}},
+    "503": {"Retry-After": {"description": "In seconds.", "schema": {"type": "string"}}},
+}
+"""Headers of responses, by status; ``X-Request-ID`` is in all of them."""
+
+WITH_BODY = {"408", "413", "415", "422"}
+
+
+def describe(app: FastAPI) -> None:
+    """Make `app` describe its errors as problem details, not as FastAPI's own."""
+
+    @cache
+    def description() -> bytes:
+        schema = get_openapi(
+            title=app.title, version=app.version, summary=app.summary, routes=app.routes
+        )
+        _describe_problems(schema)
+        _describe_headers(schema)
+        _group(schema)
+        _add_examples(schema)
+        schema["components"]["securitySchemes"] = SECURITY_SCHEMES
+        return json.dumps(schema, ensure_ascii=False).encode()
+
+    app.state.description = description
+
+
+def _describe_problems(schema: dict[str, Any]) -> None:
+    _, problem = models_json_schema([(Problem, "serialization")], ref_template=_REFERENCE)
+    components = schema["components"]["schemas"]
+    components.update(problem["$defs"])
+    for name in ("HTTPValidationError", "ValidationError"):
+        components.pop(name, None)
+    content = {MEDIA_TYPE: {"schema": {"$ref": _REFERENCE.format(model="Problem")}}}
+    for operations in schema["paths"].values():
+        for operation in operations.values():
+            responses = operation["responses"]
+            responses.pop("422", None)
+            for status in _refusals(operation):
+                refusal = {"description": REFUSALS[status], "content": content}
+                responses.setdefault(status, refusal)
+            responses["default"] = {"description": "The request failed.", "content": content}
+
+
+def _describe_headers(schema: dict[str, Any]) -> None:
+    for operations in schema["paths"].values():
+        for operation in operations.values():
+            responses = operation["responses"]
+            if "202" in responses and {"200", "201"} & set(responses):
+                operation.setdefault("parameters", []).append(PREFER)
+            for status, headers in HEADERS.items():
+                if status in responses:
+                    responses[status]["headers"] = headers
+
+
+def _group(schema: dict[str, Any]) -> None:
+    """Tag every operation with the resource of its path."""
+    for path, operations in schema["paths"].items():
+        kind = path.split("/")[2] if path.startswith("/v1/") else "service"
+        for operation in operations.values():
+            operation["tags"] = [kind]
+
+
+def _add_examples(schema: dict[str, Any]) -> None:
+    for name, example in EXAMPLES.items():
+        schema["components"]["schemas"][name]["examples"] = [example]
+
+
+def _refusals(operation: dict[str, Any]) -> list[str]:
+    """Return the statuses of the refusals that an operation may respond with."""
+    if operation["x-role"] == "nobody":
+        return []
+    has_body, has_parameters = "requestBody" in operation, bool(operation.get("parameters"))
+    return [
+        status
+        for status in REFUSALS
+        if (has_body or status not in {*WITH_BODY, "400"})
+        and (has_parameters or status not in {"404", "409"})
+    ]

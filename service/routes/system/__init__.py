@@ -1,1 +1,0 @@
-"""Routes about the service itself: health, access, the API description, the console."""

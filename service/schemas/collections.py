@@ -1,0 +1,440 @@
+"""The JSON of collections, documents, aliases and snapshots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from hummingbit.index.backend import MAX_K
+from hummingbit.index.engines.choice import ENGINES
+from hummingbit.index.filters import MAX_INDEXED_FIELDS
+from hummingbit.index.kept_vectors import FLOAT32, FORMS
+from hummingbit.index.rankings import RANKINGS
+from hummingbit.index.schema import AUTO
+from hummingbit.service.schemas.common import (
+    Code,
+    Cursor,
+    EncoderName,
+    FilterField,
+    Fingerprint,
+    RankingUsed,
+    RequestModel,
+    ResponseModel,
+    Strings,
+    Text,
+    Vector,
+)
+
+# ----------------------------------------------------------------------------
+# The JSON of collections and their statistics.
+
+
+class CreateCollection(RequestModel):
+    """Exactly one of `encoder`, which makes the codes, and `n_bits`, if documents have codes."""
+
+    encoder: str | None = None
+    n_bits: int | None = Field(None, description="A multiple of 8 from 8 to 1024.")
+    engine: str = Field(
+        AUTO,
+        description="The engine that searches the collection; auto chooses one by its codes."
+        " All engines give the same results.",
+        json_schema_extra={"enum": [*ENGINES]},
+    )
+    indexed_fields: list[str] | None = Field(
+        None,
+        max_length=MAX_INDEXED_FIELDS,
+        description="Payload fields by which filters find documents without reading payloads."
+        " Results are the same with and without.",
+    )
+    keep_vectors: str = Field(
+        FLOAT32,
+        description="How the documents' vectors are kept on disk: float32, whole; float16 or int8,"
+        " rounded to a half or a quarter of that; none, not at all. Kept vectors can rescore"
+        " searches and be encoded again by a reindexing.",
+        json_schema_extra={"enum": [*FORMS]},
+    )
+
+
+class IndexFields(RequestModel):
+    """The payload fields to index, in place of those indexed before; an empty list for none."""
+
+    indexed_fields: list[str] = Field(max_length=MAX_INDEXED_FIELDS)
+
+
+class IndexedFieldsInfo(ResponseModel):
+    """The payload fields that are indexed; `warnings` name those that no document has, if any."""
+
+    indexed_fields: list[str]
+    warnings: list[str] = Field(default_factory=list)
+
+
+class UpdateCollection(RequestModel):
+    """The properties of a collection that can be changed."""
+
+    ranking: str = Field(
+        description="The ranking of searches that do not name one.",
+        json_schema_extra={"enum": [*RANKINGS]},
+    )
+
+
+class Unavailable(ResponseModel):
+    """Something that exists but cannot be opened."""
+
+    name: str
+    reason: str
+
+
+class CollectionSummary(ResponseModel):
+    """A collection; `encoder` is null if its documents come with codes.
+
+    `engine_setting` is the engine it was created with; `ranking` applies to searches that do not
+    name one. Filters on `indexed_fields` read no payloads. `keep_vectors` is the form in which
+    vectors are kept.
+    """
+
+    name: str
+    n_bits: int
+    encoder: EncoderName | None
+    engine_setting: str
+    ranking: RankingUsed
+    indexed_fields: list[str]
+    keep_vectors: str = Field(json_schema_extra={"enum": [*FORMS]})
+    documents: int
+    generation: int
+
+
+class Collections(ResponseModel):
+    """All collections."""
+
+    collections: list[CollectionSummary]
+    unavailable: list[Unavailable]
+
+
+class BitBalance(ResponseModel):
+    """Over all bits: the share of documents in which a bit is 1, or the entropy of a bit."""
+
+    least: float
+    mean: float
+    most: float
+
+
+class CollectionDetail(CollectionSummary):
+    """A collection and its codes; an encoder that has collapsed gives few distinct codes."""
+
+    distinct_codes: int
+    largest_share: float | None
+    bit_balance: BitBalance | None
+    engine: str
+    bytes_on_disk: int
+
+
+class BitCorrelation(ResponseModel):
+    """Pearson's |r| over all pairs of bits that are not dead."""
+
+    mean: float
+    most: float
+
+
+class CollectionStats(CollectionDetail):
+    """A collection's sizes, its search engine and why it was chosen, and its codes' diversity.
+
+    `entropy` is that of the distribution of documents over codes, in bits; `bit_entropy` is that of
+    each bit. `dead_bits` never change; bit 0 is the first of the code. `occupancy` is the number of
+    codes that belong to 1, to 2–3, to 4–7, … documents, by the lower bound.
+    """
+
+    engine_reason: str
+    entropy: float | None
+    bit_entropy: BitBalance | None
+    dead_bits: list[int]
+    bit_correlation: BitCorrelation | None
+    occupancy: dict[str, int]
+    problems: list[str]
+
+
+# ----------------------------------------------------------------------------
+# The JSON of documents: upserts, scrolling, counting, deleting, bulk.
+
+
+class NewDocument(RequestModel):
+    """A document: its id and one of text, vector and code, or a text and a vector.
+
+    With both, the encoder takes the vector, and the text is found by its words.
+    """
+
+    id: str
+    text: Text = None
+    vector: Vector = None
+    code: Code = None
+    label: str | None = Field(None, description="Stored in the payload as `label`.")
+    labels: Strings | None = Field(None, description="Stored in the payload as `labels`.")
+    payload: dict[str, Any] | None = None
+
+
+class UpsertDocuments(RequestModel):
+    """Documents to insert, or to replace those with the same id: all of them or none."""
+
+    documents: list[NewDocument] = Field(min_length=1)
+    encoder_fingerprint: Fingerprint = None
+
+
+class Upserted(ResponseModel):
+    """The number of documents written to disk; a repeated id counts once."""
+
+    upserted: int
+    generation: int
+
+
+class StoredDocument(ResponseModel):
+    """A document as it is stored."""
+
+    id: str
+    code: str
+    text: str | None
+    vector: list[float] | None
+    payload: dict[str, Any]
+
+
+class ScrollRequest(RequestModel):
+    """A page of documents, in the order of insertion."""
+
+    limit: int = Field(100, ge=1, le=MAX_K)
+    cursor: Cursor = None
+    filter: FilterField = None
+
+
+class DocumentPage(ResponseModel):
+    """Documents; `next_cursor` is null on the last page."""
+
+    documents: list[StoredDocument]
+    next_cursor: str | None
+
+
+class GetRequest(RequestModel):
+    """Which documents to get."""
+
+    ids: Strings = Field(min_length=1, max_length=1000)
+
+
+class FoundDocuments(ResponseModel):
+    """The documents found, in the order of the request, and the ids that do not exist."""
+
+    documents: list[StoredDocument]
+    missing: list[str]
+
+
+class CountRequest(RequestModel):
+    """Which documents to count: all, or those that match a filter."""
+
+    filter: FilterField = None
+
+
+class Count(ResponseModel):
+    """The number of documents; if none passes the filter, `warnings` may say why."""
+
+    count: int
+    warnings: list[str] = Field(default_factory=list)
+
+
+class DeleteRequest(RequestModel):
+    """Exactly one of `ids` and `filter`."""
+
+    ids: Strings | None = Field(None, max_length=10_000)
+    filter: FilterField = None
+
+
+class Deleted(ResponseModel):
+    """The number of documents deleted; the deletion is on disk.
+
+    If no document passes the filter, `warnings` may say why.
+    """
+
+    deleted: int
+    generation: int
+    warnings: list[str] = Field(default_factory=list)
+
+
+class LineError(ResponseModel):
+    """A line that was refused; `line` counts from 1.
+
+    `id` is null if the line has none, and cut if it is too long.
+    """
+
+    line: int
+    id: str | None
+    status: int
+    code: str
+    detail: str
+    errors: list[dict[str, str]]
+
+
+class BulkAnswer(ResponseModel):
+    """What was done with the lines; what was written is on disk.
+
+    `unchanged` counts the lines that were skipped, if that was requested. The first thousand errors
+    are listed, and `errors_left_out` counts the others.
+    """
+
+    received: int
+    written: int
+    unchanged: int
+    failed: int
+    generation: int
+    errors: list[LineError]
+    errors_left_out: int
+
+
+# ----------------------------------------------------------------------------
+# The JSON of aliases and of reindexing.
+
+
+class AliasToAdd(RequestModel):
+    """Point `alias` to `collection`, wherever it pointed before."""
+
+    alias: str
+    collection: str
+
+
+class AliasToRemove(RequestModel):
+    """Remove `alias`."""
+
+    alias: str
+
+
+class AliasAction(RequestModel):
+    """Exactly one of `add` and `remove`."""
+
+    add: AliasToAdd | None = None
+    remove: AliasToRemove | None = None
+
+    @model_validator(mode="after")
+    def _check_exactly_one(self) -> AliasAction:
+        if (self.add is None) == (self.remove is None):
+            raise ValueError("must have exactly one of add and remove")
+        return self
+
+
+class ChangeAliases(RequestModel):
+    """Actions that apply in order, all of them or none."""
+
+    actions: list[AliasAction] = Field(
+        min_length=1,
+        max_length=1000,
+        examples=[[{"add": {"alias": "books", "collection": "books-2"}}]],
+    )
+
+
+class Alias(ResponseModel):
+    """A second name of a collection."""
+
+    alias: str
+    collection: str
+
+
+class Aliases(ResponseModel):
+    """All aliases, sorted."""
+
+    aliases: list[Alias]
+
+
+class Reindex(RequestModel):
+    """The encoder, the collection to make, and the alias that moves to it."""
+
+    encoder: str
+    into: str = Field(description="The name of the collection to create.", examples=["books-2"])
+    alias: str | None = Field(None, description="Moves to the collection once it is complete.")
+    engine: str | None = Field(
+        None,
+        description="The engine that searches the new collection; by default, that of the old one.",
+        json_schema_extra={"enum": [*ENGINES, None]},
+    )
+
+
+# ----------------------------------------------------------------------------
+# The JSON of snapshots.
+
+
+class SnapshotInfo(ResponseModel):
+    """A snapshot; `bytes` and `sha256` describe the file to download."""
+
+    id: str
+    collection: str
+    n_bits: int
+    encoder: str | None
+    encoder_fingerprint: str | None
+    generation: int
+    documents: int
+    created: str
+    bytes: int
+    sha256: str
+
+
+class UnavailableSnapshot(ResponseModel):
+    """A snapshot whose record cannot be read; it can be deleted."""
+
+    id: str
+    reason: str
+
+
+class SnapshotList(ResponseModel):
+    """Snapshots, oldest first, and those that cannot be read."""
+
+    snapshots: list[SnapshotInfo]
+    unavailable: list[UnavailableSnapshot]
+
+
+class RestoreSnapshot(RequestModel):
+    """The collection to create from a snapshot."""
+
+    collection: str = Field(examples=["books-restored"])
+
+
+# ----------------------------------------------------------------------------
+# The JSON of a collection's bits and buckets.
+
+
+class CodeBucket(ResponseModel):
+    """A code, its most frequent label and the share that has it; both are null without labels."""
+
+    code: str
+    documents: int
+    label: str | None
+    purity: float | None
+
+
+class BucketPurity(ResponseModel):
+    """How far documents of one code share a label, over codes with two labelled ones or more.
+
+    `mean` weighs codes by their labelled documents; `by_chance` is the share of the most frequent
+    label. `histogram` counts labelled documents by the purity of their code, in ten equal steps.
+    """
+
+    labelled: int
+    in_shared_codes: int
+    mean: float | None
+    by_chance: float
+    histogram: list[int]
+
+
+class CodesInfo(ResponseModel):
+    """The bits and buckets of a collection, as of `generation`.
+
+    `ones` is the share of documents in which each bit is 1; bit 0 is the first of the code.
+    `correlation` is Pearson's r between bits, of every `step`-th bit where there are more than
+    128; 0 for bits that never change. `alone` counts documents whose code no other document has.
+    `entropy` is that of the distribution of documents over codes, in bits. `largest` are the codes
+    with the most documents; `purity` is null if no document is labelled.
+    """
+
+    generation: int
+    n_bits: int
+    documents: int
+    distinct_codes: int
+    alone: int
+    entropy: float | None
+    ones: list[float]
+    correlation: list[list[float]]
+    step: int
+    largest: list[CodeBucket]
+    purity: BucketPurity | None

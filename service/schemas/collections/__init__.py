@@ -1,1 +1,0 @@
-"""The JSON of collections: documents, aliases, snapshots and codes."""

@@ -1,0 +1,303 @@
+"""The JSON of jobs and of their results: evaluations, maps, near-duplicates."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
+
+from hummingbit.evaluation.report import Change, GateResult, Report
+from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.duplicates import MAX_SHINGLE
+from hummingbit.service.schemas.common import (
+    Code,
+    EncoderName,
+    FieldName,
+    RequestModel,
+    ResponseModel,
+    Strings,
+    Text,
+    Vector,
+)
+
+# ----------------------------------------------------------------------------
+# The JSON of jobs, and of what verification and compaction return.
+
+
+class VerificationInfo(ResponseModel):
+    """The number of documents checked, and the problems found, one sentence each."""
+
+    documents: int
+    problems: list[str]
+
+
+class CompactionInfo(ResponseModel):
+    """The space that a collection took before and takes now; 0 if unknown."""
+
+    bytes_before: int
+    bytes_after: int
+
+
+class JobProgress(ResponseModel):
+    """How far a job is; `total` and `percent` are null while unknown.
+
+    `step` is the current step (copying, encoding, catching up, …); null if the job is not running.
+    """
+
+    step: str | None
+    done: int
+    total: int | None
+    percent: float | None
+
+
+class JobError(ResponseModel):
+    """Why a job failed."""
+
+    code: str
+    detail: str
+    errors: list[dict[str, str]]
+
+
+class JobInfo(ResponseModel):
+    """A job; `attempts` is more than 1 if the service ended while it ran. Times are in UTC.
+
+    `collection` is empty for an uploaded snapshot.
+    """
+
+    id: str
+    kind: str
+    collection: str
+    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    progress: JobProgress
+    attempts: int
+    created: str
+    started: str | None
+    finished: str | None
+    result: dict[str, Any] | None
+    error: JobError | None
+
+
+class JobList(ResponseModel):
+    """Jobs, newest first."""
+
+    jobs: list[JobInfo]
+
+
+# ----------------------------------------------------------------------------
+# The JSON of evaluations.
+
+
+def _check_grades(qrels: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """Have pydantic check the first invalid grade only, if there is one.
+
+    It would hold the interpreter lock until it has checked a million grades, and report an error
+    for each invalid one.
+    """
+    if not isinstance(qrels, dict):
+        return check(qrels)
+    for query, grades in qrels.items():
+        checkpoint()
+        if not isinstance(grades, dict):
+            return check({query: grades})
+        for document, grade in grades.items():
+            if type(grade) is not int:
+                return check({query: {document: grade}})
+    return qrels
+
+
+class LabelledQuery(RequestModel):
+    """A query by exactly one of text, vector and code, and its label or labels.
+
+    Judgements and reports refer to it by `id`, by default its position, counted from 0.
+    """
+
+    id: str | None = None
+    text: Text = None
+    vector: Vector = None
+    code: Code = None
+    label: str | None = None
+    labels: Strings | None = None
+
+
+class EvaluateRequest(RequestModel):
+    """Labelled queries, and the metrics to compute over their hits."""
+
+    queries: list[LabelledQuery] = Field(min_length=1)
+    metrics: Strings = Field(
+        ["P@100", "mAP@100"], min_length=1, max_length=20, description="Such as P@k and mAP@k."
+    )
+    label_field: FieldName = Field("label", description="The payload field that holds the label.")
+    qrels: Annotated[dict[str, dict[str, int]], WrapValidator(_check_grades)] | None = Field(
+        None,
+        description="Grades by the ids of queries and documents, in place of labels; above 0 is"
+        " relevant.",
+    )
+    hierarchy: bool = Field(
+        False,
+        description="Labels are paths such as a.b.c; grade documents by the levels they share.",
+    )
+    relevant_from: int = Field(1, ge=1, description="The lowest grade that counts as relevant.")
+    exclude_self: bool = Field(
+        False, description="Leave out the stored document with the query's own id."
+    )
+
+
+class EvaluateResponse(ResponseModel):
+    """Means over the queries: `metrics` as served, `expected` tie-averaged.
+
+    `best` and `worst` are the extremes that the order of ties could give.
+    """
+
+    metrics: dict[str, float]
+    expected: dict[str, float]
+    best: dict[str, float]
+    worst: dict[str, float]
+    queries: int
+    documents: int
+    queries_without_relevant: int
+    distinct_codes: int | None
+    notes: list[str]
+    n_bits: int
+    encoder: EncoderName | None
+    took_ms: float
+
+
+class EvaluationStatus(ResponseModel):
+    """An evaluation that runs as a job: `report` once it is done, `error` if it failed."""
+
+    id: str
+    status: Literal["running", "done", "failed"]
+    error: str | None
+    report: Report | None
+
+
+class CompareEvaluations(RequestModel):
+    """The evaluation to compare with, and a gate in TOML as `hummingbit evaluate` reads it."""
+
+    baseline: str = Field(description="The id of another finished evaluation.")
+    gate: str | None = Field(
+        None,
+        max_length=10_000,
+        description='Such as [metrics."P@100"] with min = 0.6 and max_drop = 0.01 below it.',
+    )
+
+
+class ComparedEvaluations(ResponseModel):
+    """The changes since the baseline, over the queries of both, and the results of the gate.
+
+    `notes` says how many queries were left out; `passed` is true without a gate.
+    """
+
+    changes: list[Change]
+    gate: list[GateResult]
+    notes: list[str]
+    passed: bool
+
+
+class EvaluatedQueries(ResponseModel):
+    """The queries of an evaluation, with their ids, in the order of its report."""
+
+    queries: list[LabelledQuery]
+
+
+# ----------------------------------------------------------------------------
+# The JSON of maps.
+
+
+class DrawMap(RequestModel):
+    """How to lay out the distinct codes in the plane.
+
+    `tsne` shows neighbourhoods and needs openTSNE, an optional package; `pca` shows the coarse
+    shape. By default, `method` is the best one installed.
+    """
+
+    method: Literal["pca", "tsne"] | None = None
+    label_field: FieldName = Field("label", description="The payload field that holds the label.")
+    time_field: FieldName | None = Field(
+        None, min_length=1, description="A payload field of numbers or ISO 8601 dates."
+    )
+    seed: int = Field(0, ge=0, le=2**31 - 1)
+
+
+class TimeScale(ResponseModel):
+    """The values of the time field: numbers, or dates as ISO 8601 in UTC.
+
+    The scale reaches from `start` to `end`. A hundredth of the documents with a value lies before
+    it and another after it, down to `least` and up to `most`.
+    """
+
+    field: str
+    kind: Literal["number", "date"]
+    documents: int
+    start: float | str
+    end: float | str
+    least: float | str
+    most: float | str
+
+
+class MapDescription(ResponseModel):
+    """A finished map of the collection at `generation`.
+
+    `labels` are the 200 most frequent of the label field, and `label_documents` the number of
+    documents of each; `given_labels` are those that people gave, if they agree. `time` is present
+    if the map was drawn with a time field.
+    """
+
+    collection: str
+    generation: int
+    n_bits: int
+    method: Literal["pca", "tsne"]
+    label_field: str
+    seed: int
+    documents: int
+    distinct_codes: int
+    points: int
+    labels: list[str]
+    label_documents: list[int]
+    given_labels: list[str]
+    given_label_documents: list[int]
+    time: TimeScale | None
+
+
+class MapStatus(ResponseModel):
+    """A map that a job draws: `map` once it is done, `error` if it failed."""
+
+    id: str
+    status: Literal["running", "done", "failed"]
+    error: str | None
+    map: MapDescription | None
+
+
+# ----------------------------------------------------------------------------
+# The JSON of near-duplicates.
+
+
+class FindDuplicates(RequestModel):
+    """When two documents are near-duplicates; chains of near-duplicates form a cluster."""
+
+    radius: int = Field(ge=0, description="The most bits in which their codes may differ.")
+    confirm: float | None = Field(
+        None, gt=0, le=1, description="The least Jaccard similarity of their texts' shingles."
+    )
+    shingle: int = Field(5, ge=1, le=MAX_SHINGLE, description="The number of terms in a shingle.")
+
+
+class Cluster(ResponseModel):
+    """A cluster of `size` documents; `ids` are the 1,000 oldest of them, oldest first."""
+
+    size: int
+    ids: list[str]
+
+
+class Duplicates(ResponseModel):
+    """Near-duplicates of a collection: a page of clusters, by their oldest documents.
+
+    `clusters` counts all of them. Until `status` is done, it is null and the page is empty.
+    """
+
+    id: str
+    status: Literal["running", "done", "failed"]
+    error: str | None
+    collection: str
+    clusters: int | None
+    page: list[Cluster]

@@ -1,1 +1,0 @@
-"""The JSON of jobs and their results: evaluations, maps, near-duplicates."""

@@ -1,1 +1,0 @@
-"""The JSON of labels, judgements and retraining."""

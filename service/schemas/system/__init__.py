@@ -1,1 +1,0 @@
-"""The JSON of the service itself: health and access."""

@@ -1,0 +1,867 @@
+"""Codes of class, certainty and content: ``hummingbit train class-codes``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from hummingbit.encoder.artifact import TEACHER, WORD_VECTORS, check_destination
+from hummingbit.encoder.class_code import ClassCode, ClassMap, count_entries, log_odds
+from hummingbit.encoder.codes import Codes, pack_bits
+from hummingbit.encoder.encoder import Encoder, Features, Inputs, Layer, forward
+from hummingbit.encoder.recipes import (
+    CHOSEN,
+    CONTENT_SHARES,
+    ICT,
+    QUERY_CLASSIFIERS,
+    WORD_VECTOR_CLASSIFIERS,
+    ClassCodeRecipe,
+    Recipe,
+)
+from hummingbit.encoder.text_features import Floats, TextFeatures
+from hummingbit.evaluation.evaluate import evaluate_codes
+from hummingbit.foundation.errors import counted
+from hummingbit.foundation.slices import begin_stage
+from hummingbit.training.batches import SparseBatch, drop_words
+from hummingbit.training.data import Rows, Tags, TrainingData, TrainingDataError
+from hummingbit.training.linear_codes import fit_itq, itq_of_terms
+from hummingbit.training.loop import fit
+from hummingbit.training.model_selection import (
+    FOLDS,
+    cluster_folds,
+    list_length,
+    median_class_size,
+    split_folds,
+)
+from hummingbit.training.networks import LinearEncoderNetwork, Shape, to_encoder
+from hummingbit.training.pipeline import (
+    Split,
+    Trained,
+    check_labels,
+    choose_features,
+    split,
+    write_encoder,
+)
+from hummingbit.training.queries import ClozeTask
+from hummingbit.training.semi_supervised import UNIT_ROW_SCALE, schedule_for, touches_few_terms
+from hummingbit.training.soft_labels import (
+    complement_weights,
+    estimate_soft_labels,
+    fit_machines,
+    fit_ridge,
+    fit_vectors,
+    hold_out_fifth,
+    multinomial_weights,
+)
+from hummingbit.training.teachers import Teacher, check_directions
+from hummingbit.training.text_features import MIN_DOCUMENTS
+from hummingbit.training.word_vectors import WordTable, WordVectors, add_words, learned_columns
+
+# ----------------------------------------------------------------------------
+# Codewords for classes, chosen far from each other.
+
+
+_TRIALS_PER_BIT = 40
+# A trial with a thousand classes takes some 50 µs.
+_MAX_TRIALS = 400_000
+# The search minimizes Σ exp(−rate · distance), in which near codewords weigh most.
+_RATE = 1.5
+
+
+@cache
+def far_codewords(classes: int, n_bits: int, seed: int) -> Floats:
+    """Return distinct codewords of −1 and 1, float32[classes, n_bits], far from each other.
+
+    The search starts at random and flips one bit at a time. A flip that increases
+    ``Σ_{c < d} exp(−1.5 · distance(c, d))`` is undone.
+
+    Raises:
+        TrainingDataError: if there are more classes than codewords.
+    """
+    if n_bits < 63 and classes > 2**n_bits:
+        problem = f"there are fewer codewords of {n_bits} bits than the {classes} classes"
+        raise TrainingDataError(f"n_bits: {problem}; use more bits or a smaller content share")
+    rng = np.random.default_rng(seed)
+    words = np.where(_draw_distinct(rng, classes, n_bits), 1, -1)
+    distances = (words[:, None] != words[None]).sum(axis=2)
+    weights = np.exp(-_RATE * np.arange(n_bits + 1))
+    for _ in range(min(_TRIALS_PER_BIT * classes * n_bits, _MAX_TRIALS)):
+        word, bit = int(rng.integers(classes)), int(rng.integers(n_bits))
+        step = words[:, bit] * words[word, bit]
+        step[word] = 0
+        flipped = distances[word] + step
+        if weights[flipped].sum() > weights[distances[word]].sum():
+            continue
+        flipped[word] = 1  # only the other words must differ from it
+        if flipped.all():
+            words[word, bit] *= -1
+            distances[word] += step
+            distances[:, word] += step
+    codewords = words.astype(np.float32)
+    codewords.flags.writeable = False
+    return codewords
+
+
+def _draw_distinct(rng: np.random.Generator, classes: int, n_bits: int) -> npt.NDArray[np.bool_]:
+    words = np.empty((0, n_bits), dtype=np.bool_)
+    while len(words) < classes:
+        more = rng.random((classes, n_bits)) < 0.5
+        words = np.unique(np.concatenate([words, more]), axis=0)
+    return rng.permutation(words)[:classes]
+
+
+# ----------------------------------------------------------------------------
+# The maps from features to classes that a class code can use.
+
+
+# The mean deviation of a document's scores over the classes. It is sharp enough that a document of
+# a clear class gets its codeword. It is soft enough that a document between two classes keeps the
+# bits that their codewords have in common.
+_SHARPNESS = 2.0
+_ROWS = 4096
+# Multinomial naive Bayes errs on other texts than each of its partners, so all but ridge regression
+# alone have it as a part.
+_PARTS: Mapping[str, Sequence[str]] = {
+    "both": ("ridge", "multinomial"),
+    "bayes": ("complement", "multinomial"),
+    "ridge": ("ridge",),
+    "svm": ("machines", "multinomial"),
+    "words": ("multinomial", "word_vectors"),
+    "bayes-words": ("complement", "multinomial", "word_vectors"),
+    "svm-words": ("machines", "multinomial", "word_vectors"),
+}
+
+
+class ClassMaps:
+    """The maps from rows of features to classes, each fitted when it is first used.
+
+    `rows` are features ``(N, F)`` and `targets` distributions over the classes, ``(N, C)``. With a
+    table of word vectors, `words`, the further terms that it adds have no weight in the other
+    classifiers. Texts that are `known`, ``bool[N]``, count `label_weight` times in the maps of
+    documents, if others are not known.
+    """
+
+    def __init__(
+        self,
+        rows: Any,
+        targets: Floats,
+        seed: int,
+        words: WordTable | None = None,
+        *,
+        known: npt.NDArray[np.bool_] | None = None,
+        label_weight: int = 1,
+    ) -> None:
+        self._known = known
+        self._label_weight = label_weight
+        self._rows = rows
+        self._targets = targets
+        self._seed = seed
+        self._words = words
+        self._learned = learned_columns(rows, words)
+        self._maps: dict[str, ClassMap] = {}
+        self.is_text = not isinstance(rows, np.ndarray)
+
+    def of(self, name: str) -> ClassMap:
+        """Return the map of a query classifier of the recipe; vectors have a single map."""
+        if name not in self._maps:
+            of_texts = (getattr(self, f"_{part}") for part in _PARTS[name])
+            self._maps[name] = self._combine(of_texts if self.is_text else self._vectors)
+        return self._maps[name]
+
+    def of_documents(self, name: str) -> ClassMap:
+        """Return the map of the classifier `name` that documents use."""
+        return self._of_documents.of(name)
+
+    @cached_property
+    def _of_documents(self) -> ClassMaps:
+        known, weight = self._known, self._label_weight
+        if weight == 1 or known is None or known.all() or not self.is_text:
+            return self
+        repeated = np.repeat(np.arange(len(known)), np.where(known, weight, 1))
+        return ClassMaps(self._rows[repeated], self._targets[repeated], self._seed, self._words)
+
+    @cached_property
+    def _vectors(self) -> Sequence[tuple[Any, Any]]:
+        classifier = fit_vectors(self._rows, self._targets)
+        return list(zip(classifier.weights, classifier.biases, strict=True))
+
+    @cached_property
+    def _ridge(self) -> tuple[Any, Any]:
+        return self._padded(*fit_ridge(self._learned, self._targets))
+
+    @cached_property
+    def _multinomial(self) -> tuple[Any, Any]:
+        return self._padded(*_centred(multinomial_weights(self._learned, self._targets)))
+
+    @cached_property
+    def _complement(self) -> tuple[Any, Any]:
+        return self._padded(*_centred(complement_weights(self._learned, self._targets)))
+
+    @cached_property
+    def _machines(self) -> tuple[Any, Any]:
+        return self._padded(*fit_machines(self._learned, self._targets, self._seed))
+
+    @cached_property
+    def _word_vectors(self) -> tuple[Any, Any]:
+        if self._words is None:
+            raise ValueError("there are no word vectors")
+        return self._words.fit(self._rows, self._targets)
+
+    def _padded(self, weight: Any, bias: Any) -> tuple[Any, Any]:
+        """Return the map with weights of 0 for the terms that only have a vector."""
+        further = self._rows.shape[1] - len(weight)
+        return (np.pad(weight, ((0, further), (0, 0))) if further else weight), bias
+
+    def _combine(self, maps: Iterable[tuple[Any, Any]]) -> ClassMap:
+        """Sum maps, scaled to equal deviations over the classes, and scale the sum."""
+        weight, bias = 0.0, 0.0
+        for map_weight, map_bias in maps:
+            size = _deviation(self._rows, map_weight, map_bias)
+            weight, bias = weight + map_weight / size, bias + map_bias / size
+        scale = _SHARPNESS / _deviation(self._rows, weight, bias)
+        return ClassMap(
+            *(np.ascontiguousarray(part * scale, dtype=np.float32) for part in (weight, bias))
+        )
+
+
+def row_slices(rows: Any) -> list[slice]:
+    """Return slices of a few thousand rows each."""
+    return [slice(at, at + _ROWS) for at in range(0, rows.shape[0], _ROWS)]
+
+
+def _centred(weight: Any) -> tuple[Any, Any]:
+    return weight - weight.mean(axis=1, keepdims=True), np.zeros(weight.shape[1])
+
+
+def _deviation(rows: Any, weight: Any, bias: Any) -> float:
+    """Return the mean over rows of the standard deviation of x W + b over the classes."""
+    total = sum(float((rows[at] @ weight + bias).std(axis=1).sum()) for at in row_slices(rows))
+    return total / rows.shape[0] or 1.0
+
+
+# ----------------------------------------------------------------------------
+# Bits of content that find a text by a few of its words: the inverse cloze task of ``ict``.
+
+
+def fit_cloze(
+    features: TextFeatures, texts: Sequence[str], x: Any, n_bits: int, recipe: Recipe
+) -> tuple[Floats, Floats]:
+    """Return weights ``(V, B)`` and thresholds ``(B,)`` of bits that find the `texts`.
+
+    `x` are the `features` of the texts, ``(N, V)``, with more texts and terms than bits. The
+    `recipe` is one of the method ict; its `n_bits` is not used, as B may be any number.
+    """
+    torch.manual_seed(recipe.seed)
+    network = LinearEncoderNetwork(
+        Shape(
+            inputs=features.dimension,
+            hidden=recipe.hidden,
+            n_bits=n_bits,
+            classes=1,
+            text=True,
+            input_scale=UNIT_ROW_SCALE,
+            sparse_gradient=touches_few_terms(features, texts, recipe.batch_size),
+        )
+    )
+    task = ClozeTask(recipe, features, texts, x, beside_classes=True)
+    task.start(network)
+
+    def loss(rows: Rows, generator: torch.Generator, progress: float) -> Mapping[str, Tensor]:  # noqa: ARG001
+        dropped = drop_words(SparseBatch.of_rows(x, rows), recipe.word_dropout, generator)
+        return {"cloze_loss": task.loss(network, network(dropped)[1], rows, generator)}
+
+    fit(network, loss, len(texts), schedule_for(recipe, len(texts)))
+    layer = to_encoder(network, features, {}).layers[0]
+    return layer.weight, -layer.bias
+
+
+# ----------------------------------------------------------------------------
+# What class codes learn from a teacher's vectors of the documents: soft labels, and content.
+#
+# A teacher knows which documents are alike. So it knows better than their words do which class an
+# unlabelled document has, and bits of content that follow it bring documents of like meaning near.
+# Classifiers and content are functions of words all the same, so an encoder needs no teacher.
+
+
+# The share of held-out labels that soft labels of a document's own features must have right beyond
+# those of the teacher's vectors to take their place. Few labels show no smaller difference.
+_LEAST_GAIN = 0.05
+
+
+def rows_of_soft_labels(rows: Any, vectors_NE: Floats, tags_NC: Tags, seed: int) -> Any:
+    """Return what soft labels are estimated from: the teacher's vectors, or the features `rows`.
+
+    `rows`, ``(N, F)``, `vectors_NE` and `tags_NC` are of the same documents. The features take the
+    place of the vectors if they make .05 more of a fifth of the labels right, held out. So a
+    teacher that does not know the classes does no harm.
+    """
+    labelled = np.flatnonzero(tags_NC.any(axis=1))
+    held_out, known = (labelled[places] for places in hold_out_fifth(len(labelled), seed))
+    shown = np.zeros_like(tags_NC)
+    shown[known] = tags_NC[known]
+    if len(labelled) == len(tags_NC) or int(shown.any(axis=0).sum()) < 2:
+        return vectors_NE
+
+    def accuracy(candidate: Any) -> float:
+        soft_labels = estimate_soft_labels(candidate, shown, seed)[held_out]
+        return float(tags_NC[held_out, soft_labels.argmax(axis=1)].mean())
+
+    return rows if accuracy(rows) > accuracy(vectors_NE) + _LEAST_GAIN else vectors_NE
+
+
+def fit_teacher(learned: Any, vectors_NE: Floats, n_terms: int) -> Floats:
+    """Return the weights ``float32[V, E]`` of `n_terms` terms that predict a teacher's vectors.
+
+    `learned` are the weighted terms of the corpus, a scipy matrix with the first columns of V. They
+    are fitted to the vectors by ridge regression
+    (:func:`hummingbit.training.soft_labels.fit_ridge`). Further terms have weights of 0.
+    """
+    weight = fit_ridge(learned, vectors_NE).weight
+    return np.pad(weight, ((0, n_terms - len(weight)), (0, 0))).astype(np.float32)
+
+
+# ----------------------------------------------------------------------------
+# The parts of a code: the class code, and the bits of content.
+
+
+# Where content finds texts by words, short queries are ranked by content rather than by a class
+# that is uncertain: the temperature of a query's class probabilities, and the exponent of the
+# highest of them in the weight of the certainty bits, which is halved: a text is found by its words
+# among those of its class, and not by how clearly it is of the class. The root mean square of the
+# content's logits is below 1, or documents of a query's class would come later.
+_QUERY_TEMPERATURE = 1.5
+_CERTAINTY_POWER = 4.0
+_CERTAINTY_WEIGHT = 0.5
+_WORDS_RMS = 0.8
+# A vector as a query has the codeword of its likeliest class. The mean of two codewords, which a
+# document between two classes has, is far from the documents of either.
+_VECTOR_TEMPERATURE = 0.25
+# A query of fewer terms than this, and than a sixth of a document has, is a question: little is
+# known of its class. If documents are as short as queries, queries are asked for their class.
+_FEW_TERMS, _FEW_SHARE = 10, 1 / 6
+# What the class of a query says about the document, its content says too, and does so better the
+# fewer its terms are. So class bits have half of their weight for a query of two terms, or of 4 in
+# 10 of the terms of a question.
+_HALF_TERMS, _HALF_SHARE = 2.0, 0.4
+# The class bits bring near the documents that resemble each other, so the content is to tell a
+# document from those: less of its target goes to other documents than where it is the whole code.
+_SHARED = 0.5
+
+
+def class_code(
+    maps: ClassMaps,
+    rows: Any,
+    query_classifier: str,
+    widths: Sequence[int],
+    recipe: ClassCodeRecipe,
+) -> ClassCode:
+    """Return the class code of `maps`, with certainty thresholds from the documents `rows`.
+
+    Documents use support vector machines and naive Bayes if queries do, or else ridge regression
+    and naive Bayes. `widths` are the numbers of bits of a codeword and for certainty. Documents are
+    ordered by the log-odds of their class and divided into K + 1 equal parts. Of the K certainty
+    bits, the k-th is 1 for the k most certain parts.
+    """
+    documents = maps.of_documents("svm" if query_classifier == "svm" else "both")
+    queries = maps.of(query_classifier)
+    power, weight, half_terms, few_terms = 0.0, 1.0, 0.0, 0
+    if recipe.content == ICT:
+        power, weight = _CERTAINTY_POWER, _CERTAINTY_WEIGHT
+        few_terms = min(_FEW_TERMS, int(np.median(count_entries(rows)) * _FEW_SHARE))
+        half_terms = max(_HALF_TERMS, _HALF_SHARE * few_terms)
+        queries = queries.soften(_QUERY_TEMPERATURE)
+    elif not maps.is_text:
+        queries = queries.soften(_VECTOR_TEMPERATURE)
+    n_certainty = widths[1]
+    odds = np.concatenate([log_odds(documents.scores(rows[at])) for at in row_slices(rows)])
+    shares = np.arange(n_certainty, 0, -1) / (n_certainty + 1)
+    return ClassCode(
+        documents=documents,
+        queries=queries,
+        codewords=far_codewords(len(documents.bias), widths[0], recipe.seed),
+        certainty=np.quantile(odds, shares).astype(np.float32),
+        certainty_power=power,
+        certainty_weight=weight,
+        half_terms=half_terms,
+        few_terms=few_terms,
+    )
+
+
+class ContentLayers:
+    """The layers of content bits, each fitted to the training documents when it is first used.
+
+    `rows` are the `features` of the `inputs`, ``(N, F)``. The logits of all rows have a root mean
+    square of 1, or of 0.8 if they are learned by ict, which gives content bits about the weight of
+    class bits in a query. With `taught`, a teacher's vectors ``(N, E)`` of texts, ITQ rotates the
+    vectors that the terms predict, if they have more numbers than the content has bits. `words` are
+    word vectors of further terms, which predict nothing.
+
+    Raises:
+        TrainingDataError: if the content is to be learned by ict, and the inputs are not texts.
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        inputs: Inputs,
+        rows: Any,
+        recipe: ClassCodeRecipe,
+        *,
+        words: WordTable | None = None,
+        taught: Floats | None = None,
+    ) -> None:
+        if recipe.content == ICT and not isinstance(features, TextFeatures):
+            raise TrainingDataError("content: ict learns from the words of texts; use itq")
+        self._features, self._inputs, self._recipe = features, inputs, recipe
+        self.rows = rows
+        """What the layers read of the documents: their features with summaries, if these count."""
+        if isinstance(features, TextFeatures):
+            self.rows = features.add_summaries(rows, [str(text) for text in inputs])
+        self._words, self._taught = words, taught
+        self._layers: dict[int, Layer] = {}
+
+    def of(self, n_bits: int) -> Layer:
+        """Return the layer of `n_bits`.
+
+        Raises:
+            TrainingDataError: if there are no more documents or features than bits.
+        """
+        if n_bits not in self._layers:
+            self._layers[n_bits] = self._fit(n_bits)
+        return self._layers[n_bits]
+
+    def _fit(self, n_bits: int) -> Layer:
+        rows, seed = self.rows, self._recipe.seed
+        if min(rows.shape) <= n_bits:
+            found = f"{counted(rows.shape[0], 'document')} with {counted(rows.shape[1], 'feature')}"
+            problem = f"{n_bits} bits for content are more than {found} can fill"
+            raise TrainingDataError(f"n_bits: {problem}")
+        if self._recipe.content == ICT and isinstance(self._features, TextFeatures):
+            texts = [str(text) for text in self._inputs]
+            ict = Recipe(
+                method=ICT,
+                seed=seed,
+                epochs=self._recipe.epochs,
+                min_steps=self._recipe.min_steps,
+                cloze_shared=_SHARED,
+            )
+            return _scale(rows, *fit_cloze(self._features, texts, rows, n_bits, ict), _WORDS_RMS)
+        if isinstance(rows, np.ndarray):
+            return _scale(rows, *fit_itq(rows, n_bits, seed))
+        if self._taught is not None and self._taught.shape[1] > n_bits:
+            predicted = np.concatenate([rows[at] @ self._teacher for at in row_slices(rows)])
+            weight, thresholds = fit_itq(predicted, n_bits, seed)
+            return _scale(rows, self._teacher @ weight, thresholds)
+        weight_and_thresholds = itq_of_terms(rows, n_bits, seed)
+        assert weight_and_thresholds is not None  # noqa: S101 - checked above
+        return _layer(*weight_and_thresholds)
+
+    @cached_property
+    def _teacher(self) -> Floats:
+        """The weights of terms that predict the teacher's vectors, ``(V, E)``."""
+        assert self._taught is not None  # noqa: S101 - checked above
+        learned = learned_columns(self.rows, self._words)
+        return fit_teacher(learned, self._taught, self.rows.shape[1])
+
+
+def _scale(rows: Any, weight: Floats, thresholds: Floats, target: float = 1.0) -> Layer:
+    """Return the layer x W − t, scaled to the root mean square `target` over all `rows`."""
+    squares = sum(float(np.square(rows[at] @ weight - thresholds).sum()) for at in row_slices(rows))
+    size = np.sqrt(squares / (rows.shape[0] * len(thresholds))) or 1.0
+    return _layer(weight * (target / size), thresholds * (target / size))
+
+
+def _layer(weight: Floats, thresholds: Floats) -> Layer:
+    return Layer(np.asarray(weight, dtype=np.float32), -thresholds.astype(np.float32), "identity")
+
+
+# ----------------------------------------------------------------------------
+# The choice of the query's classifier and of the share of content bits, by held-out clusters.
+
+
+Progress = Callable[[str], None]
+
+# The loss of P@k that is accepted for a larger share of content.
+_MAX_LOSS = 0.005
+# The gain of P@k that is needed to use a classifier other than the first.
+_MIN_GAIN = 0.001
+_MAX_QUERIES = 2000
+# The numbers of clusters into which a class is divided, in turn. Queries of a single large cluster
+# are far from the other documents, and those of several small ones are nearer. With few labels in a
+# class, hardly one is left near a large cluster, and trials would not show what the labels teach.
+_DIVISIONS = (FOLDS, 2 * FOLDS)
+_DIVISIONS_OF_FEW_LABELS = (2 * FOLDS, 5 * FOLDS)
+_FEW_LABELS = 30
+# Trials take about five times as long as the rest of a run, and more documents tell little more.
+_MAX_DOCUMENTS = 100_000
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen settings, and the tie-averaged P@k of each trial on the held-out clusters."""
+
+    query_classifier: str
+    content_share: float
+    trials: Sequence[Mapping[str, Any]] = ()
+
+
+def choose(
+    rows: Any,
+    tags: Tags,
+    soft_labels: Floats,
+    recipe: ClassCodeRecipe,
+    content: ContentLayers,
+    *,
+    words: WordTable | None = None,
+    learned: Any,
+    progress: Progress,
+) -> Choice:
+    """Return the query's classifier and the content share that work best on held-out clusters.
+
+    With a table of word vectors, `words`, classifiers that use it are tried, too. `learned` are the
+    rows from which soft labels are estimated.
+
+    All documents are divided by :func:`hummingbit.training.model_selection.cluster_folds`: into
+    five clusters of each class, then into ten; or into ten, then 25, if the median class has fewer
+    than 30 labelled documents. Of more than 100,000 documents, only so many take part
+    (:func:`draw_documents`), and they are divided once. By their `soft_labels`, documents without a
+    label are of their likeliest class. The labelled documents of a fold are queries, and those of
+    the other folds are searched. As in the run, classifiers learn from labels and from the soft
+    labels of the other documents, but the fold is left out: a run knows neither its queries nor
+    unlabelled documents near them. Terms and content come from all documents. All classes of all
+    folds have equal weight, since queries need not be distributed as the labels are. k is 100, or
+    half the median class size if that is less.
+
+    The classifier with the highest tie-averaged P@k is chosen, or the first if that is at most
+    0.001 worse. Of the shares of content that documents and features can fill, and that leave a
+    codeword for each class, the largest is chosen that costs at most 0.005 of P@k. If there are too
+    few labels to search documents of two classes without a fold, the choice is the first classifier
+    and the middle share.
+    """
+    is_text = not isinstance(rows, np.ndarray)
+    possible = [
+        share
+        for share in CONTENT_SHARES
+        if recipe.widths(share)[2] < min(rows.shape) and recipe.can_hold(tags.shape[1], share)
+    ]
+    shares = [recipe.content_share] if recipe.content_share else possible or CONTENT_SHARES[-1:]
+    names: tuple[str, ...] = (recipe.query_classifier,)
+    if recipe.query_classifier == CHOSEN:
+        names = QUERY_CLASSIFIERS if is_text else QUERY_CLASSIFIERS[:1]
+        names += WORD_VECTOR_CLASSIFIERS if words else ()
+    if len(names) * len(shares) == 1:
+        return Choice(names[0], shares[0])
+    middle = shares[len(shares) // 2]
+    begin_stage("choosing by trials on held-out clusters")
+    trial = _Trial(rows, tags, soft_labels, recipe, content, words=words, learned=learned)
+    if not trial.has_queries:
+        return Choice(names[0], middle)
+    trials = []
+
+    def score(name: str, share: float) -> float:
+        value = trial.score(name, share)
+        trials.append({"query_classifier": name, "content_share": share, trial.metric: value})
+        tried = f"query classifier {name}, content share {share:g}"
+        progress(f"held-out clusters: {tried}: {trial.metric} {value:.4f}")
+        return value
+
+    # The classifier is chosen first, with the middle share; then the share.
+    by_name = {name: score(name, middle) for name in names}
+    best = max(by_name, key=lambda name: by_name[name])
+    if by_name[best] <= by_name[names[0]] + _MIN_GAIN:
+        best = names[0]
+    by_share = {share: by_name[best] if share == middle else score(best, share) for share in shares}
+    threshold = max(by_share.values()) - _MAX_LOSS
+    share = next(share for share in shares if by_share[share] >= threshold)
+    progress(f"chosen: query classifier {best}, content share {share:g}")
+    return Choice(best, share, tuple(trials))
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """The classifiers that learned without a fold, the rows to search and the rows that query."""
+
+    maps: ClassMaps
+    searched: Rows
+    queries: Rows
+
+
+class _Trial:
+    """Searches with the documents of held-out clusters as queries."""
+
+    def __init__(
+        self,
+        rows: Any,
+        tags: Tags,
+        soft_labels: Floats,
+        recipe: ClassCodeRecipe,
+        content: ContentLayers,
+        *,
+        words: WordTable | None,
+        learned: Any,
+    ) -> None:
+        rng = np.random.default_rng(recipe.seed)
+        self._content_rows = content.rows
+        is_drawn = len(tags) > _MAX_DOCUMENTS
+        if is_drawn:
+            drawn = draw_documents(tags, _MAX_DOCUMENTS, rng)
+            rows, learned, self._content_rows = rows[drawn], learned[drawn], content.rows[drawn]
+            tags, soft_labels = tags[drawn], soft_labels[drawn]
+        self._rows = rows
+        self._content = content
+        self._recipe = recipe
+        labelled = np.flatnonzero(tags.any(axis=1))
+        self._tags = tags
+        self._classes = soft_labels.argmax(axis=1)
+        self.metric = f"P@{list_length(self._classes[labelled])}"
+        sample = labelled[rng.permutation(len(labelled))[:_MAX_QUERIES]]
+        self._folds = []
+        has_few_labels = median_class_size(self._classes[labelled]) < _FEW_LABELS
+        divisions = _DIVISIONS_OF_FEW_LABELS if has_few_labels else _DIVISIONS
+        # The rows of all folds are in memory at once.
+        for kept, held_out in self._divide(divisions[:1] if is_drawn else divisions):
+            searched, queries = np.intersect1d(kept, labelled), np.intersect1d(held_out, sample)
+            if len(np.unique(self._classes[searched])) > 1 and len(queries):
+                targets = estimate_soft_labels(learned[kept], tags[kept], recipe.seed)
+                maps = ClassMaps(
+                    rows[kept],
+                    targets,
+                    recipe.seed,
+                    words,
+                    known=np.asarray(tags[kept].any(axis=1)),
+                    label_weight=recipe.label_weight,
+                )
+                self._folds.append(_Fold(maps, searched, queries))
+
+    def _divide(self, divisions: Sequence[int]) -> Iterator[tuple[Rows, Rows]]:
+        """Yield the documents outside and inside each fold of each division."""
+        everything, seed = np.arange(len(self._classes)), self._recipe.seed
+        for clusters in divisions:
+            folds = cluster_folds(self._rows, everything, self._classes, seed, clusters)
+            yield from split_folds(folds)
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether any document can be a query: with few labels there may be nothing to search."""
+        return bool(self._folds)
+
+    def score(self, name: str, share: float) -> float:
+        """Return the tie-averaged P@k, the mean over the classes of all folds."""
+        widths = self._recipe.widths(share)
+        content = self._content.of(widths[2])
+        values: list[float] = []
+        for fold in self._folds:
+            document_rows, query_rows = self._rows[fold.searched], self._rows[fold.queries]
+            code = class_code(fold.maps, document_rows, name, widths[:2], self._recipe)
+            content_logits = forward([content], self._content_rows[fold.searched])
+            document_codes = _pack(code.logits(document_rows), content_logits)
+            query_codes = _pack(code.query_weights(query_rows), forward([content], query_rows))
+            evaluation = evaluate_codes(
+                query_codes,
+                self._labels(fold.queries),
+                document_codes,
+                self._labels(fold.searched),
+                [self.metric],
+            )
+            precision = evaluation.expected_per_query[self.metric]
+            classes = self._classes[fold.queries]
+            values += [precision[classes == number].mean() for number in np.unique(classes)]
+        return float(np.mean(values))
+
+    def _labels(self, rows: Rows) -> list[tuple[str, ...]]:
+        return [tuple(map(str, np.flatnonzero(tags))) for tags in self._tags[rows]]
+
+
+def draw_documents(tags: Tags, number: int, rng: np.random.Generator) -> Rows:
+    """Return `number` random rows of `tags`, ``(N, C)``, in order.
+
+    Half of them are labelled: fewer if there are fewer, and more if too few others are left.
+    """
+    is_labelled = np.asarray(tags.any(axis=1))
+    labelled, others = (rng.permutation(np.flatnonzero(one)) for one in (is_labelled, ~is_labelled))
+    n_labelled = min(len(labelled), max(number // 2, number - len(others)))
+    return np.sort(np.concatenate([labelled[:n_labelled], others[: number - n_labelled]]))
+
+
+def _pack(class_logits: Floats, content_logits: Floats) -> Codes:
+    return pack_bits(np.hstack([class_logits, content_logits]) > 0)
+
+
+# ----------------------------------------------------------------------------
+# Codes of class, certainty and content: ``hummingbit train class-codes``.
+#
+# Classifiers learn from the labels and, if some documents have none, from their soft labels. A code
+# has three parts: the codeword of the predicted class, bits for the certainty of the prediction,
+# and bits of content that distinguish the documents of a class. Content is latent semantic
+# analysis, rotated to lose least when it is rounded to bits (ITQ), or learned by the inverse cloze
+# task, by which a few words of a text find it. A query has all certainty bits set, so among the
+# documents of its class the most certain come first. Precision at the head of the list is then
+# about the accuracy of the classifier on queries. A code of the class alone would mix in all
+# documents whose class was predicted wrongly. With a teacher's vectors of the documents, soft labels and content
+# learn from them: ``hummingbit distill --supervision``.
+
+
+def train_class_codes(
+    data: TrainingData,
+    recipe: ClassCodeRecipe,
+    out: Path,
+    *,
+    word_vectors: WordVectors | None = None,
+    teacher: Teacher | None = None,
+    overwrite: bool = False,
+    progress: Progress = lambda _: None,
+) -> Trained:
+    """Train on `data` with `recipe` and write the encoder to `out`.
+
+    With `word_vectors`, queries may be classified by them, too. With a `teacher`, its vectors of
+    `data` give the soft labels (:func:`rows_of_soft_labels`) and, for texts, the content
+    (:class:`ContentLayers`). `progress` is called with a line for each trial.
+
+    Raises:
+        TrainingDataError: if documents are matrices or vectors of several labels, if there are too
+            few documents or labelled documents, if the query classifier of the recipe needs word
+            vectors and there are none, or if there are `word_vectors` and documents are not texts.
+        WordVectorsError: if no term of the documents has a vector.
+        TeacherError: if a vector of the teacher is zero.
+        ArtifactError: if `out` exists and `overwrite` is false.
+    """
+    check_destination(out, overwrite=overwrite)
+    _check(data, recipe, word_vectors, teacher)
+    parts = split(data, recipe)
+    check_labels(data, parts, recipe.validation_share)
+    documents = _read(data, parts, recipe, word_vectors, teacher)
+    rows, tags, words = documents.rows, documents.tags, documents.words
+    content = ContentLayers(
+        documents.features, documents.inputs, rows, recipe, words=words, taught=documents.taught
+    )
+    begin_stage("estimating soft labels")
+    learned = learned_columns(rows, words)
+    if documents.taught is not None:
+        learned = rows_of_soft_labels(learned, documents.taught, tags, recipe.seed)
+    soft_labels = estimate_soft_labels(learned, tags, recipe.seed)
+    choice = choose(
+        rows, tags, soft_labels, recipe, content, words=words, learned=learned, progress=progress
+    )
+    begin_stage("fitting the class codes")
+    known = np.asarray(tags.any(axis=1))
+    maps = ClassMaps(
+        rows, soft_labels, recipe.seed, words, known=known, label_weight=recipe.label_weight
+    )
+    *widths, n_content = recipe.widths(choice.content_share)
+    encoder = Encoder(
+        documents.features,
+        [content.of(n_content)],
+        np.zeros(recipe.n_bits, dtype=np.float32),
+        {},
+        class_code=class_code(maps, rows, choice.query_classifier, widths, recipe),
+    )
+    return write_encoder(
+        out,
+        encoder,
+        data,
+        parts,
+        settings=asdict(recipe),
+        about={
+            "chosen": asdict(choice),
+            **({WORD_VECTORS: word_vectors.about()} if word_vectors else {}),
+            **({} if teacher is None else _about_teacher(teacher, encoder, data, parts)),
+        },
+        soft_labels=soft_labels,
+        overwrite=overwrite,
+    )
+
+
+def _check(
+    data: TrainingData,
+    recipe: ClassCodeRecipe,
+    word_vectors: WordVectors | None,
+    teacher: Teacher | None,
+) -> None:
+    if data.are_matrices:
+        raise TrainingDataError(
+            "vector: documents are matrices; class-codes takes texts or vectors"
+        )
+    if data.is_multi_label and not data.is_text:
+        problem = (
+            "vectors have several labels; class-codes takes vectors of one label each, or texts"
+        )
+        raise TrainingDataError(f"label: {problem}")
+    if word_vectors is None and recipe.query_classifier in WORD_VECTOR_CLASSIFIERS:
+        problem = f"query_classifier: {recipe.query_classifier} needs word vectors"
+        raise TrainingDataError(f"{problem}; give a file of them")
+    if teacher is not None:
+        check_directions(teacher, data)
+        # It needs torch, and a missing library is an error before the work, not after it.
+        import_module("hummingbit.training.distillation")
+
+
+@dataclass(frozen=True, eq=False)
+class _Documents:
+    """The training documents: `inputs`, their `features` as `rows`, and their visible labels."""
+
+    inputs: Inputs
+    features: Features
+    rows: Any
+    tags: Tags
+    words: WordTable | None
+    taught: Floats | None
+
+
+def _read(
+    data: TrainingData,
+    parts: Split,
+    recipe: ClassCodeRecipe,
+    word_vectors: WordVectors | None,
+    teacher: Teacher | None,
+) -> _Documents:
+    by_words = recipe.content == ICT
+    features = choose_features(
+        data,
+        parts.training,
+        recipe.max_terms,
+        analyzer=recipe.analyzer,
+        max_words=recipe.max_words,
+        # A word that only one text has is the best word to find it by.
+        min_documents=1 if by_words else MIN_DOCUMENTS,
+        summary_weight=recipe.summary_weight if by_words else 0.0,
+    )
+    inputs = data.take(parts.training)
+    words = None
+    if word_vectors is not None:
+        features, words = _with_words(features, word_vectors, len(inputs), recipe.max_terms)
+    return _Documents(
+        inputs,
+        features,
+        features.transform(inputs),  # type: ignore[arg-type]  # each checks its own
+        parts.visible_tags[parts.training],
+        words,
+        None if teacher is None else teacher.vectors[parts.training],
+    )
+
+
+def _about_teacher(
+    teacher: Teacher, encoder: Encoder, data: TrainingData, parts: Split
+) -> dict[str, Any]:
+    from hummingbit.training.distillation import held_out_agreement  # noqa: PLC0415
+
+    agreement = held_out_agreement(encoder, data, teacher.vectors, parts)
+    return {TEACHER: teacher.about(), "coherence": agreement}
+
+
+def _with_words(
+    features: Features, word_vectors: WordVectors, n_texts: int, max_terms: int
+) -> tuple[Features, WordTable]:
+    """Return features that have the words as further terms, and the vectors of all terms."""
+    if not isinstance(features, TextFeatures):
+        raise TrainingDataError("vector: word vectors are for texts, and documents are vectors")
+    begin_stage("looking up word vectors")
+    return add_words(features, word_vectors, n_texts, max_terms)

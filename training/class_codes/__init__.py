@@ -1,1 +1,0 @@
-"""Codes of class, certainty and content: recipe, classifiers, codewords, search, run."""

@@ -1,1 +1,0 @@
-"""What training computes in C where pip can build it."""

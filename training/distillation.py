@@ -1,0 +1,551 @@
+"""Train an encoder from documents and a teacher's vectors: ``hummingbit distill``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from hummingbit.encoder.artifact import TEACHER, check_destination
+from hummingbit.encoder.codes import Codes, unpack_codes
+from hummingbit.encoder.encoder import Encoder, Features
+from hummingbit.encoder.recipes import NEIGHBOURS, DistillationRecipe, Recipe, former_names
+from hummingbit.encoder.text_features import Floats, TextFeatures
+from hummingbit.foundation.arrays import unit_rows
+from hummingbit.foundation.slices import begin_stage
+from hummingbit.training.batches import SparseBatch, drop_words
+from hummingbit.training.data import Rows, TrainingData, TrainingDataError, hold_out
+from hummingbit.training.layers import relaxed_bits, relaxed_hamming
+from hummingbit.training.linear_codes import fit_itq
+from hummingbit.training.loop import Checkpoint, Schedule, fit
+from hummingbit.training.networks import (
+    AnyEncoderNetwork,
+    EncoderNetwork,
+    LinearEncoderNetwork,
+    Shape,
+    to_encoder,
+)
+from hummingbit.training.objectives.dissimilarity import cosine_dissimilarity
+from hummingbit.training.objectives.neighbours import (
+    neighbour_temperatures,
+    stochastic_neighbour_loss,
+)
+from hummingbit.training.objectives.perception_coherence import coherence_levels
+from hummingbit.training.objectives.transfer import HintLoss, transfer_objective
+from hummingbit.training.pipeline import (
+    Split,
+    Trained,
+    choose_features,
+    with_median_thresholds,
+    write_encoder,
+)
+from hummingbit.training.queries import ClozeTask
+from hummingbit.training.semi_supervised import UNIT_ROW_SCALE, touches_few_terms
+from hummingbit.training.soft_labels import fit_ridge
+from hummingbit.training.teachers import Teacher, check_directions
+
+# ----------------------------------------------------------------------------
+# A student that finds what its teacher finds, and texts by their words.
+#
+# ``hummingbit distill --objective neighbours``. The student is one matrix from the words of a text
+# to logits, as that of ``train ict``. Ours are this combination of two losses and the start from
+# the teacher's codes.
+
+
+PERPLEXITY = 4.0
+"""About so many documents are near a text by the teacher."""
+SCALE = 20.0
+"""The factor γ of the scores, as in the inverse cloze loss."""
+
+# A text's temperature is found from so many nearest documents, of which the first ten may join a
+# batch, two for each text.
+_NEAREST, _NEAR, _DRAWN = 100, 10, 2
+# The nearest are looked for among so many documents, drawn at random, if there are more.
+_MOST_CANDIDATES = 20_000
+_ROWS_AT_ONCE = 1_000
+
+
+class NeighbourStudent(nn.Module):
+    """The student's network; neither loss has parameters of its own."""
+
+    def __init__(self, encoder: LinearEncoderNetwork) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+
+class NeighbourLoss:
+    """Two losses for batches of the training texts; `model` holds the student's network.
+
+    Each text of the batch, with words dropped, is a query, and so are a few words of one of its
+    sentences. Both search the texts of the batch, as bits.
+
+    - The first must find what is near the text by the teacher's cosines:
+      :func:`stochastic_neighbour_loss`. A random text has few neighbours in a batch of random
+      texts, so two of the teacher's ten nearest join the batch for each text. The temperature
+      gives each text about four neighbours in the corpus. No text is its own neighbour.
+    - The second must find the text that has the words: :func:`inverse_cloze_loss`.
+    """
+
+    def __init__(
+        self, data: TrainingData, vectors: Floats, recipe: DistillationRecipe, training: Rows
+    ) -> None:
+        """Set up the loss for the documents `training`, whose teacher's vectors are `vectors`.
+
+        Raises:
+            TrainingDataError: if the documents are no texts.
+        """
+        if not data.is_text:
+            found = "vector: the objective neighbours learns from the words of texts"
+            raise TrainingDataError(f"{found}; use texts, or another objective")
+        cloze = cloze_recipe(recipe)
+        features = choose_features(
+            data,
+            training,
+            recipe.max_terms,
+            "count-idf",
+            recipe.analyzer,
+            min_documents=1,
+            summary_weight=recipe.summary_weight,
+        )
+        assert isinstance(features, TextFeatures)  # noqa: S101 - because the inputs are texts
+        texts = [str(text) for text in data.take(training)]
+        self.features, self._recipe = features, recipe
+        self._x: Any = features.add_summaries(features.transform(texts), texts)
+        self._unit_NE = torch.from_numpy(unit_rows(vectors))
+        cosines_NK, self._nearest_NK = nearest_documents(self._unit_NE, recipe.seed)
+        self._temperatures_N1 = neighbour_temperatures(cosines_NK, PERPLEXITY)
+        self._cloze = ClozeTask(cloze, features, texts, self._x, beside_classes=False)
+        self.model = self._build_model(texts, vectors)
+
+    def _build_model(self, texts: list[str], vectors: Floats) -> NeighbourStudent:
+        recipe = self._recipe
+        torch.manual_seed(recipe.seed)
+        network = LinearEncoderNetwork(
+            Shape(
+                inputs=self.features.dimension,
+                hidden=recipe.hidden,
+                n_bits=recipe.n_bits,
+                classes=1,
+                text=True,
+                input_scale=UNIT_ROW_SCALE,
+                sparse_gradient=touches_few_terms(self.features, texts, 2 * recipe.batch_size),
+            )
+        )
+        begin_stage("fitting the teacher's codes")
+        self._cloze.start(network, codes_of_terms(self._x, vectors, recipe.n_bits, recipe.seed))
+        return NeighbourStudent(network)
+
+    def schedule(self) -> Schedule:
+        """Return the schedule: the recipe's, with at least its `min_steps`."""
+        recipe, n = self._recipe, self._x.shape[0]
+        batches = max(1, -(-n // recipe.batch_size))
+        epochs = max(recipe.epochs, -(-recipe.min_steps // batches))
+        return Schedule(epochs, recipe.batch_size, recipe.learning_rate, recipe.seed, decay=True)
+
+    def __call__(
+        self,
+        rows: Rows,
+        generator: torch.Generator,
+        progress: float,  # noqa: ARG002 - of the protocol
+    ) -> Mapping[str, Tensor]:
+        """See :class:`hummingbit.training.loop.BatchLoss`."""
+        network = self.model.encoder
+        searched = self._add_nearest(rows, generator)
+        logits_MB = network(self._drop_words(searched, generator))[1]
+        query_logits_NB = network(self._drop_words(rows, generator))[1]
+        cosines_NM = self._unit_NE[torch.from_numpy(rows)] @ self._unit_NE[searched].T
+        return {
+            "neighbour_loss": stochastic_neighbour_loss(
+                query_logits_NB,
+                logits_MB,
+                cosines_NM,
+                self._temperatures_N1[torch.from_numpy(rows)],
+                torch.tensor(SCALE),
+                # The texts of the batch come first among those that are searched.
+                left_out=torch.eye(*cosines_NM.shape, dtype=torch.bool),
+            ),
+            "cloze_loss": self._cloze.loss(network, logits_MB[: len(rows)], rows, generator),
+        }
+
+    def _add_nearest(self, rows: Rows, generator: torch.Generator) -> Rows:
+        """Return `rows`, and after them some of the texts nearest to each, without repeats."""
+        near_NK = self._nearest_NK[rows, :_NEAR]
+        chosen = torch.randint(near_NK.shape[1], (len(rows), _DRAWN), generator=generator)
+        drawn = np.take_along_axis(near_NK, chosen.numpy(), axis=1)
+        return np.concatenate([rows, np.setdiff1d(drawn, rows)])
+
+    def _drop_words(self, rows: Rows, generator: torch.Generator) -> SparseBatch:
+        batch = SparseBatch.of_rows(self._x, rows)
+        return drop_words(batch, self._recipe.word_dropout, generator)
+
+
+def cloze_recipe(recipe: DistillationRecipe) -> Recipe:
+    """Return the settings of the inverse cloze task; those of both recipes are `recipe`'s."""
+    return Recipe(
+        method="ict",
+        n_bits=recipe.n_bits,
+        seed=recipe.seed,
+        max_terms=recipe.max_terms,
+        analyzer=recipe.analyzer,
+        word_dropout=recipe.word_dropout,
+    )
+
+
+def nearest_documents(unit_NE: Tensor, seed: int) -> tuple[Tensor, npt.NDArray[np.int64]]:
+    """Return the largest cosines of each row with other rows and their numbers, both ``(N, K)``.
+
+    K is 100, or the number of other rows if there are fewer. If there are more than 20,000 rows,
+    the others are among 20,000 that are drawn at random.
+    """
+    begin_stage("finding the teacher's nearest documents")
+    n = len(unit_NE)
+    candidates = np.arange(n)
+    if n > _MOST_CANDIDATES:
+        drawn = np.random.default_rng(seed).choice(n, _MOST_CANDIDATES, replace=False)
+        candidates = np.sort(drawn)
+    candidate_numbers = torch.from_numpy(candidates)
+    candidates_CE = unit_NE[candidate_numbers]
+    cosines, numbers = [], []
+    for start in range(0, n, _ROWS_AT_ONCE):
+        cosines_RC = unit_NE[start : start + _ROWS_AT_ONCE] @ candidates_CE.T
+        own_RC = torch.arange(start, start + len(cosines_RC))[:, None] == candidate_numbers
+        cosines_RC[own_RC] = -torch.inf
+        nearest = cosines_RC.topk(min(_NEAREST, len(candidates) - 1), dim=1)
+        cosines.append(nearest.values)
+        numbers.append(candidate_numbers[nearest.indices])
+    return torch.cat(cosines), torch.cat(numbers).numpy()
+
+
+def codes_of_terms(
+    rows: Any, vectors: Floats, n_bits: int, seed: int
+) -> tuple[Floats, Floats] | None:
+    """Return the weights ``(V, B)`` and thresholds ``(B,)`` of ITQ codes regressed from terms.
+
+    The codes are those of the `vectors`, before they are rounded to bits. The regression is ridge
+    regression from the weighted terms `rows`, a scipy matrix ``(N, V)``. Its results have a mean
+    square of 1. Returns None if there are too few vectors, or numbers in them, for the bits.
+    """
+    if min(vectors.shape) <= n_bits or rows.shape[0] <= n_bits:
+        return None
+    weight, thresholds = fit_itq(vectors, n_bits, seed)
+    ridge = fit_ridge(rows, vectors @ weight - thresholds)
+    size = float(np.sqrt(np.square(ridge(rows)).mean())) or 1.0
+    return (
+        np.ascontiguousarray(ridge.weight / size, dtype=np.float32),
+        np.asarray(-ridge.bias / size, dtype=np.float32),
+    )
+
+
+# ----------------------------------------------------------------------------
+# How far an encoder's Hamming distances agree with a teacher's dissimilarities, without labels.
+
+
+COMPARED_NEIGHBOURS, NEAREST = 100, 10
+MAX_QUERIES = 1000
+MAX_DOCUMENTS = 10_000
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far a student and a teacher agree, from 0 to 1.
+
+    `coherence` is the mean coherence level of the queries, with half of the ties counted, since
+    Hamming distances have few values
+    (:func:`hummingbit.training.objectives.perception_coherence.coherence_levels`). `neighbours` is
+    the share of the teacher's 100 nearest documents among the student's 100, and `nearest` that of
+    its ten nearest among the student's 100, with ties ordered by row.
+    """
+
+    coherence: float
+    neighbours: float
+    nearest: float
+    queries: int
+    documents: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain JSON values."""
+        return {
+            "level": self.coherence,
+            "neighbours": self.neighbours,
+            "nearest": self.nearest,
+            "queries": self.queries,
+            "documents": self.documents,
+        }
+
+
+def measure_agreement(
+    query_codes: Codes,
+    database_codes: Codes,
+    query_vectors: Floats,
+    database_vectors: Floats,
+    seed: int = 0,
+) -> Agreement:
+    """Compare how codes and a teacher's vectors rank a database for each query.
+
+    Codes rank by Hamming distance, and vectors by cosine dissimilarity. At most 1,000 queries and
+    10,000 documents are used, drawn with `seed`.
+
+    Raises:
+        ValueError: if there is no query or fewer than two documents, or a vector is zero or
+            contains NaN.
+    """
+    if not len(query_codes) or len(database_codes) < 2:
+        found = f"{len(query_codes)} queries and {len(database_codes)} documents"
+        raise ValueError(f"there are {found}; at least one query and two documents are needed")
+    rng = np.random.default_rng(seed)
+    queries = _sample(len(query_codes), MAX_QUERIES, rng)
+    documents = _sample(len(database_codes), MAX_DOCUMENTS, rng)
+    student_QN = _hamming(query_codes[queries], database_codes[documents])
+    teacher_QN = cosine_dissimilarity(
+        torch.from_numpy(query_vectors[queries]), torch.from_numpy(database_vectors[documents])
+    )
+    levels = coherence_levels(student_QN, teacher_QN, ties="middle")
+    found_QK, expected_QK = (
+        _nearest(d_QN, COMPARED_NEIGHBOURS) for d_QN in (student_QN, teacher_QN)
+    )
+    return Agreement(
+        float(levels.mean()),
+        _overlap(found_QK, expected_QK),
+        _overlap(found_QK, expected_QK[:, :NEAREST]),
+        len(queries),
+        len(documents),
+    )
+
+
+def held_out_agreement(
+    encoder: Encoder, data: TrainingData, vectors: Floats, parts: Split
+) -> dict[str, Any] | None:
+    """Return how far codes and `vectors` agree on the held-out documents; None if there are none.
+
+    The held-out documents are the queries, and they rank the training documents; see
+    :func:`measure_agreement`.
+    """
+    if not len(parts.validation):
+        return None
+    agreement = measure_agreement(
+        encoder.encode_uncorrected_queries(data.take(parts.validation)),
+        encoder.encode(data.take(parts.training)),
+        vectors[parts.validation],
+        vectors[parts.training],
+    )
+    return agreement.to_dict()
+
+
+def _sample(count: int, limit: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    return np.arange(count) if count <= limit else np.sort(rng.permutation(count)[:limit])
+
+
+def _hamming(x: Codes, y: Codes) -> Tensor:
+    signs_x, signs_y = (
+        torch.from_numpy(unpack_codes(codes).astype(np.float32) * 2 - 1) for codes in (x, y)
+    )
+    return (signs_x.shape[1] - signs_x @ signs_y.T) / 2
+
+
+def _nearest(d_QN: Tensor, k: int) -> Tensor:
+    return d_QN.sort(dim=1, stable=True).indices[:, :k]
+
+
+def _overlap(found_QK: Tensor, expected_QK: Tensor) -> float:
+    """Return the share of the expected documents that were found, a mean over queries."""
+    rows = zip(found_QK.numpy(), expected_QK.numpy(), strict=True)
+    return float(np.mean([len(np.intersect1d(x, y)) / len(y) for x, y in rows]))
+
+
+# ----------------------------------------------------------------------------
+# Train an encoder from documents and a teacher's vectors, without labels: ``hummingbit distill``.
+#
+# The student of the objective neighbours is that of :mod:`hummingbit.training.distillation`.
+# That of the other objectives is a small network. The Hamming distances of its relaxed bits are
+# trained to follow the teacher's dissimilarities. The objective perception-coherence is from Nguyen
+# et al., "Feature Representation Transferring to Lightweight Models via Perception Coherence"
+# (2026). Ours are binary codes as the student's representation, with the relaxed Hamming distance
+# as its dissimilarity, and word dropout, which shows each document in many variants.
+
+
+def distill(
+    data: TrainingData,
+    teacher: Teacher,
+    recipe: DistillationRecipe,
+    out: Path,
+    *,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> Trained:
+    """Train a student of `teacher` on `data` with `recipe` and write its encoder to `out`.
+
+    A share of the documents, labelled or not, is held out. The coherence level of the codes on them
+    is saved in the artifact. An interrupted run resumes from the checkpoint beside `out`.
+
+    Raises:
+        TeacherError: if a vector of the teacher is zero.
+        TrainingDataError: if the documents are too few.
+        ArtifactError: if `out` exists and `overwrite` is false.
+        CheckpointError: if a checkpoint of another run lies beside `out`.
+    """
+    check_destination(out, overwrite=overwrite)
+    check_directions(teacher, data)
+    parts = split_documents(data, recipe)
+    loss: NeighbourLoss | DistillationLoss
+    if recipe.objective == NEIGHBOURS:
+        loss = NeighbourLoss(data, teacher.vectors[parts.training], recipe, parts.training)
+    else:
+        features = choose_features(data, parts.training, recipe.max_terms, analyzer=recipe.analyzer)
+        loss = DistillationLoss(data, teacher, recipe, features, parts)
+    run = {"recipe": asdict(recipe), "data": data.sha256, "teacher": teacher.about()}
+    checkpoint = Checkpoint(
+        out.with_name(out.name + ".checkpoint"),
+        json.dumps(run, sort_keys=True),
+        renamed=former_names(DistillationRecipe),
+    )
+    history = fit(
+        loss.model,
+        loss,
+        len(parts.training),
+        loss.schedule(),
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+    encoder = to_encoder(loss.model.encoder, loss.features, metadata={})
+    if recipe.threshold == "median":
+        encoder = with_median_thresholds(encoder, data.take(parts.training))
+    trained = write_encoder(
+        out,
+        encoder,
+        data,
+        _without_unlabelled(parts, data),
+        settings=asdict(recipe),
+        history=history,
+        about={
+            TEACHER: teacher.about(),
+            "coherence": held_out_agreement(encoder, data, teacher.vectors, parts),
+        },
+        overwrite=overwrite,
+    )
+    checkpoint.remove()
+    return trained
+
+
+def split_documents(data: TrainingData, recipe: DistillationRecipe) -> Split:
+    """Hold out a share of all documents, and show no labels.
+
+    If every document is labelled, it holds out what :func:`hummingbit.training.pipeline.split`
+    does.
+
+    Raises:
+        TrainingDataError: if fewer than two documents are left to train on.
+    """
+    rng = np.random.default_rng(recipe.seed)
+    all_documents = np.ones((len(data), 1), dtype=np.bool_)
+    training, validation = hold_out(all_documents, recipe.validation_share, rng)
+    if len(training) < 2:
+        found = f"{len(training)} of {len(data)} documents are left to train on"
+        raise TrainingDataError(f"{found}; a student compares documents and needs at least 2")
+    return Split(training, validation, np.zeros_like(data.tags))
+
+
+def _without_unlabelled(parts: Split, data: TrainingData) -> Split:
+    """Return `parts` without the held-out documents that have no label."""
+    labelled = data.tags[parts.validation].any(axis=1)
+    return Split(parts.training, parts.validation[labelled], parts.visible_tags)
+
+
+class Student(nn.Module):
+    """An encoder network, with the modules of its objectives, which are dropped after training."""
+
+    def __init__(self, encoder: AnyEncoderNetwork, losses: Mapping[str, nn.Module]) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.losses = nn.ModuleDict(losses)
+
+
+class DistillationLoss:
+    """The loss terms of a recipe for batches of the training documents; `model` is the student."""
+
+    def __init__(
+        self,
+        data: TrainingData,
+        teacher: Teacher,
+        recipe: DistillationRecipe,
+        features: Features,
+        parts: Split,
+    ) -> None:
+        self._recipe, self.features = recipe, features
+        # The features are of these inputs.
+        self._x: Any = features.transform(data.take(parts.training))  # type: ignore[arg-type]
+        self._teacher = torch.from_numpy(teacher.vectors[parts.training])
+        losses = _build_losses(recipe, self._teacher.shape[1], len(parts.training))
+        self.model = Student(_build_encoder(recipe, features), losses)
+
+    def schedule(self) -> Schedule:
+        """Return the schedule of the recipe."""
+        recipe = self._recipe
+        return Schedule(recipe.epochs, recipe.batch_size, recipe.learning_rate, recipe.seed)
+
+    def __call__(
+        self,
+        rows: Rows,
+        generator: torch.Generator,
+        progress: float,  # noqa: ARG002
+    ) -> dict[str, Tensor]:
+        """See :class:`hummingbit.training.loop.BatchLoss`."""
+        recipe, losses = self._recipe, self.model.losses
+        _, logits_NB = self.model.encoder(self._batch(rows, generator))
+        bits_NB = relaxed_bits(logits_NB, recipe.relaxation, recipe.temperature, generator)
+        teacher_NE = self._teacher[torch.from_numpy(rows)]
+        terms = {"transfer_loss": losses["objective"](bits_NB, teacher_NE)}
+        if recipe.hint_weight:
+            terms["hint_loss"] = recipe.hint_weight * losses["hint"](bits_NB, teacher_NE)
+        return terms
+
+    def _batch(self, rows: Rows, generator: torch.Generator) -> SparseBatch | Tensor:
+        if isinstance(self._x, np.ndarray):
+            return torch.from_numpy(self._x[rows])
+        return drop_words(SparseBatch.of_rows(self._x, rows), self._recipe.word_dropout, generator)
+
+
+def _build_encoder(recipe: DistillationRecipe, features: Features) -> EncoderNetwork:
+    text = isinstance(features, TextFeatures)
+    torch.manual_seed(recipe.seed)
+    return EncoderNetwork(
+        Shape(
+            inputs=features.dimension,
+            hidden=recipe.hidden,
+            n_bits=recipe.n_bits,
+            classes=1,
+            text=text,
+            input_scale=UNIT_ROW_SCALE if text else 1.0,
+        )
+    )
+
+
+def _build_losses(
+    recipe: DistillationRecipe, teacher_dim: int, n_examples: int
+) -> dict[str, nn.Module]:
+    """Return the transfer objective and, if it has a weight, the hint loss."""
+    settings: dict[str, Any] = {}
+    if recipe.objective == "perception-coherence":
+        settings = {
+            "student_dissimilarity": relaxed_hamming,
+            "student_temperature": recipe.student_temperature,
+            "teacher_temperature": recipe.teacher_temperature,
+        }
+    elif recipe.objective == "mkt":
+        settings = {
+            "student_dissimilarity": relaxed_hamming,
+            "teacher_dissimilarity": cosine_dissimilarity,
+        }
+    torch.manual_seed(recipe.seed)
+    build = partial(transfer_objective, recipe.objective, recipe.n_bits, teacher_dim, n_examples)
+    losses = {"objective": build(**settings)}
+    if recipe.hint_weight:
+        losses["hint"] = HintLoss(recipe.n_bits, teacher_dim)
+    return losses

@@ -1,1 +1,0 @@
-"""Distillation: teachers, the run, and how far student and teacher agree."""

@@ -1,1 +1,0 @@
-"""Networks, their batches, and their export as encoders."""

@@ -1,1 +1,0 @@
-"""Adam over all rows, and over the rows of a batch."""

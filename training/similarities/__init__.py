@@ -1,1 +1,0 @@
-"""Similarities of pairs of documents, from labels, files of pairs or generative models."""

@@ -1,1 +1,0 @@
-"""Soft labels: probabilities over classes, estimated for unlabelled documents."""

@@ -1,1 +1,0 @@
-"""Choices of settings by trials on held-out clusters of documents."""
