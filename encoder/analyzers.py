@@ -262,8 +262,8 @@ def expressions() -> _Expressions:
 # - ``visible``, the default: the same for ASCII text. Any other text is first normalized to NFKC,
 #   so that full-width letters and letters with separate accents match the usual ones. Accents and
 #   vowel signs belong to words. In a script without spaces, every pair of neighbouring characters
-#   is a term: "北京大学" becomes 北京, 京大 and 大学. Characters that a reader does not see, such as soft
-#   hyphens and zero-width spaces, are removed, so they split no word;
+#   is a term: "北京大学" becomes 北京, 京大 and 大学. Characters that a reader does not see, such
+#   as soft hyphens and zero-width spaces, are removed, so they split no word;
 # - ``unicode``: the former ``visible``, which removes only some of these characters;
 # - any of them with ``+`` and a language, such as ``visible+english``: words stemmed by Snowball's
 #   stemmer for that language;

@@ -706,8 +706,8 @@ def _pack(class_logits: Floats, content_logits: Floats) -> Codes:
 # task, by which a few words of a text find it. A query has all certainty bits set, so among the
 # documents of its class the most certain come first. Precision at the head of the list is then
 # about the accuracy of the classifier on queries. A code of the class alone would mix in all
-# documents whose class was predicted wrongly. With a teacher's vectors of the documents, soft labels and content
-# learn from them: ``hummingbit distill --supervision``.
+# documents whose class was predicted wrongly. With a teacher's vectors of the documents, soft
+# labels and content learn from them: ``hummingbit distill --supervision``.
 
 
 def train_class_codes(

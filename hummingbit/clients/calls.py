@@ -15,7 +15,6 @@ from typing import Any
 import httpx
 
 from hummingbit.clients import responses
-from hummingbit.clients import responses as operation_responses
 from hummingbit.clients.responses import CodeFormat
 from hummingbit.clients.transport import (
     Call,
@@ -251,7 +250,7 @@ def bulk_job(
     *,
     create_only: bool,
     skip_unchanged: bool,
-) -> Call[operation_responses.Job]:
+) -> Call[responses.Job]:
     """Start :func:`bulk` in the background; the key keeps a retry from starting a second job."""
     headers = {
         **_bulk_headers(create_only=create_only),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
@@ -11,26 +10,274 @@ from typing import Any, Self, TypeVar, cast
 import httpx
 
 from hummingbit.clients import calls, responses, transport
-from hummingbit.clients import calls as document_calls
-from hummingbit.clients import responses as operation_responses
 from hummingbit.clients.calls import SnapshotFile
 from hummingbit.clients.responses import CodeFormat, JobState, Ranking
 from hummingbit.clients.transport import Call
 
-# ----------------------------------------------------------------------------
-# The methods of a client for aliases, snapshots and jobs.
-
-
 Answer = TypeVar("Answer")
 
 
-class Operations(ABC):
-    """The methods of :class:`hummingbit.Client` for aliases, snapshots and jobs."""
+class Client:
+    """A client of the service at `url`, by default ``HUMMINGBIT_URL`` or this machine's port 8000.
 
-    _http: httpx.Client
+    `key` is by default ``HUMMINGBIT_KEY``. A call is retried up to `retries` times if the service
+    is too busy, or if there is no response and repeating the call does no harm. `timeout` is in
+    seconds. The client holds connections: close it, or use it in a ``with`` statement. Threads can
+    share it.
 
-    @abstractmethod
-    def _call(self, call: Call[Answer]) -> Answer: ...
+    Every method raises :class:`hummingbit.ServiceError` if the service refuses the request, fails
+    or cannot be reached. For a service at the default address with the encoder `words`::
+
+        with Client() as client:
+            client.create_collection("notes", encoder="words")
+            client.upsert("notes", [{"id": "a", "text": "the moon raises the tides"}])
+            hits = client.search("notes", "moon and tides", limit=5)["hits"]
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        timeout: float = transport.TIMEOUT_SECONDS,
+        retries: int = transport.RETRIES,
+    ) -> None:
+        self._http = httpx.Client(**transport.http_settings(url, key), timeout=timeout)
+        self._retries = retries
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def ready(self) -> responses.Ready:
+        """Check that every collection and encoder is open, and return their names."""
+        return self._call(calls.ready())
+
+    def collections(self) -> responses.Collections:
+        """List the collections."""
+        return self._call(calls.collections())
+
+    def collection(self, name: str) -> responses.CollectionDetail:
+        """Describe a collection and its codes."""
+        return self._call(calls.collection(name))
+
+    def stats(self, name: str) -> responses.CollectionStats:
+        """Return a collection's search engine, the reason for it, and statistics of its codes."""
+        return self._call(calls.stats(name))
+
+    def create_collection(
+        self,
+        name: str,
+        *,
+        encoder: str | None = None,
+        n_bits: int | None = None,
+        engine: str | None = None,
+        indexed_fields: Sequence[str] | None = None,
+        keep_vectors: responses.KeepVectors | None = None,
+    ) -> responses.CollectionSummary:
+        """Create a collection with an encoder, or for documents that bring codes of `n_bits`.
+
+        Filters on `indexed_fields`, which are fields of payloads, do not read the payloads. Vectors
+        are kept as `keep_vectors` says, by default whole, as float32.
+        """
+        settings = (encoder, n_bits, engine, indexed_fields)
+        return self._call(calls.create_collection(name, *settings, keep_vectors=keep_vectors))
+
+    def update_collection(self, name: str, *, ranking: Ranking) -> responses.CollectionSummary:
+        """Set the default ranking of a collection."""
+        return self._call(calls.update_collection(name, ranking))
+
+    def delete_collection(self, name: str) -> None:
+        """Delete a collection and all of its documents."""
+        self._call(calls.delete_collection(name))
+
+    def upsert(
+        self,
+        name: str,
+        documents: Sequence[Mapping[str, Any]],
+        *,
+        create_only: bool = False,
+        encoder_fingerprint: str | None = None,
+    ) -> responses.Upserted:
+        """Insert documents, and replace those with the same ids: all of them or none.
+
+        With `create_only` nothing is replaced: an existing id is an error with the status 412. If
+        documents bring codes, `encoder_fingerprint` says which encoder made them; a collection with
+        another encoder refuses them.
+        """
+        call = calls.upsert(name, documents, encoder_fingerprint, create_only=create_only)
+        return self._call(call)
+
+    def bulk(
+        self,
+        name: str,
+        documents: Iterable[Mapping[str, Any]],
+        *,
+        create_only: bool = False,
+        skip_unchanged: bool = False,
+        encoder_fingerprint: str | None = None,
+    ) -> responses.BulkAnswer:
+        """Upsert documents, each accepted or refused on its own; the response lists the refused.
+
+        With `create_only`, documents with existing ids are refused. With `skip_unchanged`,
+        documents that are already stored with the same content are skipped. With
+        `encoder_fingerprint`, the fingerprint of the encoder that made their codes, documents may
+        have a code as well as a text or vector.
+        """
+        call = calls.bulk(
+            name,
+            documents,
+            encoder_fingerprint,
+            create_only=create_only,
+            skip_unchanged=skip_unchanged,
+        )
+        return self._call(call)
+
+    def bulk_job(
+        self,
+        name: str,
+        documents: Iterable[Mapping[str, Any]],
+        *,
+        create_only: bool = False,
+        skip_unchanged: bool = False,
+        encoder_fingerprint: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> responses.Job:
+        """Start :meth:`bulk` in the background; the job's result is what :meth:`bulk` returns.
+
+        Repeating a call with the same `idempotency_key` returns the first call's job.
+        """
+        call = calls.bulk_job(
+            name,
+            documents,
+            encoder_fingerprint,
+            idempotency_key,
+            create_only=create_only,
+            skip_unchanged=skip_unchanged,
+        )
+        return self._call(call)
+
+    def scroll(
+        self,
+        name: str,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+    ) -> responses.DocumentPage:
+        """Get a page of documents in the order of insertion; `next_cursor` gets the next page."""
+        return self._call(calls.scroll(name, limit, cursor, filter))
+
+    def count(self, name: str, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
+        """Count all documents, or those that match a filter."""
+        response = self._call(calls.count(name, filter))
+        return response["count"]
+
+    def explained_count(self, name: str, filter: Mapping[str, Any] | None) -> responses.Count:  # noqa: A002
+        """Count as :meth:`count` does; if nothing matches the filter, `warnings` may say why."""
+        return self._call(calls.count(name, filter))
+
+    def get(self, name: str, document_id: str) -> responses.StoredDocument:
+        """Get a document as it is stored."""
+        return self._call(calls.get(name, document_id))
+
+    def get_many(self, name: str, ids: Sequence[str]) -> responses.FoundDocuments:
+        """Get up to a thousand documents, and the ids of those that do not exist."""
+        return self._call(calls.get_many(name, ids))
+
+    def delete(self, name: str, document_id: str) -> None:
+        """Delete a document."""
+        self._call(calls.delete(name, document_id))
+
+    def delete_many(
+        self,
+        name: str,
+        *,
+        ids: Sequence[str] | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+    ) -> responses.Deleted:
+        """Delete documents by ids or by a filter, not both; missing ids are ignored."""
+        return self._call(calls.delete_many(name, ids, filter))
+
+    def search(
+        self,
+        name: str,
+        text: str | None = None,
+        *,
+        vector: Sequence[float] | None = None,
+        code: str | None = None,
+        id: str | None = None,  # noqa: A002 - as in the interface
+        limit: int | None = None,
+        radius: int | None = None,
+        ranking: Ranking | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+        offset: int | None = None,
+        cursor: str | None = None,
+        with_cursor: bool | None = None,
+        with_payload: bool | None = None,
+        with_text: bool | None = None,
+        with_code: bool | None = None,
+        rerank: bool | None = None,
+        hybrid: Mapping[str, float] | None = None,
+        rescore: Mapping[str, Any] | None = None,
+        highlight: bool | None = None,
+        explain: bool | None = None,
+        encoder_fingerprint: str | None = None,
+    ) -> responses.SearchResponse:
+        """Find the nearest documents to a text, a vector, both, a code or a document's `id`."""
+        return self._call(calls.search(name, calls.search_fields(locals())))
+
+    def search_batch(
+        self,
+        name: str,
+        searches: Sequence[Mapping[str, Any]],
+        *,
+        ranking: Ranking | None = None,
+        rescore: Mapping[str, Any] | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+        encoder_fingerprint: str | None = None,
+    ) -> list[responses.SearchResponse]:
+        """Run searches, each a mapping of :meth:`search`'s arguments, in one generation."""
+        searched = (name, searches, ranking, filter, encoder_fingerprint)
+        response = self._call(calls.search_batch(*searched, rescore=rescore))
+        return response["results"]
+
+    def encoders(self) -> responses.Encoders:
+        """List the encoders."""
+        return self._call(calls.encoders())
+
+    def encoder(self, name: str) -> responses.EncoderDetail:
+        """Describe an encoder: what it was trained on, and what training measured."""
+        return self._call(calls.encoder(name))
+
+    def encode(
+        self,
+        encoder: str,
+        texts: Sequence[str] | None = None,
+        *,
+        vectors: Sequence[Sequence[float]] | None = None,
+        format: CodeFormat = "hex",  # noqa: A002 - as in the interface
+    ) -> responses.EncodedInputs:
+        """Return the codes of texts or vectors, encoded as documents."""
+        return self._call(calls.encode(encoder, texts, vectors, format))
+
+    def evaluate(self, name: str, body: Mapping[str, Any]) -> responses.EvaluationStatus:
+        """Start an evaluation in the background; `body` is that of ``POST …/evaluate``."""
+        return self._call(calls.evaluate(name, body))
+
+    def evaluation(self, evaluation_id: str) -> responses.EvaluationStatus:
+        """Get the status of an evaluation, and its report once it is done."""
+        return self._call(calls.evaluation(evaluation_id))
+
+    def trec_run(self, evaluation_id: str) -> str:
+        """Return an evaluation's run in TREC's format."""
+        return self._call(calls.trec_run(evaluation_id))
 
     def aliases(self) -> dict[str, str]:
         """Return the collection of each alias."""
@@ -183,17 +430,6 @@ class Operations(ABC):
             time.sleep(wait)
         return latest
 
-
-# ----------------------------------------------------------------------------
-# The methods of a client for labels, judgements and retraining.
-
-
-class LabelOperations(ABC):
-    """The methods of :class:`hummingbit.Client` for labels, judgements and retraining."""
-
-    @abstractmethod
-    def _call(self, call: Call[Answer]) -> Answer: ...
-
     def labels(self, name: str, **query: Any) -> responses.LabelPage:
         """List a page of labels: `limit`, `cursor`, `document`, `who`."""
         return self._call(calls.labels(name, **query))
@@ -244,272 +480,8 @@ class LabelOperations(ABC):
         """Move the alias of a retraining back to the old collection."""
         return self._call(calls.take_back(job))
 
-
-# ----------------------------------------------------------------------------
-# The client of a service.
-
-
-class Client(Operations, LabelOperations):
-    """A client of the service at `url`, by default ``HUMMINGBIT_URL`` or this machine's port 8000.
-
-    `key` is by default ``HUMMINGBIT_KEY``. A call is retried up to `retries` times if the service
-    is too busy, or if there is no response and repeating the call does no harm. `timeout` is in
-    seconds. The client holds connections: close it, or use it in a ``with`` statement. Threads can
-    share it.
-
-    Every method raises :class:`hummingbit.ServiceError` if the service refuses the request, fails
-    or cannot be reached. For a service at the default address with the encoder `words`::
-
-        with Client() as client:
-            client.create_collection("notes", encoder="words")
-            client.upsert("notes", [{"id": "a", "text": "the moon raises the tides"}])
-            hits = client.search("notes", "moon and tides", limit=5)["hits"]
-    """
-
-    def __init__(
-        self,
-        url: str | None = None,
-        key: str | None = None,
-        *,
-        timeout: float = transport.TIMEOUT_SECONDS,
-        retries: int = transport.RETRIES,
-    ) -> None:
-        self._http = httpx.Client(**transport.http_settings(url, key), timeout=timeout)
-        self._retries = retries
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
-
-    def ready(self) -> responses.Ready:
-        """Check that every collection and encoder is open, and return their names."""
-        return self._call(calls.ready())
-
-    def collections(self) -> responses.Collections:
-        """List the collections."""
-        return self._call(calls.collections())
-
-    def collection(self, name: str) -> responses.CollectionDetail:
-        """Describe a collection and its codes."""
-        return self._call(calls.collection(name))
-
-    def stats(self, name: str) -> responses.CollectionStats:
-        """Return a collection's search engine, the reason for it, and statistics of its codes."""
-        return self._call(calls.stats(name))
-
-    def create_collection(
-        self,
-        name: str,
-        *,
-        encoder: str | None = None,
-        n_bits: int | None = None,
-        engine: str | None = None,
-        indexed_fields: Sequence[str] | None = None,
-        keep_vectors: responses.KeepVectors | None = None,
-    ) -> responses.CollectionSummary:
-        """Create a collection with an encoder, or for documents that bring codes of `n_bits`.
-
-        Filters on `indexed_fields`, which are fields of payloads, do not read the payloads. Vectors
-        are kept as `keep_vectors` says, by default whole, as float32.
-        """
-        settings = (encoder, n_bits, engine, indexed_fields)
-        return self._call(calls.create_collection(name, *settings, keep_vectors=keep_vectors))
-
-    def update_collection(self, name: str, *, ranking: Ranking) -> responses.CollectionSummary:
-        """Set the default ranking of a collection."""
-        return self._call(calls.update_collection(name, ranking))
-
-    def delete_collection(self, name: str) -> None:
-        """Delete a collection and all of its documents."""
-        self._call(calls.delete_collection(name))
-
-    def upsert(
-        self,
-        name: str,
-        documents: Sequence[Mapping[str, Any]],
-        *,
-        create_only: bool = False,
-        encoder_fingerprint: str | None = None,
-    ) -> responses.Upserted:
-        """Insert documents, and replace those with the same ids: all of them or none.
-
-        With `create_only` nothing is replaced: an existing id is an error with the status 412. If
-        documents bring codes, `encoder_fingerprint` says which encoder made them; a collection with
-        another encoder refuses them.
-        """
-        call = calls.upsert(name, documents, encoder_fingerprint, create_only=create_only)
-        return self._call(call)
-
-    def bulk(
-        self,
-        name: str,
-        documents: Iterable[Mapping[str, Any]],
-        *,
-        create_only: bool = False,
-        skip_unchanged: bool = False,
-        encoder_fingerprint: str | None = None,
-    ) -> responses.BulkAnswer:
-        """Upsert documents, each accepted or refused on its own; the response lists the refused.
-
-        With `create_only`, documents with existing ids are refused. With `skip_unchanged`,
-        documents that are already stored with the same content are skipped. With
-        `encoder_fingerprint`, the fingerprint of the encoder that made their codes, documents may
-        have a code as well as a text or vector.
-        """
-        call = document_calls.bulk(
-            name,
-            documents,
-            encoder_fingerprint,
-            create_only=create_only,
-            skip_unchanged=skip_unchanged,
-        )
-        return self._call(call)
-
-    def bulk_job(
-        self,
-        name: str,
-        documents: Iterable[Mapping[str, Any]],
-        *,
-        create_only: bool = False,
-        skip_unchanged: bool = False,
-        encoder_fingerprint: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> operation_responses.Job:
-        """Start :meth:`bulk` in the background; the job's result is what :meth:`bulk` returns.
-
-        Repeating a call with the same `idempotency_key` returns the first call's job.
-        """
-        call = document_calls.bulk_job(
-            name,
-            documents,
-            encoder_fingerprint,
-            idempotency_key,
-            create_only=create_only,
-            skip_unchanged=skip_unchanged,
-        )
-        return self._call(call)
-
-    def scroll(
-        self,
-        name: str,
-        *,
-        limit: int | None = None,
-        cursor: str | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
-    ) -> responses.DocumentPage:
-        """Get a page of documents in the order of insertion; `next_cursor` gets the next page."""
-        return self._call(document_calls.scroll(name, limit, cursor, filter))
-
-    def count(self, name: str, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
-        """Count all documents, or those that match a filter."""
-        response = self._call(document_calls.count(name, filter))
-        return response["count"]
-
-    def explained_count(self, name: str, filter: Mapping[str, Any] | None) -> responses.Count:  # noqa: A002
-        """Count as :meth:`count` does; if nothing matches the filter, `warnings` may say why."""
-        return self._call(document_calls.count(name, filter))
-
-    def get(self, name: str, document_id: str) -> responses.StoredDocument:
-        """Get a document as it is stored."""
-        return self._call(calls.get(name, document_id))
-
-    def get_many(self, name: str, ids: Sequence[str]) -> responses.FoundDocuments:
-        """Get up to a thousand documents, and the ids of those that do not exist."""
-        return self._call(document_calls.get_many(name, ids))
-
-    def delete(self, name: str, document_id: str) -> None:
-        """Delete a document."""
-        self._call(calls.delete(name, document_id))
-
-    def delete_many(
-        self,
-        name: str,
-        *,
-        ids: Sequence[str] | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
-    ) -> responses.Deleted:
-        """Delete documents by ids or by a filter, not both; missing ids are ignored."""
-        return self._call(document_calls.delete_many(name, ids, filter))
-
-    def search(
-        self,
-        name: str,
-        text: str | None = None,
-        *,
-        vector: Sequence[float] | None = None,
-        code: str | None = None,
-        id: str | None = None,  # noqa: A002 - as in the interface
-        limit: int | None = None,
-        radius: int | None = None,
-        ranking: Ranking | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
-        offset: int | None = None,
-        cursor: str | None = None,
-        with_cursor: bool | None = None,
-        with_payload: bool | None = None,
-        with_text: bool | None = None,
-        with_code: bool | None = None,
-        rerank: bool | None = None,
-        hybrid: Mapping[str, float] | None = None,
-        rescore: Mapping[str, Any] | None = None,
-        highlight: bool | None = None,
-        explain: bool | None = None,
-        encoder_fingerprint: str | None = None,
-    ) -> responses.SearchResponse:
-        """Find the nearest documents to a text, a vector, both, a code or a document's `id`."""
-        return self._call(calls.search(name, calls.search_fields(locals())))
-
-    def search_batch(
-        self,
-        name: str,
-        searches: Sequence[Mapping[str, Any]],
-        *,
-        ranking: Ranking | None = None,
-        rescore: Mapping[str, Any] | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
-        encoder_fingerprint: str | None = None,
-    ) -> list[responses.SearchResponse]:
-        """Run searches, each a mapping of :meth:`search`'s arguments, in one generation."""
-        searched = (name, searches, ranking, filter, encoder_fingerprint)
-        response = self._call(calls.search_batch(*searched, rescore=rescore))
-        return response["results"]
-
-    def encoders(self) -> responses.Encoders:
-        """List the encoders."""
-        return self._call(calls.encoders())
-
-    def encoder(self, name: str) -> responses.EncoderDetail:
-        """Describe an encoder: what it was trained on, and what training measured."""
-        return self._call(calls.encoder(name))
-
-    def encode(
-        self,
-        encoder: str,
-        texts: Sequence[str] | None = None,
-        *,
-        vectors: Sequence[Sequence[float]] | None = None,
-        format: CodeFormat = "hex",  # noqa: A002 - as in the interface
-    ) -> responses.EncodedInputs:
-        """Return the codes of texts or vectors, encoded as documents."""
-        return self._call(calls.encode(encoder, texts, vectors, format))
-
-    def evaluate(self, name: str, body: Mapping[str, Any]) -> responses.EvaluationStatus:
-        """Start an evaluation in the background; `body` is that of ``POST …/evaluate``."""
-        return self._call(calls.evaluate(name, body))
-
-    def evaluation(self, evaluation_id: str) -> responses.EvaluationStatus:
-        """Get the status of an evaluation, and its report once it is done."""
-        return self._call(calls.evaluation(evaluation_id))
-
-    def trec_run(self, evaluation_id: str) -> str:
-        """Return an evaluation's run in TREC's format."""
-        return self._call(calls.trec_run(evaluation_id))
+    # ----------------------------------------------------------------------------
+    # The client of a service.
 
     def _call(self, call: Call[Answer]) -> Answer:
         for attempt in range(self._retries + 1):

@@ -71,7 +71,7 @@ class Gateway:
 
     The id is the header ``X-Request-ID`` if that is valid, else random. It is in
     ``scope["state"]["request_id"]``, in the log and in a header of the response. The request's
-    headers are in ``scope["state"]["headers"]``; see :data:`hummingbit.service.http.admission.Headers`.
+    headers are in ``scope["state"]["headers"]``; see :data:`Headers`.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings) -> None:

@@ -1,7 +1,7 @@
 """Writes the asynchronous client from the synchronous one; ``make clients`` runs it.
 
-Every method is written once, in the modules of ``SOURCES``. The replacements that make the other
-client are in ``REPLACEMENTS``, in order.
+Every method is written once, in ``client.py``. The replacements that make the other client are in
+:data:`REPLACEMENTS`, in order.
 """
 
 from __future__ import annotations
@@ -12,20 +12,15 @@ import sys
 from pathlib import Path
 
 CLIENTS = Path(__file__).parents[2] / "hummingbit" / "clients"
-SOURCES = {
-    "client": "The asynchronous client of a service.",
-}
-"""The modules below :data:`CLIENTS`, each with the first line of the one written from it."""
-NOTE = "Made from :mod:`hummingbit.clients.{source}` by ``make clients``; edit that instead."
+SYNCHRONOUS, ASYNCHRONOUS = CLIENTS / "client.py", CLIENTS / "async_client.py"
+HEAD = '''"""The asynchronous client of a service.
+
+Made from :mod:`hummingbit.clients.client` by ``make clients``; edit that instead.
+"""'''
 
 REPLACEMENTS = (
     (r"\bhttpx\.Client\b", "httpx.AsyncClient"),
-    (r"\bclass (\w+)\(", r"class Async\1("),
-    (r"class Async(\w+)\((\w*Operations), (\w+)\)", r"class Async\1(Async\2, Async\3)"),
-    (
-        r"clients\.(\w+)\.(label_operations|operations) import (\w+)",
-        r"clients.\1.async_\2 import Async\3",
-    ),
+    (r"\bclass Client\b", "class AsyncClient"),
     (r"class:`hummingbit\.Client`", "class:`hummingbit.AsyncClient`"),
     (r"    def (?!__init__)", "    async def "),
     (r"__(enter|exit)__", r"__a\1__"),
@@ -44,8 +39,8 @@ REPLACEMENTS = (
     (r"for chunk in response\.iter_bytes\(\)", "async for chunk in response.aiter_bytes()"),
     # It reads the whole file for its checksum.
     (
-        r"operation_calls\.upload_snapshot\(",
-        "await asyncio.to_thread(operation_calls.upload_snapshot, ",
+        r"calls\.upload_snapshot\(",
+        "await asyncio.to_thread(calls.upload_snapshot, ",
     ),
 )
 # A method up to its docstring, and not across the next method.
@@ -54,40 +49,31 @@ _SIGNATURE = rf"    async def (\w+)\({_ARGUMENTS}:\n        "
 DOCSTRING = re.compile(rf'({_SIGNATURE})"""(?:.|\n)*?"""\n')
 
 
-def async_source(source: str) -> str:
-    """Return the source of the asynchronous version of a module of the synchronous client."""
-    text = path_of(source).read_text()
+def async_source() -> str:
+    """Return the source of the asynchronous client."""
+    text = SYNCHRONOUS.read_text()
     for pattern, replacement in REPLACEMENTS:
         text = re.sub(pattern, replacement, text)
     text = DOCSTRING.sub(r'\1"""See :meth:`hummingbit.Client.\2`."""\n', text)
     text = re.sub(
-        r'(class AsyncClient\([^)]*\):\n    )"""(?:.|\n)*?"""\n',
+        r'(class AsyncClient:\n    )"""(?:.|\n)*?"""\n',
         r'\1"""The methods of :class:`hummingbit.Client`, to be awaited."""\n',
         text,
     )
-    head = f'"""{SOURCES[source]}\n\n{NOTE.format(source=source)}\n"""'
-    text = re.sub(r'\A"""(?:.|\n)*?"""', head, text)
-    return _format(text)
-
-
-def path_of(source: str, prefix: str = "") -> Path:
-    """Return the file of a module of :data:`SOURCES`, or of the one beside it with this prefix."""
-    *rooms, name = source.split(".")
-    return CLIENTS.joinpath(*rooms, f"{prefix}{name}.py")
+    return _format(re.sub(r'\A"""(?:.|\n)*?"""', HEAD, text))
 
 
 def _format(text: str) -> str:
     for command in (["check", "--fix", "--quiet"], ["format", "--quiet"]):
-        name = str(CLIENTS / "async_client.py")
+        name = str(ASYNCHRONOUS)
         ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", name, "-"]
         text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=False).stdout
     return text
 
 
 def main() -> None:
-    """Write every module."""
-    for source in SOURCES:
-        path_of(source, "async_").write_text(async_source(source))
+    """Write the asynchronous client."""
+    ASYNCHRONOUS.write_text(async_source())
 
 
 if __name__ == "__main__":
