@@ -24,11 +24,9 @@ def code_lines(source: str) -> int:
     """Return the number of lines of `source` that are code."""
     left_out: set[int] = set()
     for node in ast.walk(ast.parse(source)):
-        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if isinstance(node, ast.Import | ast.ImportFrom) or (
-            is_text and isinstance(node.value.value, str)  # type: ignore[attr-defined]
-        ):
-            left_out.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        match node:
+            case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant(value=str())):
+                left_out.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     lines = {
         line
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
