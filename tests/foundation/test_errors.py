@@ -17,15 +17,7 @@ from hummingbit.service.http.problems import PROBLEMS, TITLES
 ROOT = Path(__file__).parents[2]
 BUILT_IN = {"Exception", "ValueError", "RuntimeError", "LookupError", "OSError", "TypeError"}
 # These end a loop or a request early; no user reads them.
-SIGNALS = {
-    "Cancelled",
-    "Stopped",
-    "OutOfTimeError",
-    "NoDrawingError",
-    "Unsure",
-    "BeyondAllowance",
-    "_WrongRangeError",
-}
+SIGNALS = {"BeyondAllowance", "Cancelled", "Postponed", "Stopped", "Unsure", "_WrongRangeError"}
 
 # The client is used inside other programs and imports none of the application's folders.
 CLIENT_ERROR = "ServiceError"
