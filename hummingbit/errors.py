@@ -1,0 +1,70 @@
+"""The errors that a caller of the library catches.
+
+Each is a :class:`HummingbitError`, but for :class:`ServiceError`, which the client raises. An error
+says in a sentence what is wrong: `reason`, the `field` that it is about, and the `position` of an
+item in a list. Any other exception is a defect of hummingbit.
+
+>>> from hummingbit.errors import DocumentError, UnknownCollection
+"""
+
+from __future__ import annotations
+
+from hummingbit.clients.transport import ServiceError
+from hummingbit.corpus.document import DocumentError
+from hummingbit.corpus.lines import LineError, ReadError
+from hummingbit.encoder.analyzers import AnalyzerError
+from hummingbit.encoder.artifact import ArtifactError
+from hummingbit.encoder.codes import CodeError
+from hummingbit.encoder.recipes import RecipeError
+from hummingbit.encoder.text_model import ModelError
+from hummingbit.evaluation.result import EvaluationError
+from hummingbit.foundation.errors import HummingbitError, InputError
+from hummingbit.index.errors import (
+    CollectionExists,
+    CollectionUnavailable,
+    DataFolderError,
+    DataFolderInUse,
+    InvalidSnapshot,
+    SnapshotError,
+    StoreClosed,
+    StoreError,
+    StoreFull,
+    StoreReplaced,
+    StoreUnavailable,
+    UnknownCollection,
+    UnknownDocument,
+    UnknownEncoder,
+    UnknownSnapshot,
+    WritesLost,
+)
+
+__all__ = [
+    "AnalyzerError",
+    "ArtifactError",
+    "CodeError",
+    "CollectionExists",
+    "CollectionUnavailable",
+    "DataFolderError",
+    "DataFolderInUse",
+    "DocumentError",
+    "EvaluationError",
+    "HummingbitError",
+    "InputError",
+    "InvalidSnapshot",
+    "LineError",
+    "ModelError",
+    "ReadError",
+    "RecipeError",
+    "ServiceError",
+    "SnapshotError",
+    "StoreClosed",
+    "StoreError",
+    "StoreFull",
+    "StoreReplaced",
+    "StoreUnavailable",
+    "UnknownCollection",
+    "UnknownDocument",
+    "UnknownEncoder",
+    "UnknownSnapshot",
+    "WritesLost",
+]
