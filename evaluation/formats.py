@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -503,6 +504,12 @@ FORMATS: Mapping[str, Format] = {
     "trec": Format("run.trec", "text/plain", lambda job, _: None if job.run is None else job.run()),
     "html": Format("index.html", "text/html", lambda job, baseline: to_html(job.report, baseline)),
 }
+
+
+def missing_for_html() -> str:
+    """Return what a page of HTML needs and how to install it, or nothing if all is there."""
+    names = [name for name in ("matplotlib", "jinja2") if find_spec(name) is None]
+    return f"it needs {' and '.join(names)}: {install_command('report')}" if names else ""
 
 
 def write_folder(job: Job, folder: Path, baseline: Report | None = None) -> None:

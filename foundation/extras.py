@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from shlex import quote
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 _OF_EXTRA = re.compile(r"""extra\s*==\s*['"]([\w.-]+)['"]""")
 
 

@@ -118,8 +118,13 @@ class DataFolderInUse(DataFolderError):
 def store_error(path: Path, error: sqlite3.Error | OSError, prefix: str = "") -> StoreError:
     """Return the StoreError of an error, a StoreFull if the disk is full."""
     kind = StoreFull if _is_full(path, error) else StoreError
-    remedy = DAMAGE_REMEDY if _sqlite_code(error) in _DAMAGED else ""
+    remedy = DAMAGE_REMEDY if is_damaged(error) else ""
     return kind(f"{path}: {prefix}{getattr(error, 'strerror', None) or error}{remedy}")
+
+
+def is_damaged(error: sqlite3.Error | OSError) -> bool:
+    """Return whether SQLite says that the content of a file is damaged."""
+    return _sqlite_code(error) in _DAMAGED
 
 
 def _sqlite_code(error: sqlite3.Error | OSError) -> int:

@@ -6,6 +6,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,13 @@ from hummingbit.corpus.named_sets import is_judged, load_qrels
 from hummingbit.encoder.recipes import SSB_VAE, Recipe
 from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline
 from hummingbit.evaluation.evaluate import evaluate_encoder, evaluate_run, query_labels
-from hummingbit.evaluation.formats import PlotError, draw_label_curve, load_figure, write_folder
+from hummingbit.evaluation.formats import (
+    PlotError,
+    draw_label_curve,
+    load_figure,
+    missing_for_html,
+    write_folder,
+)
 from hummingbit.evaluation.gate import Rule, compare_reports, read_gate, to_evaluation
 from hummingbit.evaluation.metrics import (
     DEFAULT_METRICS,
@@ -599,6 +606,8 @@ def run(args: argparse.Namespace) -> int:
     rules = _rules(args)
     metrics = list(dict.fromkeys([*metrics_of(args), *(rule.metric for rule in rules)]))
     baseline = None if args.baseline is None else read_report(args.baseline)
+    if args.out is not None and (missing := missing_for_html()):
+        print(f"--out {args.out}: index.html will be left out: {missing}", file=sys.stderr)
     job = Measuring(args, metrics).measure([name])[name]
     report = compare_reports(
         job.report, rules, baseline, ignore_unmatched_queries=args.ignore_unmatched_queries
@@ -655,11 +664,8 @@ def _rules(args: argparse.Namespace) -> list[Rule]:
 
 
 def _write(job: Job, folder: Path, baseline: Report | None) -> None:
-    try:
-        with naming(f"--out: {folder}"):
-            write_folder(job, folder, baseline)
-    except PlotError as error:
-        print(f"--out {folder}: index.html is left out: {error}", file=sys.stderr)
+    with naming(f"--out: {folder}"), suppress(PlotError):  # said before the evaluation
+        write_folder(job, folder, baseline)
 
 
 def _figures(report: Report) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from hummingbit.index.catalog import (
     remove_folder,
     remove_partial_folders,
 )
-from hummingbit.index.errors import StoreError
+from hummingbit.index.errors import StoreError, is_damaged
 from hummingbit.service.http.problems import ProblemError
 
 # ----------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class JobStore:
                 _upgrade(connection, version)
             self._inode = path.stat().st_ino
         except (sqlite3.Error, OSError) as error:
-            raise JobStoreError(f"{path}: {error}") from error
+            raise _job_store_error(path, error) from error
 
     def close(self) -> None:
         """Close the file."""
@@ -382,7 +382,16 @@ class JobStore:
             try:
                 yield self._connection
             except sqlite3.Error as error:
-                raise JobStoreError(f"{self._path}: {error}") from error
+                raise _job_store_error(self._path, error) from error
+
+
+def _job_store_error(path: Path, error: sqlite3.Error | OSError) -> JobStoreError:
+    """Return the error of the file at `path`, with what helps if it is damaged."""
+    remedy = (
+        "; the file is damaged: stop the service and move the file away. Collections are not"
+        " affected; jobs that waited must be submitted again"
+    )
+    return JobStoreError(f"{path}: {error}{remedy if is_damaged(error) else ''}")
 
 
 def _query(clause: str) -> str:

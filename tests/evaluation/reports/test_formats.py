@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hummingbit.evaluation.formats import FORMATS, to_junit, to_markdown, write_folder
+from hummingbit.evaluation.formats import (
+    FORMATS,
+    missing_for_html,
+    to_junit,
+    to_markdown,
+    write_folder,
+)
 from hummingbit.evaluation.gate import compare_reports, parse_gate
 from hummingbit.evaluation.report import Job, read_report, run_job
 from hummingbit.foundation.extras import install_command
@@ -84,11 +90,17 @@ def test_without_a_run_there_is_no_file_of_it(job: Job, tmp_path: Path) -> None:
     assert (tmp_path / "index.html").exists()
 
 
+def test_what_a_page_needs_is_known_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert missing_for_html() == ""
+    monkeypatch.setattr("hummingbit.evaluation.formats.find_spec", lambda _: None)
+    assert missing_for_html() == f"it needs matplotlib and jinja2: {install_command('report')}"
+
+
 def test_without_matplotlib_the_extra_is_named() -> None:
     check = """
 import sys
 sys.modules["matplotlib"] = sys.modules["matplotlib.figure"] = None
-from hummingbit.evaluation.formats import PlotError, draw_label_curve
+from hummingbit.evaluation.formats import missing_for_html, PlotError, draw_label_curve
 try:
     draw_label_curve([1, 10], {"codes": [0.1, 0.2]}, "P@100")
 except PlotError as error:

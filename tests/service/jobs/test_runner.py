@@ -224,6 +224,14 @@ def test_records_of_a_later_version_and_files_that_are_none_are_refused(tmp_path
         JobStore(path)
 
 
+def test_a_damaged_record_says_what_helps(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    JobStore(path).close()
+    path.write_bytes(path.read_bytes()[:100] + b"\xff" * 8000)
+    with pytest.raises(JobStoreError, match="the file is damaged: stop the service and move"):
+        JobStore(path)
+
+
 def test_a_damaged_log_cannot_undo_what_was_acknowledged(tmp_path: Path) -> None:
     program = (
         "import os, sys; from pathlib import Path;"
