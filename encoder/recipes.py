@@ -419,6 +419,13 @@ class ModelRecipe(LabelledRecipe):
     n_bits: int = setting(
         128, "bits in a code, a multiple of 8, at most a vector's numbers", flag="bits"
     )
+    head: str = setting(
+        "sne",
+        "how vectors become bits: so that nearest neighbours are kept, which needs torch, or by"
+        " iterative quantization",
+        "sne",
+        "itq",
+    )
     model: str = setting("", "the folder of the model, as sentence-transformers saves it")
     max_tokens: int = setting(
         0,

@@ -51,18 +51,18 @@ def has_torch() -> bool:
 def check_torch(recipe: object) -> None:
     """Check that torch is installed if training by `recipe` needs it.
 
-    All recipes need it but those of itq, pca-sign, lsh and model, and of class-codes whose content
-    is not learned by ict.
+    All recipes need it but those of itq, pca-sign and lsh, of model with the head itq, and of
+    class-codes whose content is not learned by ict.
 
     Raises:
         ModuleNotFoundError: if it is not.
     """
     if isinstance(recipe, LinearRecipe):
         is_needed = recipe.method == "sne"
+    elif isinstance(recipe, ModelRecipe):
+        is_needed = recipe.head == "sne"
     else:
-        is_needed = not isinstance(recipe, ModelRecipe) and (
-            not isinstance(recipe, ClassCodeRecipe) or recipe.content == ICT
-        )
+        is_needed = not isinstance(recipe, ClassCodeRecipe) or recipe.content == ICT
     if is_needed and not has_torch():
         name = getattr(recipe, "method", "training")
         raise ModuleNotFoundError(f"{name} needs torch", name="torch")

@@ -310,7 +310,9 @@ def _by_words(search: Search, published: PublishedGeneration) -> Ranking:
     weight = search.hybrid_weight or DEFAULT_WEIGHT
     if hybrid is not None and hybrid.codes is not None:
         weight = hybrid.codes
-    n_feedback = N_FEEDBACK if hybrid is None or hybrid.feedback is None else hybrid.feedback
+    n_feedback = search.n_feedback
+    if hybrid is not None and hybrid.feedback is not None:
+        n_feedback = hybrid.feedback
     return HybridRanking(
         published.generation,
         moments,
@@ -388,10 +390,12 @@ class Search:
         default: str = HAMMING,
         *,
         hybrid_weight: float | None = None,
+        n_feedback: int = N_FEEDBACK,
     ) -> None:
         """Begin a search of the collection `name`; cursors belong to one `incarnation` of it.
 
-        `default` is the ranking, and `hybrid_weight` the weight of codes, of options without one.
+        `default` is the ranking, `hybrid_weight` the weight of codes, and
+        `n_feedback` how many documents a hybrid query learns from, of options without them.
 
         Raises:
             InputError: if the queries and the options are not compatible, or the cursor belongs to
@@ -402,6 +406,7 @@ class Search:
         self.name = name
         self.default = default
         self.hybrid_weight = hybrid_weight
+        self.n_feedback = n_feedback
         if (default != HAMMING or queries.vectors) and not options.ranking:
             default = choose_ranking(default, queries, options)
         self.ranking: str = options.ranking or default
@@ -542,12 +547,18 @@ class SearchableCollection(CollectionBase, ABC):
         if values != PLAIN_OPTIONS or not in_range:
             options.check(self.n_bits, len(queries))
         encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
-        weight = None if self.encoder is None else self.encoder.hybrid_weight
-        return self._run_search(
-            Search(
-                self.name, encoded, options, self.incarnation, self.ranking, hybrid_weight=weight
-            )
+        search = Search(
+            self.name,
+            encoded,
+            options,
+            self.incarnation,
+            self.ranking,
+            hybrid_weight=None if self.encoder is None else self.encoder.hybrid_weight,
+            # Learning from its best documents helps a query by words that its code does not know.
+            # A language model knows them, and the best document then loses its rank to others.
+            n_feedback=0 if self.is_read_by_model else N_FEEDBACK,
         )
+        return self._run_search(search)
 
     @abstractmethod
     def _codes_of(self, ids: Sequence[str]) -> Mapping[str, Codes]:

@@ -13,12 +13,13 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from hummingbit.encoder.artifact import check_destination
 from hummingbit.encoder.codes import pack_bits
@@ -26,7 +27,6 @@ from hummingbit.encoder.encoder import Encoder, Layer
 from hummingbit.encoder.recipes import AUTO, ModelRecipe, RecipeError
 from hummingbit.encoder.text_features import Floats, split_sentences, title_of
 from hummingbit.encoder.text_model import TextModel
-from hummingbit.encoder.vector_features import VectorFeatures
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage, checkpoint, count_in_stage
 from hummingbit.index.engines.segments import Generation
@@ -42,7 +42,7 @@ from hummingbit.training.teachers import Teacher, check_vectors_place, save_vect
 
 WIDTHS = (64, 128, 256)
 """The codes of these many bits are prefixes of one another, and of all longer codes."""
-WEIGHTS = (0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+WEIGHTS = (0.4, 0.6, 1.0, 1.6, 2.5, 4.0, 6.0)
 """The weights of codes that are tried, beside 1 for words."""
 
 _DOCUMENTS_AT_ONCE = 256
@@ -102,13 +102,14 @@ def train_model(
         save_vectors(vectors_file, Teacher(folder.name, "model", folder.sha256, vectors), data)
     parts = split(data, recipe)
     begin_stage(f"fitting {recipe.n_bits} bits")
-    layer, thresholds = fit_head(vectors[parts.training], recipe.n_bits, recipe.seed)
+    layer, thresholds = fit_head(vectors[parts.training], recipe.n_bits, recipe.seed, recipe.head)
     weight = recipe.hybrid_weight or None
     curve: dict[str, float] = {}
     if weight is None:
         begin_stage("choosing the weight of codes beside words")
-        encoder = Encoder(model, [layer], thresholds, {})
-        weight, curve = choose_hybrid_weight(encoder, texts, vectors, recipe.seed)
+        sought = seek_documents(model, texts, vectors, recipe.seed)
+        if sought is not None:
+            weight, curve = choose_hybrid_weight(layer, thresholds, sought)
     trained = write_encoder(
         out,
         Encoder(model, [layer], thresholds, {}, hybrid_weight=weight),
@@ -136,17 +137,40 @@ def _given(prompt: str) -> str | None:
     return None if prompt == AUTO else prompt
 
 
-def fit_head(vectors: Floats, n_bits: int, seed: int) -> tuple[Layer, Floats]:
+def fit_head(vectors: Floats, n_bits: int, seed: int, method: str = "sne") -> tuple[Layer, Floats]:
     """Return the layer and the thresholds that turn `vectors` ``(N, D)`` into `n_bits` bits.
 
-    The first 64 bits are those of iterative quantization (ITQ): the vectors are centred, and their
-    first 64 principal directions are rotated to lose least when rounded to bits. The next 64 bits
-    are half of the 128 of ITQ on the first 128 directions, and so on for the :data:`WIDTHS`. So the
-    first 64 bits of a longer code are the code of 64 bits. Bits of the directions 65 to 128 alone
-    would find less: a query differs from documents in these most, and other bits outweigh them.
+    The first 64 bits begin as those of iterative quantization (ITQ): the vectors are centred, and
+    their first 64 principal directions are rotated to lose least when rounded to bits. The next 64
+    bits are half of the 128 of ITQ on the first 128 directions, and so on for the :data:`WIDTHS`.
+    Bits of the directions 65 to 128 alone would find less: a query differs from documents in these
+    most. With the `method` ``sne``, the first 256 bits are then changed so that those of each width
+    keep the nearest neighbours (:func:`hummingbit.training.networks.fit_neighbour_map`). So the
+    first 64 bits of a longer code are the code of 64 bits.
 
     Source: Gong and Lazebnik, "Iterative Quantization" (2011); the rotation is faiss's.
     """
+    most = min(vectors.shape)
+    widths = [width for width in WIDTHS if width <= most] if n_bits >= WIDTHS[0] else [n_bits]
+    n_learned = min(max(widths), most)
+    weight, thresholds = _nested_itq(vectors, max(n_learned, n_bits), seed)
+    if method == "sne":
+        from hummingbit.training.networks import fit_neighbour_map  # noqa: PLC0415 - torch
+
+        # All columns get one size, for the ranking by the query's real values.
+        size = np.sqrt(np.square(vectors @ weight - thresholds).mean())
+        weight, thresholds = weight / size, thresholds / size
+        first = weight[:, :n_learned], thresholds[:n_learned]
+        learned, learned_thresholds = fit_neighbour_map(vectors, *first, seed, widths)
+        weight = np.hstack([learned, weight[:, n_learned:]])
+        thresholds = np.concatenate([learned_thresholds, thresholds[n_learned:]])
+    bias = np.zeros(n_bits, dtype=np.float32)
+    weight = np.ascontiguousarray(weight[:, :n_bits], dtype=np.float32)
+    return Layer(weight, bias, "identity"), np.asarray(thresholds[:n_bits], dtype=np.float32)
+
+
+def _nested_itq(vectors: Floats, n_bits: int, seed: int) -> tuple[Floats, Floats]:
+    """Return weights ``(D, B)`` and thresholds ``(B,)``; see :func:`fit_head`."""
     mean = vectors.mean(axis=0, dtype=np.float64)
     centred = vectors - mean
     variances, directions = np.linalg.eigh(centred.T @ centred)
@@ -163,26 +187,31 @@ def fit_head(vectors: Floats, n_bits: int, seed: int) -> tuple[Layer, Floats]:
         rotation = itq_rotation(np.asarray(centred @ some, dtype=np.float32), seed)
         blocks.append((some @ rotation)[:, : end - start])
     weight = np.hstack(blocks)
-    layer = Layer(
-        np.ascontiguousarray(weight, dtype=np.float32),
-        np.zeros(n_bits, dtype=np.float32),
-        "identity",
-    )
-    return layer, np.asarray(mean @ weight, dtype=np.float32)
+    return weight.astype(np.float32), np.asarray(mean @ weight, dtype=np.float32)
 
 
-def choose_hybrid_weight(
-    encoder: Encoder, texts: Sequence[str], vectors: Floats, seed: int
-) -> tuple[float | None, dict[str, float]]:
-    """Return the weight of codes beside words that finds documents best, and what each finds.
+@dataclass(frozen=True, eq=False)
+class SoughtDocuments:
+    """Documents that queries made from some of them search; see :func:`seek_documents`."""
 
-    Up to 400 documents are sought among up to 20,000. Of each, a sentence is taken out, which is
-    the query; the rest is what the ranking searches. People ask in other words than documents use,
-    so half of the words that the query shares with the rest are left out of it. The measure is the
-    mean reciprocal rank of the right document by the hybrid ranking
-    (:mod:`hummingbit.index.rankings`). The weights tried are :data:`WEIGHTS`, by whose names the
-    measures are returned. `vectors` are those of the `texts`.
-    Without documents of two sentences, or of six words, the weight is None.
+    documents: Sequence[str]
+    vectors: Floats
+    """``float32[N, D]``, of the documents"""
+    queries: Sequence[str]
+    query_vectors: Floats
+    """``float32[Q, D]``"""
+    sought: Sequence[int]
+    """The place of the right document of each query."""
+
+
+def seek_documents(
+    model: TextModel, texts: Sequence[str], vectors: Floats, seed: int
+) -> SoughtDocuments | None:
+    """Make queries from up to 400 of at most 20,000 `texts`, whose `vectors` are known.
+
+    Of each of the 400 a sentence is taken out, which is the query; the rest stays as a document.
+    People ask in other words than documents use, so half of the words that the query shares with
+    the rest are left out of it. Returns None if no text has two sentences, or six words.
     """
     rng = np.random.default_rng(seed)
     searched = np.sort(rng.permutation(len(texts))[:_SEARCHED])
@@ -197,50 +226,78 @@ def choose_hybrid_weight(
         if len(sought) == _SOUGHT:
             break
     if not sought:
-        return None, {}
-    model = encoder.features
-    if not isinstance(model, TextModel):
-        raise TypeError("the encoder has no language model")
-    head = replace(encoder, features=VectorFeatures(vectors.shape[1]))
-    some = vectors[searched]
+        return None
+    some, documents = vectors[searched], [texts[row] for row in searched]
     some[sought] = model.transform(rests)
-    documents = [texts[row] for row in searched]
     for place, rest in zip(sought, rests, strict=True):
         documents[place] = rest
-    codes = head.encode(some)
-    words = LexicalIndex.build(0, ANALYZERS[DEFAULT_ANALYZER], enumerate(documents))
-    weights = encoder.query_weights(queries)
+    return SoughtDocuments(documents, some, queries, model.transform_queries(queries)[0], sought)
+
+
+def choose_hybrid_weight(
+    layer: Layer, thresholds: Floats, found: SoughtDocuments
+) -> tuple[float, dict[str, float]]:
+    """Return the weight of codes beside words that finds documents best, and what each finds.
+
+    The codes are those of the `layer` and `thresholds`. The measure is the mean reciprocal rank of
+    the right document by the hybrid ranking (:mod:`hummingbit.index.rankings`) without feedback.
+    The weights tried are :data:`WEIGHTS`, by whose names the measures are returned.
+    """
+    codes = pack_bits(layer(found.vectors) > thresholds)
+    words = LexicalIndex.build(0, ANALYZERS[DEFAULT_ANALYZER], enumerate(found.documents))
+    weights = np.asarray(layer(found.query_vectors) - thresholds, dtype=np.float32)
+    n_queries = len(found.queries)
     encoded = EncodedQueries(
         pack_bits(weights > 0),
         weights,
-        queries,
-        np.ones(len(queries), dtype=np.bool_),
-        [None] * len(queries),
+        found.queries,
+        np.ones(n_queries, dtype=np.bool_),
+        [None] * n_queries,
     )
     generation = Generation.build(0, codes, np.arange(len(codes)))
     moments = CodeMoments.of_codes(codes)
-    found = {
-        weight: _mean_reciprocal_rank(
-            HybridRanking(generation, moments, words, weight), encoded, sought, len(codes)
-        )
-        for weight in WEIGHTS
-    }
-    best = max(WEIGHTS, key=found.__getitem__)
-    return best, {f"{weight:g}": round(rank, 4) for weight, rank in found.items()}
+    ranks = np.array(
+        [
+            _reciprocal_ranks(
+                HybridRanking(generation, moments, words, weight, n_feedback=0),
+                encoded,
+                found.sought,
+                len(codes),
+            )
+            for weight in WEIGHTS
+        ]
+    )
+    measured = zip(WEIGHTS, ranks.mean(axis=1).tolist(), strict=True)
+    return _likely_best(ranks), {f"{weight:g}": round(one, 4) for weight, one in measured}
 
 
-def _mean_reciprocal_rank(
+def _likely_best(found: npt.NDArray[np.float64]) -> float:
+    """Return the geometric mean of the weights, each by how likely it is as good as the best.
+
+    `found`, ``float64[W, Q]``, are the reciprocal ranks. A weight that is d below the best in the
+    mean, with the standard error s of this difference, counts exp(−d² / 2s²). So a few documents,
+    which tell weights hardly apart, give one in the middle.
+    """
+    lower = found[found.mean(axis=1).argmax()] - found
+    errors = lower.std(axis=1) / np.sqrt(found.shape[1])
+    ratios = np.divide(lower.mean(axis=1), errors, out=np.zeros(len(lower)), where=errors > 0)
+    likely = np.exp(-np.square(ratios) / 2)
+    logarithm = float(likely @ np.log(WEIGHTS) / likely.sum())
+    return float(f"{np.exp(logarithm):.2g}")
+
+
+def _reciprocal_ranks(
     ranking: HybridRanking, queries: EncodedQueries, sought: Sequence[int], n_documents: int
-) -> float:
-    """Return the mean reciprocal rank of the documents `sought`, tie-averaged."""
-    total, rows = 0.0, np.arange(n_documents)
+) -> list[float]:
+    """Return the reciprocal ranks of the documents `sought`, tie-averaged."""
+    found, rows = [], np.arange(n_documents)
     for place, document in enumerate(sought):
         checkpoint()
         (scores,) = ranking.score(queries[place : place + 1], [rows])
         right = scores[document]
         before, tied = int((scores > right).sum()), int((scores == right).sum())
-        total += float(np.mean(1 / np.arange(before + 1, before + tied + 1)))
-    return total / len(sought)
+        found.append(float(np.mean(1 / np.arange(before + 1, before + tied + 1))))
+    return found
 
 
 def _take_out_a_sentence(text: str, rng: np.random.Generator) -> tuple[str, str] | None:

@@ -375,14 +375,19 @@ _WARM_UP = 30
 
 
 def fit_neighbour_map(
-    vectors: Floats, weight: Floats, thresholds: Floats, seed: int
+    vectors: Floats,
+    weight: Floats,
+    thresholds: Floats,
+    seed: int,
+    widths: Sequence[int] = (),
 ) -> tuple[Floats, Floats]:
     """Return weights ``(D, B)`` and thresholds ``(B,)`` learned from `vectors` ``(N, D)``.
 
     They start from those given and minimize :func:`stochastic_neighbour_loss` by Adam. In each
     step, up to 192 queries search up to 2,048 of the vectors. The queries are vectors with noise,
     because a query is no vector of the corpus. At most 20,000 vectors are learned from, drawn at
-    random.
+    random. With `widths`, the loss is the mean of those of the first bits, so many each, and codes
+    cut to one of the widths keep the nearest neighbours, too.
     """
     begin_stage("learning to keep the nearest neighbours")
     rng = np.random.default_rng(seed)
@@ -392,20 +397,24 @@ def fit_neighbour_map(
     weight_DB = torch.tensor(weight / size, dtype=torch.float32, requires_grad=True)
     thresholds_B = torch.tensor(thresholds / size, dtype=torch.float32, requires_grad=True)
     rows_ND = torch.from_numpy(np.ascontiguousarray(vectors, dtype=np.float32))
-    _learn(weight_DB, thresholds_B, rows_ND, rng)
+    _learn(weight_DB, thresholds_B, rows_ND, rng, widths or (len(thresholds),))
     return weight_DB.detach().numpy(), thresholds_B.detach().numpy()
 
 
 def _learn(
-    weight_DB: Tensor, thresholds_B: Tensor, rows_ND: Tensor, rng: np.random.Generator
+    weight_DB: Tensor,
+    thresholds_B: Tensor,
+    rows_ND: Tensor,
+    rng: np.random.Generator,
+    widths: Sequence[int],
 ) -> None:
     """Change the weights and thresholds so that queries find their nearest rows."""
     unit_ND = functional.normalize(rows_ND, dim=1)
     lengths_N1 = rows_ND.norm(dim=1, keepdim=True)
-    log_scale = torch.tensor(math.log(_FIRST_SCALE), requires_grad=True)
+    log_scales_W = torch.full((len(widths),), math.log(_FIRST_SCALE), requires_grad=True)
     groups: list[dict[str, Any]] = [
         {"params": [weight_DB, thresholds_B]},
-        {"params": [log_scale], "lr": _SCALE_STEP},
+        {"params": [log_scales_W], "lr": _SCALE_STEP},
     ]
     optimizer = torch.optim.Adam(groups)
     steps = min(max(len(unit_ND), LEAST_STEPS), MOST_STEPS)
@@ -417,13 +426,20 @@ def _learn(
         queries_QD = _with_noise(unit_ND, asked, rng)
         cosines_QN = queries_QD @ unit_ND[searched].T
         nearest_QK = cosines_QN.topk(min(_NEAREST, len(searched)), dim=1).values
-        loss = stochastic_neighbour_loss(
-            (queries_QD * lengths_N1[asked]) @ weight_DB - thresholds_B,
-            rows_ND[searched] @ weight_DB - thresholds_B,
-            cosines_QN,
-            neighbour_temperatures(nearest_QK, PERPLEXITY),
-            log_scale.exp(),
-        )
+        query_logits_QB = (queries_QD * lengths_N1[asked]) @ weight_DB - thresholds_B
+        document_logits_NB = rows_ND[searched] @ weight_DB - thresholds_B
+        temperatures_Q1 = neighbour_temperatures(nearest_QK, PERPLEXITY)
+        losses = [
+            stochastic_neighbour_loss(
+                query_logits_QB[:, :width],
+                document_logits_NB[:, :width],
+                cosines_QN,
+                temperatures_Q1,
+                log_scale.exp(),
+            )
+            for width, log_scale in zip(widths, log_scales_W, strict=True)
+        ]
+        loss = torch.stack(losses).mean()
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()

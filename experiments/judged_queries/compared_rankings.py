@@ -19,7 +19,7 @@ from hummingbit.encoder.text_features import Floats, split_sentences
 from hummingbit.index.engines.segments import Generation
 from hummingbit.index.lexical import ANALYZERS, LexicalIndex
 from hummingbit.index.moments import CodeMoments
-from hummingbit.index.rankings import HybridRanking
+from hummingbit.index.rankings import N_FEEDBACK, HybridRanking
 from hummingbit.index.records import EncodedQueries
 from hummingbit.training.linear_codes import itq_rotation
 
@@ -67,12 +67,19 @@ class CodedCorpus:
         """Return the inner products of the queries' weights and the documents' bits as ±1."""
         return np.asarray(self.weights.astype(np.float64) @ self._signs.T)
 
-    def hybrid(self, queries: Sequence[str], words: LexicalIndex, weight: float) -> Scores:
+    def hybrid(
+        self,
+        queries: Sequence[str],
+        words: LexicalIndex,
+        weight: float,
+        *,
+        n_feedback: int = N_FEEDBACK,
+    ) -> Scores:
         """Return the scores of :mod:`hummingbit.index.rankings`."""
         rows = np.arange(len(self.codes))
         generation = Generation.build(0, self.codes, rows)
         moments = CodeMoments.of_codes(self.codes)
-        ranking = HybridRanking(generation, moments, words, weight)
+        ranking = HybridRanking(generation, moments, words, weight, n_feedback=n_feedback)
         n = len(queries)
         packed = np.packbits(self.weights > 0, axis=1)
         weighted = np.ones(n, dtype=np.bool_)

@@ -12,8 +12,7 @@ of the two as standard scores with the weight of the others.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
@@ -31,11 +30,17 @@ from experiments.parts import add_bits, add_run_options
 from experiments.result_tables import Record, print_table, save_records
 from hummingbit.corpus.named_sets import JUDGED
 from hummingbit.encoder.codes import pack_bits
-from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.text_features import Floats
+from hummingbit.encoder.encoder import Layer
 from hummingbit.evaluation.evaluate import evaluate_by_score
 from hummingbit.evaluation.result import Evaluation
-from hummingbit.training.model_codes import WEIGHTS, choose_hybrid_weight, fit_head, read_documents
+from hummingbit.index.lexical import LexicalIndex
+from hummingbit.training.model_codes import (
+    WEIGHTS,
+    choose_hybrid_weight,
+    fit_head,
+    read_documents,
+    seek_documents,
+)
 from hummingbit.training.model_folders import ModelFolder, read_model
 
 SUMMARY = "judged queries: codes of a language model, its cosines, and words"
@@ -105,29 +110,32 @@ def rank(
         yield f"cosine and words{_WITH_WEIGHT}{weight:g}", summed
     signs = CodedCorpus(pack_bits(vectors > 0), queries)
     yield from _rank_codes(f"signs, {model.dimension} bits", signs, corpus, words)
+    longest, all_thresholds = fit_head(vectors, max(args.bits), seed=0)
+    found = seek_documents(model, texts, vectors, seed=0)
     for n_bits in args.bits:
-        layer, thresholds = fit_head(vectors, n_bits, seed=0)
-        encoder = Encoder(model, [layer], thresholds, {})
-        coded = CodedCorpus(pack_bits(_margins(vectors, encoder) > 0), _margins(queries, encoder))
+        # Shorter codes are the first bits of longer ones.
+        layer = Layer(longest.weight[:, :n_bits], longest.bias[:n_bits], "identity")
+        thresholds = all_thresholds[:n_bits]
+        of_documents, of_queries = (layer(one) - thresholds for one in (vectors, queries))
+        coded = CodedCorpus(pack_bits(of_documents > 0), of_queries)
         name = f"codes, {n_bits} bits"
         yield from _rank_codes(name, coded, corpus, words)
-        chosen, _ = choose_hybrid_weight(encoder, texts, vectors, seed=0)
-        if chosen is not None:
+        if found is not None:
+            chosen, _ = choose_hybrid_weight(layer, thresholds, found)
             print(f"{corpus.name}, {n_bits} bits: the weight chosen is {chosen:g}")
-            yield f"{name} and words, {CHOSEN}", coded.hybrid(corpus.queries, words, chosen)
+            yield f"{name} and words, {CHOSEN}", _hybrid(coded, corpus, words, chosen)
 
 
 def _rank_codes(
-    name: str, coded: CodedCorpus, corpus: Corpus, words: object
+    name: str, coded: CodedCorpus, corpus: Corpus, words: LexicalIndex
 ) -> Iterator[tuple[str, Scores]]:
     yield name, coded.asymmetric()
-    hybrid: Callable[[float], Scores] = partial(coded.hybrid, corpus.queries, words)  # type: ignore[arg-type]
     for weight in WEIGHTS:
-        yield f"{name} and words{_WITH_WEIGHT}{weight:g}", hybrid(weight)
+        yield f"{name} and words{_WITH_WEIGHT}{weight:g}", _hybrid(coded, corpus, words, weight)
 
 
-def _margins(vectors: Floats, encoder: Encoder) -> Floats:
-    return np.asarray(encoder.layers[0](vectors) - encoder.thresholds, dtype=np.float32)
+def _hybrid(coded: CodedCorpus, corpus: Corpus, words: LexicalIndex, weight: float) -> Scores:
+    return coded.hybrid(corpus.queries, words, weight, n_feedback=0)
 
 
 def _standardized(scores: Scores) -> Scores:

