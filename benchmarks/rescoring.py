@@ -34,7 +34,8 @@ from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.kept_vectors import FLOAT16, FLOAT32, FORMS, INT8, NONE
 from hummingbit.index.lexical import ANALYZERS
-from hummingbit.index.records import Query, Rescore
+from hummingbit.index.records import Query
+from hummingbit.index.search import Rescore
 from hummingbit.training.linear_codes import fit_itq
 
 METRIC, HITS = "nDCG@10", 10

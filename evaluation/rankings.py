@@ -34,8 +34,7 @@ from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.engines.protocol import CodeIndex
 from hummingbit.index.engines.weighted import weighted_distances
 from hummingbit.index.rankings import ASYMMETRIC, HAMMING, whole_weights
-from hummingbit.index.records import DEFAULT_OVERSAMPLE, Rescore
-from hummingbit.index.search import check_ranking
+from hummingbit.index.search import DEFAULT_OVERSAMPLE, Rescore, check_ranking
 
 # ----------------------------------------------------------------------------
 # A collection and its queries, read once for all parts of a report.

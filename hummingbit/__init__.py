@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from hummingbit.encoder.encoder import Encoder
     from hummingbit.encoder_loading import load_encoder
     from hummingbit.hasher import SemanticHasher
-    from hummingbit.index.records import Hit
+    from hummingbit.index.search import Hit
 
 MODULES = {
     "AsyncClient": "hummingbit.clients.async_client",
     "Client": "hummingbit.clients.client",
     "Collection": "hummingbit.embedded",
     "Encoder": "hummingbit.encoder.encoder",
-    "Hit": "hummingbit.index.records",
+    "Hit": "hummingbit.index.search",
     "Hits": "hummingbit.embedded",
     "SemanticHasher": "hummingbit.hasher",
     "ServiceError": "hummingbit.clients.transport",

@@ -28,8 +28,15 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import DataFolderError
 from hummingbit.index.filters import Filter
 from hummingbit.index.kept_vectors import FLOAT32
-from hummingbit.index.records import Hit, Hybrid, Query, Rescore, SearchResult, StoredDocument
-from hummingbit.index.search import SearchOptions, reasons_for_none
+from hummingbit.index.records import Query, StoredDocument
+from hummingbit.index.search import (
+    Hit,
+    Hybrid,
+    Rescore,
+    SearchOptions,
+    SearchResult,
+    reasons_for_none,
+)
 from hummingbit.inputs import data_frame
 
 if TYPE_CHECKING:

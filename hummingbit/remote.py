@@ -33,7 +33,8 @@ from hummingbit.evaluation.result import Evaluation, EvaluationError
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.rankings import HAMMING
-from hummingbit.index.records import DEFAULT_OVERSAMPLE, StoredDocument, labels_of
+from hummingbit.index.records import StoredDocument, labels_of
+from hummingbit.index.search import DEFAULT_OVERSAMPLE
 from hummingbit.index.store.annotations import (
     DocumentLabel,
     Judgement,

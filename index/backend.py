@@ -22,19 +22,16 @@ from hummingbit.index.records import (
     CodedPayloads,
     DeleteResult,
     EncodedQueries,
-    Hybrid,
     Queries,
     Query,
-    Rescore,
     ScrollPage,
-    SearchResult,
     StoredDocument,
     UpsertResult,
     Verification,
 )
 
 if TYPE_CHECKING:
-    from hummingbit.index.search import SearchOptions
+    from hummingbit.index.search import SearchOptions, SearchResult
 
 MAX_K = 10_000
 BATCH_SIZE = 1000
@@ -219,33 +216,19 @@ class CollectionBackend(Protocol):
         queries: Queries,
         k: int,
         radius: int | None = None,
-        *,
-        ranking: str | None = None,
-        filter: Filter | None = None,  # noqa: A002
-        offset: int = 0,
-        cursor: str | None = None,
-        with_payload: bool = False,
-        with_text: bool = False,
-        with_code: bool = False,
-        with_cursor: bool = True,
-        rerank: bool = False,
-        hybrid: Hybrid | None = None,
-        rescore: Rescore | None = None,
-        highlight: bool = False,
+        **options: Any,
     ) -> SearchResult:
         """Return the `k` best documents of each query, in the order of a ranking.
 
-        `ranking` is one of :data:`hummingbit.index.rankings.RANKINGS`; None means the collection's
-        default. `radius`, for the ranking by Hamming distance, excludes documents that are farther.
-        `filter` excludes documents whose payload does not match it; the k best of the others are
-        returned. `offset` skips that many of the best. `cursor`, from the previous page, replaces
-        it for a single query: documents added since the first page do not appear, deleted ones
-        vanish, none appears twice and none is skipped. `rerank` reorders the hits of the page by
-        (rerank_score, distance, row).
-
-        `hybrid` says how the hybrid ranking combines codes and words. `rescore` finds more
-        candidates than hits and orders them by (its score descending, row); such pages have no
-        cursor. `highlight` adds a passage of the text to each hit.
+        `options` are further fields of :class:`hummingbit.index.search.SearchOptions`. If there is
+        no `ranking` among them, it is the collection's default. `radius`, for the ranking by
+        Hamming distance, excludes documents that are farther. `filter` excludes documents whose
+        payload does not match it; the k best of the others are returned. `offset` skips that many
+        of the best. `cursor`, from the previous page, replaces it for a single query: documents
+        added since the first page do not appear, deleted ones vanish, none appears twice and none
+        is skipped. `rerank` reorders the hits of the page by (rerank_score, distance, row).
+        `rescore` finds more candidates than hits and orders them by (its score descending, row);
+        such pages have no cursor.
 
         Raises:
             InputError: if `k` is not from 1 to :data:`MAX_K`, or if `radius`, `ranking`, `offset`,

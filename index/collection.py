@@ -17,7 +17,6 @@ from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.codes import Codes, pack_rows
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.foundation.errors import InputError
-from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import BATCH_SIZE, MAX_K, CollectionBackend
 from hummingbit.index.code_statistics import StatisticsCache, code_statistics
 from hummingbit.index.encoding import batches, encode_documents, encode_queries, last_of_each_id
@@ -26,62 +25,38 @@ from hummingbit.index.errors import EncoderMismatch, RowsRemoved, StoreError
 from hummingbit.index.filters import Filter, check_indexed_fields, filter_to_json
 from hummingbit.index.generations import Publication, PublishedGeneration, Writer
 from hummingbit.index.labels import Annotations
-from hummingbit.index.lexical import LexicalIndex
 from hummingbit.index.rankings import (
-    ASYMMETRIC,
-    BM25,
-    BY_CODES,
     BY_WORDS,
-    DEFAULT_WEIGHT,
     HAMMING,
     N_FEEDBACK,
-    RANKINGS,
-    VECTORS,
-    AsymmetricRanking,
-    Bm25Ranking,
-    CosineScorer,
     HammingRanking,
-    HybridRanking,
-    RankedRows,
     Ranking,
-    ReciprocalRanking,
-    RescoredRanking,
-    Scorer,
+    SearchedDocuments,
+    make_ranking,
 )
 from hummingbit.index.records import (
     CodedPayloads,
     DeleteResult,
     EncodedQueries,
-    Hit,
-    Hybrid,
     Queries,
     Query,
-    Rescore,
     ScrollPage,
-    SearchResult,
     StoredDocument,
-    StoredRow,
     UpsertResult,
     Verification,
     labels_of,
 )
 from hummingbit.index.schema import Description
 from hummingbit.index.search import (
-    Page,
+    PLAIN_OPTIONS,
+    RANKING_NAMES,
     Position,
+    Search,
     SearchOptions,
-    add_highlights,
-    add_relevances,
-    check_compatible,
+    SearchResult,
     check_ranking,
-    choose_ranking,
-    cursor_after,
-    cursor_identity,
-    hits_after,
-    hits_with_codes,
-    ranking_without_text,
-    rankings_of,
     read_cursor,
+    rows_of,
     write_cursor,
 )
 from hummingbit.index.store.fields import damaged_runs
@@ -133,42 +108,14 @@ class CollectionBase(ABC):
         queries: Queries,
         k: int,
         radius: int | None = None,
-        *,
-        ranking: str | None = None,
-        filter: Filter | None = None,  # noqa: A002
-        offset: int = 0,
-        cursor: str | None = None,
-        with_payload: bool = False,
-        with_text: bool = False,
-        with_code: bool = False,
-        with_cursor: bool = True,
-        rerank: bool = False,
-        hybrid: Hybrid | None = None,
-        rescore: Rescore | None = None,
-        highlight: bool = False,
+        **options: Any,
     ) -> SearchResult:
         """See :meth:`hummingbit.index.backend.CollectionBackend.search`.
 
         All queries are answered on the same generation. A query by id also finds the document
         itself.
         """
-        options = SearchOptions(
-            k,
-            radius,
-            ranking,
-            filter,
-            offset,
-            cursor,
-            with_payload=with_payload,
-            with_text=with_text,
-            with_code=with_code,
-            with_cursor=with_cursor,
-            rerank=rerank,
-            hybrid=hybrid,
-            rescore=rescore,
-            highlight=highlight,
-        )
-        return self.find(queries, options)
+        return self.find(queries, SearchOptions(k, radius, **options))
 
     @abstractmethod
     def find(self, queries: Queries, options: SearchOptions) -> SearchResult:
@@ -260,270 +207,6 @@ def check_encoder(description: Description, encoder: Encoder | None) -> None:
         raise EncoderMismatch(f"collection {description.name!r} has {bits}")
 
 
-# ----------------------------------------------------------------------------
-# The choice of a search's ranking.
-
-
-def make_ranking(search: Search, published: PublishedGeneration, store: Store) -> Ranking:
-    """Return the ranking of a search over the published documents, whose vectors `store` has.
-
-    Raises:
-        InputError: if the search rescores by vectors and the collection keeps none.
-    """
-    ranking, rescore = _first_ranking(search, published), search.options.rescore
-    if rescore is None:
-        return ranking
-    scorer: Scorer = AsymmetricRanking(published.generation)
-    if rescore.by == BM25 and published.lexical is not None:
-        scorer = Bm25Ranking(published.lexical)
-    elif rescore.by == VECTORS:
-        scorer = CosineScorer(store.read_vectors, store.description.keep_vectors)
-    return RescoredRanking(ranking, scorer, search.options.n_candidates)
-
-
-def _first_ranking(search: Search, published: PublishedGeneration) -> Ranking:
-    if not search.by_words:
-        return _by_codes(search, published, search.ranking)
-    if all(text is not None for text in search.queries.texts):
-        return _by_words(search, published)
-    others = _by_codes(search, published, ranking_without_text(search.default))
-    if all(text is None for text in search.queries.texts):
-        return others
-    return _TextsByWords(_by_words(search, published), others)
-
-
-def _by_codes(search: Search, published: PublishedGeneration, name: str) -> Ranking:
-    if name == ASYMMETRIC:
-        return AsymmetricRanking(published.generation)
-    return HammingRanking(published.generation, search.options.radius)
-
-
-def _by_words(search: Search, published: PublishedGeneration) -> Ranking:
-    lexical, moments = published.lexical, published.moments
-    if lexical is None or moments is None:
-        raise RuntimeError("a ranking by words needs a lexical index; none is published")
-    if search.ranking == BM25:
-        return Bm25Ranking(lexical, search.statistics)
-    hybrid = search.options.hybrid
-    if hybrid is not None and hybrid.rrf is not None:
-        return ReciprocalRanking(published.generation, lexical, hybrid.rrf)
-    weight = search.hybrid_weight or DEFAULT_WEIGHT
-    if hybrid is not None and hybrid.codes is not None:
-        weight = hybrid.codes
-    n_feedback = search.n_feedback
-    if hybrid is not None and hybrid.feedback is not None:
-        n_feedback = hybrid.feedback
-    return HybridRanking(
-        published.generation,
-        moments,
-        lexical,
-        weight,
-        n_feedback=n_feedback,
-        statistics=search.statistics,
-    )
-
-
-class _TextsByWords:
-    """Ranks text queries by one ranking, and other queries by another."""
-
-    def __init__(self, words: Ranking, codes: Ranking) -> None:
-        self._words = words
-        self._codes = codes
-        self.name = words.name
-
-    def rank(
-        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
-    ) -> list[RankedRows]:
-        return [
-            self._ranking_for(query).rank(query, k, allowed)[0]
-            for query in (queries[place : place + 1] for place in range(len(queries)))
-        ]
-
-    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
-        pairs = ((queries[place : place + 1], some) for place, some in enumerate(found))
-        return [self._ranking_for(query).hit_scores(query, [some])[0] for query, some in pairs]
-
-    def anchors(
-        self, queries: EncodedQueries, found: Sequence[RankedRows]
-    ) -> list[tuple[float, float]]:
-        pairs = ((queries[place : place + 1], some) for place, some in enumerate(found))
-        return [self._ranking_for(query).anchors(query, [some])[0] for query, some in pairs]
-
-    def _ranking_for(self, query: EncodedQueries) -> Ranking:
-        return self._codes if query.texts[0] is None else self._words
-
-
-# ----------------------------------------------------------------------------
-# A search: encode, rank, read, answer.
-#
-# A search takes the published generation, which never changes, finds rows in it, and reads the
-# documents of these rows from the store. The store may be newer by then. Rows are never reused, so
-# a row that still exists has the right id. If all rows exist, the response reflects the generation
-# that was searched; an id that was read before is not read again. If a row is gone, a writer has
-# replaced or deleted its document. The search is then repeated in one transaction while it holds
-# the publishing lock; the generation is first brought up to that transaction, so all rows exist. A
-# search waits for at most one commit, and never for an encoder or for another search's first
-# attempt. What only some searches need is in ``search_options``, ``paging`` and ``hit_details``.
-
-
-# The radius, cursor, hybrid, rescore and offset of most searches, which need no further checks.
-PLAIN_OPTIONS = (None, None, None, None, 0)
-RANKING_NAMES = frozenset({None, *RANKINGS})
-# These limit the memory of a batch of large pages, and the time of one of its slices.
-HITS_AT_ONCE = 400_000
-QUERIES_AT_ONCE = 100
-# A search for at most so many hits is faster than a change of turns.
-FEW_HITS = 200
-# How many generations a search tries before it waits for the writers.
-ATTEMPTS = 3
-
-
-class Search:
-    """One search of a collection: encoded queries and options."""
-
-    def __init__(
-        self,
-        name: str,
-        queries: EncodedQueries,
-        options: SearchOptions,
-        incarnation: str,
-        default: str = HAMMING,
-        *,
-        hybrid_weight: float | None = None,
-        n_feedback: int = N_FEEDBACK,
-    ) -> None:
-        """Begin a search of the collection `name`; cursors belong to one `incarnation` of it.
-
-        `default` is the ranking, `hybrid_weight` the weight of codes, and
-        `n_feedback` how many documents a hybrid query learns from, of options without them.
-
-        Raises:
-            InputError: if the queries and the options are not compatible, or the cursor belongs to
-                another search.
-        """
-        self.queries = queries
-        self.options = options
-        self.name = name
-        self.default = default
-        self.hybrid_weight = hybrid_weight
-        self.n_feedback = n_feedback
-        if (default != HAMMING or queries.vectors) and not options.ranking:
-            default = choose_ranking(default, queries, options)
-        self.ranking: str = options.ranking or default
-        rescore = options.rescore
-        self.by_words: bool = self.ranking in BY_WORDS
-        """Whether the documents are ranked by their words, alone or with their codes."""
-        self.needs_words: bool = self.by_words or (rescore is not None and rescore.by == BM25)
-        """Whether the lexical index is needed."""
-        self.by_distance: bool = self.ranking == HAMMING and rescore is None
-        """Whether the scores are distances."""
-        self.needs_codes: bool = options.with_code or options.rerank or not self.by_distance
-        with_text = options.with_text or options.highlight
-        self.stored_fields = (options.with_payload, with_text, self.needs_codes)
-        """Whether the payloads, the texts and the codes of the hits are needed."""
-        if self.by_words or options.rerank or options.hybrid or rescore or options.cursor:
-            check_compatible(options, self.ranking, queries)
-        self._after: Position | None = None
-        self._identity: tuple[object, ...] = ()
-        if options.cursor is not None or options.with_cursor:
-            self._identity = cursor_identity(name, incarnation, self.ranking, queries, options)
-        if options.cursor is not None:
-            self._after = read_cursor(options.cursor, *self._identity)
-
-    @property
-    def statistics(self) -> tuple[float, ...] | None:
-        """The statistics of the scores of the first page; None if this is the first page."""
-        return None if self._after is None else self._after.statistics or None
-
-    def pages(self, ranking: Ranking, allowed: Rows | None) -> list[Page]:
-        """Return the page of each query, limited to the rows `allowed` unless these are None."""
-        queries, offset, k = self.queries, self.options.offset, self.options.k
-        if self._after is not None:
-            found = hits_after(self._after, ranking, queries, k, allowed)
-            return [_page(found, 0, k, self._after.passed)]
-        count = offset + k + 1
-        step = max(1, min(HITS_AT_ONCE // count, QUERIES_AT_ONCE))
-        whole = len(queries.codes) <= step
-        pages: list[Page] = []
-        for start in range(0, len(queries.codes), step):
-            if start or count > FEW_HITS:
-                checkpoint()
-            some = queries if whole else queries[start : start + step]
-            for place, found in enumerate(ranking.rank(some, count, allowed), start):
-                pages.append(_page(self._drop_unrecognized(place, found), offset, k, offset))
-        return pages
-
-    def result(
-        self,
-        ranking: Ranking,
-        pages: Sequence[Page],
-        stored_rows: Mapping[int, StoredRow],
-        *,
-        generation: int,
-        last_row: int,
-        engine: str,
-        lexical: LexicalIndex | None = None,
-    ) -> SearchResult:
-        """Return the hits of the pages; `stored_rows` holds the documents of their rows."""
-        queries, options = self.queries, self.options
-        ranked = [page.found for page in pages]
-        scores = ranking.hit_scores(queries, ranked)
-        hits: list[list[Hit]] = []
-        for place, one in enumerate(ranked):
-            if place or len(one.rows) > FEW_HITS:
-                checkpoint()
-            hits.append(self._hits(place, one, scores[place], stored_rows))
-        if options.with_relevance:
-            hits = add_relevances(hits, ranking.anchors(queries, ranked))
-        if options.highlight:
-            hits = add_highlights(hits, queries, lexical, with_text=options.with_text)
-        cursors: list[str | None] = [None] * len(pages)
-        if options.with_cursor and len(pages) == 1 and options.has_cursors:
-            last = last_row if self._after is None else self._after.last_row
-            cursors = [cursor_after(pages[0], last, self._identity)]
-        return SearchResult(
-            generation=generation,
-            hits=hits,
-            next_cursors=cursors,
-            ties_cut=[page.tie_cut for page in pages],
-            engine=engine,
-            rankings=self._rankings(),
-            queries=queries,
-            reranked=options.rerank,
-            rescored_by=None if options.rescore is None else options.rescore.by,
-            candidates=0 if options.rescore is None else options.n_candidates,
-            highlighted=options.highlight,
-        )
-
-    def _rankings(self) -> list[str]:
-        if self.options.ranking is not None or self.ranking == HAMMING:
-            return [self.ranking] * len(self.queries.codes)
-        return rankings_of(self.queries, self.ranking, self.default)
-
-    def _drop_unrecognized(self, place: int, found: RankedRows) -> RankedRows:
-        """Return no rows for a query that is ranked by a code that says nothing about it."""
-        terms = self.queries.terms[place]
-        unknown = terms is not None and not terms.recognized_terms and self.ranking in BY_CODES
-        return RankedRows(found.rows[:0], found.scores[:0]) if unknown else found
-
-    def _hits(
-        self, place: int, found: RankedRows, scores: list[float], by_row: Mapping[int, StoredRow]
-    ) -> list[Hit]:
-        """Return the hits of one query, best first."""
-        rows: list[int] = found.rows.tolist()
-        stored = [by_row[row] for row in rows]
-        if self.needs_codes:
-            query = self.queries[place : place + 1]
-            return hits_with_codes(query, self.options, rows, stored, scores)
-        negative: list[int] = found.scores.tolist()
-        return [
-            Hit(id_, -distance, score, row, payload, text)
-            for row, distance, score, (id_, payload, text, _) in zip(
-                rows, negative, scores, stored, strict=True
-            )
-        ]
-
-
 class SearchableCollection(CollectionBase, ABC):
     """The search of a collection, wherever its documents are stored."""
 
@@ -569,6 +252,10 @@ class SearchableCollection(CollectionBase, ABC):
         """Run a search and return its result."""
 
 
+# How many generations a search tries before it waits for the writers.
+ATTEMPTS = 3
+
+
 class IndexedCollection(SearchableCollection, ABC):
     """A collection that is searched in this process, on its published generation."""
 
@@ -606,7 +293,9 @@ class IndexedCollection(SearchableCollection, ABC):
         generation, options = published.generation, search.options
         ranking: Ranking = HammingRanking(generation, options.radius)
         if not search.by_distance:
-            ranking = make_ranking(search, published, self.store)
+            vectors = self.store.read_vectors, self.store.description.keep_vectors
+            texts = published.lexical, published.moments
+            ranking = make_ranking(search, SearchedDocuments(generation, *texts, *vectors))
         try:
             pages = search.pages(ranking, allowed)
         except RowsRemoved:
@@ -628,20 +317,6 @@ class IndexedCollection(SearchableCollection, ABC):
         )
 
 
-def rows_of(pages: Sequence[Page]) -> list[int]:
-    """Return the rows of all hits, without duplicates."""
-    return list({row for page in pages for row in page.found.rows.tolist()})
-
-
-def _page(found: RankedRows, start: int, k: int, passed: int) -> Page:
-    rows, scores, statistics = found
-    hits = RankedRows(rows[start : start + k], scores[start : start + k], statistics)
-    n_hits = len(hits.rows)
-    more = n_hits > 0 and len(rows) > start + n_hits
-    tie_cut = more and bool(scores[start + n_hits] == hits.scores[-1])
-    return Page(hits, more, tie_cut, passed + n_hits)
-
-
 def _is_ascii_text(query: Query) -> bool:
     """Tell whether a query is an ASCII text of a valid length, which needs no other check."""
     text, *others = query
@@ -655,7 +330,7 @@ def _is_ascii_text(query: Query) -> bool:
 # **Writes** are described in :mod:`hummingbit.index.generations`. Once a write returns, it is
 # durable and every later search sees it.
 #
-# **Searches** are described in :mod:`hummingbit.index.collection`.
+# **Searches** are described in :mod:`hummingbit.index.search`.
 #
 # **Readers.** A process that only reads works in the same way. The writer may commit at any time;
 # :meth:`Collection.follow`, called regularly, publishes what was committed since.

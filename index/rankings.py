@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,9 @@ from hummingbit.index.lexical import UNIT, LexicalIndex, Matches, WeighedQuery
 from hummingbit.index.moments import CodeMoments, StandardScore, sums_of_scores
 from hummingbit.index.records import EncodedQueries, QueryWords
 
+if TYPE_CHECKING:
+    from hummingbit.index.search import Search
+
 # ----------------------------------------------------------------------------
 # The interface of a ranking; pages, filters and evaluations use nothing else.
 
@@ -35,12 +39,9 @@ HAMMING = "hamming"
 ASYMMETRIC = "asymmetric"
 BM25 = "bm25"
 HYBRID = "hybrid"
-RANKINGS = (HAMMING, ASYMMETRIC, BM25, HYBRID)
-"""The names of all rankings in requests and options."""
-BY_CODES = frozenset({HAMMING, ASYMMETRIC})
-"""The rankings that use only what the encoder knows of a text."""
-BY_WORDS = frozenset({BM25, HYBRID})
-"""The rankings that need the lexical index: by words alone, or by words and codes."""
+
+CODES, TEXTS, VECTORS = "codes", "texts", "vectors"
+"""What a ranking can need: codes of the documents, their word index, or their kept vectors."""
 
 N_FEEDBACK, MAX_FEEDBACK = 5, 100
 """How many of its best documents a hybrid query learns from: by default, and at most."""
@@ -108,11 +109,89 @@ class RankingFromAnywhere(Protocol):
         """
 
 
-class RowScorer(Protocol):
-    """Something that can score documents that a ranking found."""
+class SearchedDocuments(NamedTuple):
+    """The documents of one generation, as rankings read them."""
 
+    generation: Generation
+    lexical: LexicalIndex | None
+    """The words of the documents; None unless the search needs :data:`TEXTS`."""
+    moments: CodeMoments | None
+    """The moments of the codes; None unless the search needs :data:`TEXTS`."""
+    read_vectors: ReadVectors
+    keep_vectors: str
+    """The form of the kept vectors, one of :data:`hummingbit.index.kept_vectors.FORMS`."""
+
+    def words(self) -> tuple[LexicalIndex, CodeMoments]:
+        """Return the words of the documents and the moments of their codes."""
+        if self.lexical is None or self.moments is None:
+            raise RuntimeError("a ranking by words needs a lexical index; none is published")
+        return self.lexical, self.moments
+
+
+class Scorer(ABC):
+    """What scores documents that a ranking found; :data:`SCORERS` has those of `rescore`."""
+
+    needs: ClassVar[frozenset[str]]
+    """Which of :data:`CODES`, :data:`TEXTS` and :data:`VECTORS` the scores are made from.
+
+    A query must have a text if texts are needed, and a vector if vectors are."""
+
+    @classmethod
+    @abstractmethod
+    def of(cls, documents: SearchedDocuments, search: Search) -> Scorer:
+        """Return what ranks or scores the documents, with the options and statistics of `search`.
+
+        Raises:
+            InputError: if the collection does not hold what is needed.
+        """
+
+    @abstractmethod
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """Return the scores of each query's own `rows`, all of which must exist, in that order."""
+
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
+        """See :meth:`Ranking.hit_scores`; here, the scores unchanged."""
+        return [some.scores.tolist() for some in found]
+
+    @abstractmethod
+    def anchors(
+        self, queries: EncodedQueries, found: Sequence[RankedRows]
+    ) -> list[tuple[float, float]]:
+        """See :meth:`Ranking.anchors`."""
+
+
+class NamedRanking(Scorer):
+    """A :class:`Ranking` that searches name. Another ranking is a subclass and a line in RANKINGS.
+
+    A subclass has
+
+    - ``name``, that in requests, and ``summary``, how it orders hits, for help texts;
+    - ``needs`` and :meth:`of`: what it reads, and how a search makes it;
+    - :meth:`rank`, the order itself, and :meth:`score`, the same scores for any rows;
+    - :meth:`anchors`, two scores that relevances from 0 to 1 are measured by;
+    - :meth:`hit_scores`, if hits report other scores than those that decide the order;
+    - ``rank_after``, if it can find a page without the hits before it
+      (:class:`RankingFromAnywhere`);
+    - ``statistics`` in its :class:`RankedRows`, if scores depend on other documents. Then
+      :meth:`of` takes them from ``search.statistics``, so that all pages of a search agree.
+
+    Scores must not depend on the order of additions, so they are sums of whole numbers. A new
+    ranking also needs a brute-force twin in ``tests/index/rankings``.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    @classmethod
+    @abstractmethod
+    def of(cls, documents: SearchedDocuments, search: Search) -> NamedRanking:
+        """See :meth:`Scorer.of`."""
+
+    @abstractmethod
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
+        """See :meth:`Ranking.rank`."""
 
 
 # ----------------------------------------------------------------------------
@@ -123,20 +202,27 @@ AGREEMENTS = (0.5, 1.0)
 """The share of bits that agree by chance, and that of equal codes."""
 
 
-class HammingRanking:
-    """A :class:`~hummingbit.index.rankings.Ranking` whose score is minus the distance in bits."""
+class HammingRanking(NamedRanking):
+    """A ranking whose score is minus the distance in bits."""
 
     name = HAMMING
+    summary = "by the distance of codes"
+    needs = frozenset({CODES})
 
     def __init__(self, generation: Generation, radius: int | None = None) -> None:
         """Rank the documents of `generation`, without those farther than `radius`."""
         self._generation = generation
         self._radius = radius
 
+    @classmethod
+    def of(cls, documents: SearchedDocuments, search: Search) -> HammingRanking:
+        """See :meth:`Scorer.of`."""
+        return cls(documents.generation, search.options.radius)
+
     def rank(
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
-        """See :meth:`hummingbit.index.rankings.Ranking.rank`."""
+        """See :meth:`Ranking.rank`."""
         generation = self._generation
         # Without deltas, the base holds all rows.
         index = generation if generation.deltas else generation.base
@@ -146,13 +232,13 @@ class HammingRanking:
     def rank_after(
         self, query: EncodedQueries, k: int, score: float, row: int, allowed: Rows | None = None
     ) -> RankedRows:
-        """See :meth:`hummingbit.index.rankings.RankingFromAnywhere.rank_after`."""
+        """See :meth:`RankingFromAnywhere.rank_after`."""
         after = After.at(-score, row)
         nearest = self._generation.search(query.codes, k, self._radius, allowed, after)
         return RankedRows(nearest[0].rows, -nearest[0].distances)
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
-        """See :meth:`hummingbit.index.rankings.RowScorer.score`."""
+        """See :meth:`Scorer.score`."""
         return [
             -hamming_distance(self._generation.codes_of(some), code)
             for code, some in zip(queries.codes, rows, strict=True)
@@ -196,22 +282,29 @@ def bit_agreement(queries: EncodedQueries, found: Sequence[RankedRows]) -> list[
 # the order is the same for every engine, batch and number of threads.
 
 
-class AsymmetricRanking:
-    """A :class:`~hummingbit.index.rankings.Ranking` by the dot product with integer weights.
+class AsymmetricRanking(NamedRanking):
+    """A ranking by the dot product with integer weights.
 
     A query that is only a code has the weights ±1, so it ranks documents by Hamming distance.
     """
 
     name = ASYMMETRIC
+    summary = "by the probability of a document's bits given the query's real values"
+    needs = frozenset({CODES})
 
     def __init__(self, generation: Generation) -> None:
         """Rank the documents of `generation`."""
         self._generation = generation
 
+    @classmethod
+    def of(cls, documents: SearchedDocuments, search: Search) -> AsymmetricRanking:  # noqa: ARG003
+        """See :meth:`Scorer.of`."""
+        return cls(documents.generation)
+
     def rank(
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
-        """See :meth:`hummingbit.index.rankings.Ranking.rank`."""
+        """See :meth:`Ranking.rank`."""
         weights, totals = whole_weights(queries.weights)
         nearest = self._generation.search_weighted(weights, k, allowed)
         # A bit that differs counts -|w|, where an equal one counts |w|.
@@ -223,7 +316,7 @@ class AsymmetricRanking:
     def rank_after(
         self, query: EncodedQueries, k: int, score: float, row: int, allowed: Rows | None = None
     ) -> RankedRows:
-        """See :meth:`hummingbit.index.rankings.RankingFromAnywhere.rank_after`."""
+        """See :meth:`RankingFromAnywhere.rank_after`."""
         weights, (total,) = whole_weights(query.weights)
         total = int(total)
         after = After.at((total - score) / 2, row)
@@ -231,7 +324,7 @@ class AsymmetricRanking:
         return RankedRows(nearest.rows, total - 2 * nearest.distances)
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
-        """See :meth:`hummingbit.index.rankings.RowScorer.score`."""
+        """See :meth:`Scorer.score`."""
         return [
             total - 2 * weighted_distances(self._generation.codes_of(some), one).astype(np.int64)
             for one, total, some in zip(*whole_weights(queries.weights), rows, strict=True)
@@ -250,7 +343,7 @@ class AsymmetricRanking:
         queries: EncodedQueries,  # noqa: ARG002
         found: Sequence[RankedRows],
     ) -> list[tuple[float, float]]:
-        """Return :data:`hummingbit.index.rankings.AGREEMENTS`."""
+        """Return :data:`AGREEMENTS`."""
         return [AGREEMENTS] * len(found)
 
 
@@ -277,13 +370,15 @@ def whole_weights(weights: Floats) -> tuple[Weights, npt.NDArray[np.int64]]:
 # Documents by the words that they share with a query: BM25 over the collection's texts.
 
 
-class Bm25Ranking:
-    """A :class:`~hummingbit.index.rankings.Ranking` of the documents that have a term of the query.
+class Bm25Ranking(NamedRanking):
+    """A ranking of the documents that have a term of the query.
 
     Scores are those of :mod:`hummingbit.index.lexical`, in its units.
     """
 
     name = BM25
+    summary = "by the words that they share with a text"
+    needs = frozenset({TEXTS})
 
     def __init__(self, lexical: LexicalIndex, statistics: Sequence[float] | None = None) -> None:
         """Rank the documents of `lexical`.
@@ -293,10 +388,15 @@ class Bm25Ranking:
         self._lexical = lexical
         self._statistics = statistics
 
+    @classmethod
+    def of(cls, documents: SearchedDocuments, search: Search) -> Bm25Ranking:
+        """See :meth:`Scorer.of`."""
+        return cls(documents.words()[0], search.statistics)
+
     def rank(
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
-        """See :meth:`hummingbit.index.rankings.Ranking.rank`."""
+        """See :meth:`Ranking.rank`."""
         return [
             RankedRows(*matches.best(k, allowed), weighed.statistics)
             for weighed, matches in self._matches(queries)
@@ -305,12 +405,12 @@ class Bm25Ranking:
     def rank_after(
         self, query: EncodedQueries, k: int, score: float, row: int, allowed: Rows | None = None
     ) -> RankedRows:
-        """See :meth:`hummingbit.index.rankings.RankingFromAnywhere.rank_after`."""
+        """See :meth:`RankingFromAnywhere.rank_after`."""
         ((weighed, matches),) = self._matches(query)
         return RankedRows(*matches.after(score, row).best(k, allowed), weighed.statistics)
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
-        """See :meth:`hummingbit.index.rankings.Ranking.score`."""
+        """See :meth:`Scorer.score`."""
         pairs = zip(self._matches(queries), rows, strict=True)
         return [matches.scores_of(some) for (_, matches), some in pairs]
 
@@ -366,9 +466,6 @@ def words_of(queries: EncodedQueries, ranking: str) -> list[QueryWords]:
 # order. So the scores are the same on every processor, and in every batch.
 
 
-VECTORS = "vectors"
-"""The name in requests of rescoring by vectors."""
-
 LEAST_SCORE = -1.0
 # Numbers of vectors in memory at a time, and the most rows that one statement reads.
 NUMBERS_AT_ONCE = 1 << 20
@@ -379,8 +476,10 @@ ReadVectors = Callable[[Sequence[int]], Mapping[int, bytes | None]]
 """Returns what is stored of the vectors of rows; rows that were removed are missing."""
 
 
-class CosineScorer:
-    """A :class:`~hummingbit.index.rankings.RowScorer` by the kept vectors of a collection."""
+class CosineScorer(Scorer):
+    """The cosine of a query's vector and the kept vectors of a collection."""
+
+    needs = frozenset({VECTORS})
 
     def __init__(self, read_vectors: ReadVectors, form: str) -> None:
         """Score rows of vectors kept in `form`, one of :data:`hummingbit.index.kept_vectors.FORMS`.
@@ -394,18 +493,19 @@ class CosineScorer:
         self._read_vectors = read_vectors
         self._form = form
 
+    @classmethod
+    def of(cls, documents: SearchedDocuments, search: Search) -> CosineScorer:  # noqa: ARG003
+        """See :meth:`Scorer.of`."""
+        return cls(documents.read_vectors, documents.keep_vectors)
+
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
-        """See :meth:`hummingbit.index.rankings.RowScorer.score`.
+        """See :meth:`Scorer.score`.
 
         Raises:
             RowsRemoved: if a row is no longer stored.
         """
         pairs = zip(queries.vectors, rows, strict=True)
         return [self._score(vector, some) for vector, some in pairs]
-
-    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
-        """Return the scores unchanged."""
-        return [some.scores.tolist() for some in found]
 
     def anchors(
         self,
@@ -487,10 +587,12 @@ DEFAULT_WEIGHT = 0.4
 FEEDBACK = 2.0
 
 
-class HybridRanking:
-    """A :class:`~hummingbit.index.rankings.Ranking` of all documents."""
+class HybridRanking(NamedRanking):
+    """A ranking of all documents."""
 
     name = HYBRID
+    summary = "by codes and words together"
+    needs = frozenset({CODES, TEXTS})
 
     def __init__(
         self,
@@ -517,20 +619,35 @@ class HybridRanking:
         self._n_feedback = n_feedback
         self._statistics = statistics
 
+    @classmethod
+    def of(cls, documents: SearchedDocuments, search: Search) -> NamedRanking:
+        """See :meth:`Scorer.of`; with ``rrf``, documents are ranked by their positions instead."""
+        lexical, moments = documents.words()
+        hybrid, weight, n_feedback = search.options.hybrid, search.hybrid_weight, search.n_feedback
+        if hybrid is not None:
+            if hybrid.rrf is not None:
+                return ReciprocalRanking.of(documents, search)
+            weight = weight if hybrid.codes is None else hybrid.codes
+            n_feedback = n_feedback if hybrid.feedback is None else hybrid.feedback
+        return cls(
+            documents.generation,
+            moments,
+            lexical,
+            weight or DEFAULT_WEIGHT,
+            n_feedback=n_feedback,
+            statistics=search.statistics,
+        )
+
     def rank(
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
-        """See :meth:`hummingbit.index.rankings.Ranking.rank`."""
+        """See :meth:`Ranking.rank`."""
         return [scorer.best(k, allowed) for scorer in self._scorers(queries)]
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
-        """See :meth:`hummingbit.index.rankings.RowScorer.score`."""
+        """See :meth:`Scorer.score`."""
         pairs = zip(self._scorers(queries), rows, strict=True)
         return [scorer.scores(some) for scorer, some in pairs]
-
-    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
-        """Return the scores unchanged."""
-        return [some.scores.tolist() for some in found]
 
     def anchors(
         self, queries: EncodedQueries, found: Sequence[RankedRows]
@@ -676,10 +793,12 @@ class _Scorer:
 # Outperforms Condorcet and Individual Rank Learning Methods" (2009), who use c = 60.
 
 
-class ReciprocalRanking:
-    """A :class:`Ranking` of all documents; it sorts all of them twice."""
+class ReciprocalRanking(NamedRanking):
+    """A ranking of all documents; it sorts all of them twice."""
 
     name = HYBRID
+    summary = "by the positions in the orders by codes and by words"
+    needs = frozenset({CODES, TEXTS})
 
     def __init__(self, generation: Generation, lexical: LexicalIndex, constant: int) -> None:
         """Rank the documents of a generation and their texts; `constant` is c."""
@@ -688,10 +807,18 @@ class ReciprocalRanking:
         self._lexical = lexical
         self._constant = constant
 
+    @classmethod
+    def of(cls, documents: SearchedDocuments, search: Search) -> ReciprocalRanking:
+        """See :meth:`Scorer.of`; the search has a constant."""
+        hybrid = search.options.hybrid
+        if hybrid is None or hybrid.rrf is None:
+            raise ValueError("reciprocal rank fusion needs its constant")
+        return cls(documents.generation, documents.words()[0], hybrid.rrf)
+
     def rank(
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
-        """See :meth:`hummingbit.index.rankings.Ranking.rank`."""
+        """See :meth:`Ranking.rank`."""
         is_allowed = (
             slice(None) if allowed is None else np.isin(self._rows, allowed, assume_unique=True)
         )
@@ -703,13 +830,9 @@ class ReciprocalRanking:
         return results
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
-        """See :meth:`hummingbit.index.rankings.RowScorer.score`."""
+        """See :meth:`Scorer.score`."""
         pairs = zip(self._scores(queries), rows, strict=True)
         return [scores[np.searchsorted(self._rows, some)] for scores, some in pairs]
-
-    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
-        """Return the scores unchanged."""
-        return [some.scores.tolist() for some in found]
 
     def anchors(
         self,
@@ -743,20 +866,8 @@ def _places(scores: Scores) -> npt.NDArray[np.int64]:
 # the candidates is not found; among them the order is exact.
 
 
-class Scorer(RowScorer, Protocol):
-    """What scores documents that a ranking found."""
-
-    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
-        """Return the scores that hits report, for the result of each query; higher is better."""
-
-    def anchors(
-        self, queries: EncodedQueries, found: Sequence[RankedRows]
-    ) -> list[tuple[float, float]]:
-        """See :meth:`hummingbit.index.rankings.Ranking.anchors`."""
-
-
 class RescoredRanking:
-    """A :class:`~hummingbit.index.rankings.Ranking` of the candidates of another one."""
+    """A :class:`Ranking` of the candidates of another one."""
 
     def __init__(self, candidates: Ranking, scorer: Scorer, n_candidates: int) -> None:
         """Rank the `n_candidates` best of `candidates` by the scores of `scorer`."""
@@ -768,7 +879,7 @@ class RescoredRanking:
     def rank(
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
-        """See :meth:`hummingbit.index.rankings.Ranking.rank`."""
+        """See :meth:`Ranking.rank`."""
         candidates = self._candidates.rank(queries, self._n_candidates, allowed)
         all_scores = self._scorer.score(queries, [one.rows for one in candidates])
         results = []
@@ -786,3 +897,85 @@ class RescoredRanking:
     ) -> list[tuple[float, float]]:
         """Return the anchors of the other ranking."""
         return self._scorer.anchors(queries, found)
+
+
+# ----------------------------------------------------------------------------
+# The registry of rankings, and the ranking of a search.
+
+
+RANKINGS: Mapping[str, type[NamedRanking]] = {
+    ranking.name: ranking
+    for ranking in (HammingRanking, AsymmetricRanking, Bm25Ranking, HybridRanking)
+}
+"""All rankings, by their names in requests, options and help texts."""
+SUMMARIES = "; ".join(f"{name}, {ranking.summary}" for name, ranking in RANKINGS.items())
+"""How each ranking orders hits, for help texts."""
+BY_WORDS = frozenset(name for name, ranking in RANKINGS.items() if TEXTS in ranking.needs)
+"""The rankings that need the lexical index: by words alone, or by words and codes."""
+BY_CODES = frozenset(RANKINGS) - BY_WORDS
+"""The rankings that use only what the encoder knows of a text."""
+
+LOGITS = "logits"
+SCORERS: Mapping[str, type[Scorer]] = {
+    BM25: Bm25Ranking,
+    LOGITS: AsymmetricRanking,
+    VECTORS: CosineScorer,
+}
+"""What can rescore candidates: their words, the real values of the query, or their vectors."""
+
+
+def make_ranking(search: Search, documents: SearchedDocuments) -> Ranking:
+    """Return the ranking of a search over the documents.
+
+    Raises:
+        InputError: if the search rescores by vectors and the collection keeps none.
+    """
+    ranking, rescore = _first_ranking(search, documents), search.options.rescore
+    if rescore is None:
+        return ranking
+    scorer = SCORERS[rescore.by].of(documents, search)
+    return RescoredRanking(ranking, scorer, search.options.n_candidates)
+
+
+def _first_ranking(search: Search, documents: SearchedDocuments) -> Ranking:
+    ranking = RANKINGS[search.ranking]
+    has_text = [text is not None for text in search.queries.texts]
+    if TEXTS not in ranking.needs or all(has_text):
+        return ranking.of(documents, search)
+    others = RANKINGS[ranking_without_text(search.default)].of(documents, search)
+    return _TextsByWords(ranking.of(documents, search), others) if any(has_text) else others
+
+
+def ranking_without_text(default: str) -> str:
+    """Return the ranking of queries without a text where others are ranked by their words."""
+    return HAMMING if default == HAMMING else ASYMMETRIC
+
+
+class _TextsByWords:
+    """Ranks text queries by one ranking, and other queries by another."""
+
+    def __init__(self, words: Ranking, codes: Ranking) -> None:
+        self._words = words
+        self._codes = codes
+        self.name = words.name
+
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
+        return [
+            self._ranking_for(query).rank(query, k, allowed)[0]
+            for query in (queries[place : place + 1] for place in range(len(queries)))
+        ]
+
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+        pairs = ((queries[place : place + 1], some) for place, some in enumerate(found))
+        return [self._ranking_for(query).hit_scores(query, [some])[0] for query, some in pairs]
+
+    def anchors(
+        self, queries: EncodedQueries, found: Sequence[RankedRows]
+    ) -> list[tuple[float, float]]:
+        pairs = ((queries[place : place + 1], some) for place, some in enumerate(found))
+        return [self._ranking_for(query).anchors(query, [some])[0] for query, some in pairs]
+
+    def _ranking_for(self, query: EncodedQueries) -> Ranking:
+        return self._codes if query.texts[0] is None else self._words

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,7 +16,6 @@ from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.foundation.slices import has_allowance
-from hummingbit.index.highlights import Highlight
 
 # ----------------------------------------------------------------------------
 # The queries of a search, and the results of a collection's methods.
@@ -109,75 +107,6 @@ Queries = Sequence[Query] | EncodedQueries
 """The queries of a search, encoded or not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hybrid:
-    """How a hybrid ranking combines codes and words; `rrf` excludes the other two."""
-
-    codes: float | None = None
-    """The weight of the standardized scores by codes; those by words weigh 1."""
-    rrf: int | None = None
-    """The constant of reciprocal rank fusion, which replaces standardized scores."""
-    feedback: int | None = None
-    """How many of its best documents a query learns from; 0 for none."""
-
-
-DEFAULT_OVERSAMPLE = 4.0
-
-
-@dataclass(frozen=True, slots=True)
-class Rescore:
-    """Find more candidates than hits by a search's ranking, and order them by another."""
-
-    by: str
-    """One of :data:`hummingbit.index.search.RESCORERS`."""
-    oversample: float = DEFAULT_OVERSAMPLE
-    """The number of candidates divided by the number of hits, offset included."""
-
-    def n_candidates(self, n_hits: int) -> int:
-        """Return the number of documents to rescore for `n_hits` hits, offset included."""
-        return math.ceil(self.oversample * n_hits)
-
-    @classmethod
-    def of(cls, value: str | Mapping[str, Any] | None) -> Rescore | None:
-        """Return how to rescore: by a name, or by a mapping with `by` and perhaps `oversample`.
-
-        Raises:
-            InputError: if it is neither.
-        """
-        if value is None or isinstance(value, str):
-            return None if value is None else cls(value)
-        types = {name: type(one) for name, one in value.items()}
-        if types.pop("oversample", int) not in {int, float} or types != {"by": str}:
-            message = "it must be a name, or have by, a name, and oversample, a number"
-            raise InputError("rescore", f"is {abbreviate(value)}; {message}")
-        return cls(**value)
-
-
-class Hit(NamedTuple):
-    """A document that a search found.
-
-    `payload`, `text` and `code`, in hexadecimal, are None unless requested. `distance` is the
-    Hamming distance from the query's code. `score` is the score of the ranking, higher is better;
-    see :meth:`hummingbit.index.rankings.Ranking.hit_scores`. `highlight` is a passage of the text,
-    if requested and if query and document both have a text. `relevance`, None unless requested, is
-    the score on a scale from 0, where a document agrees with the query by chance, to 1, where it
-    consists of the query; scores beyond an end of the scale become that end. `rerank_score` is set
-    in a reranked search only: the sum over the bits of |alpha_b - c_b|, the query's probability of
-    a 1 minus the stored bit.
-    """
-
-    id: str
-    distance: int
-    score: float
-    row: int
-    payload: Mapping[str, Any] | None = None
-    text: str | None = None
-    code: str | None = None
-    rerank_score: float | None = None
-    highlight: Highlight | None = None
-    relevance: float | None = None
-
-
 # Parsing a longer payload takes more memory and time than a response needs, which only copies it.
 LONG_PAYLOAD = 4096
 
@@ -226,31 +155,6 @@ def parse_payload(stored: str) -> Mapping[str, Any]:
 
 StoredRow = tuple[str, Mapping[str, Any] | None, str | None, bytes | None]
 """The id, payload, text and code of a row; the last three are None unless requested."""
-
-
-class SearchResult(NamedTuple):
-    """The hits of each query, all on one generation of the collection.
-
-    Hits are ordered by (score descending, row), or by (rerank_score, distance, row) if `reranked`.
-    `next_cursors` continue the search of a single query; they are None if nothing is left or there
-    are several queries. `ties_cut` tells whether documents with the score of the last hit are
-    missing. `engine` names the engine, and `rankings` the ranking of each query. If `rescored_by`
-    is not None, that ranking only chose at most `candidates` documents, and `rescored_by` ordered
-    them. `queries` are the encoded queries.
-    """
-
-    generation: int
-    hits: list[list[Hit]]
-    next_cursors: list[str | None]
-    ties_cut: list[bool]
-    engine: str
-    rankings: list[str]
-    queries: EncodedQueries
-    reranked: bool = False
-    rescored_by: str | None = None
-    candidates: int = 0
-    highlighted: bool = False
-    """Whether passages were requested."""
 
 
 @dataclass(frozen=True, slots=True)

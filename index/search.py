@@ -7,17 +7,18 @@ import json
 import math
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field
+from dataclasses import fields as dataclass_fields
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hummingbit.encoder.codes import Codes, hamming_distance, unpack_codes
 from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT
-from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import MAX_K, CollectionBackend
 from hummingbit.index.engines.protocol import Rows
@@ -30,57 +31,239 @@ from hummingbit.index.filters import (
     Scalar,
     filter_to_json,
     kind_of,
+    parse_filter,
     read_field,
     scalars_of,
 )
-from hummingbit.index.highlights import highlight
+from hummingbit.index.highlights import Highlight, highlight
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.rankings import (
-    ASYMMETRIC,
-    BM25,
+    BY_CODES,
     BY_WORDS,
     HAMMING,
     HYBRID,
     MAX_FEEDBACK,
+    N_FEEDBACK,
     RANKINGS,
+    SCORERS,
+    SUMMARIES,
+    TEXTS,
     VECTORS,
     RankedRows,
     Ranking,
     RankingFromAnywhere,
+    ranking_without_text,
 )
-from hummingbit.index.records import EncodedQueries, Hit, Hybrid, Rescore, StoredRow
+from hummingbit.index.records import EncodedQueries, StoredRow
 
 # ----------------------------------------------------------------------------
-# The options of a search, and the checks of them.
+# The options of a search, each declared once.
+#
+# The fields of a request, the flags of ``hummingbit search`` and the arguments of
+# :meth:`hummingbit.Collection.search` are made from the fields of :class:`SearchOptions`,
+# :class:`Hybrid` and :class:`Rescore`.
 
 
 MAX_OFFSET = 100_000
 MAX_OVERSAMPLE = 100
 MAX_RRF = 10_000
-LOGITS = "logits"
-RESCORERS = (BM25, LOGITS, VECTORS)
-"""What can rescore candidates: their words, the real values of the query, or their vectors."""
+DEFAULT_OVERSAMPLE = 4.0
+RESCORERS = tuple(SCORERS)
+"""The names of what can rescore candidates."""
+
+
+def option(
+    default: Any,
+    help_text: str = "",
+    *,
+    name: str = "",
+    flag: str = "",
+    metavar: str = "N",
+    choices: Iterable[str] = (),
+    at_least: float | None = None,
+    at_most: float | None = None,
+    examples: Sequence[Any] = (),
+    default_in_request: Any = MISSING,
+    batch: Literal["each", "all", ""] = "",
+) -> Any:
+    """Return the field of an option.
+
+    `name` is that of the field of a request, if another one. `flag` is the option's name on the
+    command line, which has only options with one, and `metavar` stands for its value in the help.
+    `choices` are the names that it can have. The bounds are those that every collection and service
+    has. `default_in_request` is the default in requests, if another one. In a batch of searches,
+    ``each`` can have its own value, or one is given for ``all``.
+    """
+    metadata = {
+        "help": help_text,
+        "name": name,
+        "flag": flag,
+        "metavar": metavar,
+        "choices": tuple(choices),
+        "at_least": at_least,
+        "at_most": at_most,
+        "examples": list(examples) or None,
+        "default": default if default_in_request is MISSING else default_in_request,
+        "batch": batch,
+    }
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Hybrid:
+    """How the hybrid ranking combines codes and words: by scores, or with `rrf` by ranks."""
+
+    codes: float | None = option(
+        None,
+        "The weight of the codes' standardized score; the words' weighs 1.",
+        at_least=MIN_HYBRID_WEIGHT,
+        at_most=MAX_HYBRID_WEIGHT,
+        flag="codes_weight",
+        metavar="W",
+    )
+    rrf: int | None = option(
+        None,
+        "The constant of reciprocal rank fusion, usually 60.",
+        at_least=1,
+        at_most=MAX_RRF,
+    )
+    feedback: int | None = option(
+        None,
+        "The number of best documents that the query's real values learn from before the hits are"
+        f" ranked. 0 turns feedback off; the default is {N_FEEDBACK}.",
+        at_least=0,
+        at_most=MAX_FEEDBACK,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Rescore:
+    """Take more candidates from the ranking, and order them by another score."""
+
+    by: str = option(
+        MISSING,
+        "What scores the candidates: bm25, their words; logits, the real values of the query;"
+        " vectors, the cosine of the query's vector and those that the collection keeps.",
+        choices=RESCORERS,
+        flag="rescore",
+    )
+    oversample: float = option(
+        DEFAULT_OVERSAMPLE,
+        "Candidates to take for each hit to return, `offset` included.",
+        at_least=1,
+        at_most=MAX_OVERSAMPLE,
+        flag="oversample",
+        metavar="X",
+    )
+
+    def n_candidates(self, n_hits: int) -> int:
+        """Return the number of documents to rescore for `n_hits` hits, offset included."""
+        return math.ceil(self.oversample * n_hits)
+
+    @classmethod
+    def of(cls, value: str | Mapping[str, Any] | None) -> Rescore | None:
+        """Return how to rescore: by a name, or by a mapping with `by` and perhaps `oversample`.
+
+        Raises:
+            InputError: if it is neither.
+        """
+        if value is None or isinstance(value, str):
+            return None if value is None else cls(value)
+        types = {name: type(one) for name, one in value.items()}
+        if types.pop("oversample", int) not in {int, float} or types != {"by": str}:
+            message = "it must be a name, or have by, a name, and oversample, a number"
+            raise InputError("rescore", f"is {abbreviate(value)}; {message}")
+        return cls(**value)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
     """The options of a search; :meth:`check` validates them."""
 
-    k: int
-    radius: int | None = None
-    ranking: str | None = None
-    filter: Filter | None = None
-    offset: int = 0
-    cursor: str | None = None
-    with_payload: bool = False
-    with_text: bool = False
-    with_code: bool = False
-    with_cursor: bool = True
-    rerank: bool = False
-    hybrid: Hybrid | None = None
-    rescore: Rescore | None = None
-    highlight: bool = False
+    k: int = option(
+        MISSING,
+        "The number of hits to return.",
+        name="limit",
+        flag="limit",
+        default_in_request=10,
+        at_least=1,
+        batch="each",
+    )
+    radius: int | None = option(
+        None,
+        "The largest distance of a hit, inclusive.",
+        flag="radius",
+        at_least=0,
+        batch="each",
+    )
+    ranking: str | None = option(
+        None,
+        f"What orders the hits: {SUMMARIES}. By default, the collection's ranking, or hamming for a"
+        " query by code or id.",
+        flag="ranking",
+        choices=RANKINGS,
+        batch="all",
+    )
+    filter: Filter | None = option(  # noqa: RUF009 - it is a field
+        None,
+        "A condition on payloads: a field with eq, in, gt, gte, lt, lte or exists; or other"
+        " conditions combined with and, or, not.",
+        examples=[{"and": [{"field": "label", "in": ["a", "b"]}, {"field": "year", "gte": 1990}]}],
+        batch="all",
+    )
+    offset: int = option(0, "The number of best hits to skip.", flag="offset", at_least=0)
+    cursor: str | None = option(
+        None,
+        "The `next_cursor` of the previous page; omit it for the first.",
+        flag="cursor",
+        metavar="CURSOR",
+    )
+    with_payload: bool = option(False, batch="each")
+    with_text: bool = option(
+        False, "Return the text of each hit; null if it has none.", batch="each"
+    )
+    with_code: bool = option(
+        False, "Return the codes of the query and of the hits.", flag="with_code"
+    )
+    with_cursor: bool = option(
+        True, "Return a `next_cursor`, null on the last page.", default_in_request=False
+    )
+    rerank: bool = option(
+        False,
+        "Re-order the hits, and only them, by the query's probability of each bit against the"
+        " stored bit; for texts and vectors.",
+        flag="rerank",
+    )
+    hybrid: Hybrid | None = option(None)  # noqa: RUF009 - it is a field
+    rescore: Rescore | None = option(None, batch="all")  # noqa: RUF009 - it is a field
+    highlight: bool = option(
+        False, "Return a passage of each hit's text and the positions of the query's terms."
+    )
+    explain: bool = option(
+        False, "Return the bits that differ, and the terms of a text that weigh most."
+    )
     with_relevance: bool = False
+    """Whether hits have a relevance; requests have no such option."""
+
+    @classmethod
+    def of_request(cls, fields: Mapping[str, Any]) -> SearchOptions:
+        """Return the options of a request's `fields`, which are JSON, with its defaults.
+
+        A field that is None is left out. `filter`, `hybrid` and `rescore` may be given as the
+        values of an option, too.
+
+        Raises:
+            TypeError: if there is no such option.
+            InputError: if a filter, `hybrid` or `rescore` has another form.
+        """
+        values = {**_DEFAULTS}
+        for name, value in fields.items():
+            if name not in _OPTION_NAMES:
+                raise TypeError(f"a search has no option {name!r}")
+            if value is not None:
+                read = _READERS.get(name)
+                values[_OPTION_NAMES[name]] = value if read is None else read(value)
+        return cls(**values)
 
     def check(self, n_bits: int, n_queries: int) -> None:
         """Raise InputError unless the options are valid for `n_queries` queries of `n_bits`."""
@@ -134,6 +317,41 @@ class SearchOptions:
             raise InputError("radius", message)
 
 
+def _read_filter(value: Filter | Mapping[str, Any]) -> Filter:
+    return parse_filter(value) if isinstance(value, Mapping) else value
+
+
+def _read_hybrid(value: Hybrid | Mapping[str, Any]) -> Hybrid:
+    if isinstance(value, Hybrid):
+        return value
+    names = [one.name for one in dataclass_fields(Hybrid)]
+    if not isinstance(value, Mapping) or not set(value) <= {*names}:
+        raise InputError("hybrid", f"is {abbreviate(value)}; it may have {', '.join(names)}")
+    return Hybrid(**value)
+
+
+def _read_rescore(value: Rescore | str | Mapping[str, Any]) -> Rescore | None:
+    return value if isinstance(value, Rescore) else Rescore.of(value)
+
+
+def request_name(one: Field[Any]) -> str:
+    """Return the name in requests of an option, given its field."""
+    return one.metadata["name"] or one.name
+
+
+REQUEST_OPTIONS = {
+    request_name(one): one for one in dataclass_fields(SearchOptions) if one.metadata
+}
+"""The fields of :class:`SearchOptions` that a request can set, by their names in requests."""
+_OPTION_NAMES = {name: one.name for name, one in REQUEST_OPTIONS.items()}
+_DEFAULTS = {one.name: one.metadata["default"] for one in REQUEST_OPTIONS.values()}
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "filter": _read_filter,
+    "hybrid": _read_hybrid,
+    "rescore": _read_rescore,
+}
+
+
 def check_ranking(ranking: str) -> None:
     """Raise InputError unless a ranking has that name."""
     if ranking not in RANKINGS:
@@ -171,11 +389,6 @@ def choose_ranking(default: str, queries: EncodedQueries, options: SearchOptions
     return HYBRID if has_both else default
 
 
-def ranking_without_text(default: str) -> str:
-    """Return the ranking of queries without a text where others are ranked by their words."""
-    return HAMMING if default == HAMMING else ASYMMETRIC
-
-
 def rankings_of(queries: EncodedQueries, ranking: str, default: str) -> list[str]:
     """Return the ranking of each query of a search that named none and is ranked by `ranking`.
 
@@ -198,18 +411,19 @@ def check_compatible(options: SearchOptions, ranking: str, queries: EncodedQueri
         option = "rescore" if options.rescore is not None else "rrf"
         raise InputError("cursor", f"cannot be combined with {option}; use offset")
     explicit = options.ranking in BY_WORDS
-    by_words = options.rescore is not None and options.rescore.by == BM25
+    rescore = options.rescore
+    rescore_needs = frozenset[str]() if rescore is None else SCORERS[rescore.by].needs
     for position, text in enumerate(queries.texts):
         if text is None and explicit:
             message = f"is {options.ranking!r}, which needs a text as the query"
             raise InputError("ranking", message, position)
-        if text is None and by_words:
-            message = f"by is {BM25!r}, which needs a text as the query"
+        if text is None and rescore is not None and TEXTS in rescore_needs:
+            message = f"by is {rescore.by!r}, which needs a text as the query"
             raise InputError("rescore", message, position)
-    if options.rescore is not None and options.rescore.by == VECTORS:
+    if rescore is not None and VECTORS in rescore_needs:
         for position in range(len(queries)):
             if not queries.vectors or queries.vectors[position] is None:
-                message = f"by is {VECTORS!r}, which needs a vector as the query"
+                message = f"by is {rescore.by!r}, which needs a vector as the query"
                 raise InputError("rescore", message, position)
     if options.rerank and not queries.weighted.all():
         message = "needs a text or a vector as the query, for the collection's encoder to encode"
@@ -289,6 +503,60 @@ def _digest(packed: bytes, search: tuple[object, ...]) -> bytes:
 
 
 # ----------------------------------------------------------------------------
+# The hits of a search.
+
+
+class Hit(NamedTuple):
+    """A document that a search found.
+
+    `payload`, `text` and `code`, in hexadecimal, are None unless requested. `distance` is the
+    Hamming distance from the query's code. `score` is the score of the ranking, higher is better;
+    see :meth:`hummingbit.index.rankings.Ranking.hit_scores`. `highlight` is a passage of the text,
+    if requested and if query and document both have a text. `relevance`, None unless requested, is
+    the score on a scale from 0, where a document agrees with the query by chance, to 1, where it
+    consists of the query; scores beyond an end of the scale become that end. `rerank_score` is set
+    in a reranked search only: the sum over the bits of |alpha_b - c_b|, the query's probability of
+    a 1 minus the stored bit.
+    """
+
+    id: str
+    distance: int
+    score: float
+    row: int
+    payload: Mapping[str, Any] | None = None
+    text: str | None = None
+    code: str | None = None
+    rerank_score: float | None = None
+    highlight: Highlight | None = None
+    relevance: float | None = None
+
+
+class SearchResult(NamedTuple):
+    """The hits of each query, all on one generation of the collection.
+
+    Hits are ordered by (score descending, row), or by (rerank_score, distance, row) if `reranked`.
+    `next_cursors` continue the search of a single query; they are None if nothing is left or there
+    are several queries. `ties_cut` tells whether documents with the score of the last hit are
+    missing. `engine` names the engine, and `rankings` the ranking of each query. If `rescored_by`
+    is not None, that ranking only chose at most `candidates` documents, and `rescored_by` ordered
+    them. `queries` are the encoded queries.
+    """
+
+    generation: int
+    hits: list[list[Hit]]
+    next_cursors: list[str | None]
+    ties_cut: list[bool]
+    engine: str
+    rankings: list[str]
+    queries: EncodedQueries
+    reranked: bool = False
+    rescored_by: str | None = None
+    candidates: int = 0
+    highlighted: bool = False
+    """Whether passages were requested."""
+
+
+# ----------------------------------------------------------------------------
 # What a search adds to its hits on request: codes, reranking, relevances and highlights.
 
 
@@ -306,7 +574,7 @@ def hits_with_codes(
     packed = b"".join(code or b"" for _, _, _, code in stored)
     codes = np.frombuffer(packed, dtype=np.uint8).reshape(len(stored), query.codes.shape[1])
     distances = hamming_distance(codes, query.codes[0]).tolist()
-    with_code = options.with_code
+    with_code = options.with_code or options.explain
     hits = [
         Hit(id_, distance, score, row, payload, text, code.hex() if with_code and code else None)
         for row, distance, score, (id_, payload, text, code) in zip(
@@ -435,6 +703,193 @@ def cursor_identity(
     filter_json = None if options.filter is None else filter_to_json(options.filter)
     query_key = (queries.codes.tobytes(), queries.weights.tobytes(), *queries.texts)
     return (name, incarnation, ranking, options.hybrid, *query_key, options.radius, filter_json)
+
+
+# ----------------------------------------------------------------------------
+# A search: encode, rank, read, answer.
+#
+# A search takes the published generation, which never changes, finds rows in it, and reads the
+# documents of these rows from the store. The store may be newer by then. Rows are never reused, so
+# a row that still exists has the right id. If all rows exist, the response reflects the generation
+# that was searched; an id that was read before is not read again. If a row is gone, a writer has
+# replaced or deleted its document. The search is then repeated in one transaction while it holds
+# the publishing lock; the generation is first brought up to that transaction, so all rows exist. A
+# search waits for at most one commit, and never for an encoder or for another search's first
+# attempt.
+
+
+# The radius, cursor, hybrid, rescore and offset of most searches, which need no further checks.
+PLAIN_OPTIONS = (None, None, None, None, 0)
+RANKING_NAMES = frozenset({None, *RANKINGS})
+# These limit the memory of a batch of large pages, and the time of one of its slices.
+HITS_AT_ONCE = 400_000
+QUERIES_AT_ONCE = 100
+# A search for at most so many hits is faster than a change of turns.
+FEW_HITS = 200
+
+
+class Search:
+    """One search of a collection: encoded queries and options."""
+
+    def __init__(
+        self,
+        name: str,
+        queries: EncodedQueries,
+        options: SearchOptions,
+        incarnation: str,
+        default: str = HAMMING,
+        *,
+        hybrid_weight: float | None = None,
+        n_feedback: int = N_FEEDBACK,
+    ) -> None:
+        """Begin a search of the collection `name`; cursors belong to one `incarnation` of it.
+
+        `default` is the ranking, `hybrid_weight` the weight of codes, and
+        `n_feedback` how many documents a hybrid query learns from, of options without them.
+
+        Raises:
+            InputError: if the queries and the options are not compatible, or the cursor belongs to
+                another search.
+        """
+        self.queries = queries
+        self.options = options
+        self.name = name
+        self.default = default
+        self.hybrid_weight = hybrid_weight
+        self.n_feedback = n_feedback
+        if (default != HAMMING or queries.vectors) and not options.ranking:
+            default = choose_ranking(default, queries, options)
+        self.ranking: str = options.ranking or default
+        rescore = options.rescore
+        self.by_words: bool = self.ranking in BY_WORDS
+        """Whether the documents are ranked by their words, alone or with their codes."""
+        self.needs_words: bool = self.by_words or (
+            rescore is not None and TEXTS in SCORERS[rescore.by].needs
+        )
+        """Whether the lexical index is needed."""
+        self.by_distance: bool = self.ranking == HAMMING and rescore is None
+        """Whether the scores are distances."""
+        self.needs_codes: bool = (
+            options.with_code or options.explain or options.rerank or not self.by_distance
+        )
+        with_text = options.with_text or options.highlight
+        self.stored_fields = (options.with_payload, with_text, self.needs_codes)
+        """Whether the payloads, the texts and the codes of the hits are needed."""
+        if self.by_words or options.rerank or options.hybrid or rescore or options.cursor:
+            check_compatible(options, self.ranking, queries)
+        self._after: Position | None = None
+        self._identity: tuple[object, ...] = ()
+        if options.cursor is not None or options.with_cursor:
+            self._identity = cursor_identity(name, incarnation, self.ranking, queries, options)
+        if options.cursor is not None:
+            self._after = read_cursor(options.cursor, *self._identity)
+
+    @property
+    def statistics(self) -> tuple[float, ...] | None:
+        """The statistics of the scores of the first page; None if this is the first page."""
+        return None if self._after is None else self._after.statistics or None
+
+    def pages(self, ranking: Ranking, allowed: Rows | None) -> list[Page]:
+        """Return the page of each query, limited to the rows `allowed` unless these are None."""
+        queries, offset, k = self.queries, self.options.offset, self.options.k
+        if self._after is not None:
+            found = hits_after(self._after, ranking, queries, k, allowed)
+            return [_page(found, 0, k, self._after.passed)]
+        count = offset + k + 1
+        step = max(1, min(HITS_AT_ONCE // count, QUERIES_AT_ONCE))
+        whole = len(queries.codes) <= step
+        pages: list[Page] = []
+        for start in range(0, len(queries.codes), step):
+            if start or count > FEW_HITS:
+                checkpoint()
+            some = queries if whole else queries[start : start + step]
+            for place, found in enumerate(ranking.rank(some, count, allowed), start):
+                pages.append(_page(self._drop_unrecognized(place, found), offset, k, offset))
+        return pages
+
+    def result(
+        self,
+        ranking: Ranking,
+        pages: Sequence[Page],
+        stored_rows: Mapping[int, StoredRow],
+        *,
+        generation: int,
+        last_row: int,
+        engine: str,
+        lexical: LexicalIndex | None = None,
+    ) -> SearchResult:
+        """Return the hits of the pages; `stored_rows` holds the documents of their rows."""
+        queries, options = self.queries, self.options
+        ranked = [page.found for page in pages]
+        scores = ranking.hit_scores(queries, ranked)
+        hits: list[list[Hit]] = []
+        for place, one in enumerate(ranked):
+            if place or len(one.rows) > FEW_HITS:
+                checkpoint()
+            hits.append(self._hits(place, one, scores[place], stored_rows))
+        if options.with_relevance:
+            hits = add_relevances(hits, ranking.anchors(queries, ranked))
+        if options.highlight:
+            hits = add_highlights(hits, queries, lexical, with_text=options.with_text)
+        cursors: list[str | None] = [None] * len(pages)
+        if options.with_cursor and len(pages) == 1 and options.has_cursors:
+            last = last_row if self._after is None else self._after.last_row
+            cursors = [cursor_after(pages[0], last, self._identity)]
+        return SearchResult(
+            generation=generation,
+            hits=hits,
+            next_cursors=cursors,
+            ties_cut=[page.tie_cut for page in pages],
+            engine=engine,
+            rankings=self._rankings(),
+            queries=queries,
+            reranked=options.rerank,
+            rescored_by=None if options.rescore is None else options.rescore.by,
+            candidates=0 if options.rescore is None else options.n_candidates,
+            highlighted=options.highlight,
+        )
+
+    def _rankings(self) -> list[str]:
+        if self.options.ranking is not None or self.ranking == HAMMING:
+            return [self.ranking] * len(self.queries.codes)
+        return rankings_of(self.queries, self.ranking, self.default)
+
+    def _drop_unrecognized(self, place: int, found: RankedRows) -> RankedRows:
+        """Return no rows for a query that is ranked by a code that says nothing about it."""
+        terms = self.queries.terms[place]
+        unknown = terms is not None and not terms.recognized_terms and self.ranking in BY_CODES
+        return RankedRows(found.rows[:0], found.scores[:0]) if unknown else found
+
+    def _hits(
+        self, place: int, found: RankedRows, scores: list[float], by_row: Mapping[int, StoredRow]
+    ) -> list[Hit]:
+        """Return the hits of one query, best first."""
+        rows: list[int] = found.rows.tolist()
+        stored = [by_row[row] for row in rows]
+        if self.needs_codes:
+            query = self.queries[place : place + 1]
+            return hits_with_codes(query, self.options, rows, stored, scores)
+        negative: list[int] = found.scores.tolist()
+        return [
+            Hit(id_, -distance, score, row, payload, text)
+            for row, distance, score, (id_, payload, text, _) in zip(
+                rows, negative, scores, stored, strict=True
+            )
+        ]
+
+
+def rows_of(pages: Sequence[Page]) -> list[int]:
+    """Return the rows of all hits, without duplicates."""
+    return list({row for page in pages for row in page.found.rows.tolist()})
+
+
+def _page(found: RankedRows, start: int, k: int, passed: int) -> Page:
+    rows, scores, statistics = found
+    hits = RankedRows(rows[start : start + k], scores[start : start + k], statistics)
+    n_hits = len(hits.rows)
+    more = n_hits > 0 and len(rows) > start + n_hits
+    tie_cut = more and bool(scores[start + n_hits] == hits.scores[-1])
+    return Page(hits, more, tie_cut, passed + n_hits)
 
 
 # ----------------------------------------------------------------------------

@@ -31,8 +31,8 @@ from weakref import WeakKeyDictionary
 from hummingbit.foundation.slices import Allowance, BeyondAllowance, may_wait, within
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.collection import Collection
-from hummingbit.index.records import Query, SearchResult
-from hummingbit.index.search import SearchOptions
+from hummingbit.index.records import Query
+from hummingbit.index.search import SearchOptions, SearchResult
 from hummingbit.service.http.monitoring import Metrics
 from hummingbit.service.lanes import SMALL_ANSWER
 

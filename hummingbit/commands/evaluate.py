@@ -70,8 +70,7 @@ from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.rankings import RANKINGS
-from hummingbit.index.records import DEFAULT_OVERSAMPLE
-from hummingbit.index.search import RESCORERS
+from hummingbit.index.search import DEFAULT_OVERSAMPLE, RESCORERS
 from hummingbit.remote import evaluate_rankings_remotely, evaluate_remotely
 from hummingbit.training.data import TrainingData
 from hummingbit.training_methods import check_torch

@@ -27,8 +27,16 @@ from hummingbit.corpus.json_rows import parse_strictly
 from hummingbit.corpus.lines import LineError
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.rankings import HAMMING, RANKINGS
-from hummingbit.index.records import Hit, Hybrid, Query, Rescore, SearchResult
-from hummingbit.index.search import RESCORERS, reasons_for_none, with_warnings
+from hummingbit.index.records import Query
+from hummingbit.index.search import (
+    RESCORERS,
+    Hit,
+    Hybrid,
+    Rescore,
+    SearchResult,
+    reasons_for_none,
+    with_warnings,
+)
 from hummingbit.service.schemas.search import add_codes, search_answer
 
 # Aligns texts with the ids of hits.
@@ -184,7 +192,7 @@ def _read_vector(args: argparse.Namespace) -> Vector | None:
 
 
 def _rescoring(args: argparse.Namespace) -> dict[str, Any] | None:
-    """Return the arguments of :class:`hummingbit.index.records.Rescore`, or None.
+    """Return the arguments of :class:`hummingbit.index.search.Rescore`, or None.
 
     Raises:
         OptionError: if there is an ``--oversample`` without a ``--rescore``.

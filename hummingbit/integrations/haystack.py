@@ -22,7 +22,7 @@ from hummingbit.encoder_loading import load_encoder
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.collection import pages_of
 from hummingbit.index.filters import Filter
-from hummingbit.index.records import Hit
+from hummingbit.index.search import Hit
 from hummingbit.integrations.narrowing import (
     all_of,
     any_of,

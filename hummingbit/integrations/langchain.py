@@ -27,7 +27,7 @@ from hummingbit.encoder.text_features import Floats
 from hummingbit.encoder_loading import load_encoder
 from hummingbit.hasher import SemanticHasher
 from hummingbit.index.collection import pages_of
-from hummingbit.index.records import Hit
+from hummingbit.index.search import Hit
 from hummingbit.inputs import check_several, filter_of
 from hummingbit.integrations.narrowing import documents_with_ids, refuse_unknown
 

@@ -32,7 +32,8 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.index.collection import pages_of
 from hummingbit.index.filters import Filter, parse_filter
 from hummingbit.index.rankings import ASYMMETRIC, BM25, HYBRID
-from hummingbit.index.records import Hit, Hybrid, StoredDocument
+from hummingbit.index.records import StoredDocument
+from hummingbit.index.search import Hit, Hybrid
 from hummingbit.integrations.narrowing import (
     all_of,
     any_of,

@@ -15,7 +15,8 @@ from hummingbit.embedded import Collection
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.collection import PAGE
 from hummingbit.index.filters import MAX_PARTS, And, Filter, Or, parse_filter
-from hummingbit.index.records import Hit, Hybrid, StoredDocument
+from hummingbit.index.records import StoredDocument
+from hummingbit.index.search import Hit, Hybrid
 from hummingbit.inputs import query_of
 
 EXACT_INTEGERS = 2**53

@@ -18,7 +18,7 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import stepping_aside, unbroken
 from hummingbit.index.backend import BATCH_SIZE
 from hummingbit.index.code_statistics import StatisticsCache, code_statistics
-from hummingbit.index.collection import Search, SearchableCollection, rows_of
+from hummingbit.index.collection import SearchableCollection
 from hummingbit.index.encoding import batches, encode_documents, last_of_each_id
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.engines.segments import Generation
@@ -35,14 +35,21 @@ from hummingbit.index.records import (
     DeleteResult,
     EncodedQueries,
     ScrollPage,
-    SearchResult,
     StoredDocument,
     StoredRow,
     UpsertResult,
     Verification,
 )
 from hummingbit.index.schema import Description
-from hummingbit.index.search import Position, check_ranking, read_cursor, write_cursor
+from hummingbit.index.search import (
+    Position,
+    Search,
+    SearchResult,
+    check_ranking,
+    read_cursor,
+    rows_of,
+    write_cursor,
+)
 from hummingbit.index.store.store import MAX_PROBLEMS
 
 # ----------------------------------------------------------------------------

@@ -22,11 +22,16 @@ from hummingbit.encoder.encoder import explain_text
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import Allowance, BeyondAllowance, checkpoint, within
 from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.collection import RANKING_NAMES
 from hummingbit.index.filters import Filter
 from hummingbit.index.rankings import HAMMING, VECTORS
-from hummingbit.index.records import Hybrid, Query
-from hummingbit.index.search import SearchOptions, reasons_for_none, with_warnings
+from hummingbit.index.records import Query
+from hummingbit.index.search import (
+    RANKING_NAMES,
+    Hybrid,
+    SearchOptions,
+    reasons_for_none,
+    with_warnings,
+)
 from hummingbit.service.batching import BatchedQuery, BatchedResult
 from hummingbit.service.http.admission import Turns
 from hummingbit.service.http.bodies import parse_json, show

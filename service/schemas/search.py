@@ -17,15 +17,16 @@ from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.rankings import MAX_FEEDBACK, N_FEEDBACK, RANKINGS
-from hummingbit.index.records import (
+from hummingbit.index.records import StoredDocument, StoredPayload
+from hummingbit.index.search import (
     DEFAULT_OVERSAMPLE,
+    MAX_OVERSAMPLE,
+    MAX_RRF,
+    RESCORERS,
     Hit,
     Rescore,
     SearchResult,
-    StoredDocument,
-    StoredPayload,
 )
-from hummingbit.index.search import MAX_OVERSAMPLE, MAX_RRF, RESCORERS
 from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.schemas.common import (
     Code,

@@ -21,7 +21,8 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.rankings import whole_weights
-from hummingbit.index.records import Query, Rescore
+from hummingbit.index.records import Query
+from hummingbit.index.search import Rescore
 from tests.support.collections import code_collection, text_collection
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.evaluations import labelled_codes

@@ -12,7 +12,8 @@ from sklearn.base import clone
 from hummingbit import SemanticHasher, load_encoder
 from hummingbit.cli import main
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.records import Hybrid, Query
+from hummingbit.index.records import Query
+from hummingbit.index.search import Hybrid
 from tests.support.encoders import WORDS
 from tests.support.models import public_model, write_model
 from tests.support.service import running_service

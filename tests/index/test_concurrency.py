@@ -18,7 +18,8 @@ from hummingbit.foundation.slices import Cancelled, ComputeTurns, Slices, checkp
 from hummingbit.index.collection import Collection
 from hummingbit.index.engines import segments
 from hummingbit.index.filters import Filter, parse_filter
-from hummingbit.index.records import Query, SearchResult
+from hummingbit.index.records import Query
+from hummingbit.index.search import SearchResult
 from hummingbit.index.store.store import Store
 from tests.support.codes import random_hex
 from tests.support.collections import (

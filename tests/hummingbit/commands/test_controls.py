@@ -6,7 +6,7 @@ import pytest
 
 from hummingbit.commands.printing import without_controls
 from hummingbit.commands.search import _line
-from hummingbit.index.records import Hit
+from hummingbit.index.search import Hit
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,8 @@ from hummingbit.index.errors import (
     StoreUnavailable,
     UnknownCollection,
 )
-from hummingbit.index.records import Query, Rescore
+from hummingbit.index.records import Query
+from hummingbit.index.search import Rescore
 from tests.support.codes import random_codes
 from tests.support.collections import code_documents
 from tests.support.encoders import random_texts, text_encoder, vector_encoder

@@ -13,7 +13,8 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.index.collection import Collection
 from hummingbit.index.filters import Filter, parse_filter
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, UNIT
-from hummingbit.index.records import Hit, Query
+from hummingbit.index.records import Query
+from hummingbit.index.search import Hit
 from tests.support.collections import text_collection, text_documents
 from tests.support.encoders import random_texts
 from tests.support.oracles.brute_force_bm25 import BruteForceBm25

@@ -110,7 +110,7 @@ def test_a_cursor_that_someone_made_up_finds_some_page_or_none(
     whole = {hit.id for hit in collection.search([AT], 300).hits[0]}
     for row in (-(2**63), 0, 2**63 - 1):
         position = Position(score, row, 200, MAX_PASSED)
-        monkeypatch.setattr("hummingbit.index.collection.read_cursor", lambda *_, at=position: at)
+        monkeypatch.setattr("hummingbit.index.search.read_cursor", lambda *_, at=position: at)
         result = collection.search([AT], 7, cursor="made up")
         assert {hit.id for hit in result.hits[0]} <= whole
 

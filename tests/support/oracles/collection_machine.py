@@ -11,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from hummingbit.corpus.document import Document
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.filters import Filter, parse_filter
-from hummingbit.index.records import Hit, Query
+from hummingbit.index.records import Query
+from hummingbit.index.search import Hit
 from tests.support.collections import Found, Model
 
 IDS = st.sampled_from([f"d{i}" for i in range(12)])
