@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from hummingbit.encoder.artifact import TEACHER, WORD_VECTORS, check_destination
 from hummingbit.encoder.class_code import ClassCode, ClassMap, count_entries, log_odds
@@ -31,10 +29,8 @@ from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.evaluation.evaluate import evaluate_codes
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.training.batches import SparseBatch, drop_words
 from hummingbit.training.data import Rows, Tags, TrainingData, TrainingDataError
 from hummingbit.training.linear_codes import fit_itq, itq_of_terms
-from hummingbit.training.loop import fit
 from hummingbit.training.model_selection import (
     FOLDS,
     cluster_folds,
@@ -42,7 +38,6 @@ from hummingbit.training.model_selection import (
     median_class_size,
     split_folds,
 )
-from hummingbit.training.networks import LinearEncoderNetwork, Shape, to_encoder
 from hummingbit.training.pipeline import (
     Split,
     Trained,
@@ -51,8 +46,6 @@ from hummingbit.training.pipeline import (
     split,
     write_encoder,
 )
-from hummingbit.training.queries import ClozeTask
-from hummingbit.training.semi_supervised import UNIT_ROW_SCALE, schedule_for, touches_few_terms
 from hummingbit.training.soft_labels import (
     complement_weights,
     estimate_soft_labels,
@@ -249,42 +242,6 @@ def _deviation(rows: Any, weight: Any, bias: Any) -> float:
 
 
 # ----------------------------------------------------------------------------
-# Bits of content that find a text by a few of its words: the inverse cloze task of ``ict``.
-
-
-def fit_cloze(
-    features: TextFeatures, texts: Sequence[str], x: Any, n_bits: int, recipe: Recipe
-) -> tuple[Floats, Floats]:
-    """Return weights ``(V, B)`` and thresholds ``(B,)`` of bits that find the `texts`.
-
-    `x` are the `features` of the texts, ``(N, V)``, with more texts and terms than bits. The
-    `recipe` is one of the method ict; its `n_bits` is not used, as B may be any number.
-    """
-    torch.manual_seed(recipe.seed)
-    network = LinearEncoderNetwork(
-        Shape(
-            inputs=features.dimension,
-            hidden=recipe.hidden,
-            n_bits=n_bits,
-            classes=1,
-            text=True,
-            input_scale=UNIT_ROW_SCALE,
-            sparse_gradient=touches_few_terms(features, texts, recipe.batch_size),
-        )
-    )
-    task = ClozeTask(recipe, features, texts, x, beside_classes=True)
-    task.start(network)
-
-    def loss(rows: Rows, generator: torch.Generator, progress: float) -> Mapping[str, Tensor]:  # noqa: ARG001
-        dropped = drop_words(SparseBatch.of_rows(x, rows), recipe.word_dropout, generator)
-        return {"cloze_loss": task.loss(network, network(dropped)[1], rows, generator)}
-
-    fit(network, loss, len(texts), schedule_for(recipe, len(texts)))
-    layer = to_encoder(network, features, {}).layers[0]
-    return layer.weight, -layer.bias
-
-
-# ----------------------------------------------------------------------------
 # What class codes learn from a teacher's vectors of the documents: soft labels, and content.
 #
 # A teacher knows which documents are alike. So it knows better than their words do which class an
@@ -454,6 +411,10 @@ class ContentLayers:
                 min_steps=self._recipe.min_steps,
                 cloze_shared=_SHARED,
             )
+            from hummingbit.training.semi_supervised import (  # noqa: PLC0415 - it needs torch
+                fit_cloze,
+            )
+
             return _scale(rows, *fit_cloze(self._features, texts, rows, n_bits, ict), _WORDS_RMS)
         if isinstance(rows, np.ndarray):
             return _scale(rows, *fit_itq(rows, n_bits, seed))

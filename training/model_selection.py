@@ -19,7 +19,6 @@ from hummingbit.evaluation.relevance import Labelled
 from hummingbit.foundation.arrays import unit_rows
 from hummingbit.training.data import Rows, TrainingData, TrainingDataError
 from hummingbit.training.pipeline import check_labels, choose_features, split
-from hummingbit.training.semi_supervised import train
 from hummingbit.training.text_features import PrincipalDirections
 
 # ----------------------------------------------------------------------------
@@ -156,6 +155,8 @@ def score(trial: Trial, recipe: Recipe) -> float:
 
     It is the mean over the held-out clusters, which weigh the same.
     """
+    from hummingbit.training.semi_supervised import train  # noqa: PLC0415 - it needs torch
+
     # The labels of the other documents are hidden already.
     inner = replace(recipe, label_fraction=1.0, validation_share=0.0)
     with TemporaryDirectory() as folder:

@@ -10,22 +10,31 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from hummingbit.encoder.artifact import check_destination
 from hummingbit.encoder.encoder import Features, Inputs
 from hummingbit.encoder.recipes import METHODS, Recipe, former_names
 from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.training.batches import TrainingInputs, share_of_terms, vector_scale
-from hummingbit.training.data import Tags, TrainingData, TrainingDataError
+from hummingbit.training.batches import (
+    SparseBatch,
+    TrainingInputs,
+    drop_words,
+    share_of_terms,
+    vector_scale,
+)
+from hummingbit.training.data import Rows, Tags, TrainingData, TrainingDataError
 from hummingbit.training.loop import Checkpoint, Schedule, choose_device, fit
 from hummingbit.training.networks import (
     Autoencoder,
     BernoulliAutoencoder,
     GaussianAutoencoder,
+    LinearEncoderNetwork,
     Shape,
     TextDecoder,
     autoencoder_to_encoder,
+    to_encoder,
 )
 from hummingbit.training.objectives.autoencoder import AutoencoderLoss
 from hummingbit.training.pipeline import (
@@ -37,6 +46,7 @@ from hummingbit.training.pipeline import (
     with_median_thresholds,
     write_encoder,
 )
+from hummingbit.training.queries import ClozeTask
 from hummingbit.training.soft_labels import estimate_soft_labels, term_weights
 from hummingbit.training.text_features import MIN_DOCUMENTS, keep_terms
 
@@ -285,3 +295,35 @@ def build_model(
     if METHODS[recipe.method].latent == "gaussian":
         return GaussianAutoencoder(shape)
     return BernoulliAutoencoder(shape, recipe.temperature)
+
+
+def fit_cloze(
+    features: TextFeatures, texts: Sequence[str], x: Any, n_bits: int, recipe: Recipe
+) -> tuple[Floats, Floats]:
+    """Return weights ``(V, B)`` and thresholds ``(B,)`` of bits that find the `texts`.
+
+    `x` are the `features` of the texts, ``(N, V)``, with more texts and terms than bits. The
+    `recipe` is one of the method ict; its `n_bits` is not used, as B may be any number.
+    """
+    torch.manual_seed(recipe.seed)
+    network = LinearEncoderNetwork(
+        Shape(
+            inputs=features.dimension,
+            hidden=recipe.hidden,
+            n_bits=n_bits,
+            classes=1,
+            text=True,
+            input_scale=UNIT_ROW_SCALE,
+            sparse_gradient=touches_few_terms(features, texts, recipe.batch_size),
+        )
+    )
+    task = ClozeTask(recipe, features, texts, x, beside_classes=True)
+    task.start(network)
+
+    def loss(rows: Rows, generator: torch.Generator, progress: float) -> Mapping[str, Tensor]:  # noqa: ARG001
+        dropped = drop_words(SparseBatch.of_rows(x, rows), recipe.word_dropout, generator)
+        return {"cloze_loss": task.loss(network, network(dropped)[1], rows, generator)}
+
+    fit(network, loss, len(texts), schedule_for(recipe, len(texts)))
+    layer = to_encoder(network, features, {}).layers[0]
+    return layer.weight, -layer.bias
