@@ -43,30 +43,21 @@ from hummingbit.service.routes import (
     snapshots,
     system,
 )
-from hummingbit.service.routes import collections as code_profiles
-from hummingbit.service.routes import search as fast_path
 from hummingbit.service.routes.dependencies import add_handlers
 from hummingbit.service.routes.openapi import describe
 from hummingbit.service.settings import Settings
 
 DEFAULT_SETTINGS = Settings()
 ROUTERS = (
-    system.health_router,
-    system.access_router,
-    system.docs_router,
-    system.console_router,
+    system.router,
+    system.pages_router,
     encoders.router,
-    encoders.embeddings_router,
     collections.router,
-    collections.collection_router,
-    collections.aliases_router,
     documents.router,
     search.router,
     snapshots.router,
     jobs.router,
-    jobs.analysis_router,
     labels.router,
-    labels.retraining_router,
 )
 
 
@@ -136,7 +127,7 @@ async def _running(
     app.state.batcher = Batcher(
         app.state.folder.collection,
         app.state.metrics,
-        partial(fast_path.write_search, max_bytes=settings.max_response_bytes),
+        partial(search.write_search, max_bytes=settings.max_response_bytes),
     )
     watching = asyncio.create_task(app.state.metrics.watch_loop())
     try:
@@ -176,7 +167,7 @@ def _share_resources(app: FastAPI, settings: Settings) -> None:
     )
     state.long_reads = lane(settings.concurrent_long_reads)
     state.filters = lane(FILTERS_AT_A_TIME)
-    state.profiles = code_profiles.Profiles()
+    state.profiles = collections.Profiles()
     state.places = VectorCache()
 
 
@@ -184,7 +175,7 @@ def _gateway(app: Service, settings: Settings) -> ASGIApp:
     """Return the layers between the server and the routes, built from the innermost."""
     origins = _split_names(settings.cors_origin)
     gateway: ASGIApp = Admission(
-        fast_path.FastPath(app, HeadAsGet(app.behind_gateway)),
+        search.FastPath(app, HeadAsGet(app.behind_gateway)),
         app.state.keyring,
         hosts=_split_names(settings.allowed_hosts),
         own_host=settings.host,

@@ -18,9 +18,8 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.filters import check_indexed_fields
 from hummingbit.index.maps import code_table
-from hummingbit.service.http import keys
 from hummingbit.service.http.bodies import in_turn
-from hummingbit.service.http.keys import ADMIN, READ, Role
+from hummingbit.service.http.keys import ADMIN, READ, WRITE, Role
 from hummingbit.service.http.problems import (
     MEDIA_TYPE,
     ProblemError,
@@ -32,8 +31,8 @@ from hummingbit.service.http.routing import JSONRoute, check_role
 from hummingbit.service.jobs.kinds import compact, index_fields, verify
 from hummingbit.service.routes.dependencies import (
     LONG_READ,
-    WRITE,
     WRITE_SLOT,
+    WRITING,
     CollectionOf,
     Folder,
     GateOf,
@@ -78,13 +77,15 @@ from hummingbit.service.schemas.search import JSONAnswer, document_to_json, to_j
 # Collections and their documents over REST.
 
 
-router = APIRouter(prefix="/v1/collections", route_class=JSONRoute)
+router = APIRouter(prefix="/v1", route_class=JSONRoute)
 MAX_ERRORS = 100
 # Documents that are checked between two checkpoints.
 CHECKED_AT_ONCE = 64
 
 
-@router.get("", response_model=Collections, openapi_extra=keys.READ, summary="List the collections")
+@router.get(
+    "/collections", response_model=Collections, openapi_extra=READ, summary="List the collections"
+)
 def get_collections(folder: Folder) -> Response:
     """List the collections; those that cannot be opened are listed separately."""
     summaries = [CollectionSummary(**_summary(one)) for one in folder.collections().values()]
@@ -93,9 +94,9 @@ def get_collections(folder: Folder) -> Response:
 
 
 @router.get(
-    "/{name}",
+    "/collections/{name}",
     response_model=CollectionDetail,
-    openapi_extra=keys.READ,
+    openapi_extra=READ,
     summary="Describe a collection",
 )
 def get_collection(collection: CollectionOf) -> Response:
@@ -104,9 +105,9 @@ def get_collection(collection: CollectionOf) -> Response:
 
 
 @router.get(
-    "/{name}/stats",
+    "/collections/{name}/stats",
     response_model=CollectionStats,
-    openapi_extra=keys.READ,
+    openapi_extra=READ,
     dependencies=LONG_READ,
     summary="Get a collection's statistics",
 )
@@ -121,11 +122,11 @@ def get_stats(collection: CollectionOf, folder: Folder) -> Response:
 
 
 @router.put(
-    "/{name}",
+    "/collections/{name}",
     response_model=CollectionSummary,
     status_code=201,
-    openapi_extra=keys.ADMIN,
-    dependencies=WRITE,
+    openapi_extra=ADMIN,
+    dependencies=WRITING,
     responses={200: {"model": CollectionSummary, "description": "An equal collection exists."}},
     summary="Create a collection",
 )
@@ -143,10 +144,10 @@ def put_collection(name: str, body: CreateCollection, folder: Folder) -> Respons
 
 
 @router.patch(
-    "/{name}",
+    "/collections/{name}",
     response_model=CollectionSummary,
-    openapi_extra=keys.ADMIN,
-    dependencies=WRITE,
+    openapi_extra=ADMIN,
+    dependencies=WRITING,
     summary="Change a collection's default ranking",
 )
 def patch_collection(collection: CollectionOf, body: UpdateCollection) -> Response:
@@ -157,10 +158,10 @@ def patch_collection(collection: CollectionOf, body: UpdateCollection) -> Respon
 
 
 @router.delete(
-    "/{name}",
+    "/collections/{name}",
     status_code=204,
-    openapi_extra=keys.ADMIN,
-    dependencies=WRITE,
+    openapi_extra=ADMIN,
+    dependencies=WRITING,
     summary="Delete a collection",
 )
 def delete_collection(name: str, folder: Folder) -> Response:
@@ -170,9 +171,9 @@ def delete_collection(name: str, folder: Folder) -> Response:
 
 
 @router.put(
-    "/{name}/documents",
+    "/collections/{name}/documents",
     response_model=Upserted,
-    openapi_extra=keys.WRITE,
+    openapi_extra=WRITE,
     dependencies=WRITE_SLOT,
     responses={
         412: {
@@ -220,9 +221,9 @@ def put_documents(
 
 
 @router.get(
-    "/{name}/documents/{id:any_text}",
+    "/collections/{name}/documents/{id:any_text}",
     response_model=StoredDocument,
-    openapi_extra=keys.READ,
+    openapi_extra=READ,
     summary="Get a document",
 )
 async def get_document(
@@ -243,10 +244,10 @@ async def get_document(
 
 
 @router.delete(
-    "/{name}/documents/{id:any_text}",
+    "/collections/{name}/documents/{id:any_text}",
     status_code=204,
-    openapi_extra=keys.WRITE,
-    dependencies=WRITE,
+    openapi_extra=WRITE,
+    dependencies=WRITING,
     summary="Delete a document",
 )
 def delete_document(
@@ -301,9 +302,6 @@ def _summary(collection: CollectionBackend) -> dict[str, Any]:
 # The bits and buckets of a collection over REST.
 
 
-collection_router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
-
-
 class Profiles:
     """A cache of the last profile of each collection; a write makes it invalid."""
 
@@ -332,8 +330,8 @@ async def _profiles(request: Request) -> Profiles:
 ProfilesOf = Annotated[Profiles, Depends(_profiles)]
 
 
-@collection_router.get(
-    "/codes",
+@router.get(
+    "/collections/{name}/codes",
     response_model=CodesInfo,
     openapi_extra=READ,
     dependencies=LONG_READ,
@@ -365,8 +363,8 @@ def get_codes(
 # Maintenance of collections over REST: verification, compaction, indexes of fields.
 
 
-@collection_router.post(
-    "/verify",
+@router.post(
+    "/collections/{name}/verify",
     response_model=VerificationInfo,
     openapi_extra=READ,
     dependencies=LONG_READ,
@@ -389,8 +387,8 @@ def post_verify(
     return render(VerificationInfo(**verify(collection, folder)))
 
 
-@collection_router.post(
-    "/compact",
+@router.post(
+    "/collections/{name}/compact",
     response_model=CompactionInfo,
     openapi_extra=ADMIN,
     dependencies=LONG_READ,
@@ -408,8 +406,8 @@ def post_compact(request: Request, collection: CollectionOf, submit: SubmitOf) -
     return render(CompactionInfo(**compact(collection)))
 
 
-@collection_router.post(
-    "/index-fields",
+@router.post(
+    "/collections/{name}/index-fields",
     response_model=IndexedFieldsInfo,
     openapi_extra=ADMIN,
     dependencies=LONG_READ,
@@ -435,20 +433,13 @@ def post_index_fields(
 # Aliases over REST, and reindexing, which ends with the move of an alias.
 
 
-aliases_router = APIRouter(prefix="/v1", route_class=JSONRoute)
-
-
-@aliases_router.get(
-    "/aliases", response_model=Aliases, openapi_extra=READ, summary="List the aliases"
-)
+@router.get("/aliases", response_model=Aliases, openapi_extra=READ, summary="List the aliases")
 def get_aliases(folder: Folder) -> Response:
     """List the aliases and the collection of each."""
     return _render_aliases(folder)
 
 
-@aliases_router.post(
-    "/aliases", response_model=Aliases, openapi_extra=ADMIN, summary="Change aliases"
-)
+@router.post("/aliases", response_model=Aliases, openapi_extra=ADMIN, summary="Change aliases")
 def post_aliases(body: ChangeAliases, folder: Folder, gate: GateOf) -> Response:
     """Add, move and remove aliases in one step: all actions apply, or none.
 
@@ -464,7 +455,7 @@ def post_aliases(body: ChangeAliases, folder: Folder, gate: GateOf) -> Response:
     return _render_aliases(folder)
 
 
-@aliases_router.post(
+@router.post(
     "/collections/{name}/reindex",
     response_model=JobInfo,
     status_code=202,

@@ -96,7 +96,7 @@ Limits = Annotated[Settings, Depends(_settings)]
 
 # A request that waits for a lock or computes for long holds a thread. These limit how many do, so
 # that some threads are always left for single searches.
-WRITE = [Depends(_write_slot, scope="function")]
+WRITING = [Depends(_write_slot, scope="function")]
 # For a route that reads its body itself: a client that sends slowly must not keep writers waiting.
 writing = asynccontextmanager(_write_slot)
 # For a route that enters the write gate itself, to look up the collection inside.

@@ -14,14 +14,13 @@ from fastapi.concurrency import run_in_threadpool
 
 from hummingbit.index.search import reasons_for_none, with_warnings
 from hummingbit.service.http.bodies import JSON_LINES, check_media_type, save_body
-from hummingbit.service.http.keys import READ
-from hummingbit.service.http.keys import WRITE as WRITE_ROLE
+from hummingbit.service.http.keys import READ, WRITE
 from hummingbit.service.http.problems import ProblemError, invalid_field
 from hummingbit.service.http.routing import JSONRoute
 from hummingbit.service.jobs.bulk import BATCH_LINES, INPUT, BulkOptions, BulkWriter
 from hummingbit.service.routes.dependencies import (
     LONG_READ,
-    WRITE,
+    WRITING,
     CollectionOf,
     Folder,
     GateOf,
@@ -135,8 +134,8 @@ def post_count(collection: CollectionOf, body: CountRequest) -> Response:
 @router.post(
     "/documents:delete",
     response_model=Deleted,
-    openapi_extra=WRITE_ROLE,
-    dependencies=WRITE,
+    openapi_extra=WRITE,
+    dependencies=WRITING,
     summary="Delete documents",
 )
 def post_delete(collection: CollectionOf, body: DeleteRequest) -> Response:
@@ -156,7 +155,7 @@ def post_delete(collection: CollectionOf, body: DeleteRequest) -> Response:
 @router.post(
     "/documents:bulk",
     response_model=BulkAnswer,
-    openapi_extra={**WRITE_ROLE, "requestBody": _BULK_BODY},
+    openapi_extra={**WRITE, "requestBody": _BULK_BODY},
     responses={202: {"model": JobInfo, "description": "A job writes them in the background."}},
     summary="Upsert documents as JSON lines",
 )

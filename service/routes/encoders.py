@@ -45,7 +45,7 @@ from hummingbit.service.settings import Settings
 # by a path.
 
 
-router = APIRouter(prefix="/v1/encoders", route_class=JSONRoute)
+router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
 
 def find_encoder(name: str, folder: Folder) -> Encoder:
@@ -64,7 +64,7 @@ def find_encoder(name: str, folder: Folder) -> Encoder:
 EncoderOf = Annotated[Encoder, Depends(find_encoder)]
 
 
-@router.get("", response_model=Encoders, openapi_extra=READ, summary="List the encoders")
+@router.get("/encoders", response_model=Encoders, openapi_extra=READ, summary="List the encoders")
 def get_encoders(folder: Folder) -> Response:
     """List the encoders of the data folder; those that cannot be loaded are listed separately."""
     encoders, unavailable = summarize_encoders(folder)
@@ -72,7 +72,10 @@ def get_encoders(folder: Folder) -> Response:
 
 
 @router.get(
-    "/{name}", response_model=EncoderDetail, openapi_extra=READ, summary="Describe an encoder"
+    "/encoders/{name}",
+    response_model=EncoderDetail,
+    openapi_extra=READ,
+    summary="Describe an encoder",
 )
 def get_encoder(name: str, encoder: EncoderOf, folder: Folder) -> Response:
     """Describe what an encoder was trained on, how, and the figures that training measured."""
@@ -90,7 +93,7 @@ def get_encoder(name: str, encoder: EncoderOf, folder: Folder) -> Response:
 
 
 @router.post(
-    "/{name}/encode",
+    "/encoders/{name}/encode",
     response_model=EncodedInputs,
     openapi_extra=READ,
     dependencies=LONG_READ,
@@ -184,12 +187,11 @@ def _vector(item: EncodeInput, encoder: Encoder, place: int) -> np.ndarray:
 # Voyage's, too: some encoders have a head of their own for queries.
 
 
-embeddings_router = APIRouter(route_class=JSONRoute)
 ENCODED_AT_ONCE = 64
 
 
-@embeddings_router.post(
-    "/v1/embeddings",
+@router.post(
+    "/embeddings",
     response_model=Embeddings,
     openapi_extra=READ,
     dependencies=LONG_READ,

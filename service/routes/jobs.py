@@ -70,7 +70,7 @@ from hummingbit.service.schemas.search import JSONAnswer, LongAnswer, answer_to_
 
 Status = Literal["running", "done", "failed"]
 
-router = APIRouter(prefix="/v1/jobs", route_class=JSONRoute)
+router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
 
 async def _jobs(request: Request) -> Jobs:
@@ -121,7 +121,7 @@ class Submit:
 SubmitOf = Annotated[Submit, Depends()]
 
 
-@router.get("", response_model=JobList, openapi_extra=READ, summary="List the jobs")
+@router.get("/jobs", response_model=JobList, openapi_extra=READ, summary="List the jobs")
 def get_jobs(
     *,
     jobs: JobsOf,
@@ -139,14 +139,14 @@ def get_jobs(
     return render(JobList(jobs=[job_info(job) for job in latest]))
 
 
-@router.get("/{id}", response_model=JobInfo, openapi_extra=READ, summary="Describe a job")
+@router.get("/jobs/{id}", response_model=JobInfo, openapi_extra=READ, summary="Describe a job")
 def get_job(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
     """Return a job's state, its progress and, once it is done, its result."""
     return render(job_info(jobs.get(id)))
 
 
 @router.post(
-    "/{id}/cancel",
+    "/jobs/{id}/cancel",
     response_model=JobInfo,
     status_code=202,
     openapi_extra=READ,
@@ -228,10 +228,8 @@ def reading_files(look_up: Callable[[], object]) -> Iterator[None]:
 # Maps drawn by earlier versions do not say these.
 ABSENT_BEFORE: dict[str, Any] = {"given_labels": [], "given_label_documents": [], "time": None}
 
-analysis_router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
-
-@analysis_router.post(
+@router.post(
     "/collections/{name}/map",
     response_model=JobInfo,
     status_code=202,
@@ -246,9 +244,7 @@ def post_map(collection: CollectionOf, body: DrawMap, submit: SubmitOf) -> Respo
     return accepted_response(submit("map", collection.name, body.model_dump()))
 
 
-@analysis_router.get(
-    "/maps/{id}", response_model=MapStatus, openapi_extra=READ, summary="Get a map"
-)
+@router.get("/maps/{id}", response_model=MapStatus, openapi_extra=READ, summary="Get a map")
 def get_map(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
     """Get a map's status and, once it is done, its description; its points have another address."""
     job = _job(jobs, id, "map")
@@ -260,7 +256,7 @@ def get_map(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
     return render(MapStatus(id=job.id, status=status, error=reason_of(job), map=drawn_map))
 
 
-@analysis_router.get(
+@router.get(
     "/maps/{id}/points",
     openapi_extra=READ,
     response_class=Response,
@@ -284,7 +280,7 @@ def get_points(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the pat
     return LongAnswer(_read(jobs, job, POINTS_FILE), media_type="application/octet-stream")
 
 
-@analysis_router.post(
+@router.post(
     "/collections/{name}/duplicates",
     response_model=JobInfo,
     status_code=202,
@@ -302,7 +298,7 @@ def post_duplicates(collection: CollectionOf, body: FindDuplicates, submit: Subm
     return accepted_response(submit("duplicates", collection.name, criteria))
 
 
-@analysis_router.get(
+@router.get(
     "/duplicates/{id}",
     response_model=Duplicates,
     openapi_extra=READ,
@@ -362,7 +358,7 @@ HEADERS = {
 }
 
 
-@analysis_router.post(
+@router.post(
     "/collections/{name}/evaluate",
     response_model=EvaluateResponse,
     openapi_extra=READ,
@@ -405,7 +401,7 @@ def post_evaluate(
     )
 
 
-@analysis_router.get(
+@router.get(
     "/evaluations/{id}",
     response_model=EvaluationStatus,
     openapi_extra=READ,
@@ -453,7 +449,7 @@ def _write_report(jobs: Jobs, id_: str, form: str) -> Response:
     return LongAnswer(text, media_type=FORMATS[form].media_type, headers=HEADERS)
 
 
-@analysis_router.get(
+@router.get(
     "/evaluations/{id}/queries",
     response_model=EvaluatedQueries,
     openapi_extra=READ,
@@ -477,7 +473,7 @@ def get_queries(id: str, jobs: JobsOf, limits: Limits) -> Response:  # noqa: A00
     return JSONAnswer(answer_to_json({"queries": queries}, limits.max_response_bytes))
 
 
-@analysis_router.post(
+@router.post(
     "/evaluations/{id}/compare",
     response_model=ComparedEvaluations,
     openapi_extra=READ,

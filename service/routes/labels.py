@@ -51,8 +51,7 @@ from hummingbit.index.store.annotations import (
     label_to_json,
 )
 from hummingbit.service.http.bodies import JSON_LINES, JSONRequest, check_media_type, in_turn
-from hummingbit.service.http.keys import ADMIN, READ, request_key
-from hummingbit.service.http.keys import WRITE as WRITE_ROLE
+from hummingbit.service.http.keys import ADMIN, READ, WRITE, request_key
 from hummingbit.service.http.problems import ProblemError, invalid_field
 from hummingbit.service.http.routing import JSONRoute
 from hummingbit.service.jobs.kinds import local_collection
@@ -64,7 +63,7 @@ from hummingbit.service.jobs.training_process import can_train
 from hummingbit.service.routes.collections import check_target
 from hummingbit.service.routes.dependencies import (
     LONG_READ,
-    WRITE,
+    WRITING,
     CollectionOf,
     Folder,
     GateOf,
@@ -238,7 +237,7 @@ def without_vector(document: dict[str, Any]) -> dict[str, Any]:
 # Labels of documents over REST, and suggestions of what to label next.
 
 
-router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
+router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
 LabelField = Annotated[
     str | None,
@@ -247,7 +246,7 @@ LabelField = Annotated[
 
 
 @router.get(
-    "/labels",
+    "/collections/{name}/labels",
     response_model=LabelPage,
     openapi_extra=READ,
     dependencies=LONG_READ,
@@ -269,10 +268,10 @@ def get_labels(
 
 
 @router.put(
-    "/labels",
+    "/collections/{name}/labels",
     response_model=AnnotationsWritten,
-    openapi_extra=WRITE_ROLE,
-    dependencies=WRITE,
+    openapi_extra=WRITE,
+    dependencies=WRITING,
     summary="Set labels",
 )
 def put_labels(collection: LocalCollection, body: PutLabels, person: RequestPerson) -> Response:
@@ -289,7 +288,7 @@ def put_labels(collection: LocalCollection, body: PutLabels, person: RequestPers
 
 
 @router.get(
-    "/labels/suggest",
+    "/collections/{name}/labels/suggest",
     response_model=SuggestedLabels,
     openapi_extra=READ,
     dependencies=LONG_READ,
@@ -329,7 +328,7 @@ def get_suggested(
 
 
 @router.get(
-    "/labels/stats",
+    "/collections/{name}/labels/stats",
     response_model=LabelStats,
     openapi_extra=READ,
     dependencies=LONG_READ,
@@ -365,7 +364,7 @@ def _new_label(entry: NewLabel, person: str) -> DocumentLabel | tuple[str, str]:
 
 
 @router.get(
-    "/judgements",
+    "/collections/{name}/judgements",
     response_model=JudgementPage,
     openapi_extra=READ,
     dependencies=LONG_READ,
@@ -387,10 +386,10 @@ def get_judgements(
 
 
 @router.put(
-    "/judgements",
+    "/collections/{name}/judgements",
     response_model=AnnotationsWritten,
-    openapi_extra=WRITE_ROLE,
-    dependencies=WRITE,
+    openapi_extra=WRITE,
+    dependencies=WRITING,
     summary="Set judgements",
 )
 def put_judgements(
@@ -409,7 +408,7 @@ def put_judgements(
 
 
 @router.get(
-    "/judgements/pool",
+    "/collections/{name}/judgements/pool",
     response_model=JudgementPool,
     openapi_extra=READ,
     dependencies=LONG_READ,
@@ -479,7 +478,7 @@ _TEXT_BODY = {
 
 
 @router.get(
-    "/labels/export",
+    "/collections/{name}/labels/export",
     response_class=Response,
     responses={200: {"content": {JSON_LINES[0]: _TEXT}}},
     openapi_extra=READ,
@@ -493,7 +492,7 @@ def get_exported_labels(collection: LocalCollection, limits: Limits) -> Response
 
 
 @router.get(
-    "/judgements/export",
+    "/collections/{name}/judgements/export",
     response_class=Response,
     responses={200: {"content": {JSON_LINES[0]: _TEXT, "text/plain": _TEXT}}},
     openapi_extra=READ,
@@ -522,9 +521,9 @@ def get_exported_judgements(
 
 
 @router.post(
-    "/labels/import",
+    "/collections/{name}/labels/import",
     response_model=Imported,
-    openapi_extra={**WRITE_ROLE, "requestBody": _TEXT_BODY},
+    openapi_extra={**WRITE, "requestBody": _TEXT_BODY},
     summary="Import labels and judgements",
 )
 async def post_import(
@@ -601,10 +600,7 @@ def _lines(lines: Iterable[str], media_type: str, max_bytes: int) -> Response:
 # Retraining over REST: a job trains an encoder from the labels; a person confirms or reverts.
 
 
-retraining_router = APIRouter(prefix="/v1", route_class=JSONRoute)
-
-
-@retraining_router.post(
+@router.post(
     "/collections/{name}/retrain",
     response_model=JobInfo,
     status_code=202,
@@ -635,7 +631,7 @@ def post_retrain(
     return accepted_response(submit("retrain", collection.name, spec))
 
 
-@retraining_router.post(
+@router.post(
     "/jobs/{id}/confirm",
     response_model=JobInfo,
     status_code=202,
@@ -659,7 +655,7 @@ def post_confirm(id: str, folder: Folder, jobs: JobsOf, submit: SubmitOf) -> Res
     return accepted_response(submit("reindex", spec["into"], spec, idempotency=key))
 
 
-@retraining_router.post(
+@router.post(
     "/jobs/{id}/take-back",
     response_model=TakenBack,
     openapi_extra=ADMIN,

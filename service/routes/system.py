@@ -1,4 +1,4 @@
-"""Health, the role of a key, the OpenAPI description and the console's files."""
+"""Health and metrics, what a key may do, the pages of the API and of the console."""
 
 from __future__ import annotations
 
@@ -23,9 +23,90 @@ from hummingbit.service.routes.encoders import summarize_encoders
 from hummingbit.service.schemas.collections import Unavailable
 from hummingbit.service.schemas.system import Access, Ready, Root, Status
 
+router = APIRouter(route_class=JSONRoute)
+pages_router = APIRouter(route_class=JSONRoute, include_in_schema=False)
+
+
+# ----------------------------------------------------------------------------
+# Health and metrics.
+
+
+@router.get("/", response_model=Root, openapi_extra=READ, summary="Where to begin")
+async def get_root() -> Root:
+    """Return the addresses of the API description, the console and the collections."""
+    return Root(
+        service="hummingbit",
+        openapi="/openapi.json",
+        docs="/docs",
+        console="/console/",
+        collections="/v1/collections",
+    )
+
+
+@router.get(
+    "/livez", response_model=Status, openapi_extra=EVERYBODY, summary="Is the process alive?"
+)
+async def get_livez() -> Status:
+    """Respond as long as the process runs."""
+    return Status(status="alive")
+
+
+@router.get(
+    "/readyz", response_model=Ready, openapi_extra=READ, summary="Can everything be opened?"
+)
+async def get_readyz(request: Request, folder: Folder) -> Response:
+    """List the collections and encoders, or return 503 with the problems of each.
+
+    `unavailable` lists those that cannot be opened; `unwritable` lists collections that can be
+    searched but not written to. All others are served. A service that is stopping is not ready.
+    """
+    if request.app.state.draining:
+        problem = ProblemError(503, "not_ready", "the service is about to stop")
+        return problem_response(request, problem)
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(request.app.state.health_thread, _readiness, request, folder)
+
+
+def _readiness(request: Request, folder: DataFolder) -> Response:
+    encoders, bad_encoders = summarize_encoders(folder)
+    collections = {item.name: item.reason for item in unavailable_collections(folder)}
+    unwritable = {
+        name: [without_path(problem, folder) for problem in problems]
+        for name, problems in folder.problems().items()
+    }
+    if not collections and not bad_encoders and not unwritable:
+        names = [encoder.name for encoder in encoders]
+        return render(Ready(status="ready", collections=[*folder.collections()], encoders=names))
+    problems = {
+        "collections": collections,
+        "encoders": {item.name: item.reason for item in bad_encoders},
+    }
+    counts = {"opened": len(collections) + len(bad_encoders), "written to": len(unwritable)}
+    clauses = [f"{count} cannot be {verb}" for verb, count in counts.items() if count]
+    message = f"of the collections and encoders, {' and '.join(clauses)}"
+    problem = ProblemError(503, "not_ready", message)
+    return problem_response(request, problem, {"unavailable": problems, "unwritable": unwritable})
+
+
+@router.get("/metrics", openapi_extra=READ, response_class=PlainTextResponse, summary="Metrics")
+async def get_metrics(request: Request) -> Response:
+    """Return the metrics in Prometheus' text format."""
+    metrics: Metrics = request.app.state.metrics
+    loop = asyncio.get_running_loop()
+    text = await loop.run_in_executor(request.app.state.health_thread, metrics.exposition)
+    return Response(text, media_type=CONTENT_TYPE)
+
+
+def unavailable_collections(folder: DataFolder) -> list[Unavailable]:
+    """Return the collections that cannot be opened."""
+    return [
+        Unavailable(name=name, reason=without_path(reason, folder))
+        for name, reason in folder.unavailable().items()
+    ]
+
+
 # ----------------------------------------------------------------------------
 # The role of the request's key, so that a client can offer only what the key allows.
-
 
 LIMITS = (
     "max_limit",
@@ -42,12 +123,8 @@ CLUSTERING = "sklearn.cluster"
 IMPORT_DELAY = 2.0
 """In seconds. By then the page that asked has loaded."""
 
-access_router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
-
-@access_router.get(
-    "/access", response_model=Access, openapi_extra=READ, summary="What the key may do"
-)
+@router.get("/v1/access", response_model=Access, openapi_extra=READ, summary="What the key may do")
 async def get_access(request: Request, limits: Limits) -> Response:
     """Return the role of the request's key, whether the service is read-only, and its limits.
 
@@ -75,89 +152,9 @@ def _import_clustering_soon() -> None:
 
 
 # ----------------------------------------------------------------------------
-# The console's page and files. They need no key, but the requests that the page sends do.
-
-
-console_router = APIRouter(route_class=JSONRoute, include_in_schema=False)
-
-# Scripts and styles are files of this service. Trusted Types keep even our own scripts from using a
-# string as markup.
-CONSOLE_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "font-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    )
-)
-CONSOLE_HEADERS = {
-    "Content-Security-Policy": CONSOLE_POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Vary": "Accept-Encoding",
-}
-# A browser must check whether its copy is still current.
-CHECKED = "no-cache"
-# The address of a file changes with its content, so a copy stays current.
-KEPT = "public, max-age=31536000, immutable"
-
-RELEASE = re.compile(r"[0-9a-f]{16}")
-
-
-@console_router.get("/console", openapi_extra=EVERYBODY)
-async def get_console() -> Response:
-    """Redirect to the page; the addresses of its files are relative to it."""
-    return Response(
-        status_code=307,
-        headers={"Location": "console/", "Cache-Control": CHECKED, **CONSOLE_HEADERS},
-    )
-
-
-@console_router.get("/console/", openapi_extra=EVERYBODY)
-def get_page(request: Request) -> Response:
-    """Return the page."""
-    return _send(request, page(), CHECKED)
-
-
-@console_router.get("/console/{folder}/{file:any_text}", openapi_extra=EVERYBODY)
-def get_file(request: Request, folder: str, file: str) -> Response:
-    """Return a file of the page, from a fixed list.
-
-    The `folder` is :func:`release`. A page that was opened before an upgrade names an earlier one,
-    and gets the files of this release.
-    """
-    asset = assets().get(file)
-    if asset is None or not RELEASE.fullmatch(folder):
-        raise ProblemError(404, "not_found", f"the console has no file {file[:80]!r}")
-    return _send(request, asset, KEPT if folder == release() else CHECKED)
-
-
-def _send(request: Request, asset: Asset, caching: str) -> Response:
-    headers = {**CONSOLE_HEADERS, "ETag": asset.tag, "Cache-Control": caching}
-    if request.headers.get("if-none-match") == asset.tag:
-        return Response(status_code=304, headers=headers)
-    body = asset.body
-    if asset.is_compressible and "gzip" in request.headers.get("accept-encoding", ""):
-        body, headers["Content-Encoding"] = gzipped(asset), "gzip"
-    return Response(body, media_type=asset.media_type, headers=headers)
-
-
-# ----------------------------------------------------------------------------
 # The OpenAPI description, and a page that shows it without requests to any other host.
 #
 # The page's script is Swagger UI, from the package ``fastapi-offline``.
-
-
-docs_router = APIRouter(route_class=JSONRoute, include_in_schema=False)
 
 # The page loads nothing from other hosts, and sends nothing to them.
 DOCS_POLICY = (
@@ -200,19 +197,19 @@ OWN = {"start.js": (START, "text/javascript"), "favicon.svg": (ICON, "image/svg+
 BUNDLED = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
 
 
-@docs_router.get("/openapi.json", openapi_extra=READ)
+@pages_router.get("/openapi.json", openapi_extra=READ)
 async def get_openapi(request: Request) -> Response:
     """Describe every request and response."""
     return Response(request.app.state.description(), media_type="application/json")
 
 
-@docs_router.get("/docs", openapi_extra=READ)
+@pages_router.get("/docs", openapi_extra=READ)
 async def get_docs() -> Response:
     """Show the description as a page that can send requests."""
     return Response(PAGE, media_type="text/html", headers=DOCS_HEADERS)
 
 
-@docs_router.get("/docs/{file}", openapi_extra=READ)
+@pages_router.get("/docs/{file}", openapi_extra=READ)
 def get_docs_file(file: str) -> Response:
     """Return a file of the page, from a fixed list."""
     if file in OWN:
@@ -225,83 +222,74 @@ def get_docs_file(file: str) -> Response:
 
 
 # ----------------------------------------------------------------------------
-# Whether the process is alive, whether everything can be opened, and metrics.
+# The console's page and files. They need no key, but the requests that the page sends do.
+
+# Scripts and styles are files of this service. Trusted Types keep even our own scripts from using a
+# string as markup.
+CONSOLE_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "font-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+CONSOLE_HEADERS = {
+    "Content-Security-Policy": CONSOLE_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Vary": "Accept-Encoding",
+}
+# A browser must check whether its copy is still current.
+CHECKED = "no-cache"
+# The address of a file changes with its content, so a copy stays current.
+KEPT = "public, max-age=31536000, immutable"
+
+RELEASE = re.compile(r"[0-9a-f]{16}")
 
 
-health_router = APIRouter(route_class=JSONRoute)
-
-
-@health_router.get("/", response_model=Root, openapi_extra=READ, summary="Where to begin")
-async def get_root() -> Root:
-    """Return the addresses of the API description, the console and the collections."""
-    return Root(
-        service="hummingbit",
-        openapi="/openapi.json",
-        docs="/docs",
-        console="/console/",
-        collections="/v1/collections",
+@pages_router.get("/console", openapi_extra=EVERYBODY)
+async def get_console() -> Response:
+    """Redirect to the page; the addresses of its files are relative to it."""
+    return Response(
+        status_code=307,
+        headers={"Location": "console/", "Cache-Control": CHECKED, **CONSOLE_HEADERS},
     )
 
 
-@health_router.get(
-    "/livez", response_model=Status, openapi_extra=EVERYBODY, summary="Is the process alive?"
-)
-async def get_livez() -> Status:
-    """Respond as long as the process runs."""
-    return Status(status="alive")
+@pages_router.get("/console/", openapi_extra=EVERYBODY)
+def get_page(request: Request) -> Response:
+    """Return the page."""
+    return _send(request, page(), CHECKED)
 
 
-@health_router.get(
-    "/readyz", response_model=Ready, openapi_extra=READ, summary="Can everything be opened?"
-)
-async def get_readyz(request: Request, folder: Folder) -> Response:
-    """List the collections and encoders, or return 503 with the problems of each.
+@pages_router.get("/console/{folder}/{file:any_text}", openapi_extra=EVERYBODY)
+def get_file(request: Request, folder: str, file: str) -> Response:
+    """Return a file of the page, from a fixed list.
 
-    `unavailable` lists those that cannot be opened; `unwritable` lists collections that can be
-    searched but not written to. All others are served. A service that is stopping is not ready.
+    The `folder` is :func:`release`. A page that was opened before an upgrade names an earlier one,
+    and gets the files of this release.
     """
-    if request.app.state.draining:
-        problem = ProblemError(503, "not_ready", "the service is about to stop")
-        return problem_response(request, problem)
-    loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(request.app.state.health_thread, _readiness, request, folder)
+    asset = assets().get(file)
+    if asset is None or not RELEASE.fullmatch(folder):
+        raise ProblemError(404, "not_found", f"the console has no file {file[:80]!r}")
+    return _send(request, asset, KEPT if folder == release() else CHECKED)
 
 
-def _readiness(request: Request, folder: DataFolder) -> Response:
-    encoders, bad_encoders = summarize_encoders(folder)
-    collections = {one.name: one.reason for one in unavailable_collections(folder)}
-    unwritable = {
-        name: [without_path(problem, folder) for problem in problems]
-        for name, problems in folder.problems().items()
-    }
-    if not collections and not bad_encoders and not unwritable:
-        names = [encoder.name for encoder in encoders]
-        return render(Ready(status="ready", collections=[*folder.collections()], encoders=names))
-    problems = {
-        "collections": collections,
-        "encoders": {one.name: one.reason for one in bad_encoders},
-    }
-    counts = {"opened": len(collections) + len(bad_encoders), "written to": len(unwritable)}
-    clauses = [f"{count} cannot be {verb}" for verb, count in counts.items() if count]
-    message = f"of the collections and encoders, {' and '.join(clauses)}"
-    problem = ProblemError(503, "not_ready", message)
-    return problem_response(request, problem, {"unavailable": problems, "unwritable": unwritable})
-
-
-@health_router.get(
-    "/metrics", openapi_extra=READ, response_class=PlainTextResponse, summary="Metrics"
-)
-async def get_metrics(request: Request) -> Response:
-    """Return the metrics in Prometheus' text format."""
-    metrics: Metrics = request.app.state.metrics
-    loop = asyncio.get_running_loop()
-    text = await loop.run_in_executor(request.app.state.health_thread, metrics.exposition)
-    return Response(text, media_type=CONTENT_TYPE)
-
-
-def unavailable_collections(folder: DataFolder) -> list[Unavailable]:
-    """Return the collections that cannot be opened."""
-    return [
-        Unavailable(name=name, reason=without_path(reason, folder))
-        for name, reason in folder.unavailable().items()
-    ]
+def _send(request: Request, asset: Asset, caching: str) -> Response:
+    headers = {**CONSOLE_HEADERS, "ETag": asset.tag, "Cache-Control": caching}
+    if request.headers.get("if-none-match") == asset.tag:
+        return Response(status_code=304, headers=headers)
+    body = asset.body
+    if asset.is_compressible and "gzip" in request.headers.get("accept-encoding", ""):
+        body, headers["Content-Encoding"] = gzipped(asset), "gzip"
+    return Response(body, media_type=asset.media_type, headers=headers)
