@@ -397,7 +397,7 @@ def validate(model: type[Model], body: Any, max_entries: Mapping[str, int]) -> M
             if isinstance(entries, list):
                 body = {**body, name: _validate_entries(entry_model, entries, name)}
     try:
-        return model.model_validate(_limit_unknown_fields(body, model))
+        return model.model_validate(limit_unknown_fields(body, model))
     except ValidationError as error:
         raise invalid_fields(_first_errors(error, model)) from None
 
@@ -410,7 +410,7 @@ def _validate_entries(model: type[BaseModel], entries: Sequence[Any], name: str)
         checkpoint()
         try:
             part = [
-                _limit_unknown_fields(entry, model)
+                limit_unknown_fields(entry, model)
                 for entry in entries[start : start + VALIDATED_AT_ONCE]
             ]
             valid += adapter.validate_python(part)
@@ -423,7 +423,7 @@ def _validate_entries(model: type[BaseModel], entries: Sequence[Any], name: str)
     return valid
 
 
-def _limit_unknown_fields(item: Any, model: type[BaseModel]) -> Any:
+def limit_unknown_fields(item: Any, model: type[BaseModel]) -> Any:
     """Leave out unknown fields beyond the first ones: pydantic would report an error for each."""
     fields = model.model_fields
     if not isinstance(item, dict) or len(item) <= len(fields) + MAX_ERRORS:

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
@@ -35,9 +35,7 @@ from hummingbit.index.errors import (
     WritesLost,
 )
 
-# ----------------------------------------------------------------------------
-# Errors as clients see them: RFC 9457 problem details with a stable `code`.
-
+_log = logging.getLogger("hummingbit.service")
 
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:hummingbit:problem:"
@@ -207,45 +205,65 @@ def problem_message(status: int, code: str, detail: str) -> bytes:
 
 
 # ----------------------------------------------------------------------------
-# The status and the code of each kind of error, in one table.
+# The status, the code and the text of each class of error.
 
 
-_log = logging.getLogger("hummingbit.service")
+class Entry(NamedTuple):
+    """What clients get for a class of error.
 
-PROBLEMS: Mapping[type[HummingbitError], tuple[int, str]] = {
-    InputError: (422, "invalid_request"),
-    MetricError: (422, "invalid_request"),
-    EvaluationError: (422, "cannot_evaluate"),
-    UnknownCollection: (404, "unknown_collection"),
-    UnknownDocument: (404, "unknown_document"),
-    UnknownEncoder: (422, "unknown_encoder"),
-    UnknownSnapshot: (404, "unknown_snapshot"),
-    CollectionExists: (409, "collection_exists"),
-    EncoderMismatch: (409, "encoder_mismatch"),
-    CollectionUnavailable: (503, "collection_unavailable"),
-    ArtifactError: (503, "encoder_unavailable"),
-    InvalidSnapshot: (422, "invalid_snapshot"),
-    SnapshotError: (503, "storage_failed"),
-    StoreError: (503, "storage_failed"),
-    DataFolderError: (503, "storage_failed"),
-}
-"""Status and code by class; a class that is not listed inherits those of its base class."""
+    `text` takes the place of a message that may hold paths of this machine.
+    """
 
-# Clients read these in place of messages that hold paths of this machine.
-_PUBLIC: Mapping[type[HummingbitError], str] = {
-    CollectionUnavailable: "the collection exists but cannot be opened; GET /readyz says why",
-    ArtifactError: "the encoder exists but is damaged; GET /readyz says why",
-    SnapshotError: "the snapshot cannot be read or written; the service's log says why",
-    StoreFull: "the disk is full; nothing was written",
-    StoreReplaced: "files of the data folder were deleted or replaced while the service ran, so it"
-    " no longer writes to them; put them back and restart it; GET /readyz names them",
-    WritesLost: "the collection lost acknowledged writes, so the service no longer writes to it;"
-    " GET /readyz says how many",
-}
+    status: int
+    code: str
+    text: str | None = None
+
+
+_UNAVAILABLE = "the collection exists but cannot be opened; GET /readyz says why"
 _UNREADABLE = "the collection cannot be read or written; the service's log says why"
 
+PROBLEMS: Mapping[type[HummingbitError], Entry] = {
+    InputError: Entry(422, "invalid_request"),
+    MetricError: Entry(422, "invalid_request"),
+    EvaluationError: Entry(422, "cannot_evaluate"),
+    UnknownCollection: Entry(404, "unknown_collection"),
+    UnknownDocument: Entry(404, "unknown_document"),
+    UnknownEncoder: Entry(422, "unknown_encoder"),
+    UnknownSnapshot: Entry(404, "unknown_snapshot"),
+    CollectionExists: Entry(409, "collection_exists"),
+    EncoderMismatch: Entry(409, "encoder_mismatch", _UNAVAILABLE),
+    CollectionUnavailable: Entry(503, "collection_unavailable", _UNAVAILABLE),
+    ArtifactError: Entry(
+        503,
+        "encoder_unavailable",
+        "the encoder exists but is damaged; GET /readyz says why",
+    ),
+    InvalidSnapshot: Entry(422, "invalid_snapshot"),
+    SnapshotError: Entry(
+        503,
+        "storage_failed",
+        "the snapshot cannot be read or written; the service's log says why",
+    ),
+    StoreFull: Entry(503, "storage_failed", "the disk is full; nothing was written"),
+    StoreReplaced: Entry(
+        503,
+        "storage_failed",
+        "files of the data folder were deleted or replaced while the service ran, so it no longer"
+        " writes to them; put them back and restart it; GET /readyz names them",
+    ),
+    WritesLost: Entry(
+        503,
+        "storage_failed",
+        "the collection lost acknowledged writes, so the service no longer writes to it;"
+        " GET /readyz says how many",
+    ),
+    StoreError: Entry(503, "storage_failed", _UNREADABLE),
+    DataFolderError: Entry(503, "storage_failed", _UNREADABLE),
+}
+"""By class; a class that is not listed has the entry of its base class."""
 
-def status_and_code(error: HummingbitError) -> tuple[int, str] | None:
+
+def entry_of(error: HummingbitError) -> Entry | None:
     """Return the entry of an error in :data:`PROBLEMS`, or None if it has none."""
     return next((PROBLEMS[kind] for kind in type(error).__mro__ if kind in PROBLEMS), None)
 
@@ -255,30 +273,24 @@ def problem_of(error: HummingbitError) -> ProblemError | None:
 
     A message that clients must not read is logged instead.
     """
-    entry = status_and_code(error)
+    entry = entry_of(error)
     if entry is None:
         return None
-    status, code = entry
+    status, code, text = entry
     if isinstance(error, MetricError):
         return invalid_field(str(error), "metrics")
     if isinstance(error, InputError) and error.field != "name":
         return invalid_field(error.reason, error.field)
-    if status >= 500 or isinstance(error, CollectionUnavailable):
-        return ProblemError(status, code, _public_message(error))
+    if text is not None:
+        if text == _UNREADABLE:
+            _log.error("storage failed", exc_info=error)
+        elif isinstance(error, StoreError):
+            _log.error("storage failed: %s", error)
+        else:
+            _log.warning("%s", error)
+        return ProblemError(status, code, text)
     detail = f"the collection's {error}" if isinstance(error, InputError) else str(error)
     is_encoder = isinstance(error, UnknownEncoder)
     return ProblemError(
         status, code, detail, [{"pointer": "/encoder", "message": detail}] if is_encoder else ()
     )
-
-
-def _public_message(error: HummingbitError) -> str:
-    for kind in type(error).__mro__:
-        if kind in _PUBLIC:
-            if isinstance(error, StoreError):
-                _log.error("storage failed: %s", error)
-            else:
-                _log.warning("%s", error)
-            return _PUBLIC[kind]
-    _log.error("storage failed", exc_info=error)
-    return _UNREADABLE

@@ -32,8 +32,8 @@ from hummingbit.index.snapshots import Snapshot
 from hummingbit.service.http.bodies import parse_json, validate
 from hummingbit.service.http.problems import (
     ProblemError,
+    entry_of,
     invalid_field,
-    status_and_code,
     without_path,
 )
 from hummingbit.service.jobs.bulk import INPUT, BulkOptions, BulkWriter, Resume, write_file
@@ -158,10 +158,10 @@ def explain(error: Exception) -> ProblemError | None:
     if isinstance(error, StoreFull):
         message = "the disk is full; free some space and start the job again"
         return ProblemError(503, "storage_failed", message)
-    entry = status_and_code(error) if isinstance(error, HummingbitError) else None
-    if entry is None or entry[0] >= 500:
+    entry = entry_of(error) if isinstance(error, HummingbitError) else None
+    if entry is None or entry.status >= 500:
         return None
-    return ProblemError(*entry, str(error))
+    return ProblemError(entry.status, entry.code, str(error))
 
 
 def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict[str, Kind]:

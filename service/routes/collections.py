@@ -88,7 +88,7 @@ CHECKED_AT_ONCE = 64
 )
 def get_collections(folder: Folder) -> Response:
     """List the collections; those that cannot be opened are listed separately."""
-    summaries = [CollectionSummary(**_summary(one)) for one in folder.collections().values()]
+    summaries = [_summary(collection) for collection in folder.collections().values()]
     unavailable = unavailable_collections(folder)
     return render(Collections(collections=summaries, unavailable=unavailable))
 
@@ -140,7 +140,7 @@ def put_collection(name: str, body: CreateCollection, folder: Folder) -> Respons
         indexed_fields=body.indexed_fields,
         keep_vectors=body.keep_vectors,
     )
-    return render(CollectionSummary(**_summary(collection)), 201 if is_new else 200)
+    return render(_summary(collection), 201 if is_new else 200)
 
 
 @router.patch(
@@ -154,7 +154,7 @@ def patch_collection(collection: CollectionOf, body: UpdateCollection) -> Respon
     """Set the ranking of searches that do not name one."""
     with pointing_at():
         collection.set_ranking(body.ranking)
-    return render(CollectionSummary(**_summary(collection)))
+    return render(_summary(collection))
 
 
 @router.delete(
@@ -284,18 +284,11 @@ def _describe(collection: CollectionBackend, model: type[CollectionDetail]) -> d
     return {field: stats[field] for field in model.model_fields}
 
 
-def _summary(collection: CollectionBackend) -> dict[str, Any]:
-    return {
-        "name": collection.name,
-        "n_bits": collection.n_bits,
-        "encoder": encoder_name(collection),
-        "engine_setting": collection.engine_setting,
-        "ranking": collection.ranking,
-        "indexed_fields": collection.indexed_fields,
-        "keep_vectors": collection.keep_vectors,
-        "documents": len(collection),
-        "generation": collection.generation,
-    }
+def _summary(collection: CollectionBackend) -> CollectionSummary:
+    derived = {"encoder": encoder_name(collection), "documents": len(collection)}
+    names = CollectionSummary.model_fields.keys() - derived.keys()
+    own = {name: getattr(collection, name) for name in names}
+    return CollectionSummary(**own, **derived)
 
 
 # ----------------------------------------------------------------------------

@@ -175,26 +175,9 @@ def accepted_response(job: JobRecord) -> Response:
 def job_info(job: JobRecord) -> JobInfo:
     """Return a job as responses have it."""
     percent = round(100 * job.done / job.total, 1) if job.total else None
-    return JobInfo.model_validate(
-        {
-            "id": job.id,
-            "kind": job.kind,
-            "collection": job.collection,
-            "state": job.state,
-            "progress": {
-                "step": job.step,
-                "done": job.done,
-                "total": job.total,
-                "percent": percent,
-            },
-            "attempts": job.attempts,
-            "created": job.created,
-            "started": job.started,
-            "finished": job.finished,
-            "result": job.result,
-            "error": job.error,
-        }
-    )
+    progress = {"step": job.step, "done": job.done, "total": job.total, "percent": percent}
+    fields = {name: getattr(job, name) for name in JobInfo.model_fields if name != "progress"}
+    return JobInfo.model_validate({**fields, "progress": progress})
 
 
 def status_of(job: JobRecord) -> Status:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
@@ -15,7 +14,7 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.filters import MAX_FIELD_LENGTH, Filter, parse_filter
 from hummingbit.index.rankings import RANKINGS
-from hummingbit.service.http.bodies import MAX_ERRORS, show
+from hummingbit.service.http.bodies import limit_unknown_fields, show
 from hummingbit.service.http.problems import ProblemError, invalid_field
 from hummingbit.service.settings import Settings
 
@@ -48,12 +47,7 @@ class RequestModel(StrictModel):
     @model_validator(mode="before")
     @classmethod
     def _limit_unknown_fields(cls, body: Any) -> Any:
-        """Leave out all but the first unknown fields: pydantic would report an error for each."""
-        if not isinstance(body, dict) or len(body) <= len(cls.model_fields) + MAX_ERRORS:
-            return body
-        known = {name: value for name, value in body.items() if name in cls.model_fields}
-        unknown = (name for name in body if name not in cls.model_fields)
-        return {**known, **{name: body[name] for name in islice(unknown, MAX_ERRORS)}}
+        return limit_unknown_fields(body, cls)
 
 
 class ResponseModel(BaseModel):

@@ -44,10 +44,9 @@ class EncodeResponse(ResponseModel):
     encoder: EncoderName
 
 
-class EncoderInputs(RequestModel):
+class EncoderInputs(EncodeRequest):
     """Inputs, and the format of the codes."""
 
-    inputs: list[EncodeInput] = Field(min_length=1)
     format: CodeFormat = Field(
         "hex",
         description="Packed bytes in hexadecimal or base64 (RFC 4648), or one digit for each bit.",

@@ -83,6 +83,14 @@ class JobList(ResponseModel):
     jobs: list[JobInfo]
 
 
+class JobStatus(ResponseModel):
+    """A job by its result: `status` is `done` once there is one; `error` says why it failed."""
+
+    id: str
+    status: Literal["running", "done", "failed"]
+    error: str | None
+
+
 # ----------------------------------------------------------------------------
 # The JSON of evaluations.
 
@@ -162,12 +170,9 @@ class EvaluateResponse(ResponseModel):
     took_ms: float
 
 
-class EvaluationStatus(ResponseModel):
+class EvaluationStatus(JobStatus):
     """An evaluation that runs as a job: `report` once it is done, `error` if it failed."""
 
-    id: str
-    status: Literal["running", "done", "failed"]
-    error: str | None
     report: Report | None
 
 
@@ -259,12 +264,9 @@ class MapDescription(ResponseModel):
     time: TimeScale | None
 
 
-class MapStatus(ResponseModel):
+class MapStatus(JobStatus):
     """A map that a job draws: `map` once it is done, `error` if it failed."""
 
-    id: str
-    status: Literal["running", "done", "failed"]
-    error: str | None
     map: MapDescription | None
 
 
@@ -289,15 +291,12 @@ class Cluster(ResponseModel):
     ids: list[str]
 
 
-class Duplicates(ResponseModel):
+class Duplicates(JobStatus):
     """Near-duplicates of a collection: a page of clusters, by their oldest documents.
 
     `clusters` counts all of them. Until `status` is done, it is null and the page is empty.
     """
 
-    id: str
-    status: Literal["running", "done", "failed"]
-    error: str | None
     collection: str
     clusters: int | None
     page: list[Cluster]

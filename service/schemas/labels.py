@@ -113,13 +113,18 @@ class Guess(ResponseModel):
     probability: float
 
 
-class SuggestedDocument(ResponseModel):
-    """A document to label; `bucket` is the number of documents with its code."""
+class ShownDocument(ResponseModel):
+    """A document as a person sees it who labels or judges."""
 
     id: str
     text: str | None
     payload: dict[str, Any]
     code: str
+
+
+class SuggestedDocument(ShownDocument):
+    """A document to label; `bucket` is the number of documents with its code."""
+
     guesses: list[Guess]
     bucket: int
 
@@ -185,13 +190,9 @@ class LabelStats(ResponseModel):
     expected_gain: GainInfo | None
 
 
-class PooledDocument(ResponseModel):
+class PooledDocument(ShownDocument):
     """A document to judge, how informative its judgement is, and its rank in each ranking."""
 
-    id: str
-    text: str | None
-    payload: dict[str, Any]
-    code: str
     weight: float
     ranks: dict[str, int]
 

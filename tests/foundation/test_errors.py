@@ -36,7 +36,7 @@ def test_every_error_that_a_user_reads_is_of_the_family() -> None:
 
 
 def test_every_kind_in_the_table_has_a_title() -> None:
-    assert {code for _, code in PROBLEMS.values()} <= set(TITLES)
+    assert {entry.code for entry in PROBLEMS.values()} <= set(TITLES)
 
 
 @pytest.mark.parametrize(
