@@ -76,7 +76,7 @@ class Allowance:
         raise BeyondAllowance
 
 
-class ComputeTurns:
+class FairSemaphore:
     """Limits how many threads compute at a time; waiting threads get turns in order of arrival."""
 
     def __init__(self, at_a_time: int) -> None:
@@ -84,7 +84,7 @@ class ComputeTurns:
         self._free = at_a_time
         self._waiting: deque[threading.Event] = deque()
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Wait for a turn."""
         with self._lock:
             if self._free:
@@ -94,7 +94,7 @@ class ComputeTurns:
             self._waiting.append(turn)
         turn.wait()
 
-    def give(self) -> None:
+    def release(self) -> None:
         """End a turn; the thread that has waited longest gets it."""
         with self._lock:
             if self._waiting:
@@ -111,7 +111,7 @@ class ComputeTurns:
 class Slices:
     """The work of one request. It takes its first turn at its first checkpoint."""
 
-    def __init__(self, turns: ComputeTurns, is_cancelled: Callable[[], bool]) -> None:
+    def __init__(self, turns: FairSemaphore, is_cancelled: Callable[[], bool]) -> None:
         self._turns = turns
         self._is_cancelled = is_cancelled
         self._has_turn = False
@@ -126,7 +126,7 @@ class Slices:
         if self._has_turn and self._turns.has_waiters:
             self.end()
         if not self._has_turn:
-            self._turns.take()
+            self._turns.acquire()
             self._has_turn = True
             if self._is_cancelled():
                 raise Cancelled
@@ -140,7 +140,7 @@ class Slices:
         """Give up the turn, if there is one; the next checkpoint takes another."""
         if self._has_turn:
             self._has_turn = False
-            self._turns.give()
+            self._turns.release()
 
     @contextmanager
     def unbroken(self) -> Iterator[None]:

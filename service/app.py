@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from asyncio import Semaphore
+import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
@@ -18,9 +18,16 @@ from starlette.types import ASGIApp
 
 from hummingbit.evaluation.labelling.suggestions import VectorCache
 from hummingbit.foundation.files import scratch_folder
-from hummingbit.foundation.slices import ComputeTurns
+from hummingbit.foundation.slices import FairSemaphore
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.service.batching import Batcher
+from hummingbit.service.concurrency import (
+    COMPUTING,
+    FILTERS_AT_A_TIME,
+    LARGE_ANSWERS,
+    ConcurrencyLimiter,
+    WriteGate,
+)
 from hummingbit.service.http.admission import Admission, Keyring, Turns
 from hummingbit.service.http.bodies import HeldBytes
 from hummingbit.service.http.gateway import Gateway, Service
@@ -31,7 +38,6 @@ from hummingbit.service.http.tracing import Trace, otlp_provider
 from hummingbit.service.jobs.kinds import explain, kinds_of_jobs
 from hummingbit.service.jobs.runner import Jobs
 from hummingbit.service.jobs.store import Quota
-from hummingbit.service.lanes import COMPUTING, FILTERS_AT_A_TIME, Lane, LargeAnswers, WriteGate
 from hummingbit.service.logs import log_problems
 from hummingbit.service.routes import (
     collections,
@@ -144,7 +150,7 @@ async def _running(
 
 
 def _share_resources(app: FastAPI, settings: Settings) -> None:
-    """Set up what requests share and wait for: memory, turns, lanes and caches."""
+    """Set up what requests share and wait for: memory, turns, limiters and caches."""
     state = app.state
     state.held_bytes = HeldBytes(settings.max_held_bytes)
     state.unsent_responses = UnsentResponses(settings.max_held_bytes)
@@ -157,18 +163,18 @@ def _share_resources(app: FastAPI, settings: Settings) -> None:
     )
     state.turns, state.streaming_turns = turns(), turns()
     state.write_gate = WriteGate()
-    state.write_slots = Semaphore(settings.concurrent_writes)
-    state.compute_turns = ComputeTurns(COMPUTING)
-    lane = partial(
-        Lane,
+    state.write_slots = asyncio.Semaphore(settings.concurrent_writes)
+    state.compute_turns = FairSemaphore(COMPUTING)
+    limiter = partial(
+        ConcurrencyLimiter,
         waiting=settings.concurrent_requests,
         turns=state.compute_turns,
-        large=LargeAnswers(),
+        large=threading.Semaphore(LARGE_ANSWERS),
     )
-    state.long_reads = lane(settings.concurrent_long_reads)
-    state.filters = lane(FILTERS_AT_A_TIME)
+    state.long_reads = limiter(settings.concurrent_long_reads)
+    state.filters = limiter(FILTERS_AT_A_TIME)
     state.profiles = collections.Profiles()
-    state.places = VectorCache()
+    state.label_vectors = VectorCache()
 
 
 def _gateway(app: Service, settings: Settings) -> ASGIApp:

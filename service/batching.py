@@ -33,8 +33,8 @@ from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.collection import Collection
 from hummingbit.index.records import Query
 from hummingbit.index.search import SearchOptions, SearchResult
+from hummingbit.service.concurrency import SMALL_ANSWER
 from hummingbit.service.http.monitoring import Metrics
-from hummingbit.service.lanes import SMALL_ANSWER
 
 MAX_BATCH = 64
 # The limits of a search that runs on the event loop: the seconds that a query of its kind last
@@ -174,14 +174,16 @@ class Batcher(Generic[Answer]):
         answers: list[Answer | None] = [None] * len(searches)
         if self.requests:
             return answers
-        places: dict[Key, list[int]] = {}
-        for place, search in enumerate(searches):
+        positions: dict[Key, list[int]] = {}
+        for position, search in enumerate(searches):
             if search is not None:
-                places.setdefault(search[:2], []).append(place)
-        for key, some in places.items():
-            queries = [search.query for place in some if (search := searches[place]) is not None]
-            for place, answer in zip(some, self._answer_quickly(*key, queries), strict=True):
-                answers[place] = answer
+                positions.setdefault(search[:2], []).append(position)
+        for key, some in positions.items():
+            queries = [
+                search.query for position in some if (search := searches[position]) is not None
+            ]
+            for position, answer in zip(some, self._answer_quickly(*key, queries), strict=True):
+                answers[position] = answer
         return answers
 
     def close(self) -> None:
@@ -203,7 +205,7 @@ class Batcher(Generic[Answer]):
         outcome = self._answer_on_loop(collection, options, queries)
         if outcome is None:
             return none
-        return [None if isinstance(one, Exception) else one for one in outcome.answers]
+        return [None if isinstance(answer, Exception) else answer for answer in outcome.answers]
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run the quick searches, and give others to the free workers."""
@@ -341,7 +343,7 @@ class Batcher(Generic[Answer]):
             answers = [error]
             if len(queries) > 1:
                 alone = self._answer_in_thread if may_wait() else self._answer_batch
-                outcomes = (alone(collection, options, [one]) for one in queries)
+                outcomes = (alone(collection, options, [query]) for query in queries)
                 answers = [answer for outcome in outcomes for answer in outcome.answers]
         return _BatchOutcome(answers, time.perf_counter() - start)
 
@@ -356,7 +358,7 @@ class Batcher(Generic[Answer]):
         self._stages["encode"].observe(search_start - start)
         self._stages["search"].observe(end - search_start)
         batched = BatchedResult(collection, options, result, end - start)
-        return [self._write(batched, place) for place in range(len(queries))]
+        return [self._write(batched, position) for position in range(len(queries))]
 
 
 def _is_long(query: Query) -> bool:

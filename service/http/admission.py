@@ -233,7 +233,10 @@ class Admission:
         if self._answer_now is None:
             return [None] * len(arrived)
         return self._answer_now(
-            [one if one and self._problem_of(one[0]) is None else None for one in arrived]
+            [
+                request if request and self._problem_of(request[0]) is None else None
+                for request in arrived
+            ]
         )
 
     def _problem_of(self, scope: Scope) -> ProblemError | None:

@@ -113,8 +113,8 @@ class _Structure:
             block = np.frombuffer(text, dtype=np.uint8, count=size, offset=start)
             quoted = np.bitwise_xor.accumulate((block == ord('"')).view(np.uint8)) ^ inside
             kinds = table[block] * (quoted ^ 1)
-            places = np.flatnonzero(kinds)
-            kinds = kinds[places]
+            positions = np.flatnonzero(kinds)
+            kinds = kinds[positions]
             levels = np.cumsum(steps[kinds], dtype=np.int32) + depth
             if levels.size:
                 if levels.max() > max_depth:
@@ -124,11 +124,11 @@ class _Structure:
             containers += int((kinds == OPEN).sum())
             values += int((kinds != CLOSE).sum())
             _check_size(containers, values)
-            parts.append((kinds, (places + start).astype(np.int32), levels.astype(np.int32)))
-        kinds, places, levels = (np.concatenate(part) for part in zip(*parts, strict=True))
-        self.opens: Positions = places[kinds == OPEN]
+            parts.append((kinds, (positions + start).astype(np.int32), levels.astype(np.int32)))
+        kinds, positions, levels = (np.concatenate(part) for part in zip(*parts, strict=True))
+        self.opens: Positions = positions[kinds == OPEN]
         is_comma = kinds == COMMA
-        commas, levels = places[is_comma], levels[is_comma].clip(0).astype(np.uint16)
+        commas, levels = positions[is_comma], levels[is_comma].clip(0).astype(np.uint16)
         order = np.argsort(levels, kind="stable")
         self._commas: Positions = commas[order]
         self._ends = np.cumsum(np.bincount(levels, minlength=max_depth + 1))
@@ -141,9 +141,9 @@ class _Structure:
 
     def next_open(self, start: int, end: int) -> int | None:
         """Return the first position from `start` to before `end` where a container opens."""
-        place = bisect_left(self.opens, start)
-        if place < len(self.opens) and self.opens[place] < end:
-            return int(self.opens[place])
+        position = bisect_left(self.opens, start)
+        if position < len(self.opens) and self.opens[position] < end:
+            return int(self.opens[position])
         return None
 
 
@@ -214,12 +214,12 @@ class _Slices:
         if not self._raw[start:end].strip(WHITESPACE):
             return
         while True:
-            place = bisect_right(commas, start + self._size)
-            if place == len(commas) and end - start <= self._size:
+            position = bisect_right(commas, start + self._size)
+            if position == len(commas) and end - start <= self._size:
                 cut = end
             else:
-                place = max(place - 1, bisect_left(commas, start))
-                cut = int(commas[place]) if place < len(commas) else end
+                position = max(position - 1, bisect_left(commas, start))
+                cut = int(commas[position]) if position < len(commas) else end
             if not self._raw[start:cut].strip(WHITESPACE):
                 raise _invalid_json(f"a value is missing ({_position(self._raw, cut)})")
             checkpoint()
@@ -244,9 +244,9 @@ def _check_size(containers: int, values: int) -> None:
             raise _invalid_json(f"it has more than {limit:,} {noun}, the limit")
 
 
-def too_many_entries(count: int, limit: int, *place: str | int) -> ProblemError:
-    """Return the problem, 422, of a list at `place` with more than `limit` entries."""
-    return invalid_field(f"has {count:,} entries; at most {limit:,} are allowed", *place)
+def too_many_entries(count: int, limit: int, *location: str | int) -> ProblemError:
+    """Return the problem, 422, of a list at `location` with more than `limit` entries."""
+    return invalid_field(f"has {count:,} entries; at most {limit:,} are allowed", *location)
 
 
 def _parse(raw: bytes, start: int, end: int, text: bytes) -> Any:
@@ -434,13 +434,13 @@ def limit_unknown_fields(item: Any, model: type[BaseModel]) -> Any:
 
 
 def _first_errors(
-    error: ValidationError, model: type[BaseModel], *place: str | int
+    error: ValidationError, model: type[BaseModel], *location: str | int
 ) -> list[FieldError]:
-    """Return the first errors; `place` is the name of a list and the start of a slice of it."""
+    """Return the first errors; `location` is the name of a list and the start of a slice of it."""
     errors: list[Mapping[str, Any]] = [
         {
             **details,
-            "loc": ("body", *_shift(details["loc"], place)),
+            "loc": ("body", *_shift(details["loc"], location)),
             "known": _fields_at(model, details["loc"][:-1]),
         }
         for details in error.errors(include_url=False, include_context=False)[:MAX_ERRORS]
@@ -448,19 +448,19 @@ def _first_errors(
     return field_errors(errors)
 
 
-def _shift(loc: tuple[int | str, ...], place: Sequence[str | int]) -> tuple[int | str, ...]:
+def _shift(loc: tuple[int | str, ...], location: Sequence[str | int]) -> tuple[int | str, ...]:
     """Turn a location within a slice into one within the body."""
-    if not place:
+    if not location:
         return loc
-    name, start = place
+    name, start = location
     position, *rest = loc
     return (name, int(start) + int(position), *rest)
 
 
-def _fields_at(model: type[BaseModel], place: Sequence[str | int]) -> Sequence[str]:
-    """Return the fields of the object at `place` in a body, or none if no model describes it."""
+def _fields_at(model: type[BaseModel], location: Sequence[str | int]) -> Sequence[str]:
+    """Return the fields of the object at `location` in a body, or none if no model describes it."""
     inner: type[BaseModel] | None = model
-    for name in place:
+    for name in location:
         if isinstance(name, int):
             continue
         field = inner.model_fields.get(name) if inner else None

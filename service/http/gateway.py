@@ -85,22 +85,22 @@ class Gateway:
         start = time.perf_counter()
         id_ = _identify(scope)
         path: str = scope["path"]
-        exchange = Exchange(scope, receive, send, id_, self._limit(path))
+        context = RequestContext(scope, receive, send, id_, self._limit(path))
         seconds = self._settings.request_timeout
         if seconds:
-            exchange.set_timer(seconds, per_chunk=path == UPLOAD_PATH)
+            context.set_timer(seconds, per_chunk=path == UPLOAD_PATH)
         try:
-            await self._app(scope, exchange.receive, exchange.send)
+            await self._app(scope, context.receive, context.send)
         except Exception:
-            if exchange.late_response is None:
+            if context.late_response is None:
                 raise
         finally:
-            if exchange.timer is not None:
-                exchange.timer.cancel()
-            if exchange.late_response is not None:
+            if context.timer is not None:
+                context.timer.cancel()
+            if context.late_response is not None:
                 with suppress(asyncio.CancelledError):
-                    await exchange.late_response
-            self._record(scope, exchange.status, start)
+                    await context.late_response
+            self._record(scope, context.status, start)
 
     def answer_now(self, arrived: Sequence[Arrival | None]) -> list[bytes | None]:
         """Answer searches at once, or return None for some; see ``protocol``."""
@@ -108,14 +108,14 @@ class Gateway:
         if self._answer_now is None:
             return responses
         start = time.perf_counter()
-        answers = self._answer_now([one and self._passed_on(*one) for one in arrived])
-        for place, (one, answer) in enumerate(zip(arrived, answers, strict=True)):
-            if one is not None and answer is not None:
-                scope, _ = one
+        answers = self._answer_now([request and self._passed_on(*request) for request in arrived])
+        for position, (request, answer) in enumerate(zip(arrived, answers, strict=True)):
+            if request is not None and answer is not None:
+                scope, _ = request
                 id_ = scope["state"]["request_id"]
                 request_id.set(id_)
                 self._record(scope, 200, start)
-                responses[place] = _JSON_RESPONSE % (len(answer), id_.encode(), answer)
+                responses[position] = _JSON_RESPONSE % (len(answer), id_.encode(), answer)
         return responses
 
     def _passed_on(self, scope: Scope, body: bytes) -> Arrival | None:
@@ -153,7 +153,7 @@ def _identify(scope: Scope) -> bytes:
     return id_
 
 
-class Exchange:
+class RequestContext:
     """One request and its response.
 
     At the deadline it responds in place of the application. Work in slices ends after its current

@@ -143,8 +143,8 @@ def read_keys(path: Path) -> list[StoredKey]:
         return _KeysFile.model_validate_json(raw).keys
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise KeysError(f"{path}: is not a keys file: {place}: {first['msg']}") from None
+        field = ".".join(map(str, first["loc"]))
+        raise KeysError(f"{path}: is not a keys file: {field}: {first['msg']}") from None
 
 
 def create_key(path: Path, name: str, role: KeyRole) -> str:
@@ -162,7 +162,7 @@ def create_key(path: Path, name: str, role: KeyRole) -> str:
         raise KeysError(f"name is {name[:80]!r}; it must be {rule}") from None
     with _locked(path):
         keys = read_keys(path)
-        if any(one.name == name for one in keys):
+        if any(key.name == name for key in keys):
             message = f"there is a key named {name!r}; revoke it, or choose another name"
             raise KeysError(f"{path}: {message}")
         _write(path, [*keys, stored])

@@ -140,9 +140,9 @@ def unsupported_media_type(content_type: str, remedy: str) -> ProblemError:
     return ProblemError(415, "unsupported_media_type", f"Content-Type is {value}; {remedy}")
 
 
-def invalid_field(message: str, *place: str | int) -> ProblemError:
-    """Return the problem, 422, of the part of the body at `place`: field names and positions."""
-    return invalid_fields([{"pointer": pointer(*place), "message": message}])
+def invalid_field(message: str, *location: str | int) -> ProblemError:
+    """Return the problem, 422, of the part of the body at `location`: field names and positions."""
+    return invalid_fields([{"pointer": pointer(*location), "message": message}])
 
 
 def invalid_fields(errors: Sequence[FieldError]) -> ProblemError:
@@ -153,9 +153,9 @@ def invalid_fields(errors: Sequence[FieldError]) -> ProblemError:
     return ProblemError(422, "invalid_request", f"{where}: {first['message']}{more}", errors)
 
 
-def pointer(*place: str | int) -> str:
+def pointer(*location: str | int) -> str:
     """Return the JSON pointer of a part of the body (RFC 6901), with long names cut."""
-    names = (str(part) for part in place)
+    names = (str(part) for part in location)
     cut = (name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…" for name in names)
     return "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in cut)
 
@@ -211,7 +211,7 @@ def problem_message(status: int, code: str, detail: str) -> bytes:
 class Entry(NamedTuple):
     """What clients get for a class of error.
 
-    `text` takes the place of a message that may hold paths of this machine.
+    `text` takes the location of a message that may hold paths of this machine.
     """
 
     status: int

@@ -21,10 +21,10 @@ from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.encoding import batches, encode_documents, read_contents
 from hummingbit.index.errors import StoreClosed
 from hummingbit.index.folders import Folder
+from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.http.bodies import parse_short_json
 from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.jobs.work import Progress
-from hummingbit.service.lanes import WriteGate
 from hummingbit.service.schemas.common import (
     check_fingerprint,
     check_id,
@@ -351,10 +351,10 @@ def _last_of_each_id(lines: list[Line]) -> list[Line]:
 def _codes_of(lines: list[Line], collection: CollectionBackend) -> Codes:
     """Return the codes of the lines, ``uint8[N, n_bits / 8]``: their own, or encoded ones."""
     codes = np.zeros((len(lines), collection.n_bits // 8), dtype=np.uint8)
-    places = [place for place, line in enumerate(lines) if line.code is None]
-    documents = [lines[place].document for place in places]
-    codes[places] = encode_documents(documents, collection.encoder, collection.n_bits)
-    for place, line in enumerate(lines):
+    positions = [position for position, line in enumerate(lines) if line.code is None]
+    documents = [lines[position].document for position in positions]
+    codes[positions] = encode_documents(documents, collection.encoder, collection.n_bits)
+    for position, line in enumerate(lines):
         if line.code is not None:
-            codes[place] = line.code
+            codes[position] = line.code
     return codes

@@ -29,6 +29,7 @@ from hummingbit.index.errors import (
 )
 from hummingbit.index.search import absent_fields, with_warnings
 from hummingbit.index.snapshots import Snapshot
+from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.http.bodies import parse_json, validate
 from hummingbit.service.http.problems import (
     ProblemError,
@@ -41,7 +42,6 @@ from hummingbit.service.jobs.map import MAP_FILE, POINTS_FILE, draw_map
 from hummingbit.service.jobs.reindex import reindex
 from hummingbit.service.jobs.retrain import retrain
 from hummingbit.service.jobs.work import Kind, Progress
-from hummingbit.service.lanes import WriteGate
 from hummingbit.service.schemas.common import parse_item
 from hummingbit.service.schemas.jobs import EvaluateRequest
 from hummingbit.service.settings import Settings

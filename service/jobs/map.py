@@ -96,8 +96,8 @@ def read_colours(collection: CollectionBackend, options: MapOptions) -> MapColou
     if not len(stored.codes):
         raise InputError("collection", f"{collection.name!r} has no documents to lay out")
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
-    found = (labels_of(payload, options.label_field) for payload in stored.payloads)
-    labels = [known.setdefault(one, one) for one in found]
+    labels_by_document = (labels_of(payload, options.label_field) for payload in stored.payloads)
+    labels = [known.setdefault(names, names) for names in labels_by_document]
     distinct = DistinctCodes.of(stored.codes)
     given_labels, times = None, None
     if any(stored.given_labels):

@@ -28,9 +28,9 @@ from hummingbit.index.ingestion import (
     delete_missing,
     form_for,
 )
+from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.jobs.work import Progress
-from hummingbit.service.lanes import WriteGate
 
 BATCH = 1000
 

@@ -41,6 +41,7 @@ from hummingbit.index.collection import Collection
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.store.annotations import agreed_labels
+from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.jobs.reindex import reindex
 from hummingbit.service.jobs.training_process import (
     DATA_FILE,
@@ -50,7 +51,6 @@ from hummingbit.service.jobs.training_process import (
     await_training,
 )
 from hummingbit.service.jobs.work import Progress
-from hummingbit.service.lanes import WriteGate
 
 SPLIT_FILE = "split.json"
 TRIAL_FILE = "trial.json"
@@ -204,18 +204,19 @@ def _write_trial(collection: Collection, artifact: Path, progress: Progress) -> 
         progress.job.spec["min_gain"],
     )
     warnings = [
-        f"the encoder in use learned from the {one}, which retraining does not have"
-        for one in learned_from(current.metadata)
+        f"the encoder in use learned from the {source}, which retraining does not have"
+        for source in learned_from(current.metadata)
     ]
     result = _trial_to_json(trial, split["seen"], warnings)
     replace_file(progress.folder / TRIAL_FILE, json.dumps(result))
 
 
 def _labelled(documents: list[StoredDocument], labels: dict[str, list[str]]) -> Labelled:
-    names = [tuple(labels[one.id]) for one in documents]
-    if all(one.text is not None for one in documents):
-        return Labelled([str(one.text) for one in documents], names)
-    return Labelled(np.stack([one.vector for one in documents if one.vector is not None]), names)
+    names = [tuple(labels[document.id]) for document in documents]
+    if all(document.text is not None for document in documents):
+        return Labelled([str(document.text) for document in documents], names)
+    vectors = [document.vector for document in documents if document.vector is not None]
+    return Labelled(np.stack(vectors), names)
 
 
 def _trial_to_json(trial: Trial, seen: int, warnings: list[str]) -> dict[str, Any]:

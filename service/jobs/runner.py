@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from hummingbit.foundation.slices import ComputeTurns
+from hummingbit.foundation.slices import FairSemaphore
 from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.jobs.store import (
     FINISHED,
@@ -75,7 +75,7 @@ class Jobs:
         *,
         workers: Mapping[Lane, int] | None = None,
         quota: Quota | None = None,
-        turns: ComputeTurns | None = None,
+        turns: FairSemaphore | None = None,
     ) -> None:
         """Open the jobs in the folder `path`, and begin unfinished ones again.
 
@@ -89,7 +89,7 @@ class Jobs:
         self._kinds = kinds
         self._explain = explain
         self._quota = quota or Quota()
-        self._turns = turns or ComputeTurns(1)
+        self._turns = turns or FairSemaphore(1)
         self._store = JobStore(path / "jobs.sqlite")
         self._lock = threading.Lock()
         self._recording = threading.Lock()

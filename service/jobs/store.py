@@ -215,7 +215,7 @@ class JobStore:
         """
         spec = json.dumps(new.spec)
         values = (id_, new.kind, new.collection, spec, now(), key, digest, new.owner, bytes_)
-        self._check_place()
+        self._check_file()
         with self._using() as connection:
             connection.execute(query, values)
         return self.get(id_)
@@ -293,7 +293,7 @@ class JobStore:
     def record(self, id_: str, recorded: dict[str, Any], *, no_return: bool) -> None:
         """Write what the next attempt at a job needs to know."""
         query = "UPDATE jobs SET recorded = ?, no_return = ? WHERE id = ?"
-        self._check_place()
+        self._check_file()
         self._update(query, json.dumps(recorded), no_return, id_)
 
     def finish(self, id_: str, outcome: Outcome) -> bool:
@@ -308,7 +308,7 @@ class JobStore:
             for value in (outcome.result, outcome.error)
         )
         counts = (outcome.done, outcome.total)
-        self._check_place()
+        self._check_file()
         return self._update(query, outcome.state, outcome.finished, result, error, *counts, id_)
 
     def release_key(self, id_: str) -> None:
@@ -342,9 +342,9 @@ class JobStore:
         """Delete all but the last `keep` finished jobs of each owner; return their ids."""
         query = f"""
             SELECT id FROM (
-                SELECT id, row_number() OVER (PARTITION BY owner ORDER BY number DESC) AS place
+                SELECT id, row_number() OVER (PARTITION BY owner ORDER BY number DESC) AS position
                 FROM jobs WHERE {IS_FINISHED}
-            ) WHERE place > ?
+            ) WHERE position > ?
         """  # noqa: S608 - fixed parts
         with self._using() as connection:
             ids = [id_ for (id_,) in connection.execute(query, (keep,))]
@@ -356,7 +356,7 @@ class JobStore:
         with self._using() as connection:
             connection.executemany("DELETE FROM jobs WHERE id = ?", [(id_,) for id_ in ids])
 
-    def _check_place(self) -> None:
+    def _check_file(self) -> None:
         """Raise a JobStoreError if the file was deleted or replaced: writes would be lost.
 
         SQLite continues to write to a deleted file, and its commits succeed.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from hummingbit.foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
+from hummingbit.foundation.slices import Cancelled, FairSemaphore, Slices, in_slices
 from hummingbit.index.errors import StoreFull, StoreUnavailable
 from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.jobs.store import JobRecord, JobStore, JobStoreError, Outcome
@@ -77,7 +77,7 @@ class JobQueue:
         """Note that a job no longer runs, so that its owner's next one may."""
         with self._changed:
             running = self._running.get(lane, {})
-            for owner in [owner for owner, one in running.items() if one == id_]:
+            for owner in [owner for owner, running_id in running.items() if running_id == id_]:
                 del running[owner]
             self._changed.notify_all()
 
@@ -210,7 +210,7 @@ class Kind:
     only_lane: Lane | None = None
     continues: bool = False
 
-    def run(self, progress: Progress, turns: ComputeTurns) -> dict[str, Any]:
+    def run(self, progress: Progress, turns: FairSemaphore) -> dict[str, Any]:
         """Do a job and return its result."""
         if not self.in_slices:
             return self.work(progress)
@@ -225,7 +225,7 @@ class Kind:
 
 
 def outcome_of(
-    progress: Progress, kinds: Mapping[str, Kind], turns: ComputeTurns, explain: Explain
+    progress: Progress, kinds: Mapping[str, Kind], turns: FairSemaphore, explain: Explain
 ) -> Outcome | None:
     """Do a job and return its outcome, or None if the next start must begin it again.
 

@@ -268,10 +268,10 @@ def _check_missing(collection: CollectionBackend, documents: list[Document]) -> 
     existing = collection.existing_ids([document.id for document in documents])
     errors = [
         {
-            "pointer": pointer("documents", place, "id"),
+            "pointer": pointer("documents", position, "id"),
             "message": f"document {document.id[:80]!r} already exists",
         }
-        for place, document in enumerate(documents)
+        for position, document in enumerate(documents)
         if document.id in existing
     ]
     if errors:

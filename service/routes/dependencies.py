@@ -21,6 +21,7 @@ from hummingbit.foundation.slices import Cancelled
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import CollectionExists, StoreClosed
+from hummingbit.service.concurrency import ConcurrencyLimiter, WriteGate
 from hummingbit.service.http.bodies import field_errors
 from hummingbit.service.http.monitoring import Metrics
 from hummingbit.service.http.problems import (
@@ -29,12 +30,11 @@ from hummingbit.service.http.problems import (
     problem_of,
     problem_response,
 )
-from hummingbit.service.lanes import Lane, WriteGate
 from hummingbit.service.schemas.common import EncoderName
 from hummingbit.service.settings import Settings
 
 # ----------------------------------------------------------------------------
-# What routes share: the data folder, the limits, places for writes and long reads, rendering.
+# What routes share: the data folder, the limits, slots for writes and long reads, rendering.
 
 
 async def _folder(request: Request) -> DataFolder:
@@ -77,20 +77,20 @@ async def _write_slot_only(request: Request) -> AsyncIterator[None]:
         yield
 
 
-async def _long_reads(request: Request) -> Lane:
-    lane: Lane = request.app.state.long_reads
+async def _long_reads(request: Request) -> ConcurrencyLimiter:
+    lane: ConcurrencyLimiter = request.app.state.long_reads
     return lane
 
 
 async def _long_read(request: Request) -> AsyncIterator[None]:
-    async with (await _long_reads(request)).place(request.scope["state"]):
+    async with (await _long_reads(request)).slot(request.scope["state"]):
         yield
 
 
 Folder = Annotated[DataFolder, Depends(_folder)]
 CollectionOf = Annotated[CollectionBackend, Depends(_collection)]
 WriteSlots = Annotated[Semaphore, Depends(_write_slots)]
-LongReads = Annotated[Lane, Depends(_long_reads)]
+LongReads = Annotated[ConcurrencyLimiter, Depends(_long_reads)]
 GateOf = Annotated[WriteGate, Depends(_write_gate)]
 Limits = Annotated[Settings, Depends(_settings)]
 
@@ -176,7 +176,7 @@ def add_handlers(app: FastAPI, routes: Iterable[BaseRoute]) -> None:
         HTTPException: lambda request, error: _http_problem(request, error, routes),
         RequestValidationError: _validation_problem,
         HummingbitError: _hummingbit_problem,
-        # The gateway has responded already, see hummingbit.service.http.gateway.Exchange.
+        # The gateway has responded already, see hummingbit.service.http.gateway.RequestContext.
         Cancelled: lambda _, __: ProblemError(503, "timed_out", "there was no response in time"),
         Exception: _internal_problem,
     }

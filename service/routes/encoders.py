@@ -154,24 +154,26 @@ def _encode(encoder: Encoder, inputs: Sequence[EncodeInput], limits: Settings) -
         ProblemError: pointing to an input that the encoder does not take.
     """
     if encoder.kind == "text":
-        return encoder.encode([_text(item, limits, place) for place, item in enumerate(inputs)])
+        return encoder.encode(
+            [_text(item, limits, position) for position, item in enumerate(inputs)]
+        )
     return encoder.encode(
-        np.stack([_vector(item, encoder, place) for place, item in enumerate(inputs)])
+        np.stack([_vector(item, encoder, position) for position, item in enumerate(inputs)])
     )
 
 
-def _text(item: EncodeInput, limits: Settings, place: int) -> str:
+def _text(item: EncodeInput, limits: Settings, position: int) -> str:
     if item.text is None or item.vector is not None:
-        raise invalid_field("must have a text and nothing else", "inputs", place)
-    check_text(item.text, limits, "inputs", place)
-    with pointing_at("inputs", place):
+        raise invalid_field("must have a text and nothing else", "inputs", position)
+    check_text(item.text, limits, "inputs", position)
+    with pointing_at("inputs", position):
         return parse_text(item.text)
 
 
-def _vector(item: EncodeInput, encoder: Encoder, place: int) -> np.ndarray:
+def _vector(item: EncodeInput, encoder: Encoder, position: int) -> np.ndarray:
     if item.vector is None or item.text is not None:
-        raise invalid_field("must have a vector and nothing else", "inputs", place)
-    with pointing_at("inputs", place):
+        raise invalid_field("must have a vector and nothing else", "inputs", position)
+    with pointing_at("inputs", position):
         vector = parse_vector(item.vector)
         encoder.check_vector(vector)
     return vector
@@ -235,10 +237,10 @@ def _encoder(body: EmbeddingsRequest, folder: DataFolder) -> Encoder:
 
 def _texts(body: EmbeddingsRequest, limits: Settings) -> list[str]:
     texts = [body.input] if isinstance(body.input, str) else body.input
-    for place, text in enumerate(texts):
-        check_length(text, limits.max_text_length, "input", place)
+    for position, text in enumerate(texts):
+        check_length(text, limits.max_text_length, "input", position)
         with pointing_at("input"):
-            parse_text(text, str(place))
+            parse_text(text, str(position))
     return texts
 
 

@@ -410,7 +410,7 @@ async def get_evaluation(
     if form == "json":
         return await run_in_threadpool(_write_status, jobs, id)
     # A page of plots takes long.
-    async with long_reads.place(request.scope["state"]):
+    async with long_reads.slot(request.scope["state"]):
         return await run_in_threadpool(_write_report, jobs, id, form)
 
 
@@ -450,8 +450,8 @@ def get_queries(id: str, jobs: JobsOf, limits: Limits) -> Response:  # noqa: A00
             raise ProblemError(404, "unknown_evaluation", message)
         sent = parse_json(path.read_bytes(), limits.max_json_depth)["queries"]
     queries = [
-        {**NO_QUERY, **query, "id": query.get("id") or str(place)}
-        for place, query in enumerate(sent)
+        {**NO_QUERY, **query, "id": query.get("id") or str(position)}
+        for position, query in enumerate(sent)
     ]
     return JSONAnswer(answer_to_json({"queries": queries}, limits.max_response_bytes))
 

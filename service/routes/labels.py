@@ -111,9 +111,9 @@ Cursor = Annotated[str | None, Query(description="The `next_cursor` of the previ
 Person = Annotated[str | None, Query(description="Only records of this person.")]
 
 
-async def _places(request: Request) -> VectorCache:
-    places: VectorCache = request.app.state.places
-    return places
+async def _vectors(request: Request) -> VectorCache:
+    vectors: VectorCache = request.app.state.label_vectors
+    return vectors
 
 
 def collection_with_labels(collection: CollectionBackend) -> Collection:
@@ -140,18 +140,20 @@ async def _who(request: Request) -> str:
     return name or ANONYMOUS
 
 
-PlacesOf = Annotated[VectorCache, Depends(_places)]
+VectorsOf = Annotated[VectorCache, Depends(_vectors)]
 LocalCollection = Annotated[Collection, Depends(_local)]
 RequestPerson = Annotated[str, Depends(_who)]
 
 
 @contextmanager
-def _pointing_at_places(field: str, places: Sequence[int]) -> Iterator[None]:
-    """Turn an InputError about an item into a problem that points to its place in the body."""
+def _pointing_at_positions(field: str, positions: Sequence[int]) -> Iterator[None]:
+    """Turn an InputError about an item into a problem that points to its position in the body."""
     try:
         yield
     except InputError as error:
-        raise invalid_field(error.reason, field, places[error.position or 0], error.field) from None
+        raise invalid_field(
+            error.reason, field, positions[error.position or 0], error.field
+        ) from None
 
 
 def write_entries(
@@ -169,16 +171,16 @@ def write_entries(
     """
     records: list[Record] = []
     removed: list[Key] = []
-    places: list[int] = []
-    for place, entry in enumerate(entries):
-        with _pointing_at_places(field, [place]):
+    positions: list[int] = []
+    for position, entry in enumerate(entries):
+        with _pointing_at_positions(field, [position]):
             change = read(entry)
         if isinstance(change, tuple):
             removed.append(change)
         else:
             records.append(change)
-            places.append(place)
-    with _pointing_at_places(field, places):
+            positions.append(position)
+    with _pointing_at_positions(field, positions):
         written = write(records, removed)
     return render(AnnotationsWritten(**written._asdict()))
 
@@ -297,7 +299,7 @@ def put_labels(collection: LocalCollection, body: PutLabels, person: RequestPers
 def get_suggested(
     *,
     collection: LocalCollection,
-    places: PlacesOf,
+    vectors: VectorsOf,
     person: RequestPerson,
     limits: Limits,
     n: Annotated[int, Query(ge=1, le=1000, description="Documents to suggest.")] = 10,
@@ -316,7 +318,7 @@ def get_suggested(
     with pointing_at():
         suggested, labelled = suggest_documents(
             collection,
-            places,
+            vectors,
             n,
             method,
             label_field=label_field,
@@ -335,7 +337,7 @@ def get_suggested(
     summary="Count labels and measure agreement",
 )
 def get_label_stats(
-    collection: LocalCollection, places: PlacesOf, limits: Limits, label_field: LabelField = None
+    collection: LocalCollection, vectors: VectorsOf, limits: Limits, label_field: LabelField = None
 ) -> Response:
     """Count labels and judgements by person, and measure how far people agree (Cohen's κ).
 
@@ -343,7 +345,7 @@ def get_label_stats(
     the next label would add, by a power law through the learning curve.
     """
     with pointing_at():
-        statistics = label_statistics(collection, places, label_field)
+        statistics = label_statistics(collection, vectors, label_field)
     answer = LabelStats.model_validate(statistics).model_dump(mode="json")
     return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
 

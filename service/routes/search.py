@@ -33,6 +33,7 @@ from hummingbit.index.search import (
     with_warnings,
 )
 from hummingbit.service.batching import BatchedQuery, BatchedResult
+from hummingbit.service.concurrency import SMALL_ANSWER
 from hummingbit.service.http.admission import Turns
 from hummingbit.service.http.bodies import parse_json, show
 from hummingbit.service.http.gateway import Service
@@ -40,7 +41,6 @@ from hummingbit.service.http.keys import READ, Role
 from hummingbit.service.http.problems import ProblemError, invalid_field
 from hummingbit.service.http.protocol import Arrival
 from hummingbit.service.http.routing import JSONRoute
-from hummingbit.service.lanes import SMALL_ANSWER
 from hummingbit.service.routes.dependencies import (
     LONG_READ,
     CollectionOf,
@@ -134,7 +134,7 @@ def _short(work: Work[Answer]) -> Answer:
 
 async def in_long_lane(app: FastAPI, state: MutableMapping[str, Any], work: Work[Answer]) -> Answer:
     """Do `work` in the lane of long reads."""
-    async with app.state.long_reads.place(state):
+    async with app.state.long_reads.slot(state):
         return await run_in_threadpool(work)
 
 
@@ -142,7 +142,7 @@ async def _in_filter_thread(
     app: FastAPI, state: MutableMapping[str, Any], work: Work[Answer]
 ) -> Answer:
     """Do `work`, which mostly waits until an index or the matches of a filter are complete."""
-    async with app.state.filters.place(state):
+    async with app.state.filters.slot(state):
         run = partial(copy_context().run, work)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(app.state.filter_threads, run)

@@ -108,7 +108,7 @@ async def post_upload(
             raise ProblemError(422, "invalid_snapshot", message)
         if wants_async(request):
             return accepted_response(await run_in_threadpool(submit, "upload", "", draft=draft))
-        async with long_reads.place(request.scope["state"]):
+        async with long_reads.slot(request.scope["state"]):
             return await run_in_threadpool(_add_snapshot, folder, draft / UPLOAD, digest)
     finally:
         shutil.rmtree(draft, ignore_errors=True)

@@ -135,17 +135,17 @@ RankingUsed = Annotated[str, Field(json_schema_extra={"enum": [*RANKINGS]})]
 # Checks of a body that need the settings or the collection.
 
 
-def parse_item(item: Any, limits: Settings, *place: str | int, id: str) -> Document:  # noqa: A002
-    """Return the item at `place` of the body, a model with the fields of a document, as a document.
+def parse_item(item: Any, limits: Settings, *location: str | int, id: str) -> Document:  # noqa: A002
+    """Return the item at `location` in the body, which has the fields of a document, as one.
 
     Raises:
         ProblemError: pointing to the field that is invalid.
     """
-    check_text(item.text, limits, *place)
-    check_id(id, limits, *place)
-    check_payload(getattr(item, "payload", None), limits, *place)
+    check_text(item.text, limits, *location)
+    check_id(id, limits, *location)
+    check_payload(getattr(item, "payload", None), limits, *location)
     record = {field: getattr(item, field, None) for field in FIELDS}
-    with pointing_at(*place):
+    with pointing_at(*location):
         return parse_document({**record, "id": id})
 
 
@@ -160,21 +160,23 @@ def check_fingerprint(collection: CollectionBackend, fingerprint: str | None) ->
     raise ProblemError(409, "encoder_mismatch", message, errors)
 
 
-def check_text(text: str | None, limits: Settings, *place: str | int) -> None:
-    """Raise a ProblemError if the text at `place` of the body is too long."""
+def check_text(text: str | None, limits: Settings, *location: str | int) -> None:
+    """Raise a ProblemError if the text at `location` of the body is too long."""
     if text is not None:
-        check_length(text, limits.max_text_length, *place, "text")
+        check_length(text, limits.max_text_length, *location, "text")
 
 
-def check_payload(payload: Mapping[str, Any] | None, limits: Settings, *place: str | int) -> None:
-    """Raise a ProblemError if the payload of the item at `place` of the body is too large.
+def check_payload(
+    payload: Mapping[str, Any] | None, limits: Settings, *location: str | int
+) -> None:
+    """Raise a ProblemError if the payload of the item at `location` of the body is too large.
 
     The interpreter can do nothing else while it writes or parses one.
     """
     if payload is not None and _count_values(payload) > limits.max_payload_values:
         message = f"at most {limits.max_payload_values:,} are allowed"
         message = f"has {_count_values(payload):,} keys, entries and values; {message}"
-        raise invalid_field(message, *place, "payload")
+        raise invalid_field(message, *location, "payload")
 
 
 def _count_values(payload: Mapping[str, Any]) -> int:
@@ -182,25 +184,25 @@ def _count_values(payload: Mapping[str, Any]) -> int:
     count = 0
     nested: list[Mapping[str, Any] | list[Any]] = [payload]
     while nested:
-        one = nested.pop()
-        members = one.values() if isinstance(one, Mapping) else one
-        count += len(one) * (2 if isinstance(one, Mapping) else 1)
-        nested += [value for value in members if isinstance(value, Mapping | list)]
+        value = nested.pop()
+        members = value.values() if isinstance(value, Mapping) else value
+        count += len(value) * (2 if isinstance(value, Mapping) else 1)
+        nested += [member for member in members if isinstance(member, Mapping | list)]
     return count
 
 
-def check_id(id_: str, limits: Settings, *place: str | int) -> None:
-    """Raise a ProblemError if the id of the item at `place` of the body is invalid."""
-    check_length(id_, limits.max_id_length, *place, "id")
+def check_id(id_: str, limits: Settings, *location: str | int) -> None:
+    """Raise a ProblemError if the id of the item at `location` of the body is invalid."""
+    check_length(id_, limits.max_id_length, *location, "id")
     if not re.fullmatch(limits.id_pattern, id_):
-        raise invalid_field(f"is {show(id_)}; it must match {limits.id_pattern}", *place, "id")
+        raise invalid_field(f"is {show(id_)}; it must match {limits.id_pattern}", *location, "id")
 
 
-def check_length(text: str, limit: int, *place: str | int) -> None:
-    """Raise a ProblemError if the text at `place` of the body has more than `limit` characters."""
+def check_length(text: str, limit: int, *location: str | int) -> None:
+    """Raise a ProblemError if the text at `location` has more than `limit` characters."""
     if len(text) > limit:
         message = f"has {len(text):,} characters; at most {limit:,} are allowed"
-        raise invalid_field(message, *place)
+        raise invalid_field(message, *location)
 
 
 def parse_body_filter(condition: dict[str, Any] | None) -> Filter | None:
@@ -218,24 +220,24 @@ def parse_body_filter(condition: dict[str, Any] | None) -> Filter | None:
 
 
 @contextmanager
-def pointing_at(*place: str | int) -> Iterator[None]:
-    """Turn an InputError about the item at `place` of the body into a problem that points to it."""
+def pointing_at(*location: str | int) -> Iterator[None]:
+    """Turn an InputError about the item at `location` into a problem that points to it."""
     try:
         yield
     except InputError as error:
-        raise problem_at(error, *place) from None
+        raise problem_at(error, *location) from None
 
 
 @contextmanager
-def pointing_among(*place: str | int) -> Iterator[None]:
-    """Do as :func:`pointing_at` for the items of the list at `place`.
+def pointing_among(*location: str | int) -> Iterator[None]:
+    """Do as :func:`pointing_at` for the items of the list at `location`.
 
     The error's position says which item it is about; without one, it is about the body itself.
     """
     try:
         yield
     except InputError as error:
-        item = () if error.position is None else (*place, error.position)
+        item = () if error.position is None else (*location, error.position)
         raise problem_at(error, *item) from None
 
 

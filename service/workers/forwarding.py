@@ -222,7 +222,7 @@ class Forwarding:
         if self._answer_now is None or self._folder.moved_aliases:
             return [None] * len(arrived)
         return self._answer_now(
-            [one if one and _waits_for_nothing(one[0]) else None for one in arrived]
+            [request if request and _waits_for_nothing(request[0]) else None for request in arrived]
         )
 
     async def _has_generation(self, name: str, headers: dict[bytes, bytes]) -> bool:

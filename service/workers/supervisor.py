@@ -431,7 +431,7 @@ class _Supervisor:
         self._listener.close()
         for is_writer in (False, True):
             processes = self._processes.items()
-            pids = [pid for pid, one in processes if (one.slot == WRITER) == is_writer]
+            pids = [pid for pid, process in processes if (process.slot == WRITER) == is_writer]
             for pid in pids:
                 send_signal(pid, signal.SIGTERM)
             for pid in [*pids, *self._leaving]:

@@ -16,7 +16,7 @@ from hummingbit.encoder.analyzers import PIECE_LENGTH, Analyzer
 from hummingbit.encoder.text_features import SparseRows, TermWeighting, TextFeatures, summary_of
 from hummingbit.encoder.vector_features import VectorFeatures
 from hummingbit.foundation.errors import InputError
-from hummingbit.foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
+from hummingbit.foundation.slices import Cancelled, FairSemaphore, Slices, in_slices
 from tests.support.encoders import WORDS, random_texts, text_encoder
 
 texts = st.lists(st.text(max_size=60) | st.sampled_from(random_texts(20)), max_size=6)
@@ -219,7 +219,7 @@ def test_encoding_a_long_text_or_many_ends_once_nobody_waits() -> None:
         (["butter"] * 5_000, encoder.logits),
     ]:
         looks.clear()
-        work = in_slices(Slices(ComputeTurns(1), is_cancelled))
+        work = in_slices(Slices(FairSemaphore(1), is_cancelled))
         with work, pytest.raises(Cancelled):
             encode(texts)
 

@@ -6,7 +6,7 @@ import pytest
 
 from hummingbit.foundation.slices import (
     Cancelled,
-    ComputeTurns,
+    FairSemaphore,
     Slices,
     checkpoint,
     in_slices,
@@ -28,7 +28,7 @@ def test_a_checkpoint_outside_of_work_in_slices_does_nothing() -> None:
 
 
 def test_work_that_nobody_waits_for_ends_at_its_next_checkpoint() -> None:
-    turns, cancelled = ComputeTurns(1), threading.Event()
+    turns, cancelled = FairSemaphore(1), threading.Event()
     with in_slices(Slices(turns, cancelled.is_set)):
         checkpoint()
         cancelled.set()
@@ -42,7 +42,7 @@ def test_work_that_nobody_waits_for_ends_at_its_next_checkpoint() -> None:
 
 
 def test_several_works_compute_in_turn_and_no_two_at_once() -> None:
-    turns, order, computing = ComputeTurns(1), list[int](), threading.Lock()
+    turns, order, computing = FairSemaphore(1), list[int](), threading.Lock()
     begin = threading.Barrier(3)
 
     def work(number: int) -> None:
@@ -67,7 +67,7 @@ def test_several_works_compute_in_turn_and_no_two_at_once() -> None:
 
 
 def test_who_waits_for_others_lets_them_compute() -> None:
-    turns, done = ComputeTurns(1), threading.Event()
+    turns, done = FairSemaphore(1), threading.Event()
 
     def other() -> None:
         with in_slices(Slices(turns, never)):

@@ -14,7 +14,7 @@ import pytest
 
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.encoder import Encoder
-from hummingbit.foundation.slices import Cancelled, ComputeTurns, Slices, checkpoint, in_slices
+from hummingbit.foundation.slices import Cancelled, FairSemaphore, Slices, checkpoint, in_slices
 from hummingbit.index.collection import Collection
 from hummingbit.index.engines import segments
 from hummingbit.index.filters import Filter, parse_filter
@@ -102,7 +102,7 @@ def test_writers_take_turns(tmp_path: Path) -> None:
 
 
 def test_writers_that_encode_in_turn_do_not_wait_for_each_other_for_ever(tmp_path: Path) -> None:
-    turns, ended = ComputeTurns(1), threading.Event()
+    turns, ended = FairSemaphore(1), threading.Event()
 
     def write_some(writer: int, collection: Collection) -> None:
         for number in range(10):

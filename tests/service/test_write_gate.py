@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 
-from hummingbit.service.lanes import WriteGate
+from hummingbit.service.concurrency import WriteGate
 
 
 def test_writers_share_the_gate_and_nobody_writes_while_it_is_closed() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.foundation.errors import InputError
-from hummingbit.foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
+from hummingbit.foundation.slices import Cancelled, FairSemaphore, Slices, in_slices
 from hummingbit.index import duplicates
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.duplicates import (
@@ -81,7 +81,7 @@ def test_work_ends_at_a_checkpoint_and_says_how_far_it_is() -> None:
     def is_abandoned() -> bool:
         return len(told) == 3
 
-    with pytest.raises(Cancelled), in_slices(Slices(ComputeTurns(1), is_abandoned)):
+    with pytest.raises(Cancelled), in_slices(Slices(FairSemaphore(1), is_abandoned)):
         near_codes(codes, 16, lambda *step: told.append(step))
     assert [step for step, _, _ in told] == ["comparing"] * 3
     done = [done for _, done, _ in told]

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hummingbit.corpus.document import Document
-from hummingbit.foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
+from hummingbit.foundation.slices import Cancelled, FairSemaphore, Slices, in_slices
 from hummingbit.index.collection import Collection
 from hummingbit.index.filters import Filter, parse_filter
 from hummingbit.index.schema import Description, payload_to_json
@@ -79,7 +79,7 @@ def test_where_one_request_ends_another_goes_on_with_the_pass(store: Store) -> N
     ended = threading.Event()
 
     def ask() -> None:
-        with pytest.raises(Cancelled), in_slices(Slices(ComputeTurns(1), lambda: next(checks))):
+        with pytest.raises(Cancelled), in_slices(Slices(FairSemaphore(1), lambda: next(checks))):
             rows.find(one, 1)
         ended.set()
 

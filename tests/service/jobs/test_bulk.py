@@ -12,9 +12,9 @@ import pytest
 
 from hummingbit.index.catalog import AddAlias
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.jobs.bulk import BulkOptions, BulkWriter
-from hummingbit.service.lanes import WriteGate
 from hummingbit.service.settings import Settings
 from tests.support.service import (
     check_problem,

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.jobs.kinds import kinds_of_jobs
-from hummingbit.service.lanes import WriteGate
 from hummingbit.service.settings import Settings
 from tests.support.faults.killed_jobs import KINDS
 from tests.support.service import ROOT

@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from hummingbit.service.lanes import Lane
+from hummingbit.service.concurrency import ConcurrencyLimiter
 from hummingbit.service.routes import search
 from hummingbit.service.schemas.search import SearchResponse
 from hummingbit.service.settings import Settings
@@ -155,13 +155,13 @@ def test_a_search_that_reads_many_vectors_waits_in_the_lane_of_long_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[int] = []
-    place = Lane.place
+    place = ConcurrencyLimiter.slot
 
-    def counted(self: Lane, state: Any) -> Any:
+    def counted(self: ConcurrencyLimiter, state: Any) -> Any:
         taken.append(1)
         return place(self, state)
 
-    monkeypatch.setattr(Lane, "place", counted)
+    monkeypatch.setattr(ConcurrencyLimiter, "slot", counted)
     with running_service(make_data_folder(tmp_path), Settings()) as client:
         client.put("/v1/collections/v", json={"encoder": "numbers"})
         client.put("/v1/collections/v/documents", json={"documents": documents()})

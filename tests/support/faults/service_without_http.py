@@ -13,12 +13,12 @@ from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.index.catalog import AddAlias
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.jobs.bulk import BATCH_LINES, INPUT
 from hummingbit.service.jobs.kinds import REQUEST_FILE, UPLOAD, explain, kinds_of_jobs
 from hummingbit.service.jobs.map import MapOptions
 from hummingbit.service.jobs.runner import Jobs
 from hummingbit.service.jobs.store import FINISHED, NewJob
-from hummingbit.service.lanes import WriteGate
 from hummingbit.service.settings import Settings
 from tests.support.encoders import random_texts, text_encoder
 

@@ -16,7 +16,7 @@ from hummingbit.evaluation.evaluate import evaluate_collection
 from hummingbit.evaluation.formats import FORMATS
 from hummingbit.evaluation.report import parse_report, run_job
 from hummingbit.evaluation.trec import parse_run
-from hummingbit.foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
+from hummingbit.foundation.slices import Cancelled, FairSemaphore, Slices, in_slices
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.service.jobs.kinds import REQUEST_FILE
 from hummingbit.service.routes import jobs
@@ -179,7 +179,7 @@ def test_reading_queries_ends_with_its_request(
     monkeypatch.setattr(jobs, "_evaluation", lambda _, __: None)
     monkeypatch.setattr(jobs, "_check_done", lambda _: None)
     monkeypatch.setattr(jobs, "_job_folder", lambda _, __: nullcontext(tmp_path))
-    with in_slices(Slices(ComputeTurns(1), lambda: True)), pytest.raises(Cancelled):
+    with in_slices(Slices(FairSemaphore(1), lambda: True)), pytest.raises(Cancelled):
         jobs.get_queries("1", Any, Settings())  # type: ignore[arg-type]
     routes = {route.name: route for route in jobs.router.routes if isinstance(route, APIRoute)}
     assert routes["get_queries"].dependencies == LONG_READ

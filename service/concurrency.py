@@ -1,4 +1,16 @@
-"""Keeps expensive requests out of the way of cheap ones, and writers out of the way of a swap."""
+"""Keeps expensive requests out of the way of cheap ones, and writers out of the way of a swap.
+
+An expensive request, such as a search for thousands of documents, a filter used for the first time
+or an evaluation, gives its turn back and waits for a :class:`ConcurrencyLimiter`. Requests within
+one compute in slices, in turn (:mod:`hummingbit.foundation.slices`), so a short one overtakes a
+long one, and the event loop never competes with more than a few threads. A request that has timed
+out ends at its next slice.
+
+A response of more than :data:`SMALL_ANSWER` bytes is made within a limiter, too, and at most
+:data:`LARGE_ANSWERS` of them are made at a time, which bounds the memory of all.
+
+A :class:`WriteGate` lets many writers in together, or one caller alone.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +23,7 @@ from typing import Any
 
 from hummingbit.foundation.slices import (
     Allowance,
-    ComputeTurns,
+    FairSemaphore,
     Slices,
     acquired,
     in_slices,
@@ -19,94 +31,77 @@ from hummingbit.foundation.slices import (
 )
 from hummingbit.service.http.problems import ProblemError
 
-# ----------------------------------------------------------------------------
-# Keeps expensive requests out of the way of cheap ones.
-#
-# An expensive request, such as a search for thousands of documents, a filter used for the first
-# time or an evaluation, gives its turn back and waits in a lane of its own. Requests of a lane
-# compute in slices, in turn (:mod:`hummingbit.foundation.slices`), so a short one overtakes a long
-# one, and the event loop never competes with more than a few threads. A request that has timed out
-# ends at its next slice.
-#
-# A response of more than :data:`SMALL_ANSWER` bytes is made in a lane, too, and at most
-# :data:`LARGE_ANSWERS` of them are made at a time, which bounds the memory of all.
-
-
 # Threads that compute at a time; one processor is left to the event loop and to cheap requests.
 COMPUTING = max(1, (os.cpu_count() or 1) - 1)
 # Searches with a filter that is used for the first time. One pass over the payloads serves all that
 # wait, so the more the better; each has a thread, which mostly sleeps.
 FILTERS_AT_A_TIME = 32
-# The bytes of documents that a response may hold while it is made outside of a lane.
+# The bytes of documents that a response may hold while it is made outside of a limiter.
 SMALL_ANSWER = 2 << 20
 LARGE_ANSWERS = 2
 
 
-class LargeAnswers:
-    """Limits how many responses of more than :data:`SMALL_ANSWER` bytes are made at a time."""
+class _SlotAllowance(Allowance):
+    """That of a request with a slot, which waits for its turn to make a large response."""
 
-    def __init__(self, at_a_time: int = LARGE_ANSWERS) -> None:
-        self.places = threading.Semaphore(at_a_time)
-
-
-class _LaneAllowance(Allowance):
-    """That of a request in a lane, which waits for its turn to make a large response."""
-
-    def __init__(self, large: LargeAnswers) -> None:
+    def __init__(self, large: threading.Semaphore) -> None:
         super().__init__(SMALL_ANSWER, waits=True, builds=True)
         self._large = large
-        self._place = ExitStack()
+        self._slot = ExitStack()
         self._is_large = False
 
     def exceed(self) -> None:
         """Wait until so few large responses are being made that this one can be."""
         if not self._is_large:
-            self._place.enter_context(acquired(self._large.places))
+            self._slot.enter_context(acquired(self._large))
             self._is_large = True
 
     def end(self) -> None:
         """Let another request make a large response."""
-        self._place.close()
+        self._slot.close()
 
 
-class Lane:
-    """Limits how many expensive requests run at a time and how many wait; one more gets 429."""
+class ConcurrencyLimiter:
+    """Limits how many expensive requests run at a time and how many wait; further ones get 429."""
 
     def __init__(
         self,
         running: int,
         waiting: int,
-        turns: ComputeTurns,
-        large: LargeAnswers | None = None,
+        turns: FairSemaphore,
+        large: threading.Semaphore | None = None,
     ) -> None:
-        """Let `running` requests run and `waiting` wait; lanes may share `turns` and `large`."""
-        self._places = asyncio.Semaphore(running)
+        """Let `running` requests run and `waiting` wait; limiters may share `turns` and `large`.
+
+        `large` has a slot for each large response that may be made at a time.
+        """
+        self._slots = asyncio.Semaphore(running)
         self._max_waiting = waiting
         self._waiting = 0
         self._turns = turns
-        self._large = large or LargeAnswers()
+        self._large = large or threading.Semaphore(LARGE_ANSWERS)
 
     @asynccontextmanager
-    async def place(self, state: MutableMapping[str, Any]) -> AsyncIterator[None]:
-        """Hold a place in the lane for a request, and do the work within in slices.
+    async def slot(self, state: MutableMapping[str, Any]) -> AsyncIterator[None]:
+        """Hold a slot for a request, and do the work within in slices.
 
         `state` is that of the request's scope.
 
         Raises:
             ProblemError: 429 if too many requests wait already.
         """
-        if self._places.locked() and self._waiting >= self._max_waiting:
+        if self._slots.locked() and self._waiting >= self._max_waiting:
             message = f"{self._waiting} expensive requests are already waiting; try again later"
             raise ProblemError(429, "too_many_requests", message)
         if give_back := state.get("give_back_turn"):
             give_back()
         self._waiting += 1
         try:
-            await self._places.acquire()
+            await self._slots.acquire()
         finally:
             self._waiting -= 1
         try:
-            allowance = _LaneAllowance(self._large)
+            allowance = _SlotAllowance(self._large)
             try:
                 slices = Slices(self._turns, lambda: bool(state.get("expired")))
                 with in_slices(slices), within(allowance):
@@ -114,18 +109,15 @@ class Lane:
             finally:
                 allowance.end()
         finally:
-            self._places.release()
-
-
-# ----------------------------------------------------------------------------
-# Lets many writers in together, or one caller alone.
-#
-# A writer looks up a name and writes to its collection within one passage through the gate. So a
-# caller that has the gate alone can move an alias, and no later write goes to its old collection.
+            self._slots.release()
 
 
 class WriteGate:
-    """A lock that writers share; a caller that wants it alone goes before later writers."""
+    """A lock that writers share; a caller that wants it alone goes before later writers.
+
+    A writer looks up a name and writes to its collection within one passage through the gate. So a
+    caller that has the gate alone can move an alias, and no later write goes to its old collection.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from hummingbit.foundation.slices import Cancelled, ComputeTurns, about_to_hold, checkpoint
+from hummingbit.foundation.slices import Cancelled, FairSemaphore, about_to_hold, checkpoint
 from hummingbit.index.store.store import Store
+from hummingbit.service.concurrency import SMALL_ANSWER, ConcurrencyLimiter
 from hummingbit.service.http.problems import ProblemError
-from hummingbit.service.lanes import SMALL_ANSWER, Lane, LargeAnswers
 from hummingbit.service.settings import Settings
 from tests.support.service import check_problem, make_data_folder, running_service, send
 
@@ -109,17 +109,17 @@ def test_a_request_that_timed_out_gives_its_place_back(
             assert time.monotonic() < deadline
 
 
-def test_a_lane_takes_so_many_and_lets_so_many_wait() -> None:
+def test_a_limiter_takes_so_many_and_lets_so_many_wait() -> None:
     async def run() -> None:
-        lane, given_back = Lane(1, 1, ComputeTurns(1)), []
+        limiter, given_back = ConcurrencyLimiter(1, 1, FairSemaphore(1)), []
         state = {"give_back_turn": lambda: given_back.append(1)}
-        async with lane.place(state):
-            waiting = asyncio.create_task(enter(lane, state))
+        async with limiter.slot(state):
+            waiting = asyncio.create_task(enter(limiter, state))
             await asyncio.sleep(0)
             with pytest.raises(
                 ProblemError, match="expensive requests are already waiting"
             ) as raised:
-                await enter(lane, state)
+                await enter(limiter, state)
             assert raised.value.status_code == 429
         await waiting
         assert len(given_back) == 2
@@ -127,15 +127,15 @@ def test_a_lane_takes_so_many_and_lets_so_many_wait() -> None:
     asyncio.run(run())
 
 
-async def enter(lane: Lane, state: dict[str, Any]) -> None:
-    async with lane.place(state):
+async def enter(limiter: ConcurrencyLimiter, state: dict[str, Any]) -> None:
+    async with limiter.slot(state):
         checkpoint()
 
 
 def test_the_work_of_a_request_that_expired_is_cancelled() -> None:
     async def run() -> None:
         state: dict[str, Any] = {}
-        async with Lane(1, 1, ComputeTurns(1)).place(state):
+        async with ConcurrencyLimiter(1, 1, FairSemaphore(1)).slot(state):
             checkpoint()
             state["expired"] = True
             with pytest.raises(Cancelled):
@@ -145,7 +145,7 @@ def test_the_work_of_a_request_that_expired_is_cancelled() -> None:
 
 
 def test_few_large_responses_are_made_at_a_time_and_small_ones_pass_them() -> None:
-    """The second large one goes on only when the first has left its lane."""
+    """The second large one goes on only when the first has given its slot back."""
     went_on: list[str] = []
 
     async def make(name: str, size: int, opened: threading.Event) -> None:
@@ -155,7 +155,7 @@ def test_few_large_responses_are_made_at_a_time_and_small_ones_pass_them() -> No
             went_on.append(name)
             assert opened.wait(SECONDS)
 
-        async with lane.place({}):
+        async with limiter.slot({}):
             await asyncio.to_thread(work)
 
     async def wait_for(*names: str) -> None:
@@ -174,24 +174,24 @@ def test_few_large_responses_are_made_at_a_time_and_small_ones_pass_them() -> No
         await asyncio.gather(*tasks)
         assert sorted(went_on) == ["another", "large", "small"]
 
-    lane = Lane(3, 3, ComputeTurns(1), LargeAnswers(1))
+    limiter = ConcurrencyLimiter(3, 3, FairSemaphore(1), threading.Semaphore(1))
     asyncio.run(run())
 
 
 def test_a_request_that_waits_to_make_a_large_response_ends_when_it_has_expired() -> None:
     async def run() -> None:
-        large = LargeAnswers(1)
-        large.places.acquire()
+        large = threading.Semaphore(1)
+        large.acquire()
         state: dict[str, Any] = {}
 
         def work() -> None:
             state["expired"] = True
             about_to_hold(2 * SMALL_ANSWER)
 
-        async with Lane(1, 1, ComputeTurns(1), large).place(state):
+        async with ConcurrencyLimiter(1, 1, FairSemaphore(1), large).slot(state):
             with pytest.raises(Cancelled):
                 await asyncio.to_thread(work)
-        large.places.release()
-        assert large.places.acquire(blocking=False)
+        large.release()
+        assert large.acquire(blocking=False)
 
     asyncio.run(run())
