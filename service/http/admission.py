@@ -380,7 +380,7 @@ class Keyring:
 
 
 class Turns:
-    """Limits how many requests run at a time and how many wait; one more gets 429.
+    """Limits how many requests run at a time and how many wait; further ones get 429.
 
     A large body takes a multiple of its size in memory, so fewer of such requests run at a time.
     """

@@ -78,8 +78,8 @@ async def _write_slot_only(request: Request) -> AsyncIterator[None]:
 
 
 async def _long_reads(request: Request) -> ConcurrencyLimiter:
-    lane: ConcurrencyLimiter = request.app.state.long_reads
-    return lane
+    limiter: ConcurrencyLimiter = request.app.state.long_reads
+    return limiter
 
 
 async def _long_read(request: Request) -> AsyncIterator[None]:
