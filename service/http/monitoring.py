@@ -187,10 +187,6 @@ class _Sizes(Collector):
     def __init__(self, folder: DataFolder) -> None:
         self._folder = folder
 
-    def describe(self) -> list[Metric]:
-        """Return nothing, so that registering does not read the folder."""
-        return []
-
     def collect(self) -> Iterator[Metric]:
         families = {
             "documents": "Documents of a collection.",

@@ -8,7 +8,7 @@ from typing import Any, cast
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
-from starlette.convertors import Convertor, register_url_convertor
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -20,16 +20,10 @@ from hummingbit.service.http.problems import ProblemError, unsupported_media_typ
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-class _AnyText(Convertor[str]):
+class _AnyText(PathConvertor):
     """The rest of a path, line breaks included, at which Starlette's own convertor stops."""
 
     regex = r"[\s\S]*"
-
-    def convert(self, value: str) -> str:
-        return value
-
-    def to_string(self, value: str) -> str:
-        return value
 
 
 register_url_convertor("any_text", _AnyText())
@@ -45,7 +39,7 @@ class JSONRoute(APIRoute):
 
     def get_route_handler(self) -> Handler:
         """Return the function that answers requests."""
-        handler = self.handler()
+        handler = super().get_route_handler()
         required = required_role(self.openapi_extra)
         has_effect = bool((self.methods or set()) - {"GET", "HEAD"})
         model: type[BaseModel] | None = None
@@ -81,10 +75,6 @@ class JSONRoute(APIRoute):
                 state.held_bytes.remove(json_request.held_bytes)
 
         return handle
-
-    def handler(self) -> Handler:
-        """Return FastAPI's handler, which answers a request once it has its turn."""
-        return super().get_route_handler()
 
 
 class HeadAsGet:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 from weakref import WeakKeyDictionary
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from hummingbit.corpus.document import Document
 from hummingbit.foundation.errors import InputError
@@ -43,6 +43,7 @@ from hummingbit.service.routes.dependencies import (
     encoder_name,
     render,
     stage,
+    state_of,
     wants_async,
 )
 from hummingbit.service.routes.jobs import SubmitOf, accepted_response
@@ -315,12 +316,7 @@ class Profiles:
         return profile
 
 
-async def _profiles(request: Request) -> Profiles:
-    profiles: Profiles = request.app.state.profiles
-    return profiles
-
-
-ProfilesOf = Annotated[Profiles, Depends(_profiles)]
+ProfilesOf = Annotated[Profiles, state_of("profiles")]
 
 
 @router.get(

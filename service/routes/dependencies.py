@@ -7,7 +7,7 @@ import time
 from asyncio import Semaphore
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Header, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -37,33 +37,33 @@ from hummingbit.service.settings import Settings
 # What routes share: the data folder, the limits, slots for writes and long reads, rendering.
 
 
-async def _folder(request: Request) -> DataFolder:
-    folder: DataFolder = request.app.state.folder
-    return folder
+def state_of(name: str) -> Any:
+    """Return the dependency on what the application's state holds under `name`."""
+
+    async def get(request: Request) -> Any:
+        return getattr(request.app.state, name)
+
+    return Depends(get)
 
 
-async def _collection(request: Request, name: str) -> CollectionBackend:
-    return (await _folder(request)).collection(name)
+Folder = Annotated[DataFolder, state_of("folder")]
+Limits = Annotated[Settings, state_of("settings")]
+GateOf = Annotated[WriteGate, state_of("write_gate")]
+WriteSlots = Annotated[Semaphore, state_of("write_slots")]
+LongReads = Annotated[ConcurrencyLimiter, state_of("long_reads")]
 
 
-async def _settings(request: Request) -> Settings:
-    settings: Settings = request.app.state.settings
-    return settings
+async def _collection(folder: Folder, name: str) -> CollectionBackend:
+    return folder.collection(name)
 
 
-async def _write_gate(request: Request) -> WriteGate:
-    gate: WriteGate = request.app.state.write_gate
-    return gate
-
-
-async def _write_slots(request: Request) -> Semaphore:
-    slots: Semaphore = request.app.state.write_slots
-    return slots
+CollectionOf = Annotated[CollectionBackend, Depends(_collection)]
 
 
 async def _write_slot(request: Request) -> AsyncIterator[None]:
-    gate = await _write_gate(request)
-    async with await _write_slots(request):
+    state = request.app.state
+    gate: WriteGate = state.write_gate
+    async with state.write_slots:
         if not gate.enter(wait=False):
             await run_in_threadpool(gate.enter)
         try:
@@ -72,27 +72,15 @@ async def _write_slot(request: Request) -> AsyncIterator[None]:
             gate.leave()
 
 
-async def _write_slot_only(request: Request) -> AsyncIterator[None]:
-    async with await _write_slots(request):
+async def _write_slot_only(slots: WriteSlots) -> AsyncIterator[None]:
+    async with slots:
         yield
 
 
-async def _long_reads(request: Request) -> ConcurrencyLimiter:
-    limiter: ConcurrencyLimiter = request.app.state.long_reads
-    return limiter
-
-
-async def _long_read(request: Request) -> AsyncIterator[None]:
-    async with (await _long_reads(request)).slot(request.scope["state"]):
+async def _long_read(request: Request, limiter: LongReads) -> AsyncIterator[None]:
+    async with limiter.slot(request.scope["state"]):
         yield
 
-
-Folder = Annotated[DataFolder, Depends(_folder)]
-CollectionOf = Annotated[CollectionBackend, Depends(_collection)]
-WriteSlots = Annotated[Semaphore, Depends(_write_slots)]
-LongReads = Annotated[ConcurrencyLimiter, Depends(_long_reads)]
-GateOf = Annotated[WriteGate, Depends(_write_gate)]
-Limits = Annotated[Settings, Depends(_settings)]
 
 # A request that waits for a lock or computes for long holds a thread. These limit how many do, so
 # that some threads are always left for single searches.

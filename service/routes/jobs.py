@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -42,6 +42,7 @@ from hummingbit.service.routes.dependencies import (
     LongReads,
     encoder_name,
     render,
+    state_of,
     wants_async,
 )
 from hummingbit.service.schemas.common import pointing_among, pointing_at
@@ -73,12 +74,7 @@ Status = Literal["running", "done", "failed"]
 router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
 
-async def _jobs(request: Request) -> Jobs:
-    jobs: Jobs = request.app.state.jobs
-    return jobs
-
-
-JobsOf = Annotated[Jobs, Depends(_jobs)]
+JobsOf = Annotated[Jobs, state_of("jobs")]
 
 
 def owner_of(request: Request) -> str:
@@ -194,14 +190,28 @@ def reason_of(job: JobRecord) -> str | None:
     return "it was cancelled" if job.state == "cancelled" else None
 
 
+def _job(jobs: Jobs, id_: str, kind: str) -> JobRecord:
+    job = jobs.get(id_)
+    if job.kind != kind:
+        message = f"job {id_[:40]!r} is of the kind {job.kind}, not {kind}"
+        raise ProblemError(404, "unknown_job", message)
+    return job
+
+
 @contextmanager
-def reading_files(look_up: Callable[[], object]) -> Iterator[None]:
-    """Read files of a job; if one is missing, call `look_up`, which raises if the job is gone."""
+def _job_folder(jobs: Jobs, job: JobRecord) -> Iterator[Path]:
+    """Read files of a job in its folder; if one is missing, say so if the job was deleted."""
     try:
-        yield
+        yield jobs.files.of(job.id)
     except FileNotFoundError:
-        look_up()
+        look_up = _evaluation if job.kind == "evaluation" else Jobs.get
+        look_up(jobs, job.id)
         raise
+
+
+def _read(jobs: Jobs, job: JobRecord, file: str) -> bytes:
+    with _job_folder(jobs, job) as folder:
+        return (folder / file).read_bytes()
 
 
 # ----------------------------------------------------------------------------
@@ -298,8 +308,8 @@ def get_duplicates(
     status = status_of(job)
     page: list[Cluster] = []
     if status == "done":
-        with reading_files(lambda: jobs.get(job.id)):
-            clusters = read_clusters(jobs.files.of(job.id), offset, limit)
+        with _job_folder(jobs, job) as folder:
+            clusters = read_clusters(folder, offset, limit)
             page = [Cluster(**cluster) for cluster in clusters]
     return render(
         Duplicates(
@@ -311,19 +321,6 @@ def get_duplicates(
             page=page,
         )
     )
-
-
-def _job(jobs: Jobs, id_: str, kind: str) -> JobRecord:
-    job = jobs.get(id_)
-    if job.kind != kind:
-        message = f"job {id_[:40]!r} is of the kind {job.kind}, not {kind}"
-        raise ProblemError(404, "unknown_job", message)
-    return job
-
-
-def _read(jobs: Jobs, job: JobRecord, file: str) -> bytes:
-    with reading_files(lambda: jobs.get(job.id)):
-        return (jobs.files.of(job.id) / file).read_bytes()
 
 
 # ----------------------------------------------------------------------------
@@ -499,12 +496,6 @@ def _check_done(job: JobRecord) -> None:
         raise ProblemError(409, "evaluation_running", "the evaluation is not finished yet")
     if status == "failed":
         raise ProblemError(409, "evaluation_failed", str(reason_of(job)))
-
-
-@contextmanager
-def _job_folder(jobs: Jobs, job: JobRecord) -> Iterator[Path]:
-    with reading_files(lambda: _evaluation(jobs, job.id)):
-        yield jobs.files.of(job.id)
 
 
 def _evaluation(jobs: Jobs, id_: str) -> JobRecord:

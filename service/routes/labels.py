@@ -70,6 +70,7 @@ from hummingbit.service.routes.dependencies import (
     Limits,
     names_in_use,
     render,
+    state_of,
     writing,
 )
 from hummingbit.service.routes.jobs import JobsOf, SubmitOf, accepted_response
@@ -111,11 +112,6 @@ Cursor = Annotated[str | None, Query(description="The `next_cursor` of the previ
 Person = Annotated[str | None, Query(description="Only records of this person.")]
 
 
-async def _vectors(request: Request) -> VectorCache:
-    vectors: VectorCache = request.app.state.label_vectors
-    return vectors
-
-
 def collection_with_labels(collection: CollectionBackend) -> Collection:
     """Return the collection if it can store labels.
 
@@ -140,7 +136,7 @@ async def _who(request: Request) -> str:
     return name or ANONYMOUS
 
 
-VectorsOf = Annotated[VectorCache, Depends(_vectors)]
+VectorsOf = Annotated[VectorCache, state_of("label_vectors")]
 LocalCollection = Annotated[Collection, Depends(_local)]
 RequestPerson = Annotated[str, Depends(_who)]
 

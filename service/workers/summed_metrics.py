@@ -36,10 +36,6 @@ class _MetricsOfProcesses(Collector):
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
 
-    def describe(self) -> list[Metric]:
-        """Return nothing, so that registering parses nothing."""
-        return []
-
     def collect(self) -> Iterator[Metric]:
         families: dict[str, Metric] = {}
         values: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}
