@@ -1,4 +1,8 @@
-"""The settings of the service, and how flags, environment, file and defaults make them."""
+"""The settings of the service, and how flags, environment, file and defaults make them.
+
+The flags of ``hummingbit serve``, the variables ``HUMMINGBIT_…`` and the keys of the configuration
+file are derived from the fields of :class:`Settings`.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +29,6 @@ from hummingbit.encoder.text_features import VARIABLE
 from hummingbit.foundation.errors import HummingbitError
 from hummingbit.index.backend import MAX_K
 from hummingbit.index.data_folder import DataFolderLocation, Engine
-
-# ----------------------------------------------------------------------------
-# The settings of the service: limits, addresses, logs, keys.
-#
-# The flags of ``hummingbit serve``, the variables ``HUMMINGBIT_…`` and the keys of the
-# configuration file are derived from these fields; :mod:`hummingbit.service.settings` reads them.
-
 
 ENV_PREFIX = "HUMMINGBIT_"
 MIN_KEY_LENGTH = 32
@@ -268,7 +265,7 @@ class Settings(BaseSettings):
 
 
 # ----------------------------------------------------------------------------
-# Loads settings from flags, the environment, a file and the defaults, in this order.
+# Loading, from flags, the environment, a file and the defaults, in this order.
 
 
 CONFIG_VARIABLE = f"{ENV_PREFIX}CONFIG"

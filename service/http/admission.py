@@ -1,4 +1,12 @@
-"""Admits requests by host, origin and key, limits how many run at a time, and refuses others."""
+"""Admits requests by host, origin and key, limits how many run at a time, and refuses others.
+
+A service without keys accepts every request that reaches it, and any web page can make a browser on
+the same machine send requests to 127.0.0.1. If the page's own name resolves to 127.0.0.1 (DNS
+rebinding), it can even read the responses. So the host must be one of the service's own, and a
+request that changes something must not come from another origin.
+
+Nothing here reads a body, so a refused request costs next to nothing.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +32,7 @@ from hummingbit.service.http.protocol import Arrival, answer_now_of
 from hummingbit.service.settings import Settings
 
 # ----------------------------------------------------------------------------
-# Refuses requests before or while their body is read.
+# Refusals.
 #
 # A client that is still sending when the connection closes would never see the response. So the
 # rest of its body is read and discarded, within bounds, before the response is sent.
@@ -168,14 +176,7 @@ def invalid_generation(headers: Headers) -> ProblemError:
 
 
 # ----------------------------------------------------------------------------
-# Admits requests by host, origin and key, and limits how many run at a time.
-#
-# A service without keys accepts every request that reaches it, and any web page can make a browser
-# on the same machine send requests to 127.0.0.1. If the page's own name resolves to 127.0.0.1 (DNS
-# rebinding), it can even read the responses. So the host must be one of the service's own, and a
-# request that changes something must not come from another origin.
-#
-# Nothing here reads a body, so a request without a key, or one too many, costs next to nothing.
+# Admission, keys and turns.
 
 
 _log = logging.getLogger("hummingbit.service")

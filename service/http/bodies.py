@@ -37,7 +37,7 @@ from hummingbit.service.http.problems import (
 from hummingbit.service.settings import Settings
 
 # ----------------------------------------------------------------------------
-# Strict JSON (RFC 8259), parsed in slices.
+# Parsing in slices.
 #
 # Python's parser holds the interpreter lock until it is done, so 16 MiB would block the event loop
 # for a second. A long text is therefore cut at the commas of its containers, which numpy finds
@@ -294,7 +294,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse_co
 
 
 # ----------------------------------------------------------------------------
-# Turns pydantic's errors into sentences that say what would be right.
+# Sentences that say what would be right, in place of pydantic's errors.
 
 
 MAX_ERRORS = 20
@@ -366,7 +366,7 @@ def show(value: object) -> str:
 
 
 # ----------------------------------------------------------------------------
-# Validates bodies against their models in slices, so that no body blocks the event loop.
+# Validation in slices.
 #
 # pydantic holds the interpreter lock until it is done, and collects every error that it finds. So
 # the lists of a body are counted first, their entries are validated some at a time, and validation
@@ -492,7 +492,7 @@ def _list_adapter(model: type[BaseModel]) -> TypeAdapter[list[Any]]:
 
 
 # ----------------------------------------------------------------------------
-# Request bodies: strict JSON (RFC 8259), and bodies that are streamed to disk.
+# Requests with a body.
 
 
 JSON_LINES = ("application/x-ndjson", "application/jsonl")

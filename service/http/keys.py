@@ -1,4 +1,8 @@
-"""Keys: their file, and the roles read, write and admin, each of which includes the one before."""
+"""Keys: their file, and the roles read, write and admin, each of which includes the one before.
+
+A route declares the role that it requires: ``openapi_extra=READ``. One that declares none requires
+``admin``.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +24,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from hummingbit.foundation.errors import HummingbitError
 from hummingbit.foundation.files import open_regular_file, replacing
 from hummingbit.foundation.times import now
-
-# ----------------------------------------------------------------------------
-# Three roles, read, write and admin; each includes the one before it.
-#
-# A route declares the role that it requires: ``openapi_extra=READ``. One that declares none
-# requires ``admin``.
-
 
 ROLE_FIELD = "x-role"
 
@@ -65,7 +62,7 @@ def required_role(operation: Mapping[str, Any] | None) -> Role:
 
 
 # ----------------------------------------------------------------------------
-# The keys file, which holds the name, the role and the hash of each key.
+# The keys file.
 #
 # A key is 32 bytes from the system's source of randomness, so nobody can find it from its SHA-256
 # by guessing. The slow, salted hashes that passwords need would only slow down every request. The

@@ -1,4 +1,15 @@
-"""HTTP/1.1 over a socket: uvicorn's protocol, with limits."""
+"""HTTP/1.1 over a socket: uvicorn's protocol, with limits.
+
+Only this module depends on uvicorn's internals. uvicorn parses whatever arrives. Here a client is
+limited to
+
+- a request line of 8 KiB and headers of 32 KiB, as in nginx (414 and 431);
+- one chunk of a body, until the application asks for the next;
+- one request at a time: what follows it stays in the socket until it is answered;
+- a number of connections, in all and from one address (503);
+- a time to send the head of a request (408), and a time to read some of a response;
+- HTTP/1.1: a request to upgrade to another protocol is answered as if it asked for none.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +41,7 @@ from uvicorn.protocols.http.httptools_impl import (
 from hummingbit.service.http.problems import ProblemError, problem_message
 
 # ----------------------------------------------------------------------------
-# Limits connections, closes idle and slow ones, and accepts the last ones on shutdown.
+# Connections: their number, timeouts, and the last ones on shutdown.
 
 
 _log = logging.getLogger("hummingbit.service")
@@ -238,7 +249,7 @@ def _new_protocol(server: uvicorn.Server) -> asyncio.BaseProtocol:
 
 
 # ----------------------------------------------------------------------------
-# One request and its response, as uvicorn's protocol passes them to the application.
+# A request and its response, as the application sees them.
 #
 # The head of a response is sent with the first part of its body, in one packet. uvicorn sends it
 # alone, which costs the server another call of the system and wakes the client twice.
@@ -428,7 +439,7 @@ def _says_close(connection: bytes) -> bool:
 
 
 # ----------------------------------------------------------------------------
-# Begins requests, and answers searches at once where that takes no longer than a few short ones.
+# The start of requests, some of which are answered at once.
 #
 # A request usually runs as a task: it may wait, and has a deadline. A task takes as long as a part
 # of a short search. So an application may have a method ``answer_now``, which is called first for
@@ -552,17 +563,7 @@ async def _never() -> None: ...
 
 
 # ----------------------------------------------------------------------------
-# HTTP/1.1 over a socket: uvicorn's protocol, with limits.
-#
-# Only this module, ``response_cycle``, ``starts`` and ``connections`` depend on uvicorn's
-# internals. uvicorn parses whatever arrives. Here a client is limited to
-#
-# - a request line of 8 KiB and headers of 32 KiB, as in nginx (414 and 431);
-# - one chunk of a body, until the application asks for the next;
-# - one request at a time: what follows it stays in the socket until it is answered;
-# - a number of connections, in all and from one address (503);
-# - a time to send the head of a request (408), and a time to read some of a response;
-# - HTTP/1.1: a request to upgrade to another protocol is answered as if it asked for none.
+# The protocol of a connection.
 
 
 MAX_REQUEST_LINE = 8 << 10

@@ -35,7 +35,7 @@ from hummingbit.service.schemas.common import (
 from hummingbit.service.settings import Settings
 
 # ----------------------------------------------------------------------------
-# What was done with the lines of a bulk request, and how its job keeps this through a crash.
+# The result, and how a job keeps it through a crash.
 
 
 ERRORS = "errors.ndjson"
@@ -167,7 +167,7 @@ class Resume:
 
 
 # ----------------------------------------------------------------------------
-# Writes documents from JSON lines, in batches; each line is accepted or refused by itself.
+# Writing: each line is accepted or refused by itself.
 
 
 INPUT = "input.ndjson"

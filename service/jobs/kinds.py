@@ -47,7 +47,7 @@ from hummingbit.service.schemas.jobs import EvaluateRequest
 from hummingbit.service.settings import Settings
 
 # ----------------------------------------------------------------------------
-# The job that finds near-duplicates and saves their clusters.
+# Near-duplicates.
 
 
 CLUSTERS_FILE = "clusters.jsonl"
@@ -91,7 +91,7 @@ def read_clusters(folder: Path, offset: int, limit: int) -> Iterator[dict[str, A
 
 
 # ----------------------------------------------------------------------------
-# The job that evaluates a collection and saves the report.
+# Evaluations.
 
 
 REQUEST_FILE = "request.json"
@@ -140,7 +140,7 @@ def parse_evaluation(
 
 
 # ----------------------------------------------------------------------------
-# The kinds of jobs, and which of their errors are explained to the client.
+# Verification, snapshots and the table of all kinds.
 
 
 UPLOAD = "snapshot.tar"

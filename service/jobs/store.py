@@ -1,4 +1,8 @@
-"""Jobs on disk: their records in one SQLite file, their files, and the quota of each owner."""
+"""Jobs on disk: their records in one SQLite file, their files, and the quota of each owner.
+
+A job is acknowledged once its record is committed. Its `spec` says what it has to do; what is too
+large for that is in a folder of its own, which is created before the record is written.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +30,6 @@ from hummingbit.index.catalog import (
 )
 from hummingbit.index.errors import StoreError, is_damaged
 from hummingbit.service.http.problems import ProblemError
-
-# ----------------------------------------------------------------------------
-# Records of jobs: what each has to do, how far it is, and how it ended.
-
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 FINISHED: tuple[State, ...] = ("done", "failed", "cancelled")
@@ -120,10 +120,7 @@ class NewJob:
 
 
 # ----------------------------------------------------------------------------
-# The records of jobs in one SQLite file, which survive a restart.
-#
-# A job is acknowledged once its record is committed. Its `spec` says what it has to do; what is too
-# large for that is in a folder of its own. What its work records is there for the next attempt.
+# The SQLite file of the records.
 
 
 FORMAT_VERSION = 2
@@ -421,7 +418,7 @@ def _upgrade(connection: sqlite3.Connection, version: int) -> None:
 
 
 # ----------------------------------------------------------------------------
-# The files of jobs: a folder for each, created before the job's record is written.
+# The folders of jobs.
 
 
 _log = logging.getLogger("hummingbit.service")
@@ -506,7 +503,7 @@ def bytes_of(folder: Path) -> int:
 
 
 # ----------------------------------------------------------------------------
-# Limits the jobs of each owner, and the bytes of their files.
+# Quotas.
 
 
 @dataclass(frozen=True, slots=True)

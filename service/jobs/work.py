@@ -1,4 +1,9 @@
-"""The interface between a job and the code that does its work, and the queue of jobs."""
+"""What a job does: its kind, its progress and outcome; and the queue in which it waits.
+
+Jobs that only read, which a read key may submit, have lanes of their own: however long they take,
+no write, snapshot or compaction waits for them. There an owner has at most one running job, so one
+key cannot hold all threads.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +24,7 @@ from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.jobs.store import JobRecord, JobStore, JobStoreError, Outcome
 
 # ----------------------------------------------------------------------------
-# The queue of jobs, in lanes; owners take turns.
-#
-# Jobs that only read, which a read key may submit, have lanes of their own: however long they take,
-# no write, snapshot or compaction waits for them. There an owner has at most one running job, so
-# one key cannot hold all threads.
+# The queue.
 
 
 Lane = Literal["short", "long", "analysis", "evaluation", "training"]
@@ -93,7 +94,7 @@ class JobQueue:
 
 
 # ----------------------------------------------------------------------------
-# The interface between a job and the code that does its work.
+# Work and its outcome.
 
 
 SECONDS_BETWEEN_RECORDS = 1.0

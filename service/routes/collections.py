@@ -75,7 +75,7 @@ from hummingbit.service.schemas.jobs import CompactionInfo, JobInfo, Verificatio
 from hummingbit.service.schemas.search import JSONAnswer, document_to_json, to_json
 
 # ----------------------------------------------------------------------------
-# Collections and their documents over REST.
+# Collections and their documents.
 
 
 router = APIRouter(prefix="/v1", route_class=JSONRoute)
@@ -293,7 +293,7 @@ def _summary(collection: CollectionBackend) -> CollectionSummary:
 
 
 # ----------------------------------------------------------------------------
-# The bits and buckets of a collection over REST.
+# Bits and buckets.
 
 
 class Profiles:
@@ -349,7 +349,7 @@ def get_codes(
 
 
 # ----------------------------------------------------------------------------
-# Maintenance of collections over REST: verification, compaction, indexes of fields.
+# Verification, compaction, indexes of fields.
 
 
 @router.post(
@@ -419,7 +419,7 @@ def post_index_fields(
 
 
 # ----------------------------------------------------------------------------
-# Aliases over REST, and reindexing, which ends with the move of an alias.
+# Aliases, and reindexing, which ends with the move of an alias.
 
 
 @router.get("/aliases", response_model=Aliases, openapi_extra=READ, summary="List the aliases")

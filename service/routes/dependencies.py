@@ -33,9 +33,6 @@ from hummingbit.service.http.problems import (
 from hummingbit.service.schemas.common import EncoderName
 from hummingbit.service.settings import Settings
 
-# ----------------------------------------------------------------------------
-# What routes share: the data folder, the limits, slots for writes and long reads, rendering.
-
 
 def state_of(name: str) -> Any:
     """Return the dependency on what the application's state holds under `name`."""
@@ -152,7 +149,7 @@ def stage(request: Request, name: str) -> Iterator[None]:
 
 
 # ----------------------------------------------------------------------------
-# Turns every error of a request into a problem.
+# Every error of a request becomes a problem.
 
 
 _log = logging.getLogger("hummingbit.service")

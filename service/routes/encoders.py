@@ -1,4 +1,8 @@
-"""Encoders over REST: list, describe, encode; OpenAI's embeddings."""
+"""Encoders over REST: list, describe, encode; OpenAI's embeddings.
+
+The operator installs encoders from a folder on the machine. No request uploads one, or names one by
+a path.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +41,6 @@ from hummingbit.service.schemas.encoders import (
 )
 from hummingbit.service.schemas.search import JSONAnswer, answer_to_json
 from hummingbit.service.settings import Settings
-
-# ----------------------------------------------------------------------------
-# Encoders: lists and describes them, and encodes texts and vectors.
-#
-# The operator installs encoders from a folder on the machine. No request uploads one, or names one
-# by a path.
-
 
 router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
@@ -180,7 +177,7 @@ def _vector(item: EncodeInput, encoder: Encoder, position: int) -> np.ndarray:
 
 
 # ----------------------------------------------------------------------------
-# ``POST /v1/embeddings``: encodes texts for tools that support OpenAI's API.
+# OpenAI's embeddings.
 #
 # Source: https://platform.openai.com/docs/api-reference/embeddings. The number of a bit is
 # ``logit - threshold``, positive if the bit is 1, so the signs of an embedding are its code. The

@@ -1,4 +1,7 @@
-"""Jobs over REST, and those that read a whole collection: evaluations, maps, near-duplicates."""
+"""Jobs over REST, and those that read a whole collection: evaluations, maps, near-duplicates.
+
+Routes of other modules submit jobs by :class:`Submit`, and respond with :func:`accepted_response`.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ from hummingbit.service.schemas.jobs import (
 from hummingbit.service.schemas.search import JSONAnswer, LongAnswer, answer_to_json
 
 # ----------------------------------------------------------------------------
-# Jobs over REST: list, describe, cancel; and what routes that submit jobs share.
+# Jobs: list, describe, cancel, submit.
 
 
 Status = Literal["running", "done", "failed"]
@@ -215,7 +218,7 @@ def _read(jobs: Jobs, job: JobRecord, file: str) -> bytes:
 
 
 # ----------------------------------------------------------------------------
-# Maps and near-duplicates over REST: jobs that read a whole collection, and their results.
+# Maps and near-duplicates.
 
 
 # Maps drawn by earlier versions do not say these.
@@ -324,7 +327,7 @@ def get_duplicates(
 
 
 # ----------------------------------------------------------------------------
-# Evaluations over REST: in the response, or as jobs with a report that is kept.
+# Evaluations: in the response, or as jobs with a report that is kept.
 
 
 NO_QUERY = dict.fromkeys(LabelledQuery.model_fields)

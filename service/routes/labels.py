@@ -100,7 +100,7 @@ from hummingbit.service.schemas.search import (
 )
 
 # ----------------------------------------------------------------------------
-# What routes of labels and judgements share: the collection, the person, pages of records.
+# The collection, the person, pages of records.
 
 
 Entry = TypeVar("Entry", NewLabel, NewJudgement)
@@ -232,7 +232,7 @@ def without_vector(document: dict[str, Any]) -> dict[str, Any]:
 
 
 # ----------------------------------------------------------------------------
-# Labels of documents over REST, and suggestions of what to label next.
+# Labels, and suggestions of what to label next.
 
 
 router = APIRouter(prefix="/v1", route_class=JSONRoute)
@@ -358,7 +358,7 @@ def _new_label(entry: NewLabel, person: str) -> DocumentLabel | tuple[str, str]:
 
 
 # ----------------------------------------------------------------------------
-# Judgements of answers to queries over REST, and which answers to judge next.
+# Judgements, and which answers to judge next.
 
 
 @router.get(
@@ -460,7 +460,7 @@ def _new_judgement(entry: NewJudgement, person: str) -> Judgement | tuple[str, s
 
 
 # ----------------------------------------------------------------------------
-# Import and export of labels and judgements over REST: JSON lines and TREC's qrels.
+# Import and export as JSON lines and as qrels of TREC.
 
 
 WRITTEN_AT_ONCE = 2000
@@ -595,7 +595,7 @@ def _lines(lines: Iterable[str], media_type: str, max_bytes: int) -> Response:
 
 
 # ----------------------------------------------------------------------------
-# Retraining over REST: a job trains an encoder from the labels; a person confirms or reverts.
+# Retraining: a job trains an encoder from the labels; a person confirms or reverts.
 
 
 @router.post(

@@ -27,7 +27,7 @@ from hummingbit.service.schemas.common import (
 )
 
 # ----------------------------------------------------------------------------
-# The JSON of collections and their statistics.
+# Collections and their statistics.
 
 
 class CreateCollection(RequestModel):
@@ -154,7 +154,7 @@ class CollectionStats(CollectionDetail):
 
 
 # ----------------------------------------------------------------------------
-# The JSON of documents: upserts, scrolling, counting, deleting, bulk.
+# Documents.
 
 
 class NewDocument(RequestModel):
@@ -286,7 +286,7 @@ class BulkAnswer(ResponseModel):
 
 
 # ----------------------------------------------------------------------------
-# The JSON of aliases and of reindexing.
+# Aliases and reindexing.
 
 
 class AliasToAdd(RequestModel):
@@ -352,7 +352,7 @@ class Reindex(RequestModel):
 
 
 # ----------------------------------------------------------------------------
-# The JSON of snapshots.
+# Snapshots.
 
 
 class SnapshotInfo(ResponseModel):
@@ -391,7 +391,7 @@ class RestoreSnapshot(RequestModel):
 
 
 # ----------------------------------------------------------------------------
-# The JSON of a collection's bits and buckets.
+# A collection's bits and buckets.
 
 
 class CodeBucket(ResponseModel):

@@ -1,4 +1,9 @@
-"""What all requests and responses share: base models, fields, problems, checks."""
+"""What all requests and responses share: base models, fields, problems, checks.
+
+The models check shapes and types strictly: a number is not a string, and true is not 1.
+:mod:`hummingbit.corpus.document` checks the contents of documents, and each collection what it
+accepts.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +22,6 @@ from hummingbit.index.rankings import RANKINGS
 from hummingbit.service.http.bodies import limit_unknown_fields, show
 from hummingbit.service.http.problems import ProblemError, invalid_field
 from hummingbit.service.settings import Settings
-
-# ----------------------------------------------------------------------------
-# What all requests and responses share: base models, fields, problems.
-#
-# The models check shapes and types strictly: a number is not a string, and true is not 1.
-# :mod:`hummingbit.corpus.document` checks the contents of documents, and each collection what it
-# accepts.
 
 
 class _FirstError(FailFast):
@@ -132,7 +130,7 @@ RankingUsed = Annotated[str, Field(json_schema_extra={"enum": [*RANKINGS]})]
 
 
 # ----------------------------------------------------------------------------
-# Checks of a body that need the settings or the collection.
+# Checks that need the settings or the collection.
 
 
 def parse_item(item: Any, limits: Settings, *location: str | int, id: str) -> Document:  # noqa: A002

@@ -17,7 +17,7 @@ from hummingbit.service.schemas.common import (
 )
 
 # ----------------------------------------------------------------------------
-# The JSON of encoders, and of encoding.
+# Encoders and encoding.
 
 
 CodeFormat = Literal["hex", "base64", "bits"]
@@ -100,7 +100,7 @@ class Encoders(ResponseModel):
 
 
 # ----------------------------------------------------------------------------
-# The JSON of OpenAI's embeddings API, which many tools support.
+# OpenAI's embeddings API, which many tools support.
 
 
 InputType = Literal["document", "query"]

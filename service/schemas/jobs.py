@@ -21,7 +21,7 @@ from hummingbit.service.schemas.common import (
 )
 
 # ----------------------------------------------------------------------------
-# The JSON of jobs, and of what verification and compaction return.
+# Jobs, verification and compaction.
 
 
 class VerificationInfo(ResponseModel):
@@ -92,7 +92,7 @@ class JobStatus(ResponseModel):
 
 
 # ----------------------------------------------------------------------------
-# The JSON of evaluations.
+# Evaluations.
 
 
 def _check_grades(qrels: Any, check: ValidatorFunctionWrapHandler) -> Any:
@@ -206,7 +206,7 @@ class EvaluatedQueries(ResponseModel):
 
 
 # ----------------------------------------------------------------------------
-# The JSON of maps.
+# Maps.
 
 
 class DrawMap(RequestModel):
@@ -271,7 +271,7 @@ class MapStatus(JobStatus):
 
 
 # ----------------------------------------------------------------------------
-# The JSON of near-duplicates.
+# Near-duplicates.
 
 
 class FindDuplicates(RequestModel):

@@ -9,7 +9,7 @@ from pydantic import Field
 from hummingbit.service.schemas.common import FieldName, RequestModel, ResponseModel, Strings
 
 # ----------------------------------------------------------------------------
-# The JSON of labels and judgements.
+# Labels and judgements.
 
 
 Who = Annotated[
@@ -208,7 +208,7 @@ class JudgementPool(ResponseModel):
 
 
 # ----------------------------------------------------------------------------
-# The JSON of retraining.
+# Retraining.
 
 
 NewName = Annotated[

@@ -7,7 +7,7 @@ from typing import Literal
 from hummingbit.service.schemas.common import ResponseModel
 
 # ----------------------------------------------------------------------------
-# The JSON of what a key may do.
+# What a key may do.
 
 
 class Access(ResponseModel):
@@ -24,7 +24,7 @@ class Access(ResponseModel):
 
 
 # ----------------------------------------------------------------------------
-# The JSON of the service's health.
+# Health.
 
 
 class Root(ResponseModel):

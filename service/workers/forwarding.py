@@ -1,4 +1,11 @@
-"""What a reader answers itself, and what it forwards to the writer."""
+"""What a reader answers itself, and what it forwards to the writer.
+
+A reader answers searches and reads of documents from its own generation. It forwards all else over
+a Unix socket, streaming bodies and responses, and the writer checks keys, roles and limits as if
+the client had connected to it. Before a reader relays the response to a write, it follows the
+writer, so a client sees its own writes on the same connection. With the header ``Min-Generation``
+it sees at least that generation on any connection.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +43,7 @@ from hummingbit.service.http.protocol import Arrival, answer_now_of
 from hummingbit.service.workers.summed_metrics import merge_metrics
 
 # ----------------------------------------------------------------------------
-# Notices that the writer hangs: like a stopped process, it accepts requests and answers none.
+# A writer that hangs: like a stopped process, it accepts requests and answers none.
 
 
 URL = "http://localhost/livez"
@@ -73,7 +80,7 @@ class WriterProbe:
 
 
 # ----------------------------------------------------------------------------
-# The body of a forwarded request, in chunks, and how long the request may take.
+# The body of a forwarded request, and how long the request may take.
 
 
 CLOSE = {"Connection": "close"}
@@ -149,13 +156,7 @@ class ForwardedBody:
 
 
 # ----------------------------------------------------------------------------
-# What a reader answers itself, and what it forwards to the writer.
-#
-# A reader answers searches and reads of documents from its own generation. It forwards all else
-# over a Unix socket, streaming bodies and responses, and the writer checks keys, roles and limits
-# as if the client had connected to it. Before a reader relays the response to a write, it follows
-# the writer, so a client sees its own writes on the same connection. With the header
-# ``Min-Generation`` it sees at least that generation on any connection.
+# Forwarding.
 
 
 LOCAL = re.compile(

@@ -1,4 +1,20 @@
-"""Starts the processes of one service and replaces those that end."""
+"""Starts the processes of one service and replaces those that end.
+
+::
+
+    supervisor ── opens the folder for reading, follows it, holds the port, answers nothing
+      ├── writer    writes and does all else, on a Unix socket
+      ├── reader 1  searches, on the port of the service
+      └── reader N
+
+Readers are forked from the supervisor, so they share the codes and tables that it has read, and a
+replacement is up to date at once. All readers accept from one listening socket, so a waiting
+connection survives the death of a reader. Each reader keeps its own copy of later writes. When the
+supervisor has compacted an index, it replaces the readers one by one, and they share the result.
+
+No SQLite connection and no thread crosses a fork: the supervisor has a single thread, and closes
+its connections first.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +56,7 @@ from hummingbit.service.settings import Settings
 from hummingbit.service.workers.forwarding import ForwardedClient, Forwarding
 
 # ----------------------------------------------------------------------------
-# The Unix sockets at which the processes of one service reach each other.
+# Unix sockets, at which the processes reach each other.
 
 
 # The smallest limit of any system, in bytes, without the terminating null.
@@ -66,7 +82,7 @@ def listen_at(path: Path) -> Iterator[socket.socket]:
 
 
 # ----------------------------------------------------------------------------
-# When to try again what failed, and whether its reason is worth a line of the log.
+# Retries: when to try again, and whether the reason is worth a line of the log.
 
 
 FIRST_SECONDS = 0.25
@@ -101,7 +117,7 @@ class Retry:
 
 
 # ----------------------------------------------------------------------------
-# Forked processes that report when they are ready and end with their parent.
+# Processes, which report when they are ready and end with their parent.
 
 
 POLL_SECONDS = 0.25
@@ -195,23 +211,7 @@ def _stop_with_parent(alive: int) -> None:
 
 
 # ----------------------------------------------------------------------------
-# Starts the processes of one service and replaces those that end.
-#
-# ::
-#
-#     supervisor ── opens the folder for reading, follows it, holds the port, answers nothing
-#       ├── writer    writes and does all else, on a Unix socket
-#       ├── reader 1  searches, on the port of the service
-#       └── reader N
-#
-# Readers are forked from the supervisor, so they share the codes and tables that it has read, and a
-# replacement is up to date at once. All readers accept from one listening socket, so a waiting
-# connection survives the death of a reader. Each reader keeps its own copy of later writes. When
-# the supervisor has compacted an index, it replaces the readers one by one, and they share the
-# result.
-#
-# No SQLite connection and no thread crosses a fork: the supervisor has a single thread, and closes
-# its connections first.
+# The supervisor.
 
 
 # A process that ends sooner is not replaced before this time is over.
