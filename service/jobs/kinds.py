@@ -178,45 +178,39 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
     return {
         "bulk": Kind(bulk, short_bytes=SHORT_BULK_BYTES, continues=True),
         "evaluation": Kind(
-            lambda progress: evaluate(folder, limits, progress),
-            only_lane="evaluation",
+            partial(evaluate, folder, limits),
+            own_queue="evaluation",
             kept_files=frozenset({REPORT_FILE, REQUEST_FILE, RUN_FILE}),
             in_slices=True,
         ),
         "map": Kind(
-            lambda progress: draw_map(folder, progress),
-            only_lane="analysis",
+            partial(draw_map, folder),
+            own_queue="analysis",
             kept_files=frozenset({MAP_FILE, POINTS_FILE}),
             in_slices=True,
         ),
         "duplicates": Kind(
-            lambda progress: write_clusters(folder, progress),
-            only_lane="analysis",
+            partial(write_clusters, folder),
+            own_queue="analysis",
             kept_files=frozenset({CLUSTERS_FILE}),
             in_slices=True,
         ),
-        "reindex": Kind(lambda progress: reindex(folder, gate, progress)),
+        "reindex": Kind(partial(reindex, folder, gate)),
         "retrain": Kind(
-            lambda progress: retrain(
-                folder, gate, progress, elsewhere=limits.training == "elsewhere"
-            ),
+            partial(retrain, folder, gate, elsewhere=limits.training == "elsewhere"),
             counted=False,
-            only_lane="training",
+            own_queue="training",
         ),
-        "snapshot": Kind(lambda progress: _snapshot(folder, progress)),
-        "upload": Kind(lambda progress: _upload(folder, progress), counted=False),
-        "restore": Kind(lambda progress: _restore(folder, progress)),
+        "snapshot": Kind(partial(_snapshot, folder)),
+        "upload": Kind(partial(_upload, folder), counted=False),
+        "restore": Kind(partial(_restore, folder)),
         "verify": Kind(
-            lambda progress: _run_uninterrupted(
-                folder, progress, "checking", partial(verify, folder=folder)
-            ),
+            partial(_run_uninterrupted, folder, "checking", partial(verify, folder=folder)),
             short_bytes=ALL_SHORT,
             in_slices=True,
         ),
-        "compact": Kind(
-            lambda progress: _run_uninterrupted(folder, progress, "compacting", compact)
-        ),
-        "index_fields": Kind(lambda progress: _index_fields(folder, progress)),
+        "compact": Kind(partial(_run_uninterrupted, folder, "compacting", compact)),
+        "index_fields": Kind(partial(_index_fields, folder)),
     }
 
 
@@ -260,9 +254,9 @@ def _index_fields(folder: DataFolder, progress: Progress) -> dict[str, Any]:
 
 def _run_uninterrupted(
     folder: DataFolder,
-    progress: Progress,
     step: str,
     work: Callable[[CollectionBackend], dict[str, Any]],
+    progress: Progress,
 ) -> dict[str, Any]:
     """Do work that cannot be stopped once it has begun."""
     progress.step = step

@@ -37,13 +37,13 @@ from hummingbit.service.jobs.store import (
     bytes_of,
 )
 from hummingbit.service.jobs.work import (
-    LANES,
+    QUEUES,
     Explain,
-    JobQueue,
+    JobQueues,
     Kind,
-    Lane,
     Postponed,
     Progress,
+    QueueName,
     outcome_of,
 )
 
@@ -57,7 +57,7 @@ _log = logging.getLogger("hummingbit.service")
 class _Delay(NamedTuple):
     """A job that waits for another attempt. `step` says why, and `due` when, in monotonic time."""
 
-    lane: Lane
+    queue: QueueName
     owner: str
     step: str
     seconds: float
@@ -73,13 +73,13 @@ class Jobs:
         kinds: Mapping[str, Kind],
         explain: Explain,
         *,
-        workers: Mapping[Lane, int] | None = None,
+        workers: Mapping[QueueName, int] | None = None,
         quota: Quota | None = None,
         turns: FairSemaphore | None = None,
     ) -> None:
         """Open the jobs in the folder `path`, and begin unfinished ones again.
 
-        Each lane has as many threads as `workers` says, by default one. Jobs in slices share
+        Each queue has as many threads as `workers` says, by default one. Jobs in slices share
         `turns`.
 
         Raises:
@@ -98,13 +98,13 @@ class Jobs:
         self._undeleted: set[str] = set()
         self._postponed: dict[str, _Delay] = {}
         self._ending = False
-        self._queue = JobQueue()
+        self._queues = JobQueues()
         self._tidy()
         for job in self._store.unfinished():
             self._enqueue(job)
         self._threads = [
-            threading.Thread(target=self._work, args=(lane,), name=f"{lane} jobs", daemon=True)
-            for lane, count in (dict.fromkeys(LANES, 1) | dict(workers or {})).items()
+            threading.Thread(target=self._work, args=(queue,), name=f"{queue} jobs", daemon=True)
+            for queue, count in (dict.fromkeys(QUEUES, 1) | dict(workers or {})).items()
             for _ in range(count)
         ]
         for thread in self._threads:
@@ -197,7 +197,7 @@ class Jobs:
             self._ending = True
             for running in self._running.values():
                 running.ending.set()
-        self._queue.close()
+        self._queues.close()
         for thread in self._threads:
             thread.join()
         self._record_outstanding()
@@ -234,29 +234,29 @@ class Jobs:
 
     def _enqueue(self, job: JobRecord) -> None:
         kind = self._kinds.get(job.kind)
-        lane: Lane = "long" if kind is None else kind.lane(job.bytes)
-        self._queue.enqueue(lane, job.owner, job.id)
+        queue: QueueName = "long" if kind is None else kind.queue(job.bytes)
+        self._queues.enqueue(queue, job.owner, job.id)
 
-    def _work(self, lane: Lane) -> None:
-        """Do the jobs of a lane, one after another."""
+    def _work(self, queue: QueueName) -> None:
+        """Do the jobs of a queue, one after another."""
         while not self._ending:
-            self._enqueue_due(lane)
-            taken = self._queue.take(lane, SECONDS_BETWEEN_ATTEMPTS)
+            self._enqueue_due(queue)
+            taken = self._queues.take(queue, SECONDS_BETWEEN_ATTEMPTS)
             self._record_outstanding()
             if taken is not None:
                 owner, id_ = taken
                 try:
-                    self._run(lane, owner, id_)
+                    self._run(queue, owner, id_)
                 finally:
-                    self._queue.end(lane, id_)
+                    self._queues.end(queue, id_)
 
-    def _run(self, lane: Lane, owner: str, id_: str) -> None:
+    def _run(self, queue: QueueName, owner: str, id_: str) -> None:
         try:
             progress = self._begin(id_)
         except JobStoreError as error:
             _log.error("job %s cannot be started and stays queued: %s", id_, error)
             with self._lock:
-                self._postpone(lane, owner, id_, "waiting until the service can record jobs")
+                self._postpone(queue, owner, id_, "waiting until the service can record jobs")
             return
         if progress is None:
             return
@@ -273,13 +273,13 @@ class Jobs:
             if outcome is not None:
                 self._unrecorded[id_] = outcome
             if postponed is not None:
-                self._postpone(lane, owner, id_, postponed.step)
+                self._postpone(queue, owner, id_, postponed.step)
             else:
                 self._postponed.pop(id_, None)
             del self._running[id_]
         self._record_outstanding()
 
-    def _postpone(self, lane: Lane, owner: str, id_: str, step: str) -> None:
+    def _postpone(self, queue: QueueName, owner: str, id_: str, step: str) -> None:
         """Enqueue a job again later; each time, twice as long after the last attempt.
 
         The caller holds the lock.
@@ -289,15 +289,15 @@ class Jobs:
         if before is not None:
             seconds = min(2 * before.seconds, MAX_SECONDS_BETWEEN_ATTEMPTS)
         due = time.monotonic() + seconds
-        self._postponed[id_] = _Delay(lane, owner, step, seconds, due)
+        self._postponed[id_] = _Delay(queue, owner, step, seconds, due)
 
-    def _enqueue_due(self, lane: Lane) -> None:
-        """Enqueue the postponed jobs of a lane that have waited for long enough."""
+    def _enqueue_due(self, queue: QueueName) -> None:
+        """Enqueue the postponed jobs of a queue that have waited for long enough."""
         with self._lock:
             for id_, delay in self._postponed.items():
-                if delay.lane == lane and delay.due <= time.monotonic():
+                if delay.queue == queue and delay.due <= time.monotonic():
                     self._postponed[id_] = delay._replace(due=math.inf)
-                    self._queue.enqueue(lane, delay.owner, id_)
+                    self._queues.enqueue(queue, delay.owner, id_)
 
     def _begin(self, id_: str) -> Progress | None:
         with self._lock:

@@ -1,6 +1,6 @@
-"""What a job does: its kind, its progress and outcome; and the queue in which it waits.
+"""What a job does: its kind, its progress and outcome; and the queues in which jobs wait.
 
-Jobs that only read, which a read key may submit, have lanes of their own: however long they take,
+Jobs that only read, which a read key may submit, have queues of their own: however long they take,
 no write, snapshot or compaction waits for them. There an owner has at most one running job, so one
 key cannot hold all threads.
 """
@@ -24,67 +24,67 @@ from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.jobs.store import JobRecord, JobStore, JobStoreError, Outcome
 
 # ----------------------------------------------------------------------------
-# The queue.
+# The queues.
 
 
-Lane = Literal["short", "long", "analysis", "evaluation", "training"]
-LANES: tuple[Lane, ...] = get_args(Lane)
-READING: frozenset[Lane] = frozenset({"analysis", "evaluation"})
-"""The lanes of jobs that only read."""
+QueueName = Literal["short", "long", "analysis", "evaluation", "training"]
+QUEUES: tuple[QueueName, ...] = get_args(QueueName)
+READING: frozenset[QueueName] = frozenset({"analysis", "evaluation"})
+"""The queues of jobs that only read."""
 
 
-class JobQueue:
-    """The ids of waiting jobs, by lane and owner. All methods are thread-safe.
+class JobQueues:
+    """The ids of waiting jobs, by queue and owner; owners take turns. All methods are thread-safe.
 
-    In each lane the owner served least recently is served next, so that an owner with a hundred
-    jobs does not hold up another's single one. In the lanes of :data:`READING`, an owner whose job
+    In each queue the owner served least recently is served next, so that an owner with a hundred
+    jobs does not hold up another's single one. In the queues of :data:`READING`, an owner whose job
     is running is passed over until :meth:`end`.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._waiting: dict[Lane, dict[str, deque[str]]] = {lane: {} for lane in LANES}
-        self._running: dict[Lane, dict[str, str]] = {lane: {} for lane in READING}
+        self._waiting: dict[QueueName, dict[str, deque[str]]] = {queue: {} for queue in QUEUES}
+        self._running: dict[QueueName, dict[str, str]] = {queue: {} for queue in READING}
         self._closed = False
 
-    def enqueue(self, lane: Lane, owner: str, id_: str) -> None:
+    def enqueue(self, queue: QueueName, owner: str, id_: str) -> None:
         """Add a job behind the others of its owner."""
         with self._changed:
-            self._waiting[lane].setdefault(owner, deque()).append(id_)
+            self._waiting[queue].setdefault(owner, deque()).append(id_)
             self._changed.notify_all()
 
-    def take(self, lane: Lane, seconds: float) -> tuple[str, str] | None:
-        """Return the owner and the id of the next job of a lane.
+    def take(self, queue: QueueName, seconds: float) -> tuple[str, str] | None:
+        """Return the owner and the id of the next job of a queue.
 
         Wait for one at most `seconds`, then return None.
         """
         with self._changed:
             self._changed.wait_for(
-                lambda: self._closed or self._next_owner(lane) is not None, seconds
+                lambda: self._closed or self._next_owner(queue) is not None, seconds
             )
-            owner = self._next_owner(lane)
+            owner = self._next_owner(queue)
             if self._closed or owner is None:
                 return None
-            waiting = self._waiting[lane]
+            waiting = self._waiting[queue]
             jobs = waiting.pop(owner)
             id_ = jobs.popleft()
             if jobs:
                 waiting[owner] = jobs
-            if lane in READING:
-                self._running[lane][owner] = id_
+            if queue in READING:
+                self._running[queue][owner] = id_
             return owner, id_
 
-    def end(self, lane: Lane, id_: str) -> None:
+    def end(self, queue: QueueName, id_: str) -> None:
         """Note that a job no longer runs, so that its owner's next one may."""
         with self._changed:
-            running = self._running.get(lane, {})
+            running = self._running.get(queue, {})
             for owner in [owner for owner, running_id in running.items() if running_id == id_]:
                 del running[owner]
             self._changed.notify_all()
 
-    def _next_owner(self, lane: Lane) -> str | None:
-        running = self._running.get(lane, {})
-        return next((owner for owner in self._waiting[lane] if owner not in running), None)
+    def _next_owner(self, queue: QueueName) -> str | None:
+        running = self._running.get(queue, {})
+        return next((owner for owner in self._waiting[queue] if owner not in running), None)
 
     def close(self) -> None:
         """Hand out no more jobs."""
@@ -194,13 +194,12 @@ Explain = Callable[[Exception], ProblemError | None]
 class Kind:
     """A kind of job.
 
-    A job is short if its files have at most `short_bytes` bytes. A kind may have a lane of its own,
-    `only_lane`: those that only read, and training, which may take days or wait for a trainer
-    elsewhere. `kept_files` stay after the job has finished. Files of a kind that is not `counted`
-    do not count towards the owner's quota. A job that only reads may run `in_slices`, in turn with
-    expensive requests; it can be stopped after each slice. One that `continues` where an earlier
-    attempt stopped waits while the disk is full, as does any job that is past its point of no
-    return.
+    A job is short if its files have at most `short_bytes` bytes. Kinds that only read have an
+    `own_queue`, and so has training, which may take days or wait for a trainer elsewhere.
+    `kept_files` stay after the job has finished. Files of a kind that is not `counted` do not count
+    towards the owner's quota. A job that only reads may run `in_slices`, in turn with expensive
+    requests; it can be stopped after each slice. One that `continues` where an earlier attempt
+    stopped waits while the disk is full, as does any job that is past its point of no return.
     """
 
     work: Work
@@ -208,7 +207,7 @@ class Kind:
     kept_files: frozenset[str] = frozenset()
     counted: bool = True
     in_slices: bool = False
-    only_lane: Lane | None = None
+    own_queue: QueueName | None = None
     continues: bool = False
 
     def run(self, progress: Progress, turns: FairSemaphore) -> dict[str, Any]:
@@ -218,10 +217,10 @@ class Kind:
         with in_slices(Slices(turns, progress.is_stopped)):
             return self.work(progress)
 
-    def lane(self, bytes_: int) -> Lane:
-        """Return the lane of a job whose files have `bytes_` bytes."""
-        if self.only_lane is not None:
-            return self.only_lane
+    def queue(self, bytes_: int) -> QueueName:
+        """Return the queue of a job whose files have `bytes_` bytes."""
+        if self.own_queue is not None:
+            return self.own_queue
         return "short" if bytes_ <= self.short_bytes else "long"
 
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from hummingbit.service.jobs.work import JobQueue
+from hummingbit.service.jobs.work import JobQueues
 
 
 def test_owners_take_turns_and_each_ones_jobs_keep_their_order() -> None:
-    queue = JobQueue()
+    queue = JobQueues()
     for number in range(3):
         queue.enqueue("long", "many", f"m{number}")
     queue.enqueue("long", "one", "o0")
@@ -13,7 +13,7 @@ def test_owners_take_turns_and_each_ones_jobs_keep_their_order() -> None:
 
 
 def test_short_jobs_do_not_wait_for_long_ones() -> None:
-    queue = JobQueue()
+    queue = JobQueues()
     queue.enqueue("long", "", "long")
     queue.enqueue("short", "", "short")
     assert queue.take("short", 0) == ("", "short")
@@ -22,14 +22,14 @@ def test_short_jobs_do_not_wait_for_long_ones() -> None:
 
 
 def test_a_queue_that_is_closed_hands_out_nothing() -> None:
-    queue = JobQueue()
+    queue = JobQueues()
     queue.enqueue("long", "", "a")
     queue.close()
     assert queue.take("long", 10) is None
 
 
-def test_in_a_lane_of_reading_an_owner_has_one_running_job() -> None:
-    queue = JobQueue()
+def test_in_a_queue_of_reading_an_owner_has_one_running_job() -> None:
+    queue = JobQueues()
     for owner, id_ in (("one", "o0"), ("one", "o1"), ("other", "x0"), ("one", "o2")):
         queue.enqueue("analysis", owner, id_)
     taken = [queue.take("analysis", 0) for _ in range(3)]

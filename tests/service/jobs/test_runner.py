@@ -25,7 +25,7 @@ from hummingbit.service.jobs.store import (
     NewJob,
     Quota,
 )
-from hummingbit.service.jobs.work import JobQueue, Kind, Lane, Progress
+from hummingbit.service.jobs.work import JobQueues, Kind, Progress, QueueName
 from tests.support.faults.disks import small_disk
 from tests.support.service import ROOT
 
@@ -497,8 +497,8 @@ def test_jobs_that_read_hold_up_neither_others_nor_those_of_another_owner(tmp_pa
             progress.advance()
             time.sleep(0.001)
 
-    kinds = {"count": Kind(read, only_lane="analysis"), "write": Kind(lambda _: {})}
-    workers: dict[Lane, int] = {"analysis": 2}
+    kinds = {"count": Kind(read, own_queue="analysis"), "write": Kind(lambda _: {})}
+    workers: dict[QueueName, int] = {"analysis": 2}
     with closing(Jobs(tmp_path, kinds, explain, workers=workers)) as jobs:
 
         def runs(job: JobRecord) -> bool:
@@ -539,7 +539,7 @@ def test_a_job_that_cannot_be_started_stays_its_owners(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "SECONDS_BETWEEN_ATTEMPTS", 0.01)
-    begin, enqueue, enqueued = JobStore.begin, JobQueue.enqueue, list[tuple[str, str]]()
+    begin, enqueue, enqueued = JobStore.begin, JobQueues.enqueue, list[tuple[str, str]]()
     may_begin = threading.Event()
 
     def begin_later(store: JobStore, id_: str) -> bool:
@@ -547,12 +547,12 @@ def test_a_job_that_cannot_be_started_stays_its_owners(
             raise JobStoreError("the disk is full")
         return begin(store, id_)
 
-    def enqueue_noted(queue: JobQueue, lane: Any, owner: str, id_: str) -> None:
+    def enqueue_noted(queue: JobQueues, name: Any, owner: str, id_: str) -> None:
         enqueued.append((owner, id_))
-        enqueue(queue, lane, owner, id_)
+        enqueue(queue, name, owner, id_)
 
     monkeypatch.setattr(JobStore, "begin", begin_later)
-    monkeypatch.setattr(JobQueue, "enqueue", enqueue_noted)
+    monkeypatch.setattr(JobQueues, "enqueue", enqueue_noted)
     with closing(opened(tmp_path)) as jobs:
         owners = {submit(jobs, "a", owner=owner).id: owner for owner in ("one", "two", "one")}
         for id_ in owners:
