@@ -31,6 +31,7 @@ from hummingbit.service.http.problems import (
     problem_response,
 )
 from hummingbit.service.schemas.common import EncoderName
+from hummingbit.service.schemas.search import JSONAnswer, answer_to_json
 from hummingbit.service.settings import Settings
 
 
@@ -98,6 +99,15 @@ def render(
     # This runs in the thread of the route; FastAPI would do it on the event loop.
     text = body.model_dump_json(exclude_unset=True)
     return Response(text, status, headers, media_type="application/json")
+
+
+def render_long(answer: Mapping[str, Any], limits: Settings) -> Response:
+    """Return `answer`, whose lists may be long, as a JSON response.
+
+    Raises:
+        ProblemError: 422 if it is larger than the limit.
+    """
+    return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
 
 
 def encoder_name(collection: CollectionBackend) -> EncoderName | None:

@@ -29,6 +29,7 @@ from hummingbit.service.routes.dependencies import (
     WriteSlots,
     creates_only,
     render,
+    render_long,
     wants_async,
 )
 from hummingbit.service.routes.jobs import SubmitOf, accepted_response
@@ -45,7 +46,7 @@ from hummingbit.service.schemas.collections import (
 )
 from hummingbit.service.schemas.common import check_fingerprint, parse_body_filter, pointing_at
 from hummingbit.service.schemas.jobs import JobInfo
-from hummingbit.service.schemas.search import JSONAnswer, answer_to_json, document_to_json, to_json
+from hummingbit.service.schemas.search import document_to_json, to_json
 
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 
@@ -81,9 +82,9 @@ def post_get(collection: CollectionOf, body: GetRequest, limits: Limits) -> Resp
         documents.append(document_to_json(stored))
         size += len(to_json(documents[-1]))
         if size > limits.max_response_bytes:
-            break  # answer_to_json refuses it below
+            break  # render_long refuses it below
     answer = {"documents": documents, "missing": missing}
-    return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
+    return render_long(answer, limits)
 
 
 @router.post(
@@ -113,7 +114,7 @@ def post_scroll(collection: CollectionOf, body: ScrollRequest, limits: Limits) -
         if cursor is None:
             break
     answer = {"documents": documents, "next_cursor": cursor}
-    return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
+    return render_long(answer, limits)
 
 
 @router.post(

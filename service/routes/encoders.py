@@ -24,7 +24,7 @@ from hummingbit.index.errors import UnknownEncoder
 from hummingbit.service.http.keys import READ
 from hummingbit.service.http.problems import ProblemError, invalid_field, without_path
 from hummingbit.service.http.routing import JSONRoute
-from hummingbit.service.routes.dependencies import LONG_READ, Folder, Limits, render
+from hummingbit.service.routes.dependencies import LONG_READ, Folder, Limits, render, render_long
 from hummingbit.service.schemas.collections import Unavailable
 from hummingbit.service.schemas.common import EncoderName, check_length, check_text, pointing_at
 from hummingbit.service.schemas.encoders import (
@@ -39,7 +39,6 @@ from hummingbit.service.schemas.encoders import (
     Encoders,
     EncoderSummary,
 )
-from hummingbit.service.schemas.search import JSONAnswer, answer_to_json
 from hummingbit.service.settings import Settings
 
 router = APIRouter(prefix="/v1", route_class=JSONRoute)
@@ -213,7 +212,7 @@ def post_embeddings(body: EmbeddingsRequest, folder: Folder, limits: Limits) -> 
     words = sum(len(text.split()) for text in texts)
     usage = {"prompt_tokens": words, "total_tokens": words}
     answer = {"object": "list", "data": data, "model": body.model, "usage": usage}
-    return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
+    return render_long(answer, limits)
 
 
 def _encoder(body: EmbeddingsRequest, folder: DataFolder) -> Encoder:

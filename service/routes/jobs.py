@@ -45,6 +45,7 @@ from hummingbit.service.routes.dependencies import (
     LongReads,
     encoder_name,
     render,
+    render_long,
     state_of,
     wants_async,
 )
@@ -66,7 +67,7 @@ from hummingbit.service.schemas.jobs import (
     MapDescription,
     MapStatus,
 )
-from hummingbit.service.schemas.search import JSONAnswer, LongAnswer, answer_to_json
+from hummingbit.service.schemas.search import LongAnswer
 
 # ----------------------------------------------------------------------------
 # Jobs: list, describe, cancel, submit.
@@ -453,7 +454,7 @@ def get_queries(id: str, jobs: JobsOf, limits: Limits) -> Response:  # noqa: A00
         {**NO_QUERY, **query, "id": query.get("id") or str(position)}
         for position, query in enumerate(sent)
     ]
-    return JSONAnswer(answer_to_json({"queries": queries}, limits.max_response_bytes))
+    return render_long({"queries": queries}, limits)
 
 
 @router.post(

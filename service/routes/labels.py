@@ -70,6 +70,7 @@ from hummingbit.service.routes.dependencies import (
     Limits,
     names_in_use,
     render,
+    render_long,
     state_of,
     writing,
 )
@@ -92,9 +93,7 @@ from hummingbit.service.schemas.labels import (
     TakenBack,
 )
 from hummingbit.service.schemas.search import (
-    JSONAnswer,
     LongAnswer,
-    answer_to_json,
     answer_too_large,
     document_to_json,
 )
@@ -186,16 +185,16 @@ def page_answer(
     records: Sequence[Record],
     limit: int,
     to_json: Callable[[Record], dict[str, Any]],
-    max_bytes: int,
+    limits: Limits,
 ) -> Response:
     """Respond with a page of `records`, which are one more than `limit` if there is another page.
 
     Raises:
-        ProblemError: 422 if the response has more than `max_bytes` bytes.
+        ProblemError: 422 if the response is larger than the limit.
     """
     page, next_cursor = paginate(records, limit)
     answer = {field: [to_json(record) for record in page], "next_cursor": next_cursor}
-    return JSONAnswer(answer_to_json(answer, max_bytes))
+    return render_long(answer, limits)
 
 
 def paginate(records: Sequence[Record], limit: int) -> tuple[Sequence[Record], str | None]:
@@ -262,7 +261,7 @@ def get_labels(
     """List the labels of documents, ordered by id of the document and person."""
     key = parse_cursor(cursor, 2)
     records = collection.annotations.labels(key, limit + 1, id_=document, who=who)
-    return page_answer("labels", records, limit, label_to_json, limits.max_response_bytes)
+    return page_answer("labels", records, limit, label_to_json, limits)
 
 
 @router.put(
@@ -322,7 +321,7 @@ def get_suggested(
             without=skip or [],
         )
     answer = suggestions_to_json(method, suggested, labelled)
-    return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
+    return render_long(answer, limits)
 
 
 @router.get(
@@ -343,7 +342,7 @@ def get_label_stats(
     with pointing_at():
         statistics = label_statistics(collection, vectors, label_field)
     answer = LabelStats.model_validate(statistics).model_dump(mode="json")
-    return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
+    return render_long(answer, limits)
 
 
 def _new_label(entry: NewLabel, person: str) -> DocumentLabel | tuple[str, str]:
@@ -380,7 +379,7 @@ def get_judgements(
     """List the judgements of answers, ordered by query, id of the document and person."""
     key = parse_cursor(cursor, 3)
     records = collection.annotations.judgements(key, limit + 1, query=query, who=who)
-    return page_answer("judgements", records, limit, judgement_to_json, limits.max_response_bytes)
+    return page_answer("judgements", records, limit, judgement_to_json, limits)
 
 
 @router.put(
@@ -448,7 +447,7 @@ def get_pool(
         "rankings": dict(counts),
         "judged": len(judged_ids),
     }
-    return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
+    return render_long(answer, limits)
 
 
 def _new_judgement(entry: NewJudgement, person: str) -> Judgement | tuple[str, str, str]:
