@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_args, get_origin
 
 import numpy as np
-from fastapi import Request
-from fastapi.concurrency import run_in_threadpool
 from numpy.typing import NDArray
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 from starlette.types import Receive, Scope
 
 from hummingbit.foundation.quick_json import Unsure, parse_quickly
