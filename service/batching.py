@@ -13,8 +13,8 @@ begins again in a thread. From there a search that needs an index to be built, o
 documents, fails with :class:`hummingbit.foundation.slices.BeyondAllowance`: it would hold up all
 others.
 
-Texts that a language model reads wait in a lane of their own with one thread, so other searches
-never wait for a model, and texts that arrive while it reads are read together.
+Texts that a language model reads wait for a thread of their own, so other searches never wait for a
+model, and texts that arrive while it reads are read together.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class _Batch(NamedTuple, Generic[Answer]):
     waiting: list[_WaitingQuery[Answer]]
 
 
-class _Lane(Generic[Answer]):
+class _Workers(Generic[Answer]):
     """Searches that wait for the same threads, by collection and options."""
 
     def __init__(self, n_threads: int, name: str) -> None:
@@ -133,8 +133,8 @@ class Batcher(Generic[Answer]):
         self._open_collection = open_collection
         self._stages = metrics.stages
         self._write = write
-        self._lane: _Lane[Answer] = _Lane(os.cpu_count() or 1, "search")
-        self._model_lane: _Lane[Answer] = _Lane(1, "model")
+        self._workers: _Workers[Answer] = _Workers(os.cpu_count() or 1, "search")
+        self._model_workers: _Workers[Answer] = _Workers(1, "model")
         self._is_scheduled = False
         self.requests: Sized = ()
         """The requests that the server is answering; empty if that is not known."""
@@ -154,8 +154,8 @@ class Batcher(Generic[Answer]):
         """
         loop = asyncio.get_running_loop()
         waiting: _WaitingQuery[Answer] = _WaitingQuery(query, loop.create_future())
-        lane = self._model_lane if self._needs_model(name, query) else self._lane
-        lane.waiting.setdefault((name, options), []).append(waiting)
+        workers = self._model_workers if self._needs_model(name, query) else self._workers
+        workers.waiting.setdefault((name, options), []).append(waiting)
         if len(self.requests) == 1:
             # There is no other request that this one could form a batch with.
             self._begin(loop)
@@ -188,8 +188,8 @@ class Batcher(Generic[Answer]):
 
     def close(self) -> None:
         """Wait for the searches that run."""
-        for lane in (self._lane, self._model_lane):
-            lane.threads.shutdown()
+        for workers in (self._workers, self._model_workers):
+            workers.threads.shutdown()
 
     def _answer_quickly(
         self, name: str, options: SearchOptions, queries: Sequence[Query]
@@ -208,21 +208,21 @@ class Batcher(Generic[Answer]):
         return [None if isinstance(answer, Exception) else answer for answer in outcome.answers]
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run the quick searches, and give others to the free workers."""
+        """Run the quick searches, and give others to the free threads."""
         self._is_scheduled = False
-        for key in [*self._lane.waiting]:
-            batch = self._take(self._lane, key)
+        for key in [*self._workers.waiting]:
+            batch = self._take(self._workers, key)
             if batch is None:
                 continue
             queries = [search.query for search in batch.waiting]
             outcome = self._answer_on_loop(batch.collection, batch.options, queries)
             if outcome is None:
-                self._lane.waiting[key] = [*batch.waiting, *self._lane.waiting.pop(key, [])]
+                self._workers.waiting[key] = [*batch.waiting, *self._workers.waiting.pop(key, [])]
             else:
                 self._quick_names.add(batch.name)
                 _hand_out(batch, outcome)
-        for lane in (self._lane, self._model_lane):
-            self._fill(loop, lane)
+        for workers in (self._workers, self._model_workers):
+            self._fill(loop, workers)
 
     def _needs_model(self, name: str, query: Query) -> bool:
         """Tell whether a language model reads the query."""
@@ -253,13 +253,13 @@ class Batcher(Generic[Answer]):
         self._note_time(collection, kind, outcome.seconds / n)
         return outcome
 
-    def _take(self, lane: _Lane[Answer], key: Key) -> _Batch[Answer] | None:
-        """Remove a batch from the searches of a lane; those beyond its size go on waiting.
+    def _take(self, workers: _Workers[Answer], key: Key) -> _Batch[Answer] | None:
+        """Remove a batch from the waiting searches; those beyond its size go on waiting.
 
         If the collection cannot be opened, all of its searches fail, and None is returned.
         """
         name, options = key
-        waiting = lane.waiting.pop(key)
+        waiting = workers.waiting.pop(key)
         try:
             collection = self._open_collection(name)
         except Exception as error:  # noqa: BLE001 - :meth:`search` raises it
@@ -268,36 +268,36 @@ class Batcher(Generic[Answer]):
                     search.answer.set_exception(error)
             return None
         if len(waiting) > MAX_BATCH:
-            lane.waiting[key] = waiting[MAX_BATCH:]
+            workers.waiting[key] = waiting[MAX_BATCH:]
         return _Batch(name, collection, options, waiting[:MAX_BATCH])
 
-    def _fill(self, loop: asyncio.AbstractEventLoop, lane: _Lane[Answer]) -> None:
-        """Give the free threads of a lane its searches, those that have waited longest first."""
-        while lane.free and lane.waiting:
-            batch = self._take(lane, next(iter(lane.waiting)))
+    def _fill(self, loop: asyncio.AbstractEventLoop, workers: _Workers[Answer]) -> None:
+        """Give the free threads their searches, those that have waited longest first."""
+        while workers.free and workers.waiting:
+            batch = self._take(workers, next(iter(workers.waiting)))
             if batch is not None:
-                self._start(loop, lane, batch)
+                self._start(loop, workers, batch)
 
     def _start(
-        self, loop: asyncio.AbstractEventLoop, lane: _Lane[Answer], batch: _Batch[Answer]
+        self, loop: asyncio.AbstractEventLoop, workers: _Workers[Answer], batch: _Batch[Answer]
     ) -> None:
-        lane.free -= 1
+        workers.free -= 1
         queries = [search.query for search in batch.waiting]
         outcome = loop.run_in_executor(
-            lane.threads, self._answer_in_thread, batch.collection, batch.options, queries
+            workers.threads, self._answer_in_thread, batch.collection, batch.options, queries
         )
-        outcome.add_done_callback(lambda future: self._finish(loop, lane, batch, future))
+        outcome.add_done_callback(lambda future: self._finish(loop, workers, batch, future))
 
     def _finish(
         self,
         loop: asyncio.AbstractEventLoop,
-        lane: _Lane[Answer],
+        workers: _Workers[Answer],
         batch: _Batch[Answer],
         outcome: asyncio.Future[_BatchOutcome[Answer]],
     ) -> None:
         """Start the next batch, and hand out the answers of this one."""
-        lane.free += 1
-        self._fill(loop, lane)
+        workers.free += 1
+        self._fill(loop, workers)
         found = outcome.result()
         if not any(isinstance(answer, BeyondAllowance) for answer in found.answers):
             queries = [search.query for search in batch.waiting]

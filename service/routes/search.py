@@ -79,13 +79,13 @@ from hummingbit.service.settings import Settings
 # ----------------------------------------------------------------------------
 # Searches that cannot share a batch: expensive ones, and those with filters or further options.
 #
-# :func:`short_or_long` begins a read as a short one, and moves it to a lane if it proves long.
+# :func:`short_or_long` begins a read as a short one, and makes it a long read if it proves long.
 
 
 Answer = TypeVar("Answer")
 Work = Callable[[], Answer]
 
-# A search that reads more vectors waits in the lane of long reads.
+# A search that reads more vectors waits among the long reads.
 CHEAP_VECTORS = 200
 
 
@@ -98,24 +98,24 @@ async def special_search(
     *,
     is_long: bool,
 ) -> bytes:
-    """Answer a search in a thread; one with a new filter, or a long one, waits in its lane.
+    """Answer a search in a thread; one with a new filter, or a long one, waits for a limiter.
 
     Whether a search needs an index that is not built, or finds large documents, shows only when it
-    runs. It then begins again in a lane. `state` is that of the request's scope.
+    runs. It then begins again there. `state` is that of the request's scope.
     """
     filter_ = parse_body_filter(body.filter)
     work = partial(_search_alone, app, collection, body, query, filter_)
     if filter_ is not None and not collection.knows_filter(filter_):
         return await _in_filter_thread(app, state, work)
     if is_long or _reads_many_vectors(body):
-        return await in_long_lane(app, state, work)
+        return await in_long_read(app, state, work)
     return await short_or_long(app, state, work)
 
 
 async def short_or_long(
     app: FastAPI, state: MutableMapping[str, Any], work: Work[Answer]
 ) -> Answer:
-    """Do `work` in a thread; if it takes long there, do it again in a lane.
+    """Do `work` in a thread; if it takes long there, do it again as a long read.
 
     `state` is that of the request's scope.
     """
@@ -124,7 +124,7 @@ async def short_or_long(
     except BeyondAllowance as error:
         if error.builds:
             return await _in_filter_thread(app, state, work)
-    return await in_long_lane(app, state, work)
+    return await in_long_read(app, state, work)
 
 
 def _short(work: Work[Answer]) -> Answer:
@@ -132,8 +132,8 @@ def _short(work: Work[Answer]) -> Answer:
         return work()
 
 
-async def in_long_lane(app: FastAPI, state: MutableMapping[str, Any], work: Work[Answer]) -> Answer:
-    """Do `work` in the lane of long reads."""
+async def in_long_read(app: FastAPI, state: MutableMapping[str, Any], work: Work[Answer]) -> Answer:
+    """Do `work` as a long read."""
     async with app.state.long_reads.slot(state):
         return await run_in_threadpool(work)
 
@@ -217,7 +217,7 @@ def _search_alone(
 
 # A vector with more numbers is parsed in a thread.
 LONG_VECTOR = 4096
-# A search for more hits, or by a longer text, waits in the lane of long reads.
+# A search for more hits, or by a longer text, waits among the long reads.
 CHEAP_HITS = 200
 CHEAP_LENGTH = 10_000
 

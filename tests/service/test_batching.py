@@ -300,7 +300,7 @@ def test_a_word_index_is_not_built_where_other_searches_wait(
     collection.close()
 
 
-def test_hits_with_large_payloads_are_read_in_a_thread_or_a_lane(
+def test_hits_with_large_payloads_are_read_in_a_thread_or_as_a_long_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hummingbit.service.batching.QUICK_SECONDS", 60.0)

@@ -151,7 +151,7 @@ def test_a_collection_that_keeps_no_vectors_has_none(
     assert "the collection keeps no vectors" in problem["errors"][0]["message"]
 
 
-def test_a_search_that_reads_many_vectors_waits_in_the_lane_of_long_reads(
+def test_a_search_that_reads_many_vectors_waits_among_the_long_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[int] = []

@@ -174,7 +174,7 @@ def test_queries_come_back_with_ids_and_every_field(client: httpx.Client, path: 
 def test_reading_queries_ends_with_its_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They may have 16 MiB, so they are read in slices, in the lane of long reads."""
+    """They may have 16 MiB, so they are read in slices, among the long reads."""
     (tmp_path / REQUEST_FILE).write_text(json.dumps({"queries": [{"code": "00"}] * 10_000}))
     monkeypatch.setattr(jobs, "_evaluation", lambda _, __: None)
     monkeypatch.setattr(jobs, "_check_done", lambda _: None)
