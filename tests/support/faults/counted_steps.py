@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hummingbit.service.jobs.work import LANES
+from hummingbit.service.jobs.work import QUEUES
 
 
 class Steps:
@@ -22,7 +22,7 @@ class Steps:
 
     def take(self, name: str) -> None:
         """Count a step; only the threads of jobs count."""
-        if not threading.current_thread().name.startswith((*LANES, "submit")):
+        if not threading.current_thread().name.startswith((*QUEUES, "submit")):
             return
         self._left -= 1
         if self._left < 0 and not self.held.is_set():
