@@ -154,7 +154,8 @@ class Batcher(Generic[Answer]):
         """
         loop = asyncio.get_running_loop()
         waiting: _WaitingQuery[Answer] = _WaitingQuery(query, loop.create_future())
-        workers = self._model_workers if self._needs_model(name, query) else self._workers
+        is_read_by_model = _is_read_by_model(self._open_collection(name), query)
+        workers = self._model_workers if is_read_by_model else self._workers
         workers.waiting.setdefault((name, options), []).append(waiting)
         if len(self.requests) == 1:
             # There is no other request that this one could form a batch with.
@@ -223,13 +224,6 @@ class Batcher(Generic[Answer]):
                 _hand_out(batch, outcome)
         for workers in (self._workers, self._model_workers):
             self._fill(loop, workers)
-
-    def _needs_model(self, name: str, query: Query) -> bool:
-        """Tell whether a language model reads the query."""
-        try:
-            return _is_read_by_model(self._open_collection(name), query)
-        except Exception:  # noqa: BLE001 - :meth:`search` raises it
-            return False
 
     def _answer_on_loop(
         self, collection: CollectionBackend, options: SearchOptions, queries: Sequence[Query]
