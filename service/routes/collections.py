@@ -286,7 +286,7 @@ def _describe(collection: CollectionBackend, model: type[CollectionDetail]) -> d
 
 
 def _summary(collection: CollectionBackend) -> CollectionSummary:
-    derived = {"encoder": encoder_name(collection), "documents": len(collection)}
+    derived: dict[str, Any] = {"encoder": encoder_name(collection), "documents": len(collection)}
     names = CollectionSummary.model_fields.keys() - derived.keys()
     own = {name: getattr(collection, name) for name in names}
     return CollectionSummary(**own, **derived)
