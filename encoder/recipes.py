@@ -522,7 +522,7 @@ class MetricRecipe(LabelledRecipe):
 
 DISTILLATION = "distillation"
 TRANSFER_OBJECTIVES = ("perception-coherence", "pkt", "rkd", "mkt", "fitnet", "crd", "vid")
-"""The names that :func:`hummingbit.training.objectives.transfer.transfer_objective` accepts."""
+"""The names of the losses in :data:`hummingbit.training.objectives.transfer.OBJECTIVES`."""
 
 NEIGHBOURS = "neighbours"
 """The objective of :mod:`hummingbit.training.distillation`, for texts without labels."""

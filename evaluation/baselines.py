@@ -24,10 +24,10 @@ from hummingbit.foundation.errors import counted
 from hummingbit.index.records import StoredDocument, labels_of
 
 # ----------------------------------------------------------------------------
-# Baselines for binary codes: TF-IDF cosine, and a classifier of the training labels.
+# TF-IDF cosine and other rankings
 #
-# scikit-learn is imported where it is used. Its import takes a second, and a service may never need
-# it.
+# scikit-learn is imported where it is used. Its import takes a second, and a service may never
+# need it.
 
 
 MAX_FEATURES = 10_000

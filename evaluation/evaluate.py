@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from hummingbit.evaluation.relevance import (
     relevance_by_label,
     relevance_by_qrels,
 )
-from hummingbit.evaluation.result import Evaluation, EvaluationError, PerQuery, row_blocks
+from hummingbit.evaluation.result import Evaluation, EvaluationError, row_blocks
 from hummingbit.evaluation.ties import Counts, DistanceCounts, TieGroups, best, expect, worst
 from hummingbit.foundation.errors import counted
 from hummingbit.index.backend import CollectionBackend
@@ -40,8 +40,41 @@ from hummingbit.index.engines.choice import build
 from hummingbit.index.engines.protocol import CodeIndex
 from hummingbit.index.records import EncodedQueries, Query, StoredDocument, labels_of
 
+
+class _Values:
+    """The values of each metric for each query: as served, tie-averaged, and their extremes."""
+
+    def __init__(self, metrics: list[Metric], n_queries: int) -> None:
+        self._metrics, self._n_queries = metrics, n_queries
+        self._served, self._expected, self._best, self._worst = (
+            {metric.name: np.empty(n_queries) for metric in metrics} for _ in range(4)
+        )
+
+    def measure(self, block: slice, lists: RankedLists, ties: TieGroups) -> None:
+        """Measure the lists of the queries of a block, and the orders of their tied documents."""
+        for metric in self._metrics:
+            expected = expect(metric, ties)
+            # A metric of distances alone does not depend on the order of ties.
+            served = expected if metric.needs_codes else measure(metric, lists)
+            self._served[metric.name][block] = served
+            self._expected[metric.name][block] = expected
+            self._best[metric.name][block] = best(metric, ties)
+            self._worst[metric.name][block] = worst(metric, ties)
+
+    def evaluation(self, **others: Any) -> Evaluation:
+        """Return the result, with the `others` of its fields."""
+        return Evaluation(
+            per_query=self._served,
+            expected_per_query=self._expected,
+            best_per_query=self._best,
+            worst_per_query=self._worst,
+            queries=self._n_queries,
+            **others,
+        )
+
+
 # ----------------------------------------------------------------------------
-# Evaluate rankings by a real-valued score, of baselines without codes or of codes.
+# Rankings by a real-valued score, of baselines without codes or of codes
 
 
 Scores = npt.NDArray[np.floating]
@@ -92,10 +125,7 @@ def evaluate_by_score(
     parsed_metrics = _parse_metrics(metrics)
     n_queries, n_documents = len(relevance.query_sets), len(relevance.document_sets)
     depth = max(metric.depth(n_documents) for metric in parsed_metrics)
-    values = {
-        kind: {metric.name: np.empty(n_queries) for metric in parsed_metrics}
-        for kind in ("served", "expected", "best", "worst")
-    }
+    values = _Values(parsed_metrics, n_queries)
     n_without_relevant = start = 0
     for scores in score_blocks:
         block = slice(start, start + len(scores))
@@ -113,21 +143,12 @@ def evaluate_by_score(
             ties.relevant_from,
         )
         n_without_relevant += int((ties.n_relevant == 0).sum())
-        for metric in parsed_metrics:
-            values["served"][metric.name][block] = measure(metric, lists)
-            values["expected"][metric.name][block] = expect(metric, ties)
-            values["best"][metric.name][block] = best(metric, ties)
-            values["worst"][metric.name][block] = worst(metric, ties)
+        values.measure(block, lists, ties)
         start = block.stop
     if start != n_queries:
         message = f"score_blocks has scores of {start:,} queries; there are {n_queries:,} queries"
         raise EvaluationError(message)
-    return Evaluation(
-        per_query=values["served"],
-        expected_per_query=values["expected"],
-        best_per_query=values["best"],
-        worst_per_query=values["worst"],
-        queries=n_queries,
+    return values.evaluation(
         documents=n_documents,
         queries_without_relevant=n_without_relevant,
         query_ids=tuple(query_ids),
@@ -219,7 +240,7 @@ def _check_block(scores: Scores, block: slice, n_queries: int, n_documents: int)
 
 
 # ----------------------------------------------------------------------------
-# Rank a database of codes for every query, and measure the rankings.
+# Rankings by Hamming distance
 
 
 def evaluate_ranking(
@@ -248,17 +269,12 @@ def evaluate_ranking(
     _check_shapes(query_codes, database_codes, relevance, self_rows)
     code_index = build_index(database_codes) if index is None else index()
     ranking = _Ranking(query_codes, database_codes, relevance, self_rows, code_index)
-    values = _measure(parsed_metrics, ranking)
+    values = _measure_codes(parsed_metrics, ranking)
     without = np.flatnonzero(ranking.n_relevant == 0)
     names = [query_ids[row] if query_ids else str(row) for row in without.tolist()]
     queries = counted(len(without), "query", "queries")
     note = f"{queries} without a relevant document, scored as 0: {name_some(names)}"
-    return Evaluation(
-        per_query=values["served"],
-        expected_per_query=values["expected"],
-        best_per_query=values["best"],
-        worst_per_query=values["worst"],
-        queries=len(query_codes),
+    return values.evaluation(
         documents=len(database_codes),
         queries_without_relevant=len(without),
         distinct_codes=ranking.counts.n_distinct,
@@ -330,28 +346,16 @@ class _Ranking:
         return RankedLists(grades, groups.totals, groups.levels, groups.relevant_from)
 
 
-def _measure(metrics: list[Metric], ranking: _Ranking) -> dict[str, dict[str, PerQuery]]:
-    """Return float64[Q] by kind (served, expected, best, worst) and metric name."""
+def _measure_codes(metrics: list[Metric], ranking: _Ranking) -> _Values:
     n_queries = len(ranking.query_codes)
-    values = {
-        kind: {metric.name: np.empty(n_queries) for metric in metrics}
-        for kind in ("served", "expected", "best", "worst")
-    }
+    values = _Values(metrics, n_queries)
     depth = max(metric.depth(ranking.n_documents) for metric in metrics)
     n_levels = len(ranking.relevance.levels) + 1
     width = max(depth, ranking.relevance.n_document_sets)
     group_entries = ranking.query_codes.shape[1] * 8 * n_levels**2
     for block in row_blocks(n_queries, width + group_entries):
         groups = ranking.groups(block)
-        lists = ranking.lists(block, depth, groups)
-        for metric in metrics:
-            expected = expect(metric, groups)
-            # A metric of distances alone does not depend on the order of ties.
-            served = expected if metric.needs_codes else measure(metric, lists)
-            values["served"][metric.name][block] = served
-            values["expected"][metric.name][block] = expected
-            values["best"][metric.name][block] = best(metric, groups)
-            values["worst"][metric.name][block] = worst(metric, groups)
+        values.measure(block, ranking.lists(block, depth, groups), groups)
     return values
 
 
@@ -377,7 +381,7 @@ def _check_shapes(
 
 
 # ----------------------------------------------------------------------------
-# Evaluate codes, or a collection, with labelled or judged queries.
+# Codes or a collection, with labelled or judged queries
 
 
 # Parsing codes holds the interpreter lock until it is done.
@@ -548,7 +552,9 @@ def to_stored_documents(
     codes = np.empty((len(documents), n_bits // 8), dtype=np.uint8)
     for start in range(0, len(documents), CODES_AT_ONCE):
         some = documents[start : start + CODES_AT_ONCE]
-        codes[start : start + len(some)] = codes_from_hex([one.code for one in some], n_bits)
+        codes[start : start + len(some)] = codes_from_hex(
+            [document.code for document in some], n_bits
+        )
     labels = [labels_of(document.payload, label_field) for document in documents]
     return StoredDocuments(codes, labels, [document.id for document in documents])
 
@@ -587,7 +593,7 @@ def _notes_of_ids(query_ids: Sequence[str]) -> list[str]:
 
 
 def _notes_of_labels(labels: Sequence[LabelSet]) -> list[str]:
-    n_unlabelled = sum(not one for one in labels)
+    n_unlabelled = sum(not label_set for label_set in labels)
     note = (
         f"{n_unlabelled:,} of {len(labels):,} documents have no label, so they count as relevant to"
         " no query, and values are lower than if they had their labels"
@@ -618,7 +624,7 @@ def _relevance_by_labels(
 
 
 # ----------------------------------------------------------------------------
-# Evaluate a TREC run, the ranked lists of any system, by qrels.
+# A TREC run, the ranked lists of any system, by qrels
 
 
 Table = npt.NDArray[np.int64]

@@ -71,7 +71,7 @@ def _comparable(
     both: list[Inputs] = []
     for items in (documents, queries):
         vectors = [item.vector for item in items if item.vector is not None]
-        if not items or len(vectors) < len(items) or len({len(one) for one in vectors}) > 1:
+        if not items or len(vectors) < len(items) or len({len(vector) for vector in vectors}) > 1:
             break
         both.append(np.stack(vectors))
     else:
@@ -83,7 +83,7 @@ def _comparable(
                 f"{kind} {without[0]!r} has no text; nearest compares documents and queries that"
                 " all have texts, or all have vectors of one length"
             )
-    return [str(one.text) for one in documents], [str(one.text) for one in queries]
+    return [str(document.text) for document in documents], [str(query.text) for query in queries]
 
 
 def _cosines(documents: Inputs, queries: Inputs) -> Iterator[npt.NDArray[np.float32]]:

@@ -354,7 +354,9 @@ def _scores(
             yield -np.stack(distances).astype(np.float64)
         elif name == ASYMMETRIC:
             weights, _ = whole_weights(encoded.weights)
-            yield -np.stack([weighted_distances(data.codes, one) for one in weights]).astype(float)
+            yield -np.stack(
+                [weighted_distances(data.codes, of_query) for of_query in weights]
+            ).astype(float)
         else:
             table = np.full((len(encoded), len(rows)), -np.inf)
             results = collection.search(encoded, depth, ranking=ranking, rescore=rescore)

@@ -34,10 +34,11 @@ from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 
 # ----------------------------------------------------------------------------
-# ``report.json``: the results of an evaluation, with which later runs can be compared.
+# ``report.json``
 #
-# Every other format, and every plot, is made from a :class:`Report` alone. Figures are shares from
-# 0 to 1. They are not rounded, so they are the same to the last digit when they are read back.
+# Every other format, and every plot, is made from a :class:`Report` alone. Figures are shares
+# from 0 to 1. They are not rounded, so they are the same to the last digit when they are read
+# back.
 
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -272,7 +273,7 @@ def parse_report(text: str) -> Report:
 
 
 # ----------------------------------------------------------------------------
-# The table of a report's metrics, and how its figures are formatted.
+# The table of metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +343,7 @@ def _change_cells(change: Change) -> list[str]:
 
 
 # ----------------------------------------------------------------------------
-# The parts of a report besides the metrics: distances, codes, classes and the worst queries.
+# Distances, codes, classes and the worst queries
 
 
 MAX_TEXT = 200
@@ -430,7 +431,7 @@ def shorten(text: str | None) -> str:
 
 
 # ----------------------------------------------------------------------------
-# Evaluate a collection and create its report.
+# The evaluation of a collection
 #
 # The command line and the service run the same code, so their figures agree to the last digit.
 

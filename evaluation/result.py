@@ -13,7 +13,7 @@ from hummingbit.foundation.errors import HummingbitError
 from hummingbit.foundation.slices import checkpoint
 
 # ----------------------------------------------------------------------------
-# The result of an evaluation, and the error for input that cannot be evaluated.
+# Results
 
 
 PerQuery = npt.NDArray[np.float64]
@@ -94,7 +94,7 @@ def _means(per_query: Mapping[str, PerQuery]) -> dict[str, float]:
 
 
 # ----------------------------------------------------------------------------
-# Blocks of rows, so that a table of queries by documents never exists as a whole.
+# Blocks of rows, so that a table of queries by documents never exists as a whole
 
 
 BLOCK_ENTRIES = 2_000_000

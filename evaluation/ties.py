@@ -1,4 +1,16 @@
-"""Metrics averaged over the orders of tied documents, with their best and worst values."""
+"""Metrics over the orders of tied documents: the expectation, the best and the worst value.
+
+Documents at the same distance from a query have no order among themselves. The expectation is the
+mean over all orders of the documents within each group of ties, all orders being equally likely. It
+has a closed form for almost every metric. The input is not lists but the counts at each distance
+(or in other groups, best first), so the cost does not grow with the number of documents:
+`n_at_distance`, int[Q, D], counts the documents of each group, and `relevant_at_distance`, int[Q,
+D], the relevant ones among them. Results are float64[Q].
+
+Source: F. McSherry and M. Najork 2008, "Computing Information Retrieval Performance Measures
+Efficiently in the Presence of Tied Scores". Two metrics go beyond it: the average precision that
+divides by the number of hits, and 11-point interpolation, whose expectation has no closed form.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +42,7 @@ from hummingbit.evaluation.result import row_blocks
 from hummingbit.index.engines.choice import SizedCodes
 
 # ----------------------------------------------------------------------------
-# Expectations over ties of metrics that are sums over ranks or depend on the first hit only.
-#
-# `n_at_distance`, int[Q, D], counts the documents of each group of ties, best group first, and
-# `relevant_at_distance`, int[Q, D], the relevant ones among them. Results are float64[Q]. The
-# source is that of :mod:`hummingbit.evaluation.ties`.
+# Metrics that are sums over ranks or depend on the first hit only
 
 
 Counts = npt.NDArray[np.int64]
@@ -167,12 +175,10 @@ def _blocks(widths: Counts) -> list[slice]:
 
 
 # ----------------------------------------------------------------------------
-# Average precision over ties: expectations of both dialects, extremes of the hashing dialect.
+# Average precision: expectations of both dialects, extremes of the hashing dialect
 #
-# `n_at_distance`, int[Q, D], counts the documents of each group of ties, best group first, and
-# `relevant_at_distance`, int[Q, D], the relevant ones among them. Results are float64[Q]. The
-# source is that of :mod:`hummingbit.evaluation.ties`. Its treatment of the group that the cut at k
-# divides is extended here to an average precision that divides by the number of hits in the list.
+# The source's treatment of the group that the cut at k divides is extended here to an average
+# precision that divides by the number of hits in the list.
 
 
 class _Groups(NamedTuple):
@@ -341,13 +347,13 @@ def _hypergeometric(n: Counts, r: Counts, m: Counts) -> tuple[Counts, Floats]:
 
 
 # ----------------------------------------------------------------------------
-# 11-point interpolated average precision over ties.
+# 11-point interpolated average precision
 #
-# The interpolation takes a maximum over ranks, and the expectation of a maximum has no closed form.
-# If the ties of a query allow few enough different lists, the mean over all of them is exact.
-# Otherwise it is the mean over :data:`SAMPLES` random orders, seeded by the sizes of the groups.
-# The standard error of a sampled query is at most 0.044, half the range of the values over
-# sqrt(SAMPLES).
+# The interpolation takes a maximum over ranks, and the expectation of a maximum has no closed
+# form. If the ties of a query allow few enough different lists, the mean over all of them is
+# exact. Otherwise it is the mean over :data:`SAMPLES` random orders, seeded by the sizes of the
+# groups. The standard error of a sampled query is at most 0.044, half the range of the values
+# over sqrt(SAMPLES).
 
 
 MAX_LISTS = 2000
@@ -414,17 +420,7 @@ def _sample(groups: list[tuple[int, int, int]]) -> Iterator[Counts]:
 
 
 # ----------------------------------------------------------------------------
-# The expectation, the best and the worst value of a metric over the orders of tied documents.
-#
-# Documents at the same distance from a query have no order among themselves. The expectation is the
-# mean over all orders of the documents within each group of ties, all orders being equally likely.
-# It has a closed form for almost every metric. The input is not lists but the counts at each
-# distance (or in other groups, best first), so the cost does not grow with the number of documents.
-#
-# Source: F. McSherry and M. Najork 2008, "Computing Information Retrieval Performance Measures
-# Efficiently in the Presence of Tied Scores". Two metrics go beyond it: the average precision that
-# divides by the number of hits (:mod:`hummingbit.evaluation.ties`), and 11-point
-# interpolation, whose expectation has no closed form (:mod:`hummingbit.evaluation.ties`).
+# Any metric by its name
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -537,7 +533,7 @@ _EXPECTED: dict[Kind, Callable[[TieGroups, int], Floats]] = {
 
 
 # ----------------------------------------------------------------------------
-# The number of documents at each distance from a query, by grade.
+# Counting the documents at each distance, by grade
 
 
 class DistanceCounts:

@@ -12,7 +12,6 @@ from experiments.code_version import code_version
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.training.data import TrainingData
-from hummingbit.training.pipeline import is_trained_on
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -43,3 +42,10 @@ def load_or_train(
     encoder = train()
     version.write_text(code_version())
     return encoder
+
+
+def is_trained_on(encoder: Encoder, data: TrainingData, settings: Mapping[str, Any]) -> bool:
+    """Return whether `encoder` was trained on `data` with `settings`."""
+    about = encoder.metadata
+    same_data = about.get("trained_on", {}).get("sha256") == data.sha256
+    return bool(same_data and about.get("recipe") == dict(settings))

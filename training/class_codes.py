@@ -1,4 +1,19 @@
-"""Codes of class, certainty and content: ``hummingbit train class-codes``."""
+"""Codes of class, certainty and content: ``hummingbit train class-codes``.
+
+Classifiers learn from the labels and, if some documents have none, from their soft labels. A code
+has three parts: the codeword of the predicted class, bits for the certainty of the prediction, and
+bits of content that distinguish the documents of a class. Content is latent semantic analysis,
+rotated to lose least when it is rounded to bits (ITQ), or learned by the inverse cloze task, by
+which a few words of a text find it. A query has all certainty bits set, so among the documents of
+its class the most certain come first. Precision at the head of the list is then about the accuracy
+of the classifier on queries. A code of the class alone would mix in all documents whose class was
+predicted wrongly.
+
+With a teacher's vectors of the documents, soft labels and content learn from them: ``hummingbit
+distill --supervision``. A teacher knows which documents are alike, so it knows better than their
+words do which class an unlabelled document has. Classifiers and content are functions of words all
+the same, so an encoder needs no teacher.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +48,7 @@ from hummingbit.training.data import Rows, Tags, TrainingData, TrainingDataError
 from hummingbit.training.linear_codes import fit_itq, itq_of_terms
 from hummingbit.training.model_selection import (
     FOLDS,
-    cluster_folds,
+    grouped_folds,
     list_length,
     median_class_size,
     split_folds,
@@ -49,8 +64,8 @@ from hummingbit.training.pipeline import (
 from hummingbit.training.soft_labels import (
     complement_weights,
     estimate_soft_labels,
-    fit_machines,
     fit_ridge,
+    fit_svm,
     fit_vectors,
     hold_out_fifth,
     multinomial_weights,
@@ -60,7 +75,7 @@ from hummingbit.training.text_features import MIN_DOCUMENTS
 from hummingbit.training.word_vectors import WordTable, WordVectors, add_words, learned_columns
 
 # ----------------------------------------------------------------------------
-# Codewords for classes, chosen far from each other.
+# Codewords
 
 
 _TRIALS_PER_BIT = 40
@@ -113,7 +128,7 @@ def _draw_distinct(rng: np.random.Generator, classes: int, n_bits: int) -> npt.N
 
 
 # ----------------------------------------------------------------------------
-# The maps from features to classes that a class code can use.
+# Maps from features to classes
 
 
 # The mean deviation of a document's scores over the classes. It is sharp enough that a document of
@@ -127,10 +142,10 @@ _PARTS: Mapping[str, Sequence[str]] = {
     "both": ("ridge", "multinomial"),
     "bayes": ("complement", "multinomial"),
     "ridge": ("ridge",),
-    "svm": ("machines", "multinomial"),
+    "svm": ("svm", "multinomial"),
     "words": ("multinomial", "word_vectors"),
     "bayes-words": ("complement", "multinomial", "word_vectors"),
-    "svm-words": ("machines", "multinomial", "word_vectors"),
+    "svm-words": ("svm", "multinomial", "word_vectors"),
 }
 
 
@@ -200,8 +215,8 @@ class ClassMaps:
         return self._padded(*_centred(complement_weights(self._learned, self._targets)))
 
     @cached_property
-    def _machines(self) -> tuple[Any, Any]:
-        return self._padded(*fit_machines(self._learned, self._targets, self._seed))
+    def _svm(self) -> tuple[Any, Any]:
+        return self._padded(*fit_svm(self._learned, self._targets, self._seed))
 
     @cached_property
     def _word_vectors(self) -> tuple[Any, Any]:
@@ -242,11 +257,7 @@ def _deviation(rows: Any, weight: Any, bias: Any) -> float:
 
 
 # ----------------------------------------------------------------------------
-# What class codes learn from a teacher's vectors of the documents: soft labels, and content.
-#
-# A teacher knows which documents are alike. So it knows better than their words do which class an
-# unlabelled document has, and bits of content that follow it bring documents of like meaning near.
-# Classifiers and content are functions of words all the same, so an encoder needs no teacher.
+# Soft labels and content of a teacher
 
 
 # The share of held-out labels that soft labels of a document's own features must have right beyond
@@ -262,7 +273,7 @@ def rows_of_soft_labels(rows: Any, vectors_NE: Floats, tags_NC: Tags, seed: int)
     teacher that does not know the classes does no harm.
     """
     labelled = np.flatnonzero(tags_NC.any(axis=1))
-    held_out, known = (labelled[places] for places in hold_out_fifth(len(labelled), seed))
+    held_out, known = (labelled[positions] for positions in hold_out_fifth(len(labelled), seed))
     shown = np.zeros_like(tags_NC)
     shown[known] = tags_NC[known]
     if len(labelled) == len(tags_NC) or int(shown.any(axis=0).sum()) < 2:
@@ -287,7 +298,7 @@ def fit_teacher(learned: Any, vectors_NE: Floats, n_terms: int) -> Floats:
 
 
 # ----------------------------------------------------------------------------
-# The parts of a code: the class code, and the bits of content.
+# The parts of a code
 
 
 # Where content finds texts by words, short queries are ranked by content rather than by a class
@@ -446,7 +457,7 @@ def _layer(weight: Floats, thresholds: Floats) -> Layer:
 
 
 # ----------------------------------------------------------------------------
-# The choice of the query's classifier and of the share of content bits, by held-out clusters.
+# The choice of the classifier and of the share of content, by grouped folds
 
 
 Progress = Callable[[str], None]
@@ -491,7 +502,7 @@ def choose(
     With a table of word vectors, `words`, classifiers that use it are tried, too. `learned` are the
     rows from which soft labels are estimated.
 
-    All documents are divided by :func:`hummingbit.training.model_selection.cluster_folds`: into
+    All documents are divided by :func:`hummingbit.training.model_selection.grouped_folds`: into
     five clusters of each class, then into ten; or into ten, then 25, if the median class has fewer
     than 30 labelled documents. Of more than 100,000 documents, only so many take part
     (:func:`draw_documents`), and they are divided once. By their `soft_labels`, documents without a
@@ -607,7 +618,7 @@ class _Trial:
         """Yield the documents outside and inside each fold of each division."""
         everything, seed = np.arange(len(self._classes)), self._recipe.seed
         for clusters in divisions:
-            folds = cluster_folds(self._rows, everything, self._classes, seed, clusters)
+            folds = grouped_folds(self._rows, everything, self._classes, seed, clusters)
             yield from split_folds(folds)
 
     @property
@@ -648,7 +659,9 @@ def draw_documents(tags: Tags, number: int, rng: np.random.Generator) -> Rows:
     Half of them are labelled: fewer if there are fewer, and more if too few others are left.
     """
     is_labelled = np.asarray(tags.any(axis=1))
-    labelled, others = (rng.permutation(np.flatnonzero(one)) for one in (is_labelled, ~is_labelled))
+    labelled, others = (
+        rng.permutation(np.flatnonzero(mask)) for mask in (is_labelled, ~is_labelled)
+    )
     n_labelled = min(len(labelled), max(number // 2, number - len(others)))
     return np.sort(np.concatenate([labelled[:n_labelled], others[: number - n_labelled]]))
 
@@ -658,17 +671,7 @@ def _pack(class_logits: Floats, content_logits: Floats) -> Codes:
 
 
 # ----------------------------------------------------------------------------
-# Codes of class, certainty and content: ``hummingbit train class-codes``.
-#
-# Classifiers learn from the labels and, if some documents have none, from their soft labels. A code
-# has three parts: the codeword of the predicted class, bits for the certainty of the prediction,
-# and bits of content that distinguish the documents of a class. Content is latent semantic
-# analysis, rotated to lose least when it is rounded to bits (ITQ), or learned by the inverse cloze
-# task, by which a few words of a text find it. A query has all certainty bits set, so among the
-# documents of its class the most certain come first. Precision at the head of the list is then
-# about the accuracy of the classifier on queries. A code of the class alone would mix in all
-# documents whose class was predicted wrongly. With a teacher's vectors of the documents, soft
-# labels and content learn from them: ``hummingbit distill --supervision``.
+# The run
 
 
 def train_class_codes(

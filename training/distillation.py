@@ -1,11 +1,19 @@
-"""Train an encoder from documents and a teacher's vectors: ``hummingbit distill``."""
+"""Train an encoder from documents and a teacher's vectors, without labels: ``hummingbit distill``.
+
+The student of the objective neighbours is one matrix from the words of a text to logits, as that of
+``train ict``. It learns to find what its teacher finds, and texts by their words. Ours are this
+combination of two losses and the start from the teacher's codes.
+
+The student of the other objectives (:mod:`hummingbit.training.objectives.transfer`) is a small
+network. The Hamming distances of its relaxed bits are trained to follow the teacher's
+dissimilarities. Ours are binary codes as the student's representation, with the relaxed Hamming
+distance as its dissimilarity, and word dropout, which shows each document in many variants.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +25,15 @@ from torch import Tensor, nn
 from hummingbit.encoder.artifact import TEACHER, check_destination
 from hummingbit.encoder.codes import Codes, unpack_codes
 from hummingbit.encoder.encoder import Encoder, Features
-from hummingbit.encoder.recipes import NEIGHBOURS, DistillationRecipe, Recipe, former_names
+from hummingbit.encoder.recipes import NEIGHBOURS, DistillationRecipe, Recipe
 from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.foundation.arrays import unit_rows
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.training.batches import SparseBatch, drop_words
 from hummingbit.training.data import Rows, TrainingData, TrainingDataError, hold_out
-from hummingbit.training.layers import relaxed_bits, relaxed_hamming
+from hummingbit.training.layers import relaxed_bits
 from hummingbit.training.linear_codes import fit_itq
-from hummingbit.training.loop import Checkpoint, Schedule, fit
+from hummingbit.training.loop import Schedule, fit_and_write
 from hummingbit.training.networks import (
     AnyEncoderNetwork,
     EncoderNetwork,
@@ -39,13 +47,11 @@ from hummingbit.training.objectives.neighbours import (
     stochastic_neighbour_loss,
 )
 from hummingbit.training.objectives.perception_coherence import coherence_levels
-from hummingbit.training.objectives.transfer import HintLoss, transfer_objective
+from hummingbit.training.objectives.transfer import OBJECTIVES, HintLoss, transfer_objective
 from hummingbit.training.pipeline import (
     Split,
     Trained,
     choose_features,
-    with_median_thresholds,
-    write_encoder,
 )
 from hummingbit.training.queries import ClozeTask
 from hummingbit.training.semi_supervised import UNIT_ROW_SCALE, touches_few_terms
@@ -53,11 +59,7 @@ from hummingbit.training.soft_labels import fit_ridge
 from hummingbit.training.teachers import Teacher, check_directions
 
 # ----------------------------------------------------------------------------
-# A student that finds what its teacher finds, and texts by their words.
-#
-# ``hummingbit distill --objective neighbours``. The student is one matrix from the words of a text
-# to logits, as that of ``train ict``. Ours are this combination of two losses and the start from
-# the teacher's codes.
+# The objective neighbours
 
 
 PERPLEXITY = 4.0
@@ -245,7 +247,7 @@ def codes_of_terms(
 
 
 # ----------------------------------------------------------------------------
-# How far an encoder's Hamming distances agree with a teacher's dissimilarities, without labels.
+# The agreement of a student with its teacher
 
 
 COMPARED_NEIGHBOURS, NEAREST = 100, 10
@@ -361,14 +363,7 @@ def _overlap(found_QK: Tensor, expected_QK: Tensor) -> float:
 
 
 # ----------------------------------------------------------------------------
-# Train an encoder from documents and a teacher's vectors, without labels: ``hummingbit distill``.
-#
-# The student of the objective neighbours is that of :mod:`hummingbit.training.distillation`.
-# That of the other objectives is a small network. The Hamming distances of its relaxed bits are
-# trained to follow the teacher's dissimilarities. The objective perception-coherence is from Nguyen
-# et al., "Feature Representation Transferring to Lightweight Models via Perception Coherence"
-# (2026). Ours are binary codes as the student's representation, with the relaxed Hamming distance
-# as its dissimilarity, and word dropout, which shows each document in many variants.
+# The run, and the objectives of transfer
 
 
 def distill(
@@ -400,38 +395,24 @@ def distill(
     else:
         features = choose_features(data, parts.training, recipe.max_terms, analyzer=recipe.analyzer)
         loss = DistillationLoss(data, teacher, recipe, features, parts)
-    run = {"recipe": asdict(recipe), "data": data.sha256, "teacher": teacher.about()}
-    checkpoint = Checkpoint(
-        out.with_name(out.name + ".checkpoint"),
-        json.dumps(run, sort_keys=True),
-        renamed=former_names(DistillationRecipe),
-    )
-    history = fit(
+    return fit_and_write(
+        out,
         loss.model,
         loss,
-        len(parts.training),
-        loss.schedule(),
-        checkpoint=checkpoint,
-        progress=progress,
-    )
-    encoder = to_encoder(loss.model.encoder, loss.features, metadata={})
-    if recipe.threshold == "median":
-        encoder = with_median_thresholds(encoder, data.take(parts.training))
-    trained = write_encoder(
-        out,
-        encoder,
-        data,
-        _without_unlabelled(parts, data),
-        settings=asdict(recipe),
-        history=history,
-        about={
+        rows=len(parts.training),
+        schedule=loss.schedule(),
+        data=data,
+        parts=_without_unlabelled(parts, data),
+        recipe=recipe,
+        encoder_of=lambda: to_encoder(loss.model.encoder, loss.features, metadata={}),
+        run={TEACHER: teacher.about()},
+        about=lambda encoder: {
             TEACHER: teacher.about(),
             "coherence": held_out_agreement(encoder, data, teacher.vectors, parts),
         },
         overwrite=overwrite,
+        progress=progress,
     )
-    checkpoint.remove()
-    return trained
 
 
 def split_documents(data: TrainingData, recipe: DistillationRecipe) -> Split:
@@ -531,21 +512,12 @@ def _build_losses(
     recipe: DistillationRecipe, teacher_dim: int, n_examples: int
 ) -> dict[str, nn.Module]:
     """Return the transfer objective and, if it has a weight, the hint loss."""
-    settings: dict[str, Any] = {}
-    if recipe.objective == "perception-coherence":
-        settings = {
-            "student_dissimilarity": relaxed_hamming,
-            "student_temperature": recipe.student_temperature,
-            "teacher_temperature": recipe.teacher_temperature,
-        }
-    elif recipe.objective == "mkt":
-        settings = {
-            "student_dissimilarity": relaxed_hamming,
-            "teacher_dissimilarity": cosine_dissimilarity,
-        }
+    settings = OBJECTIVES[recipe.objective].settings_of_codes(recipe)
     torch.manual_seed(recipe.seed)
-    build = partial(transfer_objective, recipe.objective, recipe.n_bits, teacher_dim, n_examples)
-    losses = {"objective": build(**settings)}
+    objective = transfer_objective(
+        recipe.objective, recipe.n_bits, teacher_dim, n_examples, **settings
+    )
+    losses = {"objective": objective}
     if recipe.hint_weight:
         losses["hint"] = HintLoss(recipe.n_bits, teacher_dim)
     return losses

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,18 +14,28 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
+from torch.optim import Adam, Optimizer
 from tqdm import tqdm
 
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.recipes import DistillationRecipe, MetricRecipe, Recipe, former_names
+from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import HummingbitError, counted
 from hummingbit.foundation.files import replace_file
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.training.batches import shuffled_batches
-from hummingbit.training.data import Rows
+from hummingbit.training.data import Rows, TrainingData
 from hummingbit.training.layers import SparseLinear, both, each_on_one_core
-from hummingbit.training.optimizers import Adam, Optimizer, SparseAdam
+from hummingbit.training.optimizers import SparseAdam
+from hummingbit.training.pipeline import (
+    Split,
+    Trained,
+    with_median_thresholds,
+    write_encoder,
+)
 
 # ----------------------------------------------------------------------------
-# Training state on disk: a safetensors file, replaced atomically, that belongs to one run.
+# Checkpoints: a safetensors file, replaced atomically, that belongs to one run
 
 
 History = list[dict[str, float]]
@@ -96,8 +106,8 @@ class Checkpoint:
         except (ValueError, AttributeError, KeyError, TypeError):
             return ""
         former = {**self.absent, **former}
-        others = [one for one in current if one in former and former[one] != current[one]]
-        pairs = [f"{one} {former[one]} instead of {current[one]}" for one in others]
+        others = [name for name in current if name in former and former[name] != current[name]]
+        pairs = [f"{name} {former[name]} instead of {current[name]}" for name in others]
         return f", or resume it with {', '.join(pairs)}" if pairs else ""
 
     def _is_same_run(self, saved_run: str) -> bool:
@@ -155,7 +165,7 @@ def _unflatten(
 
 
 # ----------------------------------------------------------------------------
-# The training loop that every objective shares, and the device it runs on.
+# The loop, and the device that it runs on
 
 
 # An epoch of a small corpus takes less time than writing a checkpoint, which is up to a second. The
@@ -300,7 +310,7 @@ def _optimizers(model: nn.Module, learning_rate: float) -> list[Optimizer]:
     flat = [p for p in dense if not hasattr(p, "manifold")]
     optimizers: list[Optimizer] = []
     if flat:
-        optimizers.append(Adam(flat, lr=learning_rate))
+        optimizers.append(Adam(flat, lr=learning_rate, fused=True))
     if curved:
         from geoopt.optim import RiemannianAdam  # noqa: PLC0415 - rarely needed, takes half a second
 
@@ -308,6 +318,63 @@ def _optimizers(model: nn.Module, learning_rate: float) -> list[Optimizer]:
     if sparse:
         optimizers.append(SparseAdam(sparse, lr=learning_rate))
     return optimizers
+
+
+def fit_and_write(
+    out: Path,
+    model: nn.Module,
+    loss: BatchLoss,
+    *,
+    rows: int,
+    schedule: Schedule,
+    data: TrainingData,
+    parts: Split,
+    recipe: Recipe | MetricRecipe | DistillationRecipe,
+    encoder_of: Callable[[], Encoder],
+    settings: Mapping[str, Any] | None = None,
+    run: Mapping[str, Any] | None = None,
+    absent: Mapping[str, Any] | None = None,
+    about: Callable[[Encoder], Mapping[str, Any]] | None = None,
+    soft_labels: Floats | None = None,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> Trained:
+    """Fit a network, and evaluate and write its encoder; an interrupted run resumes.
+
+    `loss` has the batches of `rows` items, and `encoder_of` makes the encoder of the fitted
+    network. The checkpoint beside `out` belongs to one run: to the `settings`, which are those of
+    the `recipe` unless more is recorded, to the data, and to what else `run` names. `absent` is
+    that of :class:`Checkpoint`. `about` returns further metadata. `soft_labels` are those of
+    :func:`hummingbit.training.pipeline.write_encoder`.
+
+    Raises:
+        DivergedError, CheckpointError: as :func:`fit`.
+    """
+    settings = asdict(recipe) if settings is None else settings
+    identity = {"recipe": settings, "data": data.sha256, **(run or {})}
+    checkpoint = Checkpoint(
+        out.with_name(out.name + ".checkpoint"),
+        json.dumps(identity, sort_keys=True),
+        absent or {},
+        former_names(type(recipe)),
+    )
+    history = fit(model, loss, rows, schedule, checkpoint=checkpoint, progress=progress)
+    encoder = encoder_of()
+    if recipe.threshold == "median":
+        encoder = with_median_thresholds(encoder, data.take(parts.training))
+    trained = write_encoder(
+        out,
+        encoder,
+        data,
+        parts,
+        settings=settings,
+        history=history,
+        about=about and about(encoder),
+        soft_labels=soft_labels,
+        overwrite=overwrite,
+    )
+    checkpoint.remove()
+    return trained
 
 
 DEVICES = ("cpu", "cuda")

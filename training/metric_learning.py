@@ -1,9 +1,12 @@
-"""Train an encoder from similarities of documents: ``hummingbit train metric``."""
+"""Train an encoder from similarities of documents: ``hummingbit train metric``.
+
+:data:`OBJECTIVES` are the losses by name, and :mod:`hummingbit.training.similarities` provides the
+similarities.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,13 +18,13 @@ from torch import Tensor, nn
 
 from hummingbit.encoder.artifact import check_destination
 from hummingbit.encoder.encoder import Features
-from hummingbit.encoder.recipes import MetricRecipe, former_names
+from hummingbit.encoder.recipes import MetricRecipe
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.encoder.vector_features import SpdFeatures
 from hummingbit.foundation.errors import InputError
 from hummingbit.training.batches import SparseBatch, TrainingInputs
 from hummingbit.training.data import Rows, Tags, TrainingData, TrainingDataError
-from hummingbit.training.loop import Checkpoint, Schedule, fit
+from hummingbit.training.loop import Schedule, fit_and_write
 from hummingbit.training.networks import EncoderNetwork, Shape, to_encoder
 from hummingbit.training.objectives.continuous_histogram import continuous_histogram_loss
 from hummingbit.training.objectives.dissimilarity import cosine_distance, relaxed_hamming_distance
@@ -36,8 +39,6 @@ from hummingbit.training.pipeline import (
     check_labels,
     choose_features,
     split,
-    with_median_thresholds,
-    write_encoder,
 )
 from hummingbit.training.semi_supervised import UNIT_ROW_SCALE
 from hummingbit.training.similarities import (
@@ -60,11 +61,11 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------------
-# The objectives of metric learning, by name.
+# The objectives
 #
-# An objective computes a loss from the relaxed codes of a batch, its pairs and their similarities.
-# It is a module of the trained network, so its parameters and buffers are trained and saved in
-# checkpoints.
+# An objective computes a loss from the relaxed codes of a batch, its pairs and their
+# similarities. It is a module of the trained network, so its parameters and buffers are trained
+# and saved in checkpoints.
 
 
 DISTANCES: Mapping[str, Callable[[Tensor], Tensor]] = {
@@ -186,10 +187,7 @@ It takes the recipe and the number of classes.
 
 
 # ----------------------------------------------------------------------------
-# Train an encoder from similarities of documents: ``hummingbit train metric``.
-#
-# :data:`hummingbit.training.metric_learning.OBJECTIVES` are the objectives, and
-# :mod:`hummingbit.training.similarities` provides the similarities.
+# The run
 
 
 def train_metric(
@@ -230,21 +228,23 @@ def train_metric(
     network = build_network(recipe, features, len(data.classes), spd)
     inputs = TrainingInputs(features, data.inputs)
     loss = MetricLoss(network, recipe, inputs, parts.visible_tags, source)
-    schedule = Schedule(recipe.epochs, recipe.batch_size, recipe.learning_rate, recipe.seed)
-    run = json.dumps({"recipe": settings, "data": data.sha256}, sort_keys=True)
-    checkpoint = Checkpoint(
-        out.with_name(out.name + ".checkpoint"), run, renamed=former_names(MetricRecipe)
+    return fit_and_write(
+        out,
+        network,
+        loss,
+        rows=len(source),
+        schedule=Schedule(recipe.epochs, recipe.batch_size, recipe.learning_rate, recipe.seed),
+        data=data,
+        parts=parts,
+        recipe=recipe,
+        # The features of matrices are those of the fitted layers.
+        encoder_of=lambda: to_encoder(
+            network.encoder, features if spd is None else spd.features(), metadata={}
+        ),
+        settings=settings,
+        overwrite=overwrite,
+        progress=progress,
     )
-    history = fit(network, loss, len(source), schedule, checkpoint=checkpoint, progress=progress)
-    features = features if spd is None else spd.features()
-    encoder = to_encoder(network.encoder, features, metadata={})
-    if recipe.threshold == "median":
-        encoder = with_median_thresholds(encoder, data.take(parts.training))
-    trained = write_encoder(
-        out, encoder, data, parts, settings=settings, history=history, overwrite=overwrite
-    )
-    checkpoint.remove()
-    return trained
 
 
 def run_settings(recipe: MetricRecipe, similarity_file: Path | None = None) -> dict[str, Any]:

@@ -1,4 +1,11 @@
-"""Settings chosen by short runs on held-out clusters of documents (grouped folds)."""
+"""Settings chosen by short runs on grouped folds: held-out clusters of documents.
+
+Queries often come from another part of a class than the labelled documents: from other searches,
+authors or months. A random held-out share does not show the effect, since each of its documents has
+near neighbours in the training set. Therefore the labelled documents of each class are divided into
+five clusters, and one cluster of each class is held out at a time. With more and smaller clusters,
+of which a fold has several, the queries are nearer to the other documents.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +29,14 @@ from hummingbit.training.pipeline import check_labels, choose_features, split
 from hummingbit.training.text_features import PrincipalDirections
 
 # ----------------------------------------------------------------------------
-# Held-out clusters of documents, by which settings are chosen.
-#
-# Queries often come from another part of a class than the labelled documents: from other searches,
-# authors or months. A random held-out share does not show the effect, since each of its documents
-# has near neighbours in the training set. Therefore the labelled documents of each class are
-# divided into five clusters, and one cluster of each class is held out at a time. With more and
-# smaller clusters, of which a fold has several, the queries are nearer to the other documents.
+# Grouped folds
 
 
 FOLDS = 5
 _DIRECTIONS = 100
 
 
-def cluster_folds(
+def grouped_folds(
     rows: Any,
     labelled: Rows,
     classes: npt.NDArray[np.int64],
@@ -98,13 +99,11 @@ def _cluster(unit: npt.NDArray[Any], clusters: int, seed: int) -> npt.NDArray[np
 
 
 # ----------------------------------------------------------------------------
-# Trials of a recipe on held-out clusters of the documents whose labels it is shown.
+# Trials of a recipe
 #
-# A run has the labels that it is shown, and no others.
-# :func:`hummingbit.training.model_selection.cluster_folds` divides the documents with these labels
-# into five folds, and the run with seed s holds out fold s mod 5, so five seeds hold out every fold
-# once. The documents of the fold are the queries. They are removed before training, and the other
-# documents with shown labels are searched.
+# A run has the labels that it is shown, and no others. The run with seed s holds out fold s mod
+# 5, so five seeds hold out every fold once. The documents of the fold are the queries. They are
+# removed before training, and the other documents with shown labels are searched.
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ class Trial:
     metric: str
 
 
-def hold_out_clusters(data: TrainingData, recipe: Recipe) -> Trial:
+def hold_out_grouped_fold(data: TrainingData, recipe: Recipe) -> Trial:
     """Hold out one cluster of each class of the documents whose labels `recipe` shows.
 
     A document of several classes counts to the first. The metric is P@k with the k of
@@ -138,7 +137,7 @@ def hold_out_clusters(data: TrainingData, recipe: Recipe) -> Trial:
     features = choose_features(data, everything, recipe.max_terms, analyzer=recipe.analyzer)
     rows: Any = features.transform(data.inputs)  # type: ignore[arg-type]
     classes = data.tags[labelled].argmax(axis=1)
-    folds = list(split_folds(cluster_folds(rows, labelled, classes, recipe.seed)))
+    folds = list(split_folds(grouped_folds(rows, labelled, classes, recipe.seed)))
     known, held_out = folds[recipe.seed % len(folds)]
     kept = np.setdiff1d(everything, labelled[held_out])
     return Trial(
@@ -168,10 +167,10 @@ def score(trial: Trial, recipe: Recipe) -> float:
 
 
 # ----------------------------------------------------------------------------
-# The choice of the word dropout of ``train ssb-vae``, by short runs on held-out clusters.
+# The word dropout of ``train ssb-vae``
 #
-# Half of the words of a text of six are too few to name its class, and half of those of a page are
-# more than enough. Word dropout makes the codes of long texts fit for short queries.
+# Half of the words of a text of six are too few to name its class, and half of those of a page
+# are more than enough. Word dropout makes the codes of long texts fit for short queries.
 
 
 _TRIALS = 2
@@ -226,7 +225,7 @@ def choose_word_dropout(
             seed=recipe.seed + number,
             epochs=max(1, recipe.epochs // _EPOCHS_PER_TRIAL_EPOCH),
         )
-        trial = hold_out_clusters(shown, short)
+        trial = hold_out_grouped_fold(shown, short)
         metric = trial.metric
         for value in values:
             scores[value].append(score(trial, replace(short, word_dropout=value)))

@@ -357,7 +357,7 @@ def _decoder(shape: Shape) -> TextDecoder | VectorDecoder:
 
 
 # ----------------------------------------------------------------------------
-# A linear map of vectors to bits, by which queries find the vectors that are near them.
+# A linear map of vectors to bits, trained on nearest neighbours
 
 
 PERPLEXITY = 4.0
@@ -463,7 +463,7 @@ def _with_noise(unit_ND: Tensor, asked: Tensor, rng: np.random.Generator) -> Ten
 
 
 # ----------------------------------------------------------------------------
-# Export a trained network as an encoder that needs no torch.
+# Export as an encoder that needs no torch
 
 
 _SCALING_INPUTS = 1000

@@ -220,13 +220,6 @@ def collapse_warnings(codes: Codes) -> tuple[str, ...]:
     return (f"{found}; a search cannot tell them apart. For texts, ict may do better",)
 
 
-def is_trained_on(encoder: Encoder, data: TrainingData, settings: Mapping[str, Any]) -> bool:
-    """Return whether `encoder` was trained on `data` with `settings`."""
-    about = encoder.metadata
-    same_data = about.get("trained_on", {}).get("sha256") == data.sha256
-    return bool(same_data and about.get("recipe") == dict(settings))
-
-
 def validate(
     reference: ClassifierReference, *, training: Labelled, database: Labelled, queries: Labelled
 ) -> dict[str, Any]:

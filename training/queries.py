@@ -61,7 +61,7 @@ class SentenceQueries:
             [sentence for text_sentences in sentences for sentence in text_sentences]
         )
         counts.data.fill(1.0)
-        text = np.repeat(np.arange(len(texts)), [len(one) for one in sentences])
+        text = np.repeat(np.arange(len(texts)), [len(of_text) for of_text in sentences])
         n_terms = np.diff(counts.indptr)
         has_several = np.zeros(len(texts), dtype=bool)
         has_several[text[n_terms > 1]] = True

@@ -1,8 +1,24 @@
-"""Train an encoder from documents of which few are labelled: ``ssb-vae`` and ``ict``."""
+"""Train an encoder from documents of which few are labelled: ``ssb-vae`` and ``ict``.
+
+Source: Ñanculef, Mena, Macaluso, Lodi and Sartori, "Self-Supervised Bernoulli Autoencoders for
+Semi-Supervised Hashing" (2020). These parts are ours:
+
+- the input: TF-IDF rows of unit length instead of ln(1 + tf), over the terms that distinguish
+  classes;
+- word dropout on the input, so that the decoder must reconstruct words that the encoder does not
+  see, and noise on vectors;
+- idf in the target, so that informative words weigh more than frequent ones;
+- soft labels of unlabelled documents, from linear classifiers;
+- a second class head, on the bits;
+- dropout of hidden units that increases with the share of labels;
+- similarities of pairs from labels or soft labels, with a weight that increases;
+- the inverse cloze task.
+
+:func:`hummingbit.training.paper_weights.as_in_the_paper` turns them off.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +30,7 @@ from torch import Tensor
 
 from hummingbit.encoder.artifact import check_destination
 from hummingbit.encoder.encoder import Features, Inputs
-from hummingbit.encoder.recipes import METHODS, Recipe, former_names
+from hummingbit.encoder.recipes import METHODS, Recipe
 from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.training.batches import (
@@ -25,7 +41,7 @@ from hummingbit.training.batches import (
     vector_scale,
 )
 from hummingbit.training.data import Rows, Tags, TrainingData, TrainingDataError
-from hummingbit.training.loop import Checkpoint, Schedule, choose_device, fit
+from hummingbit.training.loop import Schedule, choose_device, fit, fit_and_write
 from hummingbit.training.networks import (
     Autoencoder,
     BernoulliAutoencoder,
@@ -43,15 +59,13 @@ from hummingbit.training.pipeline import (
     check_labels,
     choose_features,
     split,
-    with_median_thresholds,
-    write_encoder,
 )
 from hummingbit.training.queries import ClozeTask
 from hummingbit.training.soft_labels import estimate_soft_labels, term_weights
 from hummingbit.training.text_features import MIN_DOCUMENTS, keep_terms
 
 # ----------------------------------------------------------------------------
-# The choice of features by soft labels.
+# Features and soft labels
 
 
 # Soft labels are estimated from this many times the terms that the encoder may have.
@@ -106,23 +120,7 @@ def choose_features_and_soft_labels(
 
 
 # ----------------------------------------------------------------------------
-# Train an encoder from documents of which few are labelled: ``hummingbit train METHOD``.
-#
-# Source: Ñanculef, Mena, Macaluso, Lodi and Sartori, "Self-Supervised Bernoulli Autoencoders for
-# Semi-Supervised Hashing" (2020). These parts are ours:
-#
-# - the input: TF-IDF rows of unit length instead of ln(1 + tf), over the terms that distinguish
-#   classes;
-# - word dropout on the input, so that the decoder must reconstruct words that the encoder does not
-#   see, and noise on vectors;
-# - idf in the target, so that informative words weigh more than frequent ones;
-# - soft labels of unlabelled documents, from linear classifiers;
-# - a second class head, on the bits;
-# - dropout of hidden units that increases with the share of labels;
-# - similarities of pairs from labels or soft labels, with a weight that increases;
-# - the inverse cloze task.
-#
-# :func:`hummingbit.training.paper_weights.as_in_the_paper` turns them off.
+# The run
 
 
 # The values that correspond to 0.1.0's behaviour, for settings that it did not have.
@@ -189,31 +187,23 @@ def train(
     method = METHODS[recipe.method]
     if method.reconstructs and not method.uses_labels:
         start_at_word_frequencies(model, loss.inputs)
-    schedule = schedule_for(recipe, len(parts.training))
-    about = {"recipe": asdict(recipe), "data": data.sha256, "device": device, "amp": amp}
-    run = json.dumps(about, sort_keys=True)
-    checkpoint = Checkpoint(
-        out.with_name(out.name + ".checkpoint"), run, BEFORE_SETTINGS, former_names(Recipe)
-    )
-    history = fit(
-        model, loss, len(parts.training), schedule, checkpoint=checkpoint, progress=progress
-    )
-    encoder = autoencoder_to_encoder(model, features, inputs)
-    if recipe.threshold == "median":
-        encoder = with_median_thresholds(encoder, inputs)
-    trained = write_encoder(
+    return fit_and_write(
         out,
-        encoder,
-        data,
-        parts,
-        settings=asdict(recipe),
-        history=history,
-        about={"trials": list(trials)} if trials else None,
+        model,
+        loss,
+        rows=len(parts.training),
+        schedule=schedule_for(recipe, len(parts.training)),
+        data=data,
+        parts=parts,
+        recipe=recipe,
+        encoder_of=lambda: autoencoder_to_encoder(model, features, inputs),
+        run={"device": device, "amp": amp},
+        absent=BEFORE_SETTINGS,
+        about=(lambda _encoder: {"trials": list(trials)}) if trials else None,
         soft_labels=soft_labels,
         overwrite=overwrite,
+        progress=progress,
     )
-    checkpoint.remove()
-    return trained
 
 
 def schedule_for(recipe: Recipe, n_documents: int) -> Schedule:

@@ -20,7 +20,7 @@ from hummingbit.training.data import Rows, Tags
 from hummingbit.training.text_features import PrincipalDirections
 
 # ----------------------------------------------------------------------------
-# Naive Bayes classifiers of texts, whose classes may be probabilities.
+# Naive Bayes; the classes may be probabilities
 
 
 Scores = npt.NDArray[np.float64]
@@ -188,7 +188,7 @@ def _solve(apply: Callable[[Array], Array], right_CM: Array) -> Array:
 def _dots(a_CM: Array, b: Array) -> Array:
     """Return the dot product of each row of `a_CM` with that of `b`, or with `b`, a vector."""
     others = b if b.ndim > 1 else [b] * len(a_CM)
-    dots = [one.dot(other) for one, other in zip(a_CM, others, strict=True)]
+    dots = [row.dot(other) for row, other in zip(a_CM, others, strict=True)]
     return np.array(dots, dtype=a_CM.dtype)
 
 
@@ -201,12 +201,12 @@ def _turned(a: Array) -> Array:
 
 
 # ----------------------------------------------------------------------------
-# Support vector machines that classify texts by their terms.
+# Support vector machines
 #
 # With many classes of short texts they predict better than ridge regression and naive Bayes do.
 
 
-def fit_machines(rows: Any, classes: Floats, seed: int) -> LinearMap:
+def fit_svm(rows: Any, classes: Floats, seed: int) -> LinearMap:
     """Fit a support vector machine for each class of `classes`, float[N, C], which may be soft.
 
     A row counts as one of its likeliest class, with the probability of that class as its weight.
@@ -214,13 +214,13 @@ def fit_machines(rows: Any, classes: Floats, seed: int) -> LinearMap:
     """
     from sklearn.svm import LinearSVC  # noqa: PLC0415 - takes a second
 
-    machines = LinearSVC(dual="auto", random_state=seed)
+    model = LinearSVC(dual="auto", random_state=seed)
     with warnings.catch_warnings():
         # With about as many classes as rows, scikit-learn suspects a regression.
         warnings.filterwarnings("ignore", "The number of unique classes is greater", UserWarning)
-        machines.fit(rows, classes.argmax(axis=1), sample_weight=classes.max(axis=1))
+        model.fit(rows, classes.argmax(axis=1), sample_weight=classes.max(axis=1))
     # A class without a document scores as a class that a document is certainly not of.
-    return linear_class_map(machines, classes.shape[1], absent=-1, binary_scale=1)
+    return linear_class_map(model, classes.shape[1], absent=-1, binary_scale=1)
 
 
 def linear_class_map(
@@ -242,12 +242,12 @@ def linear_class_map(
 
 
 # ----------------------------------------------------------------------------
-# Predict the classes of unlabelled texts with classifiers that learn from each other.
+# Texts: classifiers that learn from each other
 #
 # Different classifiers err on different texts, so predictions on which they agree are worth
 # learning from. With a tenth of the labels of 20 Newsgroups, ridge regression on terms or on
-# directions is right on 76 of 100 posts, naive Bayes with EM on 82, and classifiers fitted to their
-# predictions on 84.
+# directions is right on 76 of 100 posts, naive Bayes with EM on 82, and classifiers fitted to
+# their predictions on 84.
 
 
 _COTRAINING_ROUNDS = 3
@@ -282,7 +282,7 @@ def predict_texts(rows: Any, labelled: Rows, classes_LC: Floats, seed: int) -> S
 
 
 def hold_out_fifth(count: int, seed: int) -> tuple[Rows, Rows]:
-    """Divide `count` places at random; return a fifth of them to hold out, and the others."""
+    """Divide `count` positions at random; return a fifth of them to hold out, and the others."""
     order = np.random.default_rng(seed).permutation(count)
     return order[::5], np.delete(order, np.s_[::5])
 
@@ -333,11 +333,11 @@ def _standardize(scores: Any) -> Scores:
 
 
 # ----------------------------------------------------------------------------
-# Linear classifiers of vectors, fitted to soft labels.
+# Vectors: linear classifiers of soft labels
 #
-# Both weigh all classes the same, however many documents they have. Queries are seldom distributed
-# over the classes as documents are, and soft labels exaggerate how documents are distributed: a
-# class of few labels gets fewer still.
+# Both weigh all classes the same, however many documents they have. Queries are seldom
+# distributed over the classes as documents are, and soft labels exaggerate how documents are
+# distributed: a class of few labels gets fewer still.
 
 
 _SHRINKAGE = 0.5
@@ -407,7 +407,7 @@ def _of_all_classes(seen_map: LinearMap, rows: Floats, seen: Array, n_classes: i
 
 
 # ----------------------------------------------------------------------------
-# Label spreading: documents take classes from their nearest neighbours.
+# Label spreading: documents take classes from their nearest neighbours
 
 
 _SPREADING_STEPS = 30
@@ -494,7 +494,7 @@ def _normalize(graph: Any) -> Any:
 
 
 # ----------------------------------------------------------------------------
-# The estimation of soft labels, before a network is trained.
+# The estimation
 
 
 # What vectors take from their neighbours: most at first, where few are known.
@@ -511,10 +511,9 @@ def estimate_soft_labels(rows: Any, tags_NC: Tags, seed: int) -> Floats:
     `rows` are features ``[N, F]``, a scipy matrix for texts or an array for vectors. `tags_NC` has
     the training labels, of two classes or more. A document of m labels has probability 1/m for each
     of them. Classifiers that are fitted to the labelled documents predict the classes of the
-    others. For texts they are those of :mod:`hummingbit.training.soft_labels`. For vectors it
-    is logistic regression, which learns the first of several labels; its probabilities
-    :mod:`hummingbit.training.soft_labels` spreads to the nearest neighbours. Twice, linear
-    discriminant analysis then learns from these soft labels, and its own are spread.
+    others: of texts by :func:`predict_texts`. For vectors it is logistic regression, which learns
+    the first of several labels; its probabilities are spread to the nearest neighbours. Twice,
+    linear discriminant analysis then learns from these soft labels, and its own are spread.
     """
     labelled = np.flatnonzero(tags_NC.any(axis=1))
     known_NC = tags_NC.astype(np.float32)
@@ -559,7 +558,7 @@ def _predict_vectors(rows: Any, labelled: Rows, classes: Floats, _seed: int) -> 
 
 
 # ----------------------------------------------------------------------------
-# The fair classifier beside an encoder: fitted to the same soft labels and the same features.
+# The classifier beside an encoder, fitted to the same soft labels and features
 
 
 # The share of held-out texts that support vector machines must have right beyond those of ridge
@@ -591,14 +590,14 @@ def fit_classifier(
     targets = estimate_soft_labels(rows, tags, seed) if soft_labels is None else soft_labels
     if isinstance(rows, np.ndarray):
         return fit_vectors(rows, targets)
-    fit = _fit_machines if _machines_are_better(rows, tags, seed) else _fit_ridge
+    fit = _fit_svm_classifier if _svm_is_better(rows, tags, seed) else _fit_ridge_classifier
     return fit(rows, targets, seed)
 
 
-def _machines_are_better(rows: Any, tags: Tags, seed: int) -> bool:
+def _svm_is_better(rows: Any, tags: Tags, seed: int) -> bool:
     """Return whether support vector machines predict a held-out fifth of the labels better."""
     labelled = np.flatnonzero(tags.any(axis=1))
-    held_out, known = (labelled[places] for places in hold_out_fifth(len(labelled), seed))
+    held_out, known = (labelled[positions] for positions in hold_out_fifth(len(labelled), seed))
     if int(tags[known].any(axis=0).sum()) < 2:
         return False
 
@@ -606,15 +605,15 @@ def _machines_are_better(rows: Any, tags: Tags, seed: int) -> bool:
         classifier = fit(rows[known], tags[known].astype(np.float32), seed)
         return float(tags[held_out, classifier.predict(rows[held_out])].mean())
 
-    return accuracy(_fit_machines) > accuracy(_fit_ridge) + _LEAST_GAIN
+    return accuracy(_fit_svm_classifier) > accuracy(_fit_ridge_classifier) + _LEAST_GAIN
 
 
-def _fit_ridge(rows: Any, targets: Floats, _seed: int) -> Classifier:
+def _fit_ridge_classifier(rows: Any, targets: Floats, _seed: int) -> Classifier:
     return _beside_naive_bayes(fit_ridge(rows, targets), rows, targets)
 
 
-def _fit_machines(rows: Any, targets: Floats, seed: int) -> Classifier:
-    return _beside_naive_bayes(fit_machines(rows, targets, seed), rows, targets)
+def _fit_svm_classifier(rows: Any, targets: Floats, seed: int) -> Classifier:
+    return _beside_naive_bayes(fit_svm(rows, targets, seed), rows, targets)
 
 
 def _beside_naive_bayes(linear: LinearMap, rows: Any, targets: Floats) -> Classifier:

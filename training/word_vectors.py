@@ -168,24 +168,24 @@ def add_words(
     Raises:
         WordVectorsError: if no term of the texts has a vector.
     """
-    places: dict[str, int] = {}
-    for place, word in enumerate(words.words):
+    positions: dict[str, int] = {}
+    for position, word in enumerate(words.words):
         terms = features.analyzer.terms(word)
         if len(terms) == 1:
-            places.setdefault(terms[0], place)
+            positions.setdefault(terms[0], position)
     learned = dict.fromkeys(features.vocabulary)
-    if places.keys().isdisjoint(learned):
+    if positions.keys().isdisjoint(learned):
         found = f"none of its {counted(len(words.words), 'word')} is a term of the documents"
         raise WordVectorsError(f"{words.name}: {found}")
-    further = [term for term in places if term not in learned][: max_terms - len(learned)]
+    further = [term for term in positions if term not in learned][: max_terms - len(learned)]
     idf = inverse_document_frequency(np.ones(len(further), dtype=np.int64), n_texts)
     extended = replace(
         features,
         vocabulary=[*learned, *further],
         idf=None if features.idf is None else np.concatenate([features.idf, idf]),
     )
-    known = [term in places for term in extended.vocabulary]
-    rows = [places[term] for term in extended.vocabulary if term in places]
+    known = [term in positions for term in extended.vocabulary]
+    rows = [positions[term] for term in extended.vocabulary if term in positions]
     vectors = np.zeros((extended.dimension, words.vectors.shape[1]), dtype=np.float32)
     vectors[known] = words.vectors[rows] - words.vectors[rows].mean(axis=0)
     return extended, WordTable(vectors, len(learned))

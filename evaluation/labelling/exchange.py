@@ -134,8 +134,10 @@ def agreed_grades(judgements: Iterable[Judgement]) -> dict[tuple[str, str], int]
         by_pair.setdefault((judgement.query, judgement.id), []).append(judgement)
     grades = {}
     for pair, answers in by_pair.items():
-        votes = Counter(one.grade for one in answers)
-        grades[pair] = max(answers, key=lambda one: (votes[one.grade], one.when, one.who)).grade
+        votes = Counter(answer.grade for answer in answers)
+        grades[pair] = max(
+            answers, key=lambda answer: (votes[answer.grade], answer.when, answer.who)
+        ).grade
     return grades
 
 
@@ -165,5 +167,5 @@ def read_qrels(lines: Iterable[str], source: str, who: str | None = None) -> lis
 
 def write_queries(judgements: Iterable[Judgement]) -> Iterator[str]:
     """Yield a JSON line of ``id`` and ``text`` for each query, with the ids of the qrels."""
-    for query in sorted({one.query for one in judgements}):
+    for query in sorted({judgement.query for judgement in judgements}):
         yield json.dumps({"id": to_trec_id(query), "text": query}, ensure_ascii=False)

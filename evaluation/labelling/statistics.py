@@ -61,7 +61,7 @@ def cohen_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
     by_chance = sum(count * second[answer] for answer, count in first.items())
     if by_chance == n * n:
         return None
-    n_equal = sum(one == other for one, other in pairs)
+    n_equal = sum(first == second for first, second in pairs)
     return (n_equal * n - by_chance) / (n * n - by_chance)
 
 
@@ -182,23 +182,23 @@ def label_statistics(
     label_counts = Counter(
         label for document_labels in agreed.values() for label in document_labels
     )
-    labels_by = Counter(one.who for one in labels)
-    judgements_by = Counter(one.who for one in judgements)
+    labels_by = Counter(label.who for label in labels)
+    judgements_by = Counter(judgement.who for judgement in judgements)
     gain = expected_gain(labelled_pool(collection, cache, agreed, label_field).pool)
     agreement = [*agreement_on_labels(labels), *agreement_on_judgements(judgements)]
     return {
         "documents": len(collection),
-        "labelled": len({one.id for one in labels}),
+        "labelled": len({label.id for label in labels}),
         "labels": [
             {"label": label, "documents": n}
             for label, n in sorted(label_counts.items(), key=lambda item: (-item[1], item[0]))
         ],
         "judgements": len(judgements),
-        "queries": len({one.query for one in judgements}),
+        "queries": len({judgement.query for judgement in judgements}),
         "people": [
             {"who": who, "labels": labels_by[who], "judgements": judgements_by[who]}
             for who in sorted({*labels_by, *judgements_by})
         ],
-        "agreement": [{**asdict(one), "who": list(one.who)} for one in agreement],
+        "agreement": [{**asdict(pair), "who": list(pair.who)} for pair in agreement],
         "expected_gain": None if gain is None else asdict(gain),
     }

@@ -188,10 +188,10 @@ def _read_documents(collection: Collection, rows: Sequence[int]) -> list[StoredD
     for some in batches(np.random.default_rng(0).permutation(rows).tolist(), READ_AT_ONCE):
         read = collection.annotations.documents(some)
         documents += read
-        size += sum(len(one.text or "") for one in read)
+        size += sum(len(document.text or "") for document in read)
         if size > MAX_CHARACTERS:
             break
-    return sorted(documents, key=lambda one: one.row)
+    return sorted(documents, key=lambda document: document.row)
 
 
 def vectorize_documents(
@@ -201,7 +201,7 @@ def vectorize_documents(
     if not documents:
         empty = np.empty(0, dtype=np.int64)
         return DocumentVectors([], np.empty((0, 1), dtype=np.float32), empty)
-    codes = codes_from_hex([one.code for one in documents], 4 * len(documents[0].code))
+    codes = codes_from_hex([document.code for document in documents], 4 * len(documents[0].code))
     _, buckets = np.unique(whole_codes(codes), return_inverse=True)
     features = _features(documents, encoder)
     checkpoint()
@@ -223,11 +223,11 @@ def _features(documents: Sequence[StoredDocument], encoder: Encoder | None) -> F
     # A language model would read every text again.
     if encoder is None or encoder.is_slow:
         return None
-    if encoder.kind == "text" and all(one.text is not None for one in documents):
-        rows = encoder.features.transform([str(one.text) for one in documents])  # type: ignore[arg-type]
+    if encoder.kind == "text" and all(document.text is not None for document in documents):
+        rows = encoder.features.transform([str(document.text) for document in documents])  # type: ignore[arg-type]
         checkpoint()
         return _project(rows)
-    vectors = [one.vector for one in documents if one.vector is not None]
+    vectors = [document.vector for document in documents if document.vector is not None]
     if encoder.kind == "text" or len(vectors) < len(documents):
         return None
     features = np.asarray(encoder.features.transform(np.stack(vectors)), dtype=np.float32)  # type: ignore[arg-type]
@@ -723,7 +723,7 @@ def labelled_pool(
     """
     vectors = cache.of(collection, agreed)
     known = known_labels(vectors.documents, agreed, label_field)
-    first_labels = [next(iter(known.get(one.id, ())), None) for one in vectors.documents]
+    first_labels = [next(iter(known.get(document.id, ())), None) for document in vectors.documents]
     counts = Counter(label for label in first_labels if label is not None)
     frequent = sorted(counts, key=lambda name: (-counts[name], name))[:MAX_CLASSES]
     names = tuple(sorted(frequent))
@@ -770,17 +770,19 @@ def suggest_documents(
     documents, pool_ = labelled.vectors.documents, labelled.pool
     begin_stage(f"choosing {n:,} of them by {method}")
     probabilities = pool_.probabilities()
-    excluded_ids = {*without, *(one.id for one in records)}
+    excluded_ids = {*without, *(record.id for record in records)}
     if method == SECOND_OPINION:
-        excluded_ids = {*without, *(one.id for one in records if one.who == who)}
-        labelled_by_others = {one.id for one in records if one.who != who}
+        excluded_ids = {*without, *(record.id for record in records if record.who == who)}
+        labelled_by_others = {record.id for record in records if record.who != who}
         likelihood = np.ones(len(documents))
         if probabilities is not None:
             likelihood[pool_.labelled] = probabilities[pool_.labelled, pool_.classes]
         order = np.argsort(likelihood, kind="stable").tolist()
         rows = [row for row in order if documents[row].id in labelled_by_others]
     else:
-        excluded_rows = [row for row, one in enumerate(documents) if one.id in excluded_ids]
+        excluded_rows = [
+            row for row, document in enumerate(documents) if document.id in excluded_ids
+        ]
         excluded = np.union1d(pool_.excluded, np.array(excluded_rows, dtype=np.int64))
         rows = suggest(replace(pool_, excluded=excluded), n, method).tolist()
     rows = [row for row in rows if documents[row].id not in excluded_ids][:n]
@@ -802,14 +804,14 @@ def suggestions_to_json(
     """Return the fields of :class:`hummingbit.service.schemas.labels.SuggestedLabels`."""
     documents = [
         {
-            "id": one.document.id,
-            "text": one.document.text,
-            "payload": dict(one.document.payload),
-            "code": one.document.code,
-            "guesses": [{"label": label, "probability": p} for label, p in one.guesses],
-            "bucket": one.bucket,
+            "id": suggestion.document.id,
+            "text": suggestion.document.text,
+            "payload": dict(suggestion.document.payload),
+            "code": suggestion.document.code,
+            "guesses": [{"label": label, "probability": p} for label, p in suggestion.guesses],
+            "bucket": suggestion.bucket,
         }
-        for one in suggestions
+        for suggestion in suggestions
     ]
     return {
         "method": method,
@@ -841,7 +843,7 @@ def pool_answers(
         results = collection.search(encoded, depth, ranking=ranking, with_cursor=False)
         rankings[ranking] = [hit.id for hit in results.hits[0]]
     excluded_ids = set(judged_ids)
-    pooled = [one for one in pool(rankings, method) if one.id not in excluded_ids]
+    pooled = [document for document in pool(rankings, method) if document.id not in excluded_ids]
     return pooled, {name: len(ids) for name, ids in rankings.items()}
 
 

@@ -101,7 +101,7 @@ def compare_encoders(
         evaluate_encoder(encoder, database, queries, TRIAL_METRICS)
         for encoder in (current, candidate)
     ]
-    per_query = [one.expected_per_query[GATE_METRIC] for one in evaluations]
+    per_query = [evaluation.expected_per_query[GATE_METRIC] for evaluation in evaluations]
     return Trial(
         queries=len(queries),
         documents=len(database),

@@ -34,6 +34,7 @@ from experiments.generative_similarity.contrastive_baselines import (
     info_nce_loss,
     supervised_contrastive_loss,
 )
+from experiments.generative_similarity.models import GaussianMixture, Numbers
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from hummingbit.training.data import Rows
@@ -44,7 +45,6 @@ from hummingbit.training.objectives.generative_similarity import (
     squared_distance_loss,
     triplet_loss,
 )
-from hummingbit.training.similarities import GaussianMixture, Numbers
 
 MIXTURE = GaussianMixture([[5.0, 5.0], [1.0, 1.0]])
 UNITS = 32

@@ -46,13 +46,13 @@ from experiments.generative_similarity.picture_encoders import (
     embed,
     train_encoder,
 )
+from experiments.generative_similarity.program_kernel import ProgramKernel
 from experiments.parts import add_choices
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, content_sha256, load_or_compute
 from hummingbit.corpus.lines import ReadError
 from hummingbit.corpus.named_sets import find_file
 from hummingbit.training.loop import Schedule
-from hummingbit.training.similarities import ProgramKernel
 
 PRINTED = "generative-printed"
 CONCEPT_METHODS = {PRINTED: "generative similarity, as printed", **METHODS}

@@ -72,10 +72,10 @@ def construct(program: Program, rng: np.random.Generator) -> list[Curve] | None:
     for statement in program:
         for point in statement.points:
             if point.name not in points:
-                place = _place(point, objects, list(points.values()), rng)
-                if place is None:
+                coordinate = _locate(point, objects, list(points.values()), rng)
+                if coordinate is None:
                     return None
-                points[point.name] = place
+                points[point.name] = coordinate
         a, b = (points[point.name] for point in statement.points)
         if abs(a - b) < _TOLERANCE:
             return None
@@ -83,7 +83,7 @@ def construct(program: Program, rng: np.random.Generator) -> list[Curve] | None:
     return [objects[statement.name] for statement in program if statement.drawn]
 
 
-def _place(
+def _locate(
     point: Point, objects: dict[str, Curve], occupied: list[complex], rng: np.random.Generator
 ) -> complex | None:
     if not point.on:
@@ -91,35 +91,35 @@ def _place(
     first, *others = (objects[name] for name in point.on)
     if others:
         meeting = intersections(first, others[0])
-        places = [z for z in meeting if not _is_among(z, occupied)] or meeting
-        return places[rng.integers(len(places))] if places else None
+        coordinates = [z for z in meeting if not _is_among(z, occupied)] or meeting
+        return coordinates[rng.integers(len(coordinates))] if coordinates else None
     along = rng.random()
     if first.kind == "line":
         return first.a + along * (first.b - first.a)
     return first.a + (first.b - first.a) * exp(2j * pi * along)
 
 
-def _is_among(place: complex, places: list[complex]) -> bool:
-    return any(abs(place - other) < _TOLERANCE for other in places)
+def _is_among(coordinate: complex, coordinates: list[complex]) -> bool:
+    return any(abs(coordinate - other) < _TOLERANCE for other in coordinates)
 
 
-def intersections(one: Curve, other: Curve) -> list[complex]:
+def intersections(first: Curve, second: Curve) -> list[complex]:
     """Return the places where two objects meet, at most two; none if they are the same line."""
-    if one.kind == "circle" and other.kind == "circle":
-        return _circle_intersections(one, other)
-    if one.kind == "circle" or other.kind == "circle":
-        line, circle = (one, other) if one.kind == "line" else (other, one)
+    if first.kind == "circle" and second.kind == "circle":
+        return _circle_intersections(first, second)
+    if first.kind == "circle" or second.kind == "circle":
+        line, circle = (first, second) if first.kind == "line" else (second, first)
         return _line_circle_intersections(line, circle)
-    return _line_intersections(one, other)
+    return _line_intersections(first, second)
 
 
-def _circle_intersections(one: Curve, other: Curve) -> list[complex]:
-    between = other.a - one.a
-    distance, r, s = abs(between), abs(one.b - one.a), abs(other.b - other.a)
+def _circle_intersections(first: Curve, second: Curve) -> list[complex]:
+    between = second.a - first.a
+    distance, r, s = abs(between), abs(first.b - first.a), abs(second.b - second.a)
     if not abs(r - s) < distance < r + s:
         return []
     angle = acos(max(-1.0, min(1.0, (r * r + distance * distance - s * s) / (2 * r * distance))))
-    return [one.a + r / distance * between * exp(sign * 1j * angle) for sign in (1, -1)]
+    return [first.a + r / distance * between * exp(sign * 1j * angle) for sign in (1, -1)]
 
 
 def _line_circle_intersections(line: Curve, circle: Curve) -> list[complex]:
@@ -133,15 +133,15 @@ def _line_circle_intersections(line: Curve, circle: Curve) -> list[complex]:
     return [line.a + share * direction for share in shares if 0 <= share <= 1]
 
 
-def _line_intersections(one: Curve, other: Curve) -> list[complex]:
-    u, v, between = one.b - one.a, other.b - other.a, other.a - one.a
+def _line_intersections(first: Curve, second: Curve) -> list[complex]:
+    u, v, between = first.b - first.a, second.b - second.a, second.a - first.a
     cross = _cross(u, v)
     if cross == 0:
         return []
     along_one, along_other = _cross(between, v) / cross, _cross(between, u) / cross
     if not (0 <= along_one <= 1 and 0 <= along_other <= 1):
         return []
-    return [one.a + along_one * u]
+    return [first.a + along_one * u]
 
 
 def _cross(u: complex, v: complex) -> float:
@@ -155,9 +155,9 @@ def _outline_crosses(curves: list[Curve]) -> bool:
     if not closed or any(curve.kind != "line" for curve in curves):
         return False
     return any(
-        not _is_among(place, ends)
-        for one, other in combinations(curves, 2)
-        for place in intersections(one, other)
+        not _is_among(coordinate, ends)
+        for first, second in combinations(curves, 2)
+        for coordinate in intersections(first, second)
     )
 
 
@@ -180,8 +180,8 @@ def _scale_to_picture(curves: list[Curve], size: int) -> list[Curve]:
 
 def _ink(curves: list[Curve], size: int) -> npt.NDArray[np.float64]:
     """Return the darkness of each object at each pixel, ``[objects, size, size]`` from 0 to 1."""
-    places = np.arange(size) + 0.5
-    z_HW = places[None, :] + 1j * places[:, None]
+    coordinates = np.arange(size) + 0.5
+    z_HW = coordinates[None, :] + 1j * coordinates[:, None]
     distances = []
     for kind, a, b in curves:
         if kind == "circle":

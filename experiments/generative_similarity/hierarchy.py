@@ -34,6 +34,7 @@ from experiments.generative_similarity.contrastive_baselines import (
     class_triplet_loss,
     supervised_contrastive_loss,
 )
+from experiments.generative_similarity.models import TreeModel
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from experiments.splits import read_split
@@ -43,7 +44,7 @@ from hummingbit.training.objectives.generative_similarity import (
     kernel_triplet_loss,
     regression_loss,
 )
-from hummingbit.training.similarities import TreeHierarchy, dotted_tree
+from hummingbit.training.similarities import dotted_tree
 
 INPUTS, HIDDEN, EMBEDDING = 256, 128, 32
 TEMPERATURE = 0.2
@@ -174,7 +175,7 @@ def embed(method: str, vectors: Tensors, data: TrainingData, schedule: Schedule)
     scale = x_ND.shape[1] ** 0.5
     network = Network(x_ND.shape[1], len(data.classes))
     class_N = torch.from_numpy(data.tags.argmax(axis=1))
-    tree = TreeHierarchy(dotted_tree(data.classes), data.classes)
+    tree = TreeModel(dotted_tree(data.classes), data.classes)
     table_CC = tree.printed_table() if method == _PRINTED else tree.table()
     s_CC = torch.from_numpy(table_CC).float()
 

@@ -33,6 +33,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from experiments.drawings import new_drawing, save_drawing
+from experiments.generative_similarity.models import BetaBernoulli
 from experiments.generative_similarity.picture_encoders import (
     METHODS,
     Pictures,
@@ -54,7 +55,6 @@ from experiments.saved_tensors import Tensors, load_or_compute
 from hummingbit.corpus.lines import ReadError
 from hummingbit.corpus.named_sets import find_file
 from hummingbit.training.loop import Schedule
-from hummingbit.training.similarities import BetaBernoulli
 
 COMPARED_METHODS = tuple(method for method in METHODS if method != "supcon")
 SIZE = 32

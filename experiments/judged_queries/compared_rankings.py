@@ -159,7 +159,7 @@ def split_passages(text: str, n_words: int) -> list[str]:
     sentences: list[str] = []
     for sentence in split_sentences(text):
         together = [*sentences, sentence]
-        if sentences and sum(len(one.split()) for one in together) > n_words:
+        if sentences and sum(len(sentence.split()) for sentence in together) > n_words:
             passages.append(" ".join(sentences))
             together = [sentences[-1], sentence]
         sentences = together

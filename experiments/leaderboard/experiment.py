@@ -187,7 +187,7 @@ def _expected(
 ) -> str:
     wanted = (dataset, method, n_bits, unseen)
     keys = ("dataset", "method", "n_bits", "unseen")
-    own = [one for one in records if tuple(one[key] for key in keys) == wanted]
+    own = [record for record in records if tuple(record[key] for key in keys) == wanted]
     return _mean(own, "p100_expected")
 
 

@@ -78,13 +78,13 @@ def nearest(x: SparseRows, count: int, seed: int) -> Rows:
     """
     import faiss  # noqa: PLC0415
 
-    _, places = principal_directions(x, seed)
-    places = np.ascontiguousarray(places, dtype=np.float32)
-    faiss.normalize_L2(places)
-    index = faiss.IndexFlatIP(places.shape[1])
-    index.add(places)
-    count = min(count, len(places) - 1)
-    _, neighbours = index.search(places, count + 1)
+    _, coordinates = principal_directions(x, seed)
+    coordinates = np.ascontiguousarray(coordinates, dtype=np.float32)
+    faiss.normalize_L2(coordinates)
+    index = faiss.IndexFlatIP(coordinates.shape[1])
+    index.add(coordinates)
+    count = min(count, len(coordinates) - 1)
+    _, neighbours = index.search(coordinates, count + 1)
     # A duplicate may come before the document itself, so the first neighbour may be another.
     others = [[row for row in rows if row != own][:count] for own, rows in enumerate(neighbours)]
     return np.array(others, dtype=np.int64)

@@ -32,19 +32,19 @@ class Spectrum:
     directions: Rows
     modes: Rows
 
-    def bits(self, places: Floats) -> Any:
-        """Return whether each eigenfunction is above 0, ``bool[N, B]``, at places ``(N, D)``."""
-        share = (places - self.lowest)[:, self.directions] / self.widths[self.directions]
+    def bits(self, coordinates: Floats) -> Any:
+        """Return whether each eigenfunction is above 0, ``bool[N, B]``, at N coordinates."""
+        share = (coordinates - self.lowest)[:, self.directions] / self.widths[self.directions]
         return np.sin(np.pi / 2 + np.pi * self.modes * share) > 0
 
 
-def fit_spectrum(places: Floats, n_bits: int) -> Spectrum:
-    """Return the B eigenfunctions with the lowest eigenvalues for places ``(N, D)``, D ≤ B.
+def fit_spectrum(coordinates: Floats, n_bits: int) -> Spectrum:
+    """Return the B eigenfunctions with the lowest eigenvalues for coordinates ``(N, D)``, D ≤ B.
 
     λ_k = 1 − exp(−ε²/2 |k π / (b − a)|²) grows with k / (b − a), so ε does not matter. k = 0 is
     constant, and is left out.
     """
-    lowest, highest = places.min(axis=0), places.max(axis=0)
+    lowest, highest = coordinates.min(axis=0), coordinates.max(axis=0)
     widths = np.maximum(highest - lowest, np.finfo(np.float32).tiny)
     frequencies = np.arange(1, n_bits + 1)[None, :] / widths[:, None]
     lowest_modes = np.argsort(frequencies, axis=None, kind="stable")[:n_bits]
@@ -57,12 +57,12 @@ def learn(task: Task) -> Encode:
     features = choose_features(task.data, np.arange(len(task.data)), max_terms=10_000)
     weight, means = fit_pca(features.transform(task.data.inputs), task.n_bits, task.seed)  # type: ignore[arg-type]
 
-    def places(inputs: Inputs) -> Floats:
+    def coordinates(inputs: Inputs) -> Floats:
         return np.asarray(features.transform(inputs) @ weight - means)  # type: ignore[arg-type]
 
-    spectrum = fit_spectrum(places(task.data.inputs), task.n_bits)
+    spectrum = fit_spectrum(coordinates(task.data.inputs), task.n_bits)
 
     def encode(inputs: Inputs) -> Codes:
-        return pack_bits(spectrum.bits(places(inputs)))
+        return pack_bits(spectrum.bits(coordinates(inputs)))
 
     return encode

@@ -25,6 +25,7 @@ import torch
 
 from experiments.parts import add_choices
 from experiments.perception_coherence.cifar_images import Images, read_images
+from experiments.perception_coherence.coherence_estimates import global_perception_coherence
 from experiments.perception_coherence.figures import plot_methods
 from experiments.perception_coherence.image_networks import SmallStudent, features_in_batches
 from experiments.perception_coherence.image_retrieval import retrieval_figures
@@ -53,7 +54,6 @@ from experiments.perception_coherence.image_training import (
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, content_sha256, load_or_compute
-from hummingbit.training.objectives.perception_coherence import global_perception_coherence
 
 FIGURES = ("map11", "top100", "coherence")
 OUT_OF_TIME = 75

@@ -19,16 +19,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from experiments.perception_coherence.figures import plot_estimator
-from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
-from experiments.saved_tensors import Tensors, load_or_compute
-from hummingbit.training.objectives.dissimilarity import cosine_dissimilarity
-from hummingbit.training.objectives.perception_coherence import (
-    coherence_levels,
+from experiments.perception_coherence.coherence_estimates import (
     estimate_coherence_levels,
     estimate_perception_coherence,
     global_perception_coherence,
 )
+from experiments.perception_coherence.figures import plot_estimator
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
+from experiments.saved_tensors import Tensors, load_or_compute
+from hummingbit.training.objectives.dissimilarity import cosine_dissimilarity
+from hummingbit.training.objectives.perception_coherence import coherence_levels
 
 BATCH_SIZES = (4, 8, 16, 32, 64, 128, 256)
 STUDENT_DIMS = (32, 8, 2)

@@ -17,18 +17,18 @@ from torch.nn import functional
 from experiments.code_version import code_version
 from experiments.perception_coherence.cifar_images import Images
 from experiments.perception_coherence.image_networks import ResNet, SmallStudent, layers_in_batches
+from experiments.perception_coherence.transfer_baselines import (
+    HybridDivergence,
+    LayerwiseLoss,
+    critical_period_weights,
+    soft_label_loss,
+)
 from hummingbit.training.loop import Checkpoint
 from hummingbit.training.objectives.dissimilarity import (
     cosine_dissimilarity,
     euclidean_dissimilarity,
 )
-from hummingbit.training.objectives.transfer import (
-    HybridDivergence,
-    LayerwiseLoss,
-    critical_period_weights,
-    soft_label_loss,
-    transfer_objective,
-)
+from hummingbit.training.objectives.transfer import transfer_objective
 
 SOFT_LABELS = "kd"
 HKD, AUXILIARY = "hkd", "hkd-auxiliary"

@@ -21,15 +21,13 @@ import torch
 from torch import Tensor
 
 from experiments.parts import add_choices
+from experiments.perception_coherence.coherence_estimates import global_perception_coherence
 from experiments.perception_coherence.figures import plot_configurations
 from experiments.processes import map_runs
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from hummingbit.training.objectives.dissimilarity import euclidean_dissimilarity
-from hummingbit.training.objectives.perception_coherence import (
-    global_perception_coherence,
-    perception_coherence_embedding_loss,
-)
+from hummingbit.training.objectives.perception_coherence import perception_coherence_embedding_loss
 
 DATASETS = ("two-moons", "five-gaussians", "clusters-3d")
 BATCH_SIZE = 64

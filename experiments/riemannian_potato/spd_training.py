@@ -20,11 +20,12 @@ from pytorch_metric_learning import losses
 from torch import Tensor, nn
 from torch.nn import functional
 
+from experiments.riemannian_potato.clustering import normalized_mutual_information, pairwise_f1
 from experiments.riemannian_potato.spd_corpora import SpdCorpus
 from experiments.saved_tensors import Tensors
 from hummingbit.corpus.matrices import Array
 from hummingbit.encoder.vector_features import triangle_length
-from hummingbit.evaluation.metrics import normalized_mutual_information, pairwise_f1, success_at_k
+from hummingbit.evaluation.metrics import success_at_k
 from hummingbit.training.data import Rows
 from hummingbit.training.loop import DivergedError, Schedule, fit
 from hummingbit.training.objectives.riemannian_potato import (

@@ -18,7 +18,7 @@ from experiments.processes import map_runs
 from experiments.result_tables import Record, read_records, write_records
 from experiments.splits import read_split
 from hummingbit.encoder.recipes import Recipe
-from hummingbit.training.model_selection import hold_out_clusters, score
+from hummingbit.training.model_selection import hold_out_grouped_fold, score
 
 
 def idle_settings(*, is_text: bool) -> frozenset[str]:
@@ -86,4 +86,4 @@ def _train_and_score(
 ) -> float:
     """Return the tie-averaged P@k, the mean over the held-out clusters, which weigh the same."""
     data, _ = read_split(dataset, data_root, vectors)
-    return score(hold_out_clusters(data, recipe), recipe)
+    return score(hold_out_grouped_fold(data, recipe), recipe)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from experiments.paired_runs import RunsComparison, compare_runs
 from hummingbit.evaluation.result import PerQuery
-from hummingbit.evaluation.significance import RunsComparison, compare_runs, holm
+from hummingbit.evaluation.significance import holm
 
 RunsByMethod = Mapping[str, Sequence[Mapping[str, PerQuery]]]
 """By method, a mapping for each run: the values of each measure, float64[Q]."""

@@ -84,8 +84,8 @@ class Measured(NamedTuple):
 
 def print_measures(args: argparse.Namespace, cells: Sequence[Cell]) -> int:
     """Measure every cell, print a table and compare; values saved by the same code are reused."""
-    measured = [one for cell in cells for one in _saved_or_measured(cell, args.data_root)]
-    records = [one.record for one in measured]
+    measured = [run for cell in cells for run in _saved_or_measured(cell, args.data_root)]
+    records = [run.record for run in measured]
     save_records(args, records)
     rows = []
     for key, runs in group(records, "dataset", "n_bits", "supervision", "method").items():
@@ -99,9 +99,9 @@ def print_measures(args: argparse.Namespace, cells: Sequence[Cell]) -> int:
 
 def _print_comparisons(measured: Sequence[Measured], ours: str) -> None:
     settings: dict[tuple[int, float], dict[str, list[Mapping[str, PerQuery]]]] = {}
-    for one in measured:
-        setting = settings.setdefault((one.record["n_bits"], one.record["supervision"]), {})
-        setting.setdefault(one.record["method"], []).append(one.values)
+    for run in measured:
+        setting = settings.setdefault((run.record["n_bits"], run.record["supervision"]), {})
+        setting.setdefault(run.record["method"], []).append(run.values)
     for (n_bits, supervision), runs in settings.items():
         sentences = compare_measures(ours, runs)
         if sentences:
@@ -124,13 +124,13 @@ def _saved_or_measured(cell: Cell, data_root: Path | None) -> list[Measured]:
     if path.exists():
         saved = json.loads(path.read_text())
         if {name: saved[name] for name in provenance} == provenance:
-            return [_read(one) for one in saved["measured"]]
+            return [_read(run) for run in saved["measured"]]
     print(f"measuring {cell.folder}", file=sys.stderr, flush=True)
     measured = _measure(cell, documents, _sample(queries), data_root)
     path.parent.mkdir(parents=True, exist_ok=True)
     written = [
-        {**one.record, "per_query": {name: list(each) for name, each in one.values.items()}}
-        for one in measured
+        {**run.record, "per_query": {name: list(each) for name, each in run.values.items()}}
+        for run in measured
     ]
     replace_file(path, json.dumps({**provenance, "measured": written}) + "\n")
     return measured

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.cells import Cell, Result, p100_by_run
+from experiments.paired_runs import compare_runs
 from experiments.result_tables import Record, group
 from experiments.ssb_vae.printed_tables import METHODS
 from hummingbit.evaluation.significance import (
-    compare_runs,
     friedman_nemenyi,
     holm,
     permutation_test,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.saved_encoders import is_trained_on
 from hummingbit.corpus.document import Document
 from hummingbit.encoder import recipes
 from hummingbit.encoder.artifact import load_encoder, read_labelled_ids
@@ -18,7 +19,6 @@ from hummingbit.evaluation.evaluate import evaluate_encoder
 from hummingbit.training import metric_learning
 from hummingbit.training.data import TrainingData, TrainingDataError, gather
 from hummingbit.training.metric_learning import run_settings, train_metric
-from hummingbit.training.pipeline import is_trained_on
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.matrices import matrix_documents
 

@@ -1,17 +1,33 @@
-"""Objectives that transfer a teacher's features, with which perception coherence is compared."""
+"""Objectives that transfer a teacher's features to a student: ``hummingbit distill --objective``.
+
+- perception-coherence: :mod:`hummingbit.training.objectives.perception_coherence`.
+- FitNets: :func:`hint_loss`. Romero et al., "FitNets: Hints for Thin Deep Nets" (2015), equation 3.
+- PKT: :func:`probabilistic_transfer_loss`. Passalis and Tefas, "Learning Deep Representations with
+  Probabilistic Knowledge Transfer" (2018), equations 4 to 7.
+- CRD: :func:`contrastive_representation_loss`. Tian, Krishnan and Isola, "Contrastive
+  Representation Distillation" (2020), equations 17 to 19.
+- RKD: :func:`relational_loss`. Park et al., "Relational Knowledge Distillation" (2019).
+- MKT: :func:`similarity_matching_loss`. Yu et al., "Learning Metrics from Teachers: Compact
+  Networks for Image Embedding" (2019).
+- VID: :func:`variational_information_loss`. Ahn et al., "Variational Information Distillation for
+  Knowledge Transfer" (2019), equations 4 to 6.
+
+:data:`OBJECTIVES` has them by name.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from hummingbit.encoder.recipes import DistillationRecipe
+from hummingbit.training.layers import relaxed_hamming
 from hummingbit.training.objectives.dissimilarity import (
     Dissimilarity,
     check_batch,
@@ -19,22 +35,6 @@ from hummingbit.training.objectives.dissimilarity import (
     euclidean_dissimilarity,
 )
 from hummingbit.training.objectives.perception_coherence import perception_coherence_embedding_loss
-
-# ----------------------------------------------------------------------------
-# Objectives that transfer a teacher's features, with which perception coherence is compared.
-#
-# - FitNets: :func:`hint_loss`. Romero et al., "FitNets: Hints for Thin Deep Nets" (2015), equation
-# 3. - PKT: :func:`probabilistic_transfer_loss`. Passalis and Tefas, "Learning Deep Representations
-#   with Probabilistic Knowledge Transfer" (2018), equations 4 to 7.
-# - CRD: :func:`contrastive_representation_loss`. Tian, Krishnan and Isola, "Contrastive
-#   Representation Distillation" (2020), equations 17 to 19.
-# - RKD: :func:`relational_loss`. Park et al., "Relational Knowledge Distillation" (2019).
-# - MKT: :func:`similarity_matching_loss`. Yu et al., "Learning Metrics from Teachers: Compact
-#   Networks for Image Embedding" (2019).
-# - VID: :mod:`hummingbit.training.objectives.transfer`.
-# - HKD, and sums over several layers: :mod:`hummingbit.training.objectives.transfer`.
-# - Soft labels: :func:`soft_label_loss`. Hinton, Vinyals and Dean, "Distilling the Knowledge in a
-#   Neural Network" (2015).
 
 
 def hint_loss(student_BE: Tensor, teacher_BE: Tensor) -> Tensor:
@@ -249,161 +249,6 @@ def similarity_matching_loss(
     return norm / len(student_BD)
 
 
-def soft_label_loss(student_BC: Tensor, teacher_BC: Tensor, temperature: float = 2.0) -> Tensor:
-    """Return T² · (1/B) Σ_i KL(softmax(teacher_i / T) ‖ softmax(student_i / T)); a scalar.
-
-    Both are logits of the same C classes. T² makes the size of the gradient independent of T. The
-    teacher gets no gradient. Source: Hinton, Vinyals and Dean, "Distilling the Knowledge in a
-    Neural Network" (2015).
-
-    Raises:
-        ValueError: if the shapes differ, there are fewer than two rows, or `temperature` is not
-            above 0.
-    """
-    check_batch(student_BC, teacher_BC)
-    if student_BC.shape != teacher_BC.shape:
-        shapes = f"{list(student_BC.shape)} and {list(teacher_BC.shape)}"
-        raise ValueError(f"logits have shapes {shapes}; both must be of the same classes")
-    if not temperature > 0:
-        raise ValueError(f"temperature is {temperature}; it must be above 0")
-    student = functional.log_softmax(student_BC / temperature, dim=1)
-    teacher = functional.log_softmax(teacher_BC.detach() / temperature, dim=1)
-    divergence = functional.kl_div(student, teacher, reduction="batchmean", log_target=True)
-    return temperature**2 * divergence
-
-
-# ----------------------------------------------------------------------------
-# Transfer between several layers: the variants "-H" of an objective, and HKD.
-#
-# Source: Passalis, Tzelepi and Tefas, "Heterogeneous Knowledge Distillation using Information Flow
-# Modeling" (2020), and the authors' code (https://github.com/passalis/pkth). HKD has three parts:
-#
-# - an auxiliary teacher of the student's architecture, which has first learned from the teacher's
-#   last layer by :func:`hybrid_divergence`;
-# - :func:`hybrid_divergence` between each layer of the student and the same layer of the auxiliary
-#   teacher;
-# - :func:`critical_period_weights`: layers before the last count much in the first epochs, when a
-#   network's connections form, and soon hardly at all.
-#
-# FitNet-H, MKT-H and PKT-H are sums of an objective over pairs of layers, all of the same weight.
-
-
-INITIAL_WEIGHT = 100.0
-DECAY = 0.7
-
-
-def hybrid_divergence(student_BD: Tensor, teacher_BE: Tensor) -> Tensor:
-    """Return (1/B) Σ_K Σ_i Σ_{j≠i} (p_j|i − q_j|i) (ln p_j|i − ln q_j|i); a scalar.
-
-    p_j|i = K(t_i, t_j) / Σ_{k≠i} K(t_i, t_k), and q likewise of the student, for two kernels K: the
-    cosine's ½ (1 + cos(u, v)) and Student's 1 / (1 + ‖u − v‖). It is Jeffreys' divergence, which is
-    symmetric, and 0 if all p and q are the same. The teacher gets no gradient. The authors' code
-    takes the mean over all B² pairs, including those of an example with itself.
-
-    Raises:
-        ValueError: if the batches differ in length, have fewer than two rows, or contain NaN or a
-            zero vector.
-    """
-    check_batch(student_BD, teacher_BE)
-    total = student_BD.new_zeros(())
-    for kernel in (_cosine_kernel, _student_kernel):
-        with torch.no_grad():
-            log_p_BB = _log_kernel_neighbours(kernel(teacher_BE))
-        log_q_BB = _log_kernel_neighbours(kernel(student_BD))
-        terms_BB = (log_p_BB.exp() - log_q_BB.exp()) * (log_p_BB - log_q_BB)
-        total = total + terms_BB.sum() / len(student_BD)
-    return total
-
-
-def _cosine_kernel(x_BD: Tensor) -> Tensor:
-    return 1 - cosine_dissimilarity(x_BD, x_BD)
-
-
-def _student_kernel(x_BD: Tensor) -> Tensor:
-    return 1 / (1 + euclidean_dissimilarity(x_BD, x_BD))
-
-
-def _log_kernel_neighbours(kernel_BB: Tensor) -> Tensor:
-    """Return ln p_j|i. The diagonal is 0, so that it adds nothing to a difference."""
-    itself_BB = torch.eye(len(kernel_BB), dtype=torch.bool, device=kernel_BB.device)
-    # Opposite vectors have a cosine kernel of 0; the smallest number keeps the logarithm finite.
-    log_BB = kernel_BB.clamp(min=torch.finfo(kernel_BB.dtype).tiny).log()
-    log_BB = log_BB.masked_fill(itself_BB, -torch.inf)
-    return log_BB.log_softmax(dim=1).masked_fill(itself_BB, 0.0)
-
-
-def critical_period_weights(
-    n_layers: int, epoch: int, *, initial: float = INITIAL_WEIGHT, decay: float = DECAY
-) -> tuple[float, ...]:
-    """Return the weights of the layers in an epoch, counted from 0: α γᵏ, and 1 for the last.
-
-    α is `initial` and γ is `decay`; the defaults are the authors'.
-
-    Raises:
-        ValueError: if `n_layers` is below 1 or `epoch` below 0.
-    """
-    if n_layers < 1:
-        raise ValueError(f"n_layers is {n_layers}; it must be at least 1")
-    if epoch < 0:
-        raise ValueError(f"epoch is {epoch}; it must be at least 0")
-    return (*(initial * decay**epoch for _ in range(n_layers - 1)), 1.0)
-
-
-class HybridDivergence(nn.Module):
-    """:func:`hybrid_divergence` as a module, without parameters."""
-
-    def forward(self, student_BD: Tensor, teacher_BE: Tensor) -> Tensor:
-        """Return the divergence; a scalar."""
-        return hybrid_divergence(student_BD, teacher_BE)
-
-
-class LayerwiseLoss(nn.Module):
-    """The weighted sum of objectives, one for each pair of layers of student and teacher.
-
-    `objectives` are modules from (student ``[B, D]``, teacher ``[B, E]``) to a scalar, in the order
-    of the layers. Their parameters are trained with the student.
-    """
-
-    def __init__(self, objectives: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.objectives = nn.ModuleList(objectives)
-
-    def forward(
-        self,
-        student_layers: Sequence[Tensor],
-        teacher_layers: Sequence[Tensor],
-        weights: Sequence[float],
-    ) -> Tensor:
-        """Return Σ_l w_l L_l(student_l, teacher_l); a scalar.
-
-        Raises:
-            ValueError: if there is not one student layer, teacher layer and weight for each
-                objective.
-        """
-        counts = (len(self.objectives), len(student_layers), len(teacher_layers), len(weights))
-        if len(set(counts)) > 1:
-            raise ValueError(
-                f"there are {counts[0]} objectives, {counts[1]} student layers, {counts[2]} teacher"
-                f" layers and {counts[3]} weights; there must be as many of each"
-            )
-        terms = [
-            weight * objective(student, teacher)
-            for objective, student, teacher, weight in zip(
-                self.objectives, student_layers, teacher_layers, weights, strict=True
-            )
-        ]
-        total: Tensor = torch.stack(terms).sum()
-        return total
-
-
-# ----------------------------------------------------------------------------
-# VID: the student predicts the teacher's features, with a variance for each of them.
-#
-# Source: Ahn et al., "Variational Information Distillation for Knowledge Transfer" (2019),
-# equations 4 to 6. Maximizing E ln q(t|s) raises a lower bound of the mutual information of the
-# student's and the teacher's features.
-
-
 SMALLEST_VARIANCE = 1e-5
 """ε, which bounds the density of a constant feature."""
 
@@ -411,7 +256,9 @@ SMALLEST_VARIANCE = 1e-5
 def variational_information_loss(mean_BE: Tensor, teacher_BE: Tensor, variance_E: Tensor) -> Tensor:
     """Return (1/B) Σ_i Σ_e ½ ln σ²_e + (t_ie − μ_ie)² / 2 σ²_e; a scalar.
 
-    It is −E ln q(t|s) up to a constant. The teacher gets no gradient.
+    The student predicts the teacher's features, with a variance for each of them. The loss is
+    −E ln q(t|s) up to a constant; maximizing E ln q(t|s) raises a lower bound of the mutual
+    information of the student's and the teacher's features. The teacher gets no gradient.
 
     Raises:
         ValueError: if the shapes differ or there are fewer than two rows.
@@ -444,23 +291,65 @@ class VariationalInformationLoss(nn.Module):
 
 
 # ----------------------------------------------------------------------------
-# The objectives that transfer a teacher's features to a student, by name.
+# The registry
 
 
-TransferLoss = Callable[[Tensor, Tensor], Tensor]
-"""From features of the student ``[B, D]`` and the teacher ``[B, E]`` to a scalar."""
+class TransferObjective(NamedTuple):
+    """How an objective is built, and what it takes from the settings of a student with bits.
 
-FEATURE_LOSSES: Mapping[str, Callable[..., Tensor]] = MappingProxyType(
-    {
-        "perception-coherence": perception_coherence_embedding_loss,
-        "pkt": probabilistic_transfer_loss,
-        "rkd": relational_loss,
-        "mkt": similarity_matching_loss,
-    }
-)
-"""Losses of features without parameters."""
+    `build` returns a module from features of the student ``[B, D]`` and the teacher ``[B, E]`` to a
+    scalar. Its arguments are D, E, the size of the training set, and the settings of the loss as
+    keywords. `settings_of_codes` returns these keywords for relaxed bits and a recipe.
+    """
 
-OBJECTIVES = (*FEATURE_LOSSES, "fitnet", "crd", "vid")
+    build: Callable[..., nn.Module]
+    settings_of_codes: Callable[[DistillationRecipe], dict[str, Any]] = lambda _recipe: {}
+
+
+class _OfFeatures(nn.Module):
+    """A loss of features without parameters, as a module."""
+
+    def __init__(self, loss: Callable[..., Tensor], settings: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.loss = partial(loss, **settings)
+
+    def forward(self, student_BD: Tensor, teacher_BE: Tensor) -> Tensor:
+        """Return the loss; a scalar."""
+        return self.loss(student_BD, teacher_BE)
+
+
+def _without_parameters(loss: Callable[..., Tensor]) -> Callable[..., nn.Module]:
+    return lambda _student, _teacher, _examples, **settings: _OfFeatures(loss, settings)
+
+
+OBJECTIVES: Mapping[str, TransferObjective] = {
+    "perception-coherence": TransferObjective(
+        _without_parameters(perception_coherence_embedding_loss),
+        lambda recipe: {
+            "student_dissimilarity": relaxed_hamming,
+            "student_temperature": recipe.student_temperature,
+            "teacher_temperature": recipe.teacher_temperature,
+        },
+    ),
+    "pkt": TransferObjective(_without_parameters(probabilistic_transfer_loss)),
+    "rkd": TransferObjective(_without_parameters(relational_loss)),
+    "mkt": TransferObjective(
+        _without_parameters(similarity_matching_loss),
+        lambda _recipe: {
+            "student_dissimilarity": relaxed_hamming,
+            "teacher_dissimilarity": cosine_dissimilarity,
+        },
+    ),
+    "fitnet": TransferObjective(lambda student, teacher, _examples: HintLoss(student, teacher)),
+    "crd": TransferObjective(ContrastiveRepresentationLoss),
+    "vid": TransferObjective(
+        lambda student, teacher, _examples: VariationalInformationLoss(student, teacher)
+    ),
+}
+"""The objectives by name, in the order of :data:`hummingbit.encoder.recipes.TRANSFER_OBJECTIVES`.
+
+An objective has an entry here and a name there.
+"""
 
 
 def transfer_objective(
@@ -475,24 +364,6 @@ def transfer_objective(
     Raises:
         ValueError: if `name` is not one of :data:`OBJECTIVES`.
     """
-    if name in FEATURE_LOSSES:
-        return _Parameterless(partial(FEATURE_LOSSES[name], **settings))
-    if name == "fitnet":
-        return HintLoss(student_dim, teacher_dim)
-    if name == "crd":
-        return ContrastiveRepresentationLoss(student_dim, teacher_dim, n_examples, **settings)
-    if name == "vid":
-        return VariationalInformationLoss(student_dim, teacher_dim)
-    raise ValueError(f"objective is {name!r}; it must be one of {', '.join(OBJECTIVES)}")
-
-
-class _Parameterless(nn.Module):
-    """A module for a loss without parameters."""
-
-    def __init__(self, loss: TransferLoss) -> None:
-        super().__init__()
-        self.loss = loss
-
-    def forward(self, student_BD: Tensor, teacher_BE: Tensor) -> Tensor:
-        """Return the loss; a scalar."""
-        return self.loss(student_BD, teacher_BE)
+    if name not in OBJECTIVES:
+        raise ValueError(f"objective is {name!r}; it must be one of {', '.join(OBJECTIVES)}")
+    return OBJECTIVES[name].build(student_dim, teacher_dim, n_examples, **settings)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from experiments.paired_runs import compare_runs
 from experiments.ssb_vae.measure_comparison import compare_measures
-from hummingbit.evaluation.significance import compare_runs
 
 
 def test_a_sentence_names_the_best_method_and_whether_it_is_chance() -> None:

@@ -15,7 +15,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.recipes import Recipe
 from hummingbit.training.data import TrainingDataError, gather
-from hummingbit.training.model_selection import hold_out_clusters
+from hummingbit.training.model_selection import hold_out_grouped_fold
 from hummingbit.training.pipeline import split
 from hummingbit.training.semi_supervised import train
 from tests.support.corpora import topic_documents, write_snippets
@@ -73,7 +73,7 @@ def test_the_score_is_that_of_the_clusters_held_out(options: list[str], tmp_path
     data = gather(topic_documents(200))
     recipe = Recipe(**trials[1]["recipe"])
     assert recipe.label_fraction == 1.0
-    trial = hold_out_clusters(data, recipe)
+    trial = hold_out_grouped_fold(data, recipe)
     trained = train(
         trial.training, replace(recipe, validation_share=0.0), tmp_path / "encoder", progress=False
     )
@@ -99,7 +99,7 @@ def test_the_score_is_that_of_the_clusters_held_out(options: list[str], tmp_path
 def test_a_run_holds_out_labels_that_it_is_shown(seed: int) -> None:
     data = gather(topic_documents(200))
     recipe = Recipe(label_fraction=0.4, seed=seed)
-    trial = hold_out_clusters(data, recipe)
+    trial = hold_out_grouped_fold(data, recipe)
     ids = {str(text): name for name, text in zip(data.ids, data.inputs, strict=True)}
     queries = {ids[str(text)] for text in trial.queries.inputs}
     searched = {ids[str(text)] for text in trial.database.inputs}
@@ -117,14 +117,14 @@ def test_a_run_holds_out_labels_that_it_is_shown(seed: int) -> None:
 
 def test_seeds_go_through_the_folds() -> None:
     data = gather(topic_documents(200))
-    trials = [hold_out_clusters(data, Recipe(seed=seed)) for seed in (1, 2)]
+    trials = [hold_out_grouped_fold(data, Recipe(seed=seed)) for seed in (1, 2)]
     assert trials[0].metric == trials[1].metric
     assert set(trials[0].queries.inputs) != set(trials[1].queries.inputs)
 
 
 def test_labels_to_hold_out_are_needed() -> None:
     with pytest.raises(TrainingDataError, match=r"0\.005 shows the labels of fewer than 2"):
-        hold_out_clusters(gather(topic_documents(200)), Recipe(label_fraction=0.005))
+        hold_out_grouped_fold(gather(topic_documents(200)), Recipe(label_fraction=0.005))
 
 
 def test_other_methods_have_nothing_to_choose_here(

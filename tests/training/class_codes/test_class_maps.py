@@ -43,7 +43,7 @@ def scores_of_one_size(part: str, rows: Any, belongs: Any) -> Any:
     if part == "ridge":
         reference = Ridge(solver="sparse_cg").fit(rows, np.eye(3)[belongs])
         scores = reference.predict(rows)
-    elif part == "machines":
+    elif part == "svm":
         scores = LinearSVC(random_state=0).fit(rows, belongs).decision_function(rows)
     elif part == "complement":
         scores = rows @ ComplementNB(alpha=0.3).fit(rows, belongs).feature_log_prob_.T
@@ -62,7 +62,7 @@ def scores_of_one_size(part: str, rows: Any, belongs: Any) -> Any:
         ("both", ("ridge", "multinomial")),
         ("bayes", ("complement", "multinomial")),
         ("ridge", ("ridge",)),
-        ("svm", ("machines", "multinomial")),
+        ("svm", ("svm", "multinomial")),
     ],
 )
 def test_a_classifier_is_the_sum_of_parts_of_one_size(name: str, parts: tuple[str, ...]) -> None:
@@ -100,7 +100,7 @@ def test_vectors_are_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("words", ["multinomial"]),
         ("bayes-words", ["complement", "multinomial"]),
-        ("svm-words", ["machines", "multinomial"]),
+        ("svm-words", ["svm", "multinomial"]),
     ],
 )
 def test_word_vectors_are_a_part_of_the_sum(name: str, others: list[str]) -> None:

@@ -231,4 +231,4 @@ def test_settings_out_of_range_are_named(setting: str, value: Any, message: str)
 
 
 def test_the_recipe_knows_every_objective() -> None:
-    assert TRANSFER_OBJECTIVES == transfer.OBJECTIVES
+    assert tuple(transfer.OBJECTIVES) == TRANSFER_OBJECTIVES

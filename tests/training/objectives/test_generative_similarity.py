@@ -18,7 +18,6 @@ from hummingbit.training.objectives.generative_similarity import (
     squared_distance_loss,
     triplet_loss,
 )
-from hummingbit.training.similarities import GaussianMixture
 
 ALL = ["softmax", *CONTRASTS]
 CONTRAST: dict[str, Callable[[float], float]] = {
@@ -230,26 +229,3 @@ def test_the_losses_without_a_contrast_equal_their_sums() -> None:
             f1 += (a * different - a * same) / 7
     assert float(squared_distance_loss(x, y, z)) == pytest.approx(h1)
     assert float(dot_product_loss(x, y, z)) == pytest.approx(f1)
-
-
-def test_the_best_projection_joins_the_means_of_two_clouds() -> None:
-    """Equations F1 and G2: the loss of a projection is −(φ·μ)², and training finds ±μ / ‖μ‖."""
-    mu = np.array([3.0, 1.0])
-    clouds = GaussianMixture([mu, -mu])
-    triplets = clouds.sample_triplets(40_000, np.random.default_rng(0))
-    x, y, z = (torch.from_numpy(points) for points in triplets)
-    for angle in np.linspace(0, np.pi, 7):
-        phi = torch.tensor([[np.cos(angle)], [np.sin(angle)]])
-        expected = -(float(phi[:, 0] @ torch.from_numpy(mu)) ** 2)
-        assert float(dot_product_loss(x @ phi, y @ phi, z @ phi)) == pytest.approx(
-            expected, abs=0.2
-        )
-    direction = torch.tensor([0.0, 1.0], dtype=torch.float64, requires_grad=True)
-    for _ in range(50):
-        phi = direction[:, None] / direction.norm()
-        (slope,) = torch.autograd.grad(dot_product_loss(x @ phi, y @ phi, z @ phi), direction)
-        with torch.no_grad():
-            direction -= 0.1 * slope
-    found = direction.detach().numpy()
-    cosine = float(found @ mu) / float(np.linalg.norm(found) * np.linalg.norm(mu))
-    assert abs(cosine) > 0.999

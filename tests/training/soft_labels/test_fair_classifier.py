@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 from hummingbit.encoder.classifier import Classifier
 from hummingbit.encoder.text_features import Floats
 from hummingbit.training.data import gather
-from hummingbit.training.soft_labels import fit_classifier, fit_machines
+from hummingbit.training.soft_labels import fit_classifier, fit_svm
 from hummingbit.training.text_features import fit_text_features
 from tests.support.corpora import texts_of_intents, topic_documents
 
@@ -33,9 +33,9 @@ def test_texts_of_many_classes_have_support_vector_machines_and_naive_bayes() ->
     texts, tags = texts_of_intents()
     classifier, rows = predicted(texts, tags)
     classes = tags.argmax(axis=1)
-    machines, bayes = classifier.weights
+    svm, bayes = classifier.weights
     reference = LinearSVC(random_state=0).fit(rows, classes)
-    np.testing.assert_allclose(machines, reference.coef_.T, atol=0.02)
+    np.testing.assert_allclose(svm, reference.coef_.T, atol=0.02)
     np.testing.assert_allclose(classifier.biases[0], reference.intercept_, atol=0.02)
     np.testing.assert_allclose(bayes, naive_bayes(rows, classes), rtol=1e-4)
 
@@ -50,10 +50,10 @@ def test_texts_of_few_classes_have_ridge_regression_and_naive_bayes() -> None:
     assert (classifier.predict(rows) == data.tags.argmax(axis=1)).mean() > 0.95
 
 
-def test_a_class_without_a_text_is_never_predicted_by_machines() -> None:
+def test_a_class_without_a_text_is_never_predicted_by_the_svm() -> None:
     rng = np.random.default_rng(0)
     rows = sparse.csr_array(rng.poisson(0.5, (60, 20)).astype(np.float32))
     classes: Floats = np.eye(5, dtype=np.float32)[2 * rng.integers(0, 3, 60)]
-    weight, bias = fit_machines(rows, classes, seed=0)
+    weight, bias = fit_svm(rows, classes, seed=0)
     assert set((rows @ weight + bias).argmax(axis=1)) <= {0, 2, 4}
     np.testing.assert_array_equal(bias[[1, 3]], -1)

@@ -13,7 +13,12 @@ from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.recipes import Recipe
 from hummingbit.training import model_selection
 from hummingbit.training.data import TrainingDataError, gather
-from hummingbit.training.model_selection import Trial, choose_word_dropout, hold_out_clusters, score
+from hummingbit.training.model_selection import (
+    Trial,
+    choose_word_dropout,
+    hold_out_grouped_fold,
+    score,
+)
 from hummingbit.training.pipeline import split
 from tests.support.corpora import topic_documents, topic_vectors, write_xz
 
@@ -37,7 +42,7 @@ def test_the_trials_are_short_runs_on_two_folds_of_the_shown_labels() -> None:
         figures = []
         for seed in (3, 4):
             short = replace(RECIPE, label_fraction=1.0, seed=seed, epochs=2)
-            trial = hold_out_clusters(shown, short)
+            trial = hold_out_grouped_fold(shown, short)
             figures.append(score(trial, replace(short, word_dropout=value)))
         assert one == {"word_dropout": value, trial.metric: pytest.approx(np.mean(figures))}
     assert replace(chosen, word_dropout=0.5) == RECIPE

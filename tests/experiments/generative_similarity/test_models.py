@@ -5,19 +5,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import roots_jacobi
 from scipy.stats import multivariate_normal
 
-from hummingbit.training.similarities import (
+from experiments.generative_similarity.models import (
     BetaBernoulli,
     Examples,
     GaussianMixture,
     GenerativeModel,
-    TreeHierarchy,
-    dotted_tree,
+    TreeModel,
 )
+from hummingbit.training.objectives.generative_similarity import dot_product_loss
+from hummingbit.training.similarities import LabelTree, dotted_tree
 
 MEANS = [[5.0, 5.0], [1.0, 1.0], [1.0, 3.0]]
 LEAVES = ["a.a.a", "a.a.b", "a.b", "b.a.a", "c"]
@@ -32,7 +34,7 @@ Function = Callable[[Any, Any], Any]
         (GaussianMixture(MEANS, 0.7), lambda x, y: (x > 2).all(axis=1) * (y > 2).all(axis=1)),
         (BetaBernoulli(3, 0.4, 1.5), lambda x, y: (x == y).all(axis=1)),
         (BetaBernoulli(3, 2.0, 0.5), lambda x, y: x[:, 0] * (1 - y[:, 0]) + y[:, 2]),
-        (TreeHierarchy(dotted_tree(LEAVES), LEAVES), lambda x, y: np.cos(1 + x + 3 * y)),
+        (TreeModel(dotted_tree(LEAVES), LEAVES), lambda x, y: np.cos(1 + x + 3 * y)),
     ],
 )
 def test_pairs_of_one_source_are_those_of_two_weighed_by_the_similarity(
@@ -166,3 +168,109 @@ def test_examples_that_cannot_be_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         model.log_similarity(example, example)
+
+
+names = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(".".join)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(names, min_size=2, max_size=7, unique=True))
+def test_the_similarities_of_a_tree_are_ratios_of_densities(labels: list[str]) -> None:
+    tree = TreeModel(dotted_tree(labels), labels)
+    assert tree.prior.sum() == pytest.approx(1)
+    # The mean over pairs drawn independently is 1.
+    assert tree.prior @ tree.table() @ tree.prior == pytest.approx(1)
+
+
+def test_the_printed_table_divides_by_the_levels_that_a_pair_shares() -> None:
+    labels = [f"{a}.{b}.{c}" for a in "xy" for b in "xy" for c in "xy"]
+    table = TreeModel(dotted_tree(labels), labels).printed_table()
+    # (2 + 4 + 8) / 3 for the same leaf, (2 + 4) / 2 for its sister, 2 / 1 for cousins.
+    np.testing.assert_allclose(table[0], [14 / 3, 3, 2, 2, 1, 1, 1, 1])
+    uneven = TreeModel(dotted_tree(["a.b", "a.c", "a.d", "e"]), ["a.b", "a.c", "a.d", "e"])
+    # Two branches, and three below the first; "e" is a leaf at the first level and stays there.
+    np.testing.assert_allclose(
+        uneven.printed_table(),
+        [[4, 2, 2, 1], [2, 4, 2, 1], [2, 2, 4, 1], [1, 1, 1, 2]],
+    )
+
+
+def printed_similarity(labels: list[str], one: str, other: str) -> float:
+    """Equation 4 as printed for one pair: the mean of Π 1/p over the nodes of both walks."""
+    paths = [label.split(".") for label in labels]
+    # A label above others is one more leaf below itself.
+    ends = [
+        [*path, "."] if any(p[: len(path)] == path != p for p in paths) else path for path in paths
+    ]
+    first, second = ends[labels.index(one)], ends[labels.index(other)]
+    product, terms = 1.0, []
+    for level, (a, b) in enumerate(zip(first, second, strict=False)):
+        if a != b:
+            break
+        children = {end[level] for end in ends if end[:level] == first[:level] if len(end) > level}
+        product *= len(children)
+        terms.append(product)
+    return float(np.mean(terms)) if terms else 1.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(names, min_size=2, max_size=7, unique=True))
+def test_the_printed_table_is_equation_4_in_trees_of_uneven_depth(labels: list[str]) -> None:
+    # Labels of different roots have no level that all share.
+    labels = [*labels, "root"]
+    expected = [[printed_similarity(labels, one, other) for other in labels] for one in labels]
+    tree = TreeModel(dotted_tree(labels), labels)
+    np.testing.assert_allclose(tree.printed_table(), expected)
+
+
+def test_levels_below_a_leaf_do_not_count_as_printed() -> None:
+    labels = ["a.b", "a.c.x", "a.c.y", "d"]
+    tree = TreeModel(dotted_tree(labels), labels)
+    # a.b ends at the second level: (2 + 4) / 2, and not (2 + 4 + 4) / 3.
+    assert tree.printed_table()[0, 0] == 3
+    # The walk stays there, which the ratio of densities has to count.
+    assert tree.table()[0, 0] == pytest.approx((2 + 4 + 4) / 3)
+
+
+def test_triplets_come_as_often_as_the_table_says() -> None:
+    labels = ["a.a", "a.b", "a.c", "b"]
+    tree = TreeModel(dotted_tree(labels), labels)
+    anchor, same, different = tree.sample_triplets(30_000, np.random.default_rng(0))
+    counts = np.zeros((2, 4, 4))
+    for position, other in enumerate((same, different)):
+        np.add.at(counts[position], (anchor, other), 1 / len(anchor))
+    independent = np.outer(tree.prior, tree.prior)
+    np.testing.assert_allclose(counts[1], independent, atol=0.01)
+    np.testing.assert_allclose(counts[0], independent * tree.table(), atol=0.01)
+
+
+def test_logarithms_and_numbers() -> None:
+    tree = TreeModel(LabelTree({"cat": "mammal", "dog": "mammal"}), ["cat", "dog", "carp"])
+    first, second = np.array([0, 0, 0]), np.array([0, 1, 2])
+    np.testing.assert_allclose(np.exp(tree.log_similarity(first, second)), tree.table()[0])
+    assert tree.log_similarity(first, second)[2] == -np.inf
+    with pytest.raises(ValueError, match="examples: must be whole numbers from 0 to 2"):
+        tree.log_similarity(first, second + 1)
+
+
+def test_the_best_projection_joins_the_means_of_two_clouds() -> None:
+    """Equations F1 and G2: the loss of a projection is −(φ·μ)², and training finds ±μ / ‖μ‖."""
+    mu = np.array([3.0, 1.0])
+    clouds = GaussianMixture([mu, -mu])
+    triplets = clouds.sample_triplets(40_000, np.random.default_rng(0))
+    x, y, z = (torch.from_numpy(points) for points in triplets)
+    for angle in np.linspace(0, np.pi, 7):
+        phi = torch.tensor([[np.cos(angle)], [np.sin(angle)]])
+        expected = -(float(phi[:, 0] @ torch.from_numpy(mu)) ** 2)
+        assert float(dot_product_loss(x @ phi, y @ phi, z @ phi)) == pytest.approx(
+            expected, abs=0.2
+        )
+    direction = torch.tensor([0.0, 1.0], dtype=torch.float64, requires_grad=True)
+    for _ in range(50):
+        phi = direction[:, None] / direction.norm()
+        (slope,) = torch.autograd.grad(dot_product_loss(x @ phi, y @ phi, z @ phi), direction)
+        with torch.no_grad():
+            direction -= 0.1 * slope
+    found = direction.detach().numpy()
+    cosine = float(found @ mu) / float(np.linalg.norm(found) * np.linalg.norm(mu))
+    assert abs(cosine) > 0.999

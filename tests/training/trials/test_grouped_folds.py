@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from hummingbit.training.model_selection import FOLDS, cluster_folds, list_length, split_folds
+from hummingbit.training.model_selection import FOLDS, grouped_folds, list_length, split_folds
 
 
 @pytest.mark.parametrize("as_text", [False, True])
@@ -15,7 +15,7 @@ def test_the_clusters_of_a_class_are_held_out_one_by_one(as_text: bool) -> None:
     rows = np.eye(10)[cluster] + 0.02 * rng.random((300, 10))
     given = sparse.csr_array(rows) if as_text else rows
     labelled = np.sort(rng.permutation(300)[:250])
-    folds = cluster_folds(given, labelled, cluster[labelled] // 5, 0)
+    folds = grouped_folds(given, labelled, cluster[labelled] // 5, 0)
     for one in range(10):
         assert len(np.unique(folds[cluster[labelled] == one])) == 1
     for half in (0, 1):
@@ -27,7 +27,7 @@ def test_a_fold_has_a_fifth_of_smaller_clusters() -> None:
     # Twenty directions: ten clusters of each of two classes.
     cluster = rng.permutation(np.repeat(np.arange(20), 30))
     rows = np.eye(20)[cluster] + 0.02 * rng.random((600, 20))
-    folds = cluster_folds(rows, np.arange(600), cluster // 10, 0, 10)
+    folds = grouped_folds(rows, np.arange(600), cluster // 10, 0, 10)
     fold_of_cluster = [np.unique(folds[cluster == one]) for one in range(20)]
     for half in (fold_of_cluster[:10], fold_of_cluster[10:]):
         assert np.bincount(np.concatenate(half)).tolist() == [2] * FOLDS
@@ -35,7 +35,7 @@ def test_a_fold_has_a_fifth_of_smaller_clusters() -> None:
 
 def test_small_classes_are_dealt_out() -> None:
     rng = np.random.default_rng(0)
-    folds = cluster_folds(rng.random((14, 4)), np.arange(14), np.repeat([0, 1], 7), 0)
+    folds = grouped_folds(rng.random((14, 4)), np.arange(14), np.repeat([0, 1], 7), 0)
     for one in (folds[:7], folds[7:]):
         assert sorted(np.bincount(one)) == [1, 1, 1, 2, 2]
 

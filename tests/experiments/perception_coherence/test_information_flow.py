@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import nn
 
-from hummingbit.training.objectives.transfer import (
+from experiments.perception_coherence.transfer_baselines import (
     LayerwiseLoss,
     critical_period_weights,
     hybrid_divergence,
-    transfer_objective,
 )
+from hummingbit.training.objectives.transfer import transfer_objective
 
 Floats = npt.NDArray[np.float64]
 
@@ -109,7 +109,9 @@ def test_layers_add_up_with_their_weights() -> None:
     students, teachers = [batch(3, 0), batch(4, 1)], [batch(5, 2), batch(6, 3)]
     objectives = [transfer_objective(name, 0, 0, 7) for name in ("pkt", "mkt")]
     loss = LayerwiseLoss(objectives)
-    parts = [one(s, t) for one, s, t in zip(objectives, students, teachers, strict=True)]
+    parts = [
+        objective(s, t) for objective, s, t in zip(objectives, students, teachers, strict=True)
+    ]
     expected = 3.0 * parts[0] + 0.5 * parts[1]
     torch.testing.assert_close(loss(students, teachers, (3.0, 0.5)), expected)
 

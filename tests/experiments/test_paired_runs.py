@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.paired_runs import compare_runs
 from hummingbit.evaluation.result import EvaluationError
-from hummingbit.evaluation.significance import compare_runs
 
 
 def test_the_interval_is_that_of_runs_and_queries_drawn_one_by_one() -> None:

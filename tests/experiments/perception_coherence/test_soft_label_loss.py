@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.special import rel_entr, softmax
 
-from hummingbit.training.objectives.transfer import soft_label_loss
+from experiments.perception_coherence.transfer_baselines import soft_label_loss
 
 
 def test_hand_computed_value() -> None:

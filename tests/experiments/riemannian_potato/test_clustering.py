@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import pair_confusion_matrix
 
-from hummingbit.evaluation.metrics import normalized_mutual_information, pairwise_f1
+from experiments.riemannian_potato.clustering import normalized_mutual_information, pairwise_f1
 from hummingbit.evaluation.result import EvaluationError
 
 ASSIGNMENTS = st.integers(1, 25).flatmap(
