@@ -6,16 +6,17 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from hummingbit import inputs
+from hummingbit.clients.calls import RankingOptions
 from hummingbit.corpus.layout import Layout
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder_loading import install_encoder
@@ -31,8 +32,6 @@ from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.records import Query, StoredDocument
 from hummingbit.index.search import (
     Hit,
-    Hybrid,
-    Rescore,
     SearchOptions,
     SearchResult,
     reasons_for_none,
@@ -202,6 +201,35 @@ def _beginning(hit: Hit) -> str:
 # Collections in this process, without a service: numpy and pandas in and out.
 
 
+class LocalSearchOptions(RankingOptions, total=False):
+    """The options of a search in this process; `codes_weight` is the `codes` of `hybrid`."""
+
+    codes_weight: float | None
+
+
+def _search_options(given: LocalSearchOptions) -> SearchOptions:
+    """Return the options of a search in this process.
+
+    Raises:
+        TypeError: if there is no such option.
+        InputError: if one is invalid.
+    """
+    unknown = given.keys() - LocalSearchOptions.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"search() has no argument {min(unknown)!r}")
+    fields: dict[str, Any] = {**given}
+    for name in ("limit", "radius", "offset"):
+        if fields.get(name) is not None:
+            fields[name] = inputs.whole_number(name, fields[name])
+    weight = fields.pop("codes_weight", None)
+    if weight is not None:
+        fields["hybrid"] = {**(fields.get("hybrid") or {}), "codes": weight}
+    options = SearchOptions.of_request(fields)
+    if not 1 <= options.k <= MAX_K:
+        raise InputError("limit", f"is {options.k}; it must be from 1 to {MAX_K:,}")
+    return replace(options, with_payload=True, with_text=True, with_relevance=True)
+
+
 class Collection:
     """A collection of a data folder, opened in this process. All methods are thread-safe.
 
@@ -363,70 +391,27 @@ class Collection:
         *,
         code: str | None = None,
         id: str | None = None,  # noqa: A002
-        limit: int = 10,
-        radius: int | None = None,
-        ranking: str | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002
-        offset: int = 0,
-        codes_weight: float | None = None,
-        rescore: str | Mapping[str, Any] | None = None,
+        **options: Unpack[LocalSearchOptions],
     ) -> Hits:
         """Return the best hits for a text or vector, a packed `code` in hexadecimal, or an `id`.
 
-        A mapping brings a `text` and a `vector`. The other arguments are those of
-        ``POST /v1/collections/{name}/search``.
+        A mapping brings a `text` and a `vector`. The `options` are those of
+        ``POST /v1/collections/{name}/search`` that :class:`LocalSearchOptions` names.
 
         InputError is raised if an argument is invalid; it names the argument.
         """
         if query is not None and (code, id) != (None, None):
             raise InputError("query", "cannot be combined with code or id; pass one of the three")
         parsed = Query(code=code, id=id) if query is None else inputs.query_of(query)
-        return self.search_many(
-            [parsed],
-            limit=limit,
-            radius=radius,
-            ranking=ranking,
-            filter=filter,
-            offset=offset,
-            codes_weight=codes_weight,
-            rescore=rescore,
-        )[0]
+        return self.search_many([parsed], **options)[0]
 
-    def search_many(
-        self,
-        queries: Any,
-        *,
-        limit: int = 10,
-        radius: int | None = None,
-        ranking: str | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002
-        offset: int = 0,
-        codes_weight: float | None = None,
-        rescore: str | Mapping[str, Any] | None = None,
-    ) -> list[Hits]:
+    def search_many(self, queries: Any, **options: Unpack[LocalSearchOptions]) -> list[Hits]:
         """Return the hits of several texts or vectors, of one generation; see :meth:`search`."""
-        limit, offset = inputs.whole_number("limit", limit), inputs.whole_number("offset", offset)
-        radius = None if radius is None else inputs.whole_number("radius", radius)
-        if not 1 <= limit <= MAX_K:
-            raise InputError("limit", f"is {limit}; it must be from 1 to {MAX_K:,}")
+        search = _search_options(options)
         values = inputs.check_several("queries", queries)
         parsed = [one if isinstance(one, Query) else inputs.query_of(one) for one in values]
-        condition = inputs.filter_of(filter)
-        options = SearchOptions(
-            limit,
-            radius,
-            ranking,
-            condition,
-            offset,
-            with_payload=True,
-            with_text=True,
-            with_cursor=False,
-            hybrid=None if codes_weight is None else Hybrid(codes=codes_weight),
-            rescore=Rescore.of(rescore),
-            with_relevance=True,
-        )
-        result = self.backend.find(parsed, options)
-        return hits_of(result, self.backend, None if offset else condition)
+        result = self.backend.find(parsed, search)
+        return hits_of(result, self.backend, None if search.offset else search.filter)
 
     def evaluate(
         self,

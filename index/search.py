@@ -235,7 +235,7 @@ class SearchOptions:
         flag="rerank",
     )
     hybrid: Hybrid | None = option(None)  # noqa: RUF009 - it is a field
-    rescore: Rescore | None = option(None, batch="all")  # noqa: RUF009 - it is a field
+    rescore: Rescore | None = option(None)  # noqa: RUF009 - it is a field
     highlight: bool = option(
         False, "Return a passage of each hit's text and the positions of the query's terms."
     )
@@ -318,7 +318,7 @@ class SearchOptions:
 
 
 def _read_filter(value: Filter | Mapping[str, Any]) -> Filter:
-    return parse_filter(value) if isinstance(value, Mapping) else value
+    return value if isinstance(value, Filter) else parse_filter(value)
 
 
 def _read_hybrid(value: Hybrid | Mapping[str, Any]) -> Hybrid:

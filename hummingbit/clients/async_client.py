@@ -9,12 +9,12 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, Unpack, cast
 
 import httpx
 
 from hummingbit.clients import calls, responses, transport
-from hummingbit.clients.calls import SnapshotFile
+from hummingbit.clients.calls import SearchOptions, SnapshotFile
 from hummingbit.clients.responses import CodeFormat, JobState, Ranking
 from hummingbit.clients.transport import Call
 
@@ -187,25 +187,11 @@ class AsyncClient:
         vector: Sequence[float] | None = None,
         code: str | None = None,
         id: str | None = None,  # noqa: A002 - as in the interface
-        limit: int | None = None,
-        radius: int | None = None,
-        ranking: Ranking | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
-        offset: int | None = None,
-        cursor: str | None = None,
-        with_cursor: bool | None = None,
-        with_payload: bool | None = None,
-        with_text: bool | None = None,
-        with_code: bool | None = None,
-        rerank: bool | None = None,
-        hybrid: Mapping[str, float] | None = None,
-        rescore: Mapping[str, Any] | None = None,
-        highlight: bool | None = None,
-        explain: bool | None = None,
-        encoder_fingerprint: str | None = None,
+        **options: Unpack[SearchOptions],
     ) -> responses.SearchResponse:
         """See :meth:`hummingbit.Client.search`."""
-        return await self._call(calls.search(name, calls.search_fields(locals())))
+        query = {"text": text, "vector": vector, "code": code, "id": id}
+        return await self._call(calls.search(name, {**query, **options}))
 
     async def search_batch(
         self,

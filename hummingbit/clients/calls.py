@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import httpx
 
 from hummingbit.clients import responses
-from hummingbit.clients.responses import CodeFormat
+from hummingbit.clients.responses import CodeFormat, Ranking
 from hummingbit.clients.transport import (
     Call,
     ServiceError,
@@ -33,9 +33,30 @@ from hummingbit.clients.transport import (
 # Calls for collections, documents, searches and encoders: the method, path and body of each.
 
 
-def search_fields(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a search from the arguments of a client's method."""
-    return {key: value for key, value in arguments.items() if key not in {"self", "name"}}
+class RankingOptions(TypedDict, total=False):
+    """Which documents a search finds, and in which order; ``docs/service.md`` explains them."""
+
+    limit: int | None
+    radius: int | None
+    ranking: Ranking | None
+    filter: Mapping[str, Any] | None
+    offset: int | None
+    rerank: bool | None
+    hybrid: Mapping[str, float] | None
+    rescore: str | Mapping[str, Any] | None
+    highlight: bool | None
+
+
+class SearchOptions(RankingOptions, total=False):
+    """The options of a search at a service."""
+
+    cursor: str | None
+    with_cursor: bool | None
+    with_payload: bool | None
+    with_text: bool | None
+    with_code: bool | None
+    explain: bool | None
+    encoder_fingerprint: str | None
 
 
 def ready() -> Call[responses.Ready]:
@@ -117,8 +138,20 @@ def delete(name: str, document_id: str) -> Call[None]:
 
 
 def search(name: str, fields: Mapping[str, Any]) -> Call[responses.SearchResponse]:
-    """Search; the body is `fields` without those that are None."""
-    return Call("POST", f"{collection_path(name)}/search", without_none(**fields))
+    """Search; the body is `fields` without those that are None.
+
+    Raises:
+        TypeError: if a search has no such field.
+    """
+    unknown = (
+        fields.keys() - {"text", "vector", "code", "id"} - SearchOptions.__annotations__.keys()
+    )
+    if unknown:
+        raise TypeError(f"search() has no argument {min(unknown)!r}")
+    body = without_none(**fields)
+    if isinstance(rescore := body.get("rescore"), str):
+        body["rescore"] = {"by": rescore}
+    return Call("POST", f"{collection_path(name)}/search", body)
 
 
 def search_batch(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, Unpack, cast
 
 import httpx
 
 from hummingbit.clients import calls, responses, transport
-from hummingbit.clients.calls import SnapshotFile
+from hummingbit.clients.calls import SearchOptions, SnapshotFile
 from hummingbit.clients.responses import CodeFormat, JobState, Ranking
 from hummingbit.clients.transport import Call
 
@@ -213,25 +213,14 @@ class Client:
         vector: Sequence[float] | None = None,
         code: str | None = None,
         id: str | None = None,  # noqa: A002 - as in the interface
-        limit: int | None = None,
-        radius: int | None = None,
-        ranking: Ranking | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
-        offset: int | None = None,
-        cursor: str | None = None,
-        with_cursor: bool | None = None,
-        with_payload: bool | None = None,
-        with_text: bool | None = None,
-        with_code: bool | None = None,
-        rerank: bool | None = None,
-        hybrid: Mapping[str, float] | None = None,
-        rescore: Mapping[str, Any] | None = None,
-        highlight: bool | None = None,
-        explain: bool | None = None,
-        encoder_fingerprint: str | None = None,
+        **options: Unpack[SearchOptions],
     ) -> responses.SearchResponse:
-        """Find the nearest documents to a text, a vector, both, a code or a document's `id`."""
-        return self._call(calls.search(name, calls.search_fields(locals())))
+        """Find the nearest documents to a text, a vector, both, a code or a document's `id`.
+
+        The `options` are the fields of :class:`hummingbit.clients.calls.SearchOptions`.
+        """
+        query = {"text": text, "vector": vector, "code": code, "id": id}
+        return self._call(calls.search(name, {**query, **options}))
 
     def search_batch(
         self,

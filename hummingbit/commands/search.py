@@ -9,8 +9,11 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import MISSING, Field
+from dataclasses import fields as dataclass_fields
+from typing import Any, cast
 
+from hummingbit.clients import calls
 from hummingbit.commands.options import (
     OptionError,
     add_filter,
@@ -25,22 +28,32 @@ from hummingbit.commands.printing import add_json, print_json, print_warnings, w
 from hummingbit.corpus.document import Vector, parse_vector
 from hummingbit.corpus.json_rows import parse_strictly
 from hummingbit.corpus.lines import LineError
-from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.rankings import HAMMING, RANKINGS
+from hummingbit.index.rankings import HAMMING
 from hummingbit.index.records import Query
 from hummingbit.index.search import (
-    RESCORERS,
+    REQUEST_OPTIONS,
     Hit,
     Hybrid,
     Rescore,
-    SearchResult,
+    SearchOptions,
     reasons_for_none,
+    request_name,
     with_warnings,
 )
-from hummingbit.service.schemas.search import add_codes, search_answer
+from hummingbit.service.schemas.search import search_answer
 
 # Aligns texts with the ids of hits.
 INDENT = " " * 6
+
+
+PARTS = {"hybrid": dataclass_fields(Hybrid), "rescore": dataclass_fields(Rescore)}
+FLAGS: Mapping[str, tuple[Field[Any], ...]] = {
+    path[-1].metadata["flag"]: path
+    for name, one in REQUEST_OPTIONS.items()
+    for path in [(one,), *((one, part) for part in PARTS.get(name, ()))]
+    if path[-1].metadata["flag"]
+}
+"""The option that each flag sets, and which part of it, if it has parts."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -55,43 +68,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="JSON",
         help="a vector instead of a text or beside one, such as '[0.1, -0.2]'",
     )
-    parser.add_argument("--limit", type=int, default=10, metavar="N", help="hits (default: 10)")
-    parser.add_argument("--radius", type=int, metavar="N", help="largest distance, inclusive")
-    parser.add_argument(
-        "--ranking",
-        choices=RANKINGS,
-        help="ranking of the hits (default: the collection's own; for --code, --id, --radius and"
-        " --rerank, hamming)",
-    )
-    parser.add_argument(
-        "--codes-weight",
-        type=float,
-        metavar="W",
-        help="the weight of the codes in the ranking hybrid; words have weight 1",
-    )
-    parser.add_argument(
-        "--rescore",
-        choices=RESCORERS,
-        help="find more candidates than hits and order them by another score",
-    )
-    parser.add_argument(
-        "--oversample",
-        type=float,
-        metavar="X",
-        help="candidates for each hit of a search with --rescore (default: 4)",
-    )
+    for path in FLAGS.values():
+        _add_flag(parser, path[-1])
     add_filter(parser)
-    parser.add_argument(
-        "--offset", type=int, default=0, metavar="N", help="skip the N best hits (default: 0)"
-    )
-    parser.add_argument(
-        "--cursor", metavar="CURSOR", help="continue after a page; --json prints its next_cursor"
-    )
-    parser.add_argument(
-        "--rerank",
-        action="store_true",
-        help="reorder the hits by the query's probability of each bit",
-    )
     text = parser.add_mutually_exclusive_group()
     text.add_argument(
         "--with-text",
@@ -103,7 +82,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--no-text", dest="with_text", action="store_false", help="do not print texts"
     )
     parser.add_argument("--no-payload", action="store_true", help="leave the payloads out")
-    parser.add_argument("--with-code", action="store_true", help="print the packed codes as well")
     add_json(parser)
     add_folder(parser)
     add_url(parser)
@@ -118,30 +96,15 @@ def run(args: argparse.Namespace) -> int:
     if args.url is not None:
         return _search_remotely(args, vector)
     query = Query(text=args.text, vector=vector, code=args.code, id=args.id)
-    filter_ = read_filter(args)
+    options = SearchOptions.of_request({**_read_options(args), "filter": read_filter(args)})
     with open_folder(args, writable=False) as folder:
         collection = folder.collection(args.collection)
         began = time.perf_counter()
-        result = collection.search(
-            [query],
-            args.limit,
-            args.radius,
-            ranking=args.ranking,
-            with_payload=not args.no_payload,
-            with_text=args.with_text,
-            with_code=args.with_code,
-            filter=filter_,
-            offset=args.offset,
-            cursor=args.cursor,
-            rerank=args.rerank,
-            hybrid=None if args.codes_weight is None else Hybrid(codes=args.codes_weight),
-            rescore=Rescore.of(_rescoring(args)),
-        )
-        warnings = [] if result.hits[0] else reasons_for_none(collection, filter_)
+        result = collection.find([query], options)
+        seconds = time.perf_counter() - began
+        warnings = [] if result.hits[0] else reasons_for_none(collection, options.filter)
         if args.json:
-            answer = _as_object(args, collection, result, time.perf_counter() - began)
-            if args.with_code:
-                add_codes(answer, result, 0)
+            answer = search_answer(collection, result, 0, options, seconds)
             print_json(with_warnings(answer, warnings))
             return 0
     terms = result.queries.terms[0]
@@ -191,23 +154,52 @@ def _read_vector(args: argparse.Namespace) -> Vector | None:
         raise OptionError(f"--vector: {error}") from None
 
 
-def _rescoring(args: argparse.Namespace) -> dict[str, Any] | None:
-    """Return the arguments of :class:`hummingbit.index.search.Rescore`, or None.
+def _add_flag(parser: argparse.ArgumentParser, one: Field[Any]) -> None:
+    """Add the flag of an option of a search."""
+    option = one.metadata
+    flag = "--" + option["flag"].replace("_", "-")
+    help_text = option["help"][0].lower() + option["help"][1:].removesuffix(".")
+    default = option["default"]
+    if default is False:
+        parser.add_argument(flag, action="store_true", help=help_text)
+        return
+    if default not in {None, MISSING}:
+        help_text += f" (default: {default:g})"
+    if option["choices"]:
+        parser.add_argument(flag, choices=option["choices"], help=help_text)
+        return
+    types = {"int": int, "float": float, "str": str}
+    type_ = types[str(one.type).removesuffix(" | None")]
+    parser.add_argument(flag, type=type_, metavar=option["metavar"], help=help_text)
+
+
+def _read_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of a request that the flags set, without the filter.
 
     Raises:
         OptionError: if there is an ``--oversample`` without a ``--rescore``.
     """
-    if args.rescore is None:
-        if args.oversample is not None:
-            raise OptionError("--oversample: needs --rescore, which orders the candidates")
-        return None
-    oversample = {} if args.oversample is None else {"oversample": args.oversample}
-    return {"by": args.rescore} | oversample
+    fields: dict[str, Any] = {
+        "with_payload": not args.no_payload,
+        "with_text": args.with_text or None,
+        "with_cursor": args.json or None,
+    }
+    for flag, (one, *parts) in FLAGS.items():
+        value = getattr(args, flag)
+        if value is None or value is False:
+            continue
+        if parts:
+            fields.setdefault(request_name(one), {})[parts[0].name] = value
+        else:
+            fields[request_name(one)] = value
+    if "rescore" in fields and args.rescore is None:
+        raise OptionError("--oversample: needs --rescore, which orders the candidates")
+    return fields
 
 
 def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
     """Search a collection of a service, and print the same."""
-    filter_ = read_filter(args)
+    filter_, options = read_filter(args), _read_options(args)
     with service_at(args) as client:
         response = client.search(
             args.collection,
@@ -215,19 +207,8 @@ def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
             vector=None if vector is None else vector.tolist(),
             code=args.code,
             id=args.id,
-            limit=args.limit,
-            radius=args.radius,
-            ranking=args.ranking,
             filter=None if filter_ is None else as_json(filter_),
-            offset=args.offset or None,
-            cursor=args.cursor,
-            with_cursor=args.json or None,
-            with_payload=not args.no_payload,
-            with_text=args.with_text or None,
-            with_code=args.with_code or None,
-            rerank=args.rerank or None,
-            hybrid=None if args.codes_weight is None else {"codes": args.codes_weight},
-            rescore=_rescoring(args),
+            **cast("calls.SearchOptions", options),
         )
     if args.json:
         print_json(response)
@@ -269,20 +250,3 @@ def _line(hit: Hit, ranking: str) -> str:
     payload = None if hit.payload is None else json.dumps(hit.payload, ensure_ascii=False)
     parts = [f"{hit.distance:>4}", score, hit.id, hit.code, payload]
     return without_controls("  ".join(part for part in parts if part is not None))
-
-
-def _as_object(
-    args: argparse.Namespace, collection: CollectionBackend, result: SearchResult, seconds: float
-) -> dict[str, Any]:
-    """Return the body of a service's response."""
-    answer = search_answer(
-        collection,
-        result,
-        0,
-        args.limit,
-        args.radius,
-        with_payload=not args.no_payload,
-        with_text=args.with_text,
-        seconds=seconds,
-    )
-    return {**answer, "next_cursor": result.next_cursors[0]}

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, MutableMapping, Sequence
 from contextvars import copy_context
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
 
@@ -18,16 +19,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hummingbit.corpus.document import parse_vector
 from hummingbit.encoder.codes import Codes, code_to_hex
-from hummingbit.encoder.encoder import explain_text
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import Allowance, BeyondAllowance, checkpoint, within
 from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.filters import Filter
 from hummingbit.index.rankings import HAMMING, VECTORS
 from hummingbit.index.records import Query
 from hummingbit.index.search import (
     RANKING_NAMES,
-    Hybrid,
     SearchOptions,
     reasons_for_none,
     with_warnings,
@@ -51,7 +49,6 @@ from hummingbit.service.routes.dependencies import (
 from hummingbit.service.schemas.common import (
     check_fingerprint,
     check_text,
-    parse_body_filter,
     pointing_among,
     pointing_at,
     problem_at,
@@ -60,16 +57,12 @@ from hummingbit.service.schemas.encoders import EncodeRequest, EncodeResponse
 from hummingbit.service.schemas.search import (
     SEARCH_FIELDS,
     SENT_AT_ONCE,
-    SINGLE_SEARCH_FIELDS,
-    BatchedSearch,
     JSONAnswer,
     SearchBatch,
     SearchBatchResponse,
     SearchFields,
     SearchRequest,
     SearchResponse,
-    add_codes,
-    add_differing_bits,
     answer_to_json,
     search_answer,
     send_json,
@@ -93,7 +86,7 @@ async def special_search(
     app: FastAPI,
     state: dict[str, Any],
     collection: CollectionBackend,
-    body: SearchRequest,
+    options: SearchOptions,
     query: Query,
     *,
     is_long: bool,
@@ -103,11 +96,10 @@ async def special_search(
     Whether a search needs an index that is not built, or finds large documents, shows only when it
     runs. It then begins again there. `state` is that of the request's scope.
     """
-    filter_ = parse_body_filter(body.filter)
-    work = partial(_search_alone, app, collection, body, query, filter_)
-    if filter_ is not None and not collection.knows_filter(filter_):
+    work = partial(_search_alone, app, collection, options, query)
+    if options.filter is not None and not collection.knows_filter(options.filter):
         return await _in_filter_thread(app, state, work)
-    if is_long or _reads_many_vectors(body):
+    if is_long or _reads_many_vectors(options):
         return await in_long_read(app, state, work)
     return await short_or_long(app, state, work)
 
@@ -148,63 +140,25 @@ async def _in_filter_thread(
         return await loop.run_in_executor(app.state.filter_threads, run)
 
 
-def _reads_many_vectors(body: SearchRequest) -> bool:
+def _reads_many_vectors(options: SearchOptions) -> bool:
     """Tell whether a search reads so many vectors from disk that others should not wait for it."""
-    if body.rescore is None or body.rescore.by != VECTORS:
-        return False
-    return body.rescore.to_rescore().n_candidates(body.limit + body.offset) > CHEAP_VECTORS
+    rescore = options.rescore
+    return rescore is not None and rescore.by == VECTORS and options.n_candidates > CHEAP_VECTORS
 
 
 def _search_alone(
-    app: FastAPI,
-    collection: CollectionBackend,
-    body: SearchRequest,
-    query: Query,
-    filter_: Filter | None,
+    app: FastAPI, collection: CollectionBackend, options: SearchOptions, query: Query
 ) -> bytes:
     """Run one search and return the response as JSON."""
     start = time.perf_counter()
     with pointing_at():
-        result = collection.search(
-            [query],
-            body.limit,
-            body.radius,
-            ranking=body.ranking,
-            with_payload=body.with_payload,
-            with_text=body.with_text,
-            with_code=body.with_code or body.explain,
-            filter=filter_,
-            offset=body.offset,
-            cursor=body.cursor,
-            rerank=body.rerank,
-            hybrid=None if body.hybrid is None else Hybrid(**body.hybrid.model_dump()),
-            rescore=None if body.rescore is None else body.rescore.to_rescore(),
-            highlight=body.highlight,
-        )
+        result = collection.find([query], options)
     seconds = time.perf_counter() - start
     app.state.metrics.stages["search"].observe(seconds)
-    answer = search_answer(
-        collection,
-        result,
-        0,
-        body.limit,
-        body.radius,
-        with_payload=body.with_payload,
-        with_text=body.with_text,
-        seconds=seconds,
-    )
-    if body.with_cursor or body.cursor is not None:
-        answer["next_cursor"] = result.next_cursors[0]
-    if body.with_code:
-        add_codes(answer, result, 0)
-    if body.explain:
-        add_differing_bits(answer, result, 0)
-        if query.text is not None and collection.encoder is not None:
-            terms = explain_text(collection.encoder, query.text)
-            answer["query_terms"] = [term._asdict() for term in terms]
-    is_first_page = body.cursor is None and not body.offset
+    answer = search_answer(collection, result, 0, options, seconds)
+    is_first_page = options.cursor is None and not options.offset
     if is_first_page and not answer["hits"]:
-        answer = with_warnings(answer, reasons_for_none(collection, filter_))
+        answer = with_warnings(answer, reasons_for_none(collection, options.filter))
     return answer_to_json(answer, app.state.settings.max_response_bytes)
 
 
@@ -236,45 +190,28 @@ async def search_response(
     """
     settings: Settings = app.state.settings
     collection: CollectionBackend
-    if body.radius is not None or body.encoder_fingerprint is not None:
+    with pointing_at():
+        options = body.options()
+    if options.radius is not None or body.encoder_fingerprint is not None:
         collection = app.state.folder.collection(name)
         check_fingerprint(collection, body.encoder_fingerprint)
-        check_radius(body.radius, collection)
+        check_radius(options.radius, collection)
     if body.vector is not None and len(body.vector) > LONG_VECTOR:
-        query = await run_in_threadpool(query_of, body, settings)
+        query = await run_in_threadpool(query_of, body, options.k, settings)
     else:
-        query = query_of(body, settings)
-    is_long = body.limit + body.offset > CHEAP_HITS or len(body.text or "") > CHEAP_LENGTH
-    if is_long or not has_plain_fields(body):
+        query = query_of(body, options.k, settings)
+    is_long = options.k + options.offset > CHEAP_HITS or len(body.text or "") > CHEAP_LENGTH
+    if is_long or not body.has_plain_fields():
         collection = app.state.folder.collection(name)
-        return await special_search(app, state, collection, body, query, is_long=is_long)
+        return await special_search(app, state, collection, options, query, is_long=is_long)
     try:
-        answer: bytes = await app.state.batcher.search(name, options_of(body), query)
+        answer: bytes = await app.state.batcher.search(name, options, query)
     except InputError as error:
         raise problem_at(error) from None
     except BeyondAllowance:
         collection = app.state.folder.collection(name)
-        return await special_search(app, state, collection, body, query, is_long=False)
+        return await special_search(app, state, collection, options, query, is_long=False)
     return answer
-
-
-def has_plain_fields(body: SearchRequest) -> bool:
-    """Tell whether a search has only fields that searches in a batch can have."""
-    # With a vector, the text needs the word index, which the event loop must not wait for.
-    has_both = body.text is not None and body.vector is not None
-    return not has_both and SINGLE_SEARCH_FIELDS.isdisjoint(body.model_fields_set)
-
-
-def options_of(body: SearchRequest) -> SearchOptions:
-    """Return the options of a search with plain fields."""
-    return SearchOptions(
-        body.limit,
-        body.radius,
-        body.ranking,
-        with_payload=body.with_payload,
-        with_text=body.with_text,
-        with_cursor=False,
-    )
 
 
 @router.post("/search", response_model=SearchResponse, openapi_extra=READ, summary="Search")
@@ -283,14 +220,14 @@ async def post_search(request: Request, name: str, body: SearchRequest) -> Respo
     return JSONAnswer(await search_response(request.app, request.scope["state"], name, body))
 
 
-def query_of(search: SearchFields, limits: Settings, *place: str | int) -> Query:
-    """Return the query of the search at `place` of the body.
+def query_of(search: SearchFields, limit: int, limits: Settings, *place: str | int) -> Query:
+    """Return the query of the search at `place` of the body, which is for `limit` hits.
 
     Raises:
         ProblemError: pointing to the field that is invalid, such as the limit.
     """
-    if search.limit > limits.max_limit:
-        message = f"is {show(search.limit)}; it must be from 1 to {limits.max_limit:,}"
+    if limit > limits.max_limit:
+        message = f"is {show(limit)}; it must be from 1 to {limits.max_limit:,}"
         raise invalid_field(message, *place, "limit")
     text, vector = search.text, None
     # Checked here first, so that a valid search enters fewer modules.
@@ -389,10 +326,13 @@ class FastPath:
             return None
         plain = _plain_search(name, fields, self._settings)
         search = None if plain is not None else _validated(fields)
-        if search is None or search.radius is not None or not has_plain_fields(search):
+        if search is None or not search.has_plain_fields():
+            return plain
+        options = search.options()
+        if options.radius is not None:
             return plain
         try:
-            return BatchedQuery(name, options_of(search), query_of(search, self._settings))
+            return BatchedQuery(name, options, query_of(search, options.k, self._settings))
         except ProblemError:  # the task reports it
             return None
 
@@ -473,21 +413,14 @@ def _plain_search(name: str, fields: dict[str, Any], limits: Settings) -> Batche
     is_short = text is not None and len(text) <= limits.max_text_length
     if not is_short or not 1 <= limit <= limits.max_limit or ranking not in RANKING_NAMES:
         return None
-    with_payload, with_text = fields.get("with_payload", False), fields.get("with_text", False)
-    return BatchedQuery(name, _plain_options(limit, ranking, with_payload, with_text), Query(text))
+    options = {**fields}
+    del options["text"]
+    return BatchedQuery(name, _plain_options(**options), Query(text))
 
 
 @lru_cache(maxsize=128)
-def _plain_options(
-    limit: int, ranking: str | None, with_payload: bool, with_text: bool
-) -> SearchOptions:
-    return SearchOptions(
-        limit,
-        ranking=ranking,
-        with_payload=with_payload,
-        with_text=with_text,
-        with_cursor=False,
-    )
+def _plain_options(**fields: Any) -> SearchOptions:
+    return SearchOptions.of_request(fields)
 
 
 def _replay(message: Message, receive: Receive) -> Receive:
@@ -500,19 +433,10 @@ def _replay(message: Message, receive: Receive) -> Receive:
     return receive_again
 
 
-def write_search(batched: BatchedResult, place: int, *, max_bytes: int) -> bytes:
-    """Write the response to the search at `place` of a batch."""
+def write_search(batched: BatchedResult, position: int, *, max_bytes: int) -> bytes:
+    """Write the response to the search at a `position` of a batch."""
     collection, options, result, seconds = batched
-    answer = search_answer(
-        collection,
-        result,
-        place,
-        options.k,
-        options.radius,
-        with_payload=options.with_payload,
-        with_text=options.with_text,
-        seconds=seconds,
-    )
+    answer = search_answer(collection, result, position, options, seconds)
     return answer_to_json(answer, max_bytes)
 
 
@@ -534,15 +458,18 @@ def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limit
     """Run several searches on one generation of the collection."""
     check_fingerprint(collection, body.encoder_fingerprint)
     # A limit that is too large for any search is refused below, with a pointer to it.
-    largest = min(max(search.limit for search in body.searches), limits.max_limit)
-    hits = len(body.searches) * largest
-    if body.rescore is not None:
-        _check_same_hits(body.searches)
-        hits = len(body.searches) * body.rescore.to_rescore().n_candidates(largest)
+    searches = [search.options() for search in body.searches]
+    largest = min(max(search.k for search in searches), limits.max_limit)
+    hits = len(searches) * largest
+    with pointing_at():
+        common = body.options()
+    if common.rescore is not None:
+        _check_same_hits(searches)
+        hits = len(searches) * common.rescore.n_candidates(largest)
     if hits > limits.max_hits:
         rule = f"the number of searches times the largest limit may be {limits.max_hits:,} at most"
         raise invalid_field(f"may find {hits:,} documents; {rule}", "searches")
-    results = _search(collection, body, limits)
+    results = _search(collection, body, searches, common, limits)
     return JSONAnswer(answer_to_json({"results": results}, limits.max_response_bytes))
 
 
@@ -584,65 +511,59 @@ def _encode(collection: CollectionBackend, queries: Sequence[Query]) -> Codes:
     return np.concatenate(codes)
 
 
-def _check_same_hits(searches: Sequence[BatchedSearch]) -> None:
+def _check_same_hits(searches: Sequence[SearchOptions]) -> None:
     """Raise a ProblemError unless all searches have one limit and radius, as with rescore.
 
     The candidates that are rescored depend on both.
     """
     for position, search in enumerate(searches):
-        for field in ("limit", "radius"):
+        for field, name in (("k", "limit"), ("radius", "radius")):
             value, expected = getattr(search, field), getattr(searches[0], field)
             if value != expected:
                 message = f"is {value}; with rescore, all searches must have one, here {expected}"
-                raise invalid_field(message, "searches", position, field)
+                raise invalid_field(message, "searches", position, name)
 
 
 def _search(
-    collection: CollectionBackend, body: SearchBatch, limits: Settings
+    collection: CollectionBackend,
+    body: SearchBatch,
+    searches: Sequence[SearchOptions],
+    common: SearchOptions,
+    limits: Settings,
 ) -> list[dict[str, Any]]:
-    """Answer the searches of the body, all from one generation.
+    """Answer the `searches` of the body, all from one generation, with the `common` options.
 
     The collection is searched once, with the largest limit and radius: a shorter list of hits is
     the beginning of a longer one.
     """
     start = time.perf_counter()
-    searches, filter_ = body.searches, parse_body_filter(body.filter)
     queries = [
-        query_of(search, limits, "searches", position) for position, search in enumerate(searches)
+        query_of(search, options.k, limits, "searches", position)
+        for position, (search, options) in enumerate(zip(body.searches, searches, strict=True))
     ]
     for position, search in enumerate(searches):
         check_radius(search.radius, collection, "searches", position)
     radii = [search.radius for search in searches if search.radius is not None]
-    if body.ranking not in {None, HAMMING} and radii:
+    if common.ranking not in {None, HAMMING} and radii:
         position = next(
             position for position, search in enumerate(searches) if search.radius is not None
         )
         message = f"is {radii[0]}; only the ranking {HAMMING!r} takes one"
         raise invalid_field(message, "searches", position, "radius")
+    options = replace(
+        common,
+        k=max(search.k for search in searches),
+        radius=max(radii) if len(radii) == len(searches) else None,
+        ranking=common.ranking or (HAMMING if radii else None),
+        with_payload=any(search.with_payload for search in searches),
+        with_text=any(search.with_text for search in searches),
+    )
     with pointing_among("searches"):
-        result = collection.search(
-            queries,
-            max(search.limit for search in searches),
-            max(radii) if len(radii) == len(searches) else None,
-            ranking=body.ranking or (HAMMING if radii else None),
-            with_payload=any(search.with_payload for search in searches),
-            with_text=any(search.with_text for search in searches),
-            filter=filter_,
-            rescore=None if body.rescore is None else body.rescore.to_rescore(),
-        )
+        result = collection.find(queries, options)
     seconds = time.perf_counter() - start
-    warnings = [] if any(result.hits) else reasons_for_none(collection, filter_)
+    warnings = [] if any(result.hits) else reasons_for_none(collection, common.filter)
     answers = [
-        search_answer(
-            collection,
-            result,
-            place,
-            search.limit,
-            search.radius,
-            with_payload=search.with_payload,
-            with_text=search.with_text,
-            seconds=seconds,
-        )
-        for place, search in enumerate(searches)
+        search_answer(collection, result, position, search, seconds)
+        for position, search in enumerate(searches)
     ]
     return [with_warnings(answer, warnings) for answer in answers]

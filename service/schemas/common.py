@@ -19,6 +19,7 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.filters import MAX_FIELD_LENGTH, Filter, parse_filter
 from hummingbit.index.rankings import RANKINGS
+from hummingbit.index.search import REQUEST_OPTIONS
 from hummingbit.service.http.bodies import limit_unknown_fields, show
 from hummingbit.service.http.problems import ProblemError, invalid_field
 from hummingbit.service.settings import Settings
@@ -66,10 +67,6 @@ Code = Annotated[
     str | None,
     Field(description="A packed code in hexadecimal, n_bits / 4 digits.", examples=["0f3a9c77"]),
 ]
-Limit = Annotated[int, Field(ge=1, description="The number of hits to return.")]
-Radius = Annotated[int | None, Field(ge=0, description="The largest distance of a hit, inclusive.")]
-
-
 Fingerprint = Annotated[
     str | None,
     Field(
@@ -83,19 +80,11 @@ FieldName = Annotated[str, Field(max_length=MAX_FIELD_LENGTH)]
 """The name of a payload field; a dot in it may also lead into an object or a list of objects."""
 
 
+_FILTER, _CURSOR = REQUEST_OPTIONS["filter"].metadata, REQUEST_OPTIONS["cursor"].metadata
 FilterField = Annotated[
-    dict[str, Any] | None,
-    Field(
-        description="A condition on payloads: a field with eq, in, gt, gte, lt, lte or exists;"
-        " or other conditions combined with and, or, not.",
-        examples=[
-            {"and": [{"field": "label", "in": ["a", "b"]}, {"field": "year", "gte": 1990}]},
-        ],
-    ),
+    dict[str, Any] | None, Field(description=_FILTER["help"], examples=_FILTER["examples"])
 ]
-Cursor = Annotated[
-    str | None, Field(description="The `next_cursor` of the previous page; omit it for the first.")
-]
+Cursor = Annotated[str | None, Field(description=_CURSOR["help"])]
 
 
 class EncoderName(ResponseModel):

@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field
+from dataclasses import fields as dataclass_fields
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 import orjson
-from pydantic import Field
+from pydantic import BaseModel, create_model
+from pydantic import Field as ModelField
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from hummingbit.encoder.codes import code_from_hex, code_to_hex, unpack_codes
-from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT
+from hummingbit.encoder.codes import Codes, code_from_hex, code_to_hex, unpack_codes
+from hummingbit.encoder.encoder import explain_text
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.rankings import MAX_FEEDBACK, N_FEEDBACK, RANKINGS
+from hummingbit.index.filters import Filter
 from hummingbit.index.records import StoredDocument, StoredPayload
 from hummingbit.index.search import (
-    DEFAULT_OVERSAMPLE,
-    MAX_OVERSAMPLE,
-    MAX_RRF,
-    RESCORERS,
+    REQUEST_OPTIONS,
     Hit,
+    Hybrid,
     Rescore,
+    SearchOptions,
     SearchResult,
+    request_name,
 )
 from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.schemas.common import (
     Code,
-    Cursor,
     EncoderName,
-    FilterField,
     Fingerprint,
-    Limit,
-    Radius,
     RankingUsed,
     RequestModel,
     ResponseModel,
@@ -48,78 +47,106 @@ from hummingbit.service.schemas.common import (
 # The JSON of searches and their responses.
 
 
-RankingName = Annotated[
-    str | None,
-    Field(
-        description="What orders the hits: hamming, by the distance of codes; asymmetric, by the"
-        " probability of a document's bits given the query's real values; bm25, by the words that"
-        " they share with a text; hybrid, by codes and words together. By default, the"
-        " collection's ranking, or hamming for a query by code or id.",
-        json_schema_extra={"enum": [*RANKINGS, None]},
-    ),
-]
+Model = TypeVar("Model", bound=BaseModel)
 
 
+def with_options(
+    declared: type, options: Iterable[Field[Any]], types: Mapping[Any, Any] | None = None
+) -> Callable[[type[Model]], type[Model]]:
+    """Return a decorator that gives a model a field for each of the `options` of `declared`.
+
+    `types` are those in JSON of options that have others there.
+    """
+    hints, in_json = get_type_hints(declared), types or {}
+    fields: dict[str, Any] = {
+        request_name(one): (in_json.get(hints[one.name], hints[one.name]), _model_field(one))
+        for one in options
+    }
+
+    def decorate(model: type[Model]) -> type[Model]:
+        return create_model(
+            model.__name__,
+            __base__=model,
+            __doc__=model.__doc__,
+            __module__=model.__module__,
+            **fields,
+        )
+
+    return decorate
+
+
+def _model_field(one: Field[Any]) -> Any:
+    option = one.metadata
+    names = [*option["choices"], *([None] if option["default"] is None else [])]
+    return ModelField(
+        ... if option["default"] is MISSING else option["default"],
+        description=option["help"] or None,
+        examples=option["examples"],
+        ge=option["at_least"],
+        le=option["at_most"],
+        json_schema_extra={"enum": names} if option["choices"] else None,
+    )
+
+
+@with_options(Hybrid, dataclass_fields(Hybrid))
 class HybridOptions(RequestModel):
     """How the hybrid ranking combines codes and words: by scores, or with `rrf` by ranks."""
 
-    codes: float | None = Field(
-        None,
-        ge=MIN_HYBRID_WEIGHT,
-        le=MAX_HYBRID_WEIGHT,
-        description="The weight of the codes' standardized score; the words' weighs 1.",
-    )
-    rrf: int | None = Field(
-        None, ge=1, le=MAX_RRF, description="The constant of reciprocal rank fusion, usually 60."
-    )
-    feedback: int | None = Field(
-        None,
-        ge=0,
-        le=MAX_FEEDBACK,
-        description="The number of best documents that the query's real values learn from before"
-        f" the hits are ranked. 0 turns feedback off; the default is {N_FEEDBACK}.",
-    )
 
-
+@with_options(Rescore, dataclass_fields(Rescore))
 class RescoreOptions(RequestModel):
     """Take more candidates from the ranking, and order them by another score."""
 
-    by: str = Field(
-        description="What scores the candidates: bm25, their words; logits, the real values of the"
-        " query; vectors, the cosine of the query's vector and those that the collection keeps.",
-        json_schema_extra={"enum": [*RESCORERS]},
-    )
-    oversample: float = Field(
-        DEFAULT_OVERSAMPLE,
-        ge=1,
-        le=MAX_OVERSAMPLE,
-        description="Candidates to take for each hit to return, `offset` included.",
-    )
 
-    def to_rescore(self) -> Rescore:
-        """Return the same as the value that a search takes."""
-        return Rescore(self.by, self.oversample)
+TYPES: Mapping[Any, Any] = {
+    Filter | None: dict[str, Any] | None,
+    Hybrid | None: HybridOptions | None,
+    Rescore | None: RescoreOptions | None,
+}
+ALL_OPTIONS = tuple(REQUEST_OPTIONS.values())
+OPTIONS_OF_EACH = [one for one in ALL_OPTIONS if one.metadata["batch"] == "each"]
+OPTIONS_OF_ALL = [one for one in ALL_OPTIONS if one.metadata["batch"] == "all"]
+PLAIN_OPTIONS = {"ranking", *map(request_name, OPTIONS_OF_EACH)}
+"""Options with which concurrent searches can be one batch."""
 
 
-class SearchFields(StrictModel):
-    """The fields of every search."""
+class OptionsModel(StrictModel):
+    """A body, or a part of one, with options of a search."""
+
+    def options(self) -> SearchOptions:
+        """Return the options, with the defaults of requests.
+
+        Raises:
+            InputError: if the filter is invalid.
+        """
+        given = {
+            name: getattr(self, name) for name in self.model_fields_set & REQUEST_OPTIONS.keys()
+        }
+        return SearchOptions.of_request(
+            {
+                name: value.model_dump() if isinstance(value, BaseModel) else value
+                for name, value in given.items()
+            }
+        )
+
+
+class SearchFields(OptionsModel):
+    """What to search for."""
 
     text: Text = None
     vector: Vector = None
     code: Code = None
-    id: str | None = Field(
+    id: str | None = ModelField(
         None, description="The id of a stored document, which is among the hits, too."
     )
-    limit: Limit = 10
-    radius: Radius = None
-    with_payload: bool = False
-    with_text: bool = Field(False, description="Return the text of each hit; null if it has none.")
 
 
+@with_options(SearchOptions, OPTIONS_OF_EACH)
 class BatchedSearch(SearchFields, RequestModel):
     """A search by one of text, vector, code and the id of a document, or by a text and a vector."""
 
 
+@with_options(SearchOptions, ALL_OPTIONS, TYPES)
 class SearchRequest(SearchFields):
     """A search by one of text, vector, code and the id of a document, or by a text and a vector.
 
@@ -127,49 +154,31 @@ class SearchRequest(SearchFields):
     code of the vector.
     """
 
-    ranking: RankingName = None
-    filter: FilterField = None
-    offset: int = Field(0, ge=0, description="The number of best hits to skip.")
-    cursor: Cursor = None
-    with_cursor: bool = Field(False, description="Return a `next_cursor`, null on the last page.")
-    with_code: bool = Field(False, description="Return the codes of the query and of the hits.")
-    hybrid: HybridOptions | None = None
-    rescore: RescoreOptions | None = None
-    highlight: bool = Field(
-        False,
-        description="Return a passage of each hit's text and the positions of the query's terms.",
-    )
-    rerank: bool = Field(
-        False,
-        description="Re-order the hits, and only them, by the query's probability of each bit"
-        " against the stored bit; for texts and vectors.",
-    )
-    explain: bool = Field(
-        False, description="Return the bits that differ, and the terms of a text that weigh most."
-    )
-
     encoder_fingerprint: Fingerprint = None
+
+    def has_plain_fields(self) -> bool:
+        """Tell whether the search has only fields that searches in a batch can have."""
+        # With a vector, the text needs the word index, which the event loop must not wait for.
+        has_both = self.text is not None and self.vector is not None
+        return not has_both and SPECIAL_OPTIONS.isdisjoint(self.model_fields_set)
 
 
 SEARCH_FIELDS = frozenset(SearchRequest.model_fields)
-SINGLE_SEARCH_FIELDS = (
-    SEARCH_FIELDS - SearchFields.model_fields.keys() - {"encoder_fingerprint", "ranking"}
-)
-"""Fields that only a search outside a batch can have."""
+SPECIAL_OPTIONS = REQUEST_OPTIONS.keys() - PLAIN_OPTIONS
+"""Options that only a search outside a batch can have."""
 
 
-class SearchBatch(RequestModel):
+@with_options(SearchOptions, OPTIONS_OF_ALL, TYPES)
+class SearchBatch(OptionsModel, RequestModel):
     """Searches of one generation, all with the same ranking and filter.
 
     If one of them has a `radius` and no `ranking` is given, all are ranked by Hamming distance.
     """
 
-    searches: list[BatchedSearch] = Field(min_length=1)
-    ranking: RankingName = None
-    rescore: RescoreOptions | None = Field(
+    searches: list[BatchedSearch] = ModelField(min_length=1)
+    rescore: RescoreOptions | None = ModelField(
         None, description="For searches that all have the same limit and radius."
     )
-    filter: FilterField = None
     encoder_fingerprint: Fingerprint = None
 
 
@@ -198,12 +207,12 @@ class SearchHit(ResponseModel):
     id: str
     distance: int
     score: float
-    payload: dict[str, Any] = Field(default_factory=dict)
+    payload: dict[str, Any] = ModelField(default_factory=dict)
     text: str | None = None
     highlight: Highlight | None = None
     code: str = ""
     rerank_score: float = 0
-    differing_bits: list[int] = Field(default_factory=list)
+    differing_bits: list[int] = ModelField(default_factory=list)
 
 
 class QueryTerm(ResponseModel):
@@ -241,14 +250,14 @@ class SearchResponse(ResponseModel):
     ties_cut: bool
     took_ms: float
     recognized_terms: int | None = None
-    corrected: list[tuple[str, str]] = Field(default_factory=list)
+    corrected: list[tuple[str, str]] = ModelField(default_factory=list)
     reranked: bool = False
     rescored_by: str = ""
     candidates: int = 0
     next_cursor: str | None = None
     query_code: str = ""
-    query_terms: list[QueryTerm] = Field(default_factory=list)
-    warnings: list[str] = Field(default_factory=list)
+    query_terms: list[QueryTerm] = ModelField(default_factory=list)
+    warnings: list[str] = ModelField(default_factory=list)
 
 
 class SearchBatchResponse(ResponseModel):
@@ -271,33 +280,30 @@ SENT_AT_ONCE = 64 << 10
 def search_answer(
     collection: CollectionBackend,
     result: SearchResult,
-    place: int,
-    limit: int,
-    radius: int | None,
-    *,
-    with_payload: bool,
-    with_text: bool,
+    position: int,
+    options: SearchOptions,
     seconds: float,
 ) -> dict[str, Any]:
-    """Return a :class:`SearchResponse` as a dict, for one query of a batch.
+    """Return a :class:`SearchResponse` as a dict, for the query at a `position` of a batch.
 
-    `place` is the query's position in `result`. Hits beyond `limit` and `radius`, which other
-    queries of the batch requested, are left out. `seconds` is the time of the whole batch.
+    `options` are those of the query. Hits beyond their limit and radius, which other queries of the
+    batch requested, are left out. `seconds` is the time of the whole batch.
     """
-    all_hits = result.hits[place]
-    hits = all_hits[:limit]
+    all_hits = result.hits[position]
+    hits = all_hits[: options.k]
+    radius = options.radius
     if radius is not None:
         hits = [hit for hit in hits if hit.distance <= radius]
     name, fingerprint = collection.encoder_name, collection.encoder_fingerprint
-    terms = result.queries.terms[place]
+    terms = result.queries.terms[position]
     answer: dict[str, Any] = {
-        "hits": _write_hits(result, hits, with_payload=with_payload, with_text=with_text),
+        "hits": _write_hits(result, hits, position, options),
         "n_bits": collection.n_bits,
         "encoder": None if name is None else {"name": name, "fingerprint": fingerprint},
         "generation": result.generation,
         "engine": result.engine,
-        "ranking": result.rankings[place],
-        "ties_cut": _ties_cut(all_hits, len(hits), cut=result.ties_cut[place]),
+        "ranking": result.rankings[position],
+        "ties_cut": _ties_cut(all_hits, len(hits), cut=result.ties_cut[position]),
         "took_ms": round(seconds * 1000, 3),
     }
     if terms is not None:
@@ -308,19 +314,26 @@ def search_answer(
     if result.rescored_by is not None:
         answer["rescored_by"] = result.rescored_by
         answer["candidates"] = result.candidates
+    if options.with_cursor or options.cursor is not None:
+        answer["next_cursor"] = result.next_cursors[position]
+    if options.with_code:
+        answer["query_code"] = code_to_hex(result.queries.codes[position])
+    text = result.queries.texts[position]
+    if options.explain and text is not None and collection.encoder is not None:
+        answer["query_terms"] = [term._asdict() for term in explain_text(collection.encoder, text)]
     return answer
 
 
 def _write_hits(
-    result: SearchResult, hits: Sequence[Hit], *, with_payload: bool, with_text: bool
+    result: SearchResult, hits: Sequence[Hit], position: int, options: SearchOptions
 ) -> list[dict[str, Any]]:
     written: list[dict[str, Any]] = [
         {"id": hit.id, "distance": hit.distance, "score": hit.score} for hit in hits
     ]
-    if with_payload:
+    if options.with_payload:
         for entry, hit in zip(written, hits, strict=True):
             entry["payload"] = {} if hit.payload is None else _payload(hit.payload)
-    if with_text:
+    if options.with_text:
         for entry, hit in zip(written, hits, strict=True):
             entry["text"] = hit.text
     if result.highlighted:
@@ -329,24 +342,25 @@ def _write_hits(
     if result.reranked:
         for entry, hit in zip(written, hits, strict=True):
             entry["rerank_score"] = hit.rerank_score
+    if options.with_code or options.explain:
+        _write_codes(written, hits, result.queries.codes[position], options)
     return written
 
 
-def add_codes(answer: dict[str, Any], result: SearchResult, place: int) -> None:
-    """Add the codes of query `place` and of its hits to its answer."""
-    answer["query_code"] = code_to_hex(result.queries.codes[place])
-    for written, hit in zip(answer["hits"], result.hits[place], strict=True):
-        written["code"] = hit.code
-
-
-def add_differing_bits(answer: dict[str, Any], result: SearchResult, place: int) -> None:
-    """Add to each hit the bits in which its code and the code of query `place` differ."""
-    n_bits = answer["n_bits"]
-    query_code = result.queries.codes[place]
-    for written, hit in zip(answer["hits"], result.hits[place], strict=True):
-        both = np.stack([code_from_hex(hit.code or "", n_bits), query_code])
-        of_hit, of_query = unpack_codes(both)
-        written["differing_bits"] = np.flatnonzero(of_hit != of_query).tolist()
+def _write_codes(
+    written: Sequence[dict[str, Any]],
+    hits: Sequence[Hit],
+    query_code: Codes,
+    options: SearchOptions,
+) -> None:
+    """Add the code of each hit, and the bits in which it differs from the query's."""
+    for entry, hit in zip(written, hits, strict=True):
+        if options.with_code:
+            entry["code"] = hit.code
+        if options.explain:
+            code = code_from_hex(hit.code or "", len(query_code) * 8)
+            of_hit, of_query = unpack_codes(np.stack([code, query_code]))
+            entry["differing_bits"] = np.flatnonzero(of_hit != of_query).tolist()
 
 
 def document_to_json(stored: StoredDocument) -> dict[str, Any]:

@@ -17,7 +17,9 @@ from hummingbit.clients import calls
 from hummingbit.clients import calls as document_calls
 from hummingbit.clients import calls as label_calls
 from hummingbit.clients import calls as operation_calls
+from hummingbit.index.search import REQUEST_OPTIONS
 from hummingbit.service.app import create_app
+from hummingbit.service.schemas.search import SearchRequest
 
 # What a call is given in place of its parameters, by name; everything else gets a name.
 ARGUMENTS: dict[str, Any] = {
@@ -173,3 +175,20 @@ def test_a_response_is_what_the_service_describes(
     schema = content["application/json"]["schema"]
     components = described["components"]["schemas"]
     assert differences(type_, schema, components, getattr(type_, "__name__", "response")) == []
+
+
+def test_the_client_has_every_option_of_a_search() -> None:
+    query = {"text", "vector", "code", "id"}
+    assert {*calls.SearchOptions.__annotations__} == {*SearchRequest.model_fields} - query
+    assert {*REQUEST_OPTIONS} < {*SearchRequest.model_fields}
+
+
+def test_a_search_names_an_option_that_it_does_not_have() -> None:
+    with pytest.raises(TypeError, match="search\\(\\) has no argument 'limmit'"):
+        calls.search("a", {"text": "apple", "limmit": 3})
+
+
+def test_a_search_rescores_by_a_name_or_with_options() -> None:
+    assert calls.search("a", {"rescore": "bm25"}).body == {"rescore": {"by": "bm25"}}
+    both = {"by": "bm25", "oversample": 2.0}
+    assert calls.search("a", {"rescore": both}).body == {"rescore": both}
