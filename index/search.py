@@ -199,7 +199,7 @@ class SearchOptions:
     ranking: str | None = option(
         None,
         f"What orders the hits: {SUMMARIES}. By default, the collection's ranking, or hamming for a"
-        " query by code or id.",
+        " query by code or id, with a `radius` or with `rerank`.",
         flag="ranking",
         choices=RANKINGS,
         batch="all",
@@ -778,7 +778,7 @@ class Search:
         if self.by_words or options.rerank or options.hybrid or rescore or options.cursor:
             check_compatible(options, self.ranking, queries)
         self._after: Position | None = None
-        self._identity: tuple[object, ...] = ()
+        self._identity: tuple[object, ...] = ()  # empty if no page needs a cursor
         if options.cursor is not None or options.with_cursor:
             self._identity = cursor_identity(name, incarnation, self.ranking, queries, options)
         if options.cursor is not None:
@@ -832,7 +832,7 @@ class Search:
         if options.highlight:
             hits = add_highlights(hits, queries, lexical, with_text=options.with_text)
         cursors: list[str | None] = [None] * len(pages)
-        if options.with_cursor and len(pages) == 1 and options.has_cursors:
+        if self._identity and len(pages) == 1 and options.has_cursors:
             last = last_row if self._after is None else self._after.last_row
             cursors = [cursor_after(pages[0], last, self._identity)]
         return SearchResult(

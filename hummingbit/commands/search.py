@@ -222,16 +222,7 @@ def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
 
 def _as_hit(answer: Mapping[str, Any]) -> Hit:
     """Return the hit of a service's response."""
-    return Hit(
-        id=answer["id"],
-        distance=answer["distance"],
-        score=answer["score"],
-        row=0,
-        payload=answer.get("payload"),
-        text=answer.get("text"),
-        code=answer.get("code"),
-        rerank_score=answer.get("rerank_score"),
-    )
+    return Hit(row=0, **{name: value for name, value in answer.items() if name in Hit._fields})
 
 
 def _print_hit(hit: Hit, ranking: str) -> None:

@@ -106,7 +106,7 @@ TYPES: Mapping[Any, Any] = {
 ALL_OPTIONS = tuple(REQUEST_OPTIONS.values())
 OPTIONS_OF_EACH = [one for one in ALL_OPTIONS if one.metadata["batch"] == "each"]
 OPTIONS_OF_ALL = [one for one in ALL_OPTIONS if one.metadata["batch"] == "all"]
-PLAIN_OPTIONS = {"ranking", *map(request_name, OPTIONS_OF_EACH)}
+SHARED_OPTIONS = {"ranking", *map(request_name, OPTIONS_OF_EACH)}
 """Options with which concurrent searches can be one batch."""
 
 
@@ -164,7 +164,7 @@ class SearchRequest(SearchFields):
 
 
 SEARCH_FIELDS = frozenset(SearchRequest.model_fields)
-SPECIAL_OPTIONS = REQUEST_OPTIONS.keys() - PLAIN_OPTIONS
+SPECIAL_OPTIONS = REQUEST_OPTIONS.keys() - SHARED_OPTIONS
 """Options that only a search outside a batch can have."""
 
 

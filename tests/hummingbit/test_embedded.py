@@ -343,6 +343,8 @@ def test_a_collection_that_is_not_there_is_not_made(tmp_path: Path) -> None:
         {"radius": 2.5},
         {"ranking": "magic"},
         {"filter": {"x": 1}},
+        {"hybrid": {"weight": 1}},
+        {"rescore": {"to": "bm25"}},
     ],
 )
 def test_a_search_names_what_is_wrong(collection: Collection, wrong: dict[str, Any]) -> None:
@@ -365,6 +367,18 @@ def test_a_search_takes_whole_numbers_of_numpy(collection: Collection) -> None:
     found = collection.search(id="a", ranking="hamming", **how)
     assert found.ids == expected.ids
     assert len(expected) > 0
+
+
+def test_a_search_takes_the_options_that_a_request_has(collection: Collection) -> None:
+    collection.add(TEXTS, ids=IDS)
+    weighed = collection.search("a cat", hybrid={"codes": 0.1})
+    assert weighed.scores.tolist() == collection.search("a cat", codes_weight=0.1).scores.tolist()
+    assert weighed.scores.tolist() != collection.search("a cat").scores.tolist()
+    (hit,) = collection.search("a cat", limit=1, highlight=True)
+    assert hit.highlight is not None
+    assert hit.highlight.passage == "a cat and a dog"
+    with pytest.raises(TypeError, match=r"search\(\) has no argument 'cursor'"):
+        collection.search("a cat", cursor="abc")  # type: ignore[call-arg]
 
 
 def test_the_examples_of_its_docstrings_hold() -> None:
