@@ -22,7 +22,7 @@ from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.slices import begin_stage, checkpoint, stepping_aside, unbroken
 from hummingbit.index.collection import Collection
 from hummingbit.index.encoding import batches
-from hummingbit.index.rankings import ASYMMETRIC, BM25, HAMMING, HYBRID
+from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.records import Query, StoredDocument, labels_of
 from hummingbit.index.store.annotations import agreed_labels
 
@@ -660,7 +660,7 @@ MAX_GUESSES = 3
 MAX_CLASSES = 1000
 SECOND_OPINION = "second-opinion"
 SUGGESTION_METHODS = (*METHODS, SECOND_OPINION)
-POOLED_RANKINGS = (HAMMING, ASYMMETRIC, BM25, HYBRID)
+POOLED_RANKINGS = tuple(RANKINGS)
 
 
 @dataclass(frozen=True, slots=True)

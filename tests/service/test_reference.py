@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from hummingbit.encoder.artifact import write_artifact
+from hummingbit.index.rankings import RANKINGS
+from hummingbit.index.search import REQUEST_OPTIONS
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import ROOT, running_service
 
@@ -42,3 +44,10 @@ def test_every_line_of_the_reference_is_taken(tmp_path: Path) -> None:
         assert client.get("/v1/collections/books/documents/b").status_code == 200
         assert client.get("/v1/aliases").json()["aliases"][0]["alias"] == "shop"
     assert (tmp_path / "books.tar").stat().st_size > 1000
+
+
+def test_the_documentation_names_every_option_and_ranking() -> None:
+    options = (ROOT / "docs" / "service.md").read_text().partition("### Search options")[2]
+    assert [name for name in REQUEST_OPTIONS if f"`{name}`" not in options + "`limit`"] == []
+    rankings = (ROOT / "docs" / "collections.md").read_text().partition("### Rankings")[2]
+    assert [name for name in RANKINGS if f"\n| `{name}` |" not in rankings] == []
