@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field
 from dataclasses import fields as dataclass_fields
 from hashlib import blake2b
+from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -324,9 +325,13 @@ def _read_filter(value: Filter | Mapping[str, Any]) -> Filter:
 def _read_hybrid(value: Hybrid | Mapping[str, Any]) -> Hybrid:
     if isinstance(value, Hybrid):
         return value
-    names = [one.name for one in dataclass_fields(Hybrid)]
-    if not isinstance(value, Mapping) or not set(value) <= {*names}:
-        raise InputError("hybrid", f"is {abbreviate(value)}; it may have {', '.join(names)}")
+    kinds = {"codes": Real, "rrf": Integral, "feedback": Integral}
+    if not isinstance(value, Mapping) or not all(
+        name in kinds and (part is None or isinstance(part, kinds[name]))
+        for name, part in value.items()
+    ):
+        message = "it may have codes, a number, and rrf and feedback, whole numbers"
+        raise InputError("hybrid", f"is {abbreviate(value)}; {message}")
     return Hybrid(**value)
 
 

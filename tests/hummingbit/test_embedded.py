@@ -344,6 +344,7 @@ def test_a_collection_that_is_not_there_is_not_made(tmp_path: Path) -> None:
         {"ranking": "magic"},
         {"filter": {"x": 1}},
         {"hybrid": {"weight": 1}},
+        {"hybrid": {"feedback": 2.5}},
         {"rescore": {"to": "bm25"}},
     ],
 )
