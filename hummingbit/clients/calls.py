@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 import httpx
 
 from hummingbit.clients import responses
-from hummingbit.clients.responses import CodeFormat, Ranking
+from hummingbit.clients.responses import CodeFormat
 from hummingbit.clients.transport import (
     Call,
     ServiceError,
@@ -38,7 +38,7 @@ class RankingOptions(TypedDict, total=False):
 
     limit: int | None
     radius: int | None
-    ranking: Ranking | None
+    ranking: str | None
     filter: Mapping[str, Any] | None
     offset: int | None
     rerank: bool | None

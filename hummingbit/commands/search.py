@@ -200,6 +200,8 @@ def _read_options(args: argparse.Namespace) -> dict[str, Any]:
 def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
     """Search a collection of a service, and print the same."""
     filter_, options = read_filter(args), _read_options(args)
+    if filter_ is not None:
+        options["filter"] = as_json(filter_)
     with service_at(args) as client:
         response = client.search(
             args.collection,
@@ -207,7 +209,6 @@ def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
             vector=None if vector is None else vector.tolist(),
             code=args.code,
             id=args.id,
-            filter=None if filter_ is None else as_json(filter_),
             **cast("calls.SearchOptions", options),
         )
     if args.json:
