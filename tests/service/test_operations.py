@@ -331,7 +331,10 @@ def test_requests_under_way_are_finished_and_new_ones_sent_away(
 ) -> None:
     make_data_folder(tmp_path)
     flags = ("--shutdown-delay", "600")
+    # The service keeps ignoring a signal that its parent ignores, as below nohup.
+    inherited = signal.signal(number, signal.SIG_DFL)
     with serving_process(tmp_path, *flags) as (process, url), client_of(url) as client:
+        signal.signal(number, inherited)
         assert client.get("/readyz").status_code == 200
         process.send_signal(number)
         while (response := client.get("/readyz")).status_code == 200:
