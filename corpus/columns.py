@@ -167,17 +167,17 @@ def _check_columns(path: Path, names: list[str], layout: Layout | None) -> None:
 def _batch_rows(batch: Any, first: int) -> Iterator[Row]:
     vectors = batch.column("vector") if "vector" in batch.schema.names else None
     rest = batch.drop_columns(["vector"]) if vectors is not None else batch
-    for place in range(batch.num_rows):
+    for position in range(batch.num_rows):
         try:
-            (record,) = rest.slice(place, 1).to_pylist()
+            (record,) = rest.slice(position, 1).to_pylist()
         except UnicodeDecodeError as error:
-            yield Row(first + place, reason=f"is not UTF-8: {error}")
+            yield Row(first + position, reason=f"is not UTF-8: {error}")
             continue
         record = {name: _as_json(value) for name, value in record.items()}
         record = {name: value for name, value in record.items() if value is not None}
-        if vectors is not None and vectors[place].is_valid:
-            record["vector"] = _vector(vectors[place])
-        yield Row(first + place, record)
+        if vectors is not None and vectors[position].is_valid:
+            record["vector"] = _vector(vectors[position])
+        yield Row(first + position, record)
 
 
 def _vector(scalar: Any) -> object:
@@ -191,10 +191,12 @@ def _as_json(value: Any) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(name): _as_json(one) for name, one in value.items()}
+        return {str(name): _as_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_as_json(one) for one in value]
-    convert = next((one for kind, one in _CONVERSIONS.items() if isinstance(value, kind)), None)
+        return [_as_json(item) for item in value]
+    convert = next(
+        (conversion for kind, conversion in _CONVERSIONS.items() if isinstance(value, kind)), None
+    )
     return value if convert is None else convert(value)
 
 
@@ -242,17 +244,17 @@ def read_npz(path: Path) -> Iterator[Row]:
     _check_content(path, content_name, content)
     ids = _strings(path, arrays, "ids", len(content))
     labels = _strings(path, arrays, "labels", len(content))
-    for place in range(len(content)):
-        record: dict[str, object] = {"id": ids[place] if ids is not None else str(place)}
+    for position in range(len(content)):
+        record: dict[str, object] = {"id": ids[position] if ids is not None else str(position)}
         if labels is not None:
-            record["label"] = labels[place]
+            record["label"] = labels[position]
         if content_name in ("vectors", "matrices"):
-            record["vector"] = content[place]
+            record["vector"] = content[position]
         elif content_name == "text":
-            record["text"] = str(content[place])
+            record["text"] = str(content[position])
         else:
-            record["code"] = content[place].tobytes().hex()
-        yield Row(place + 1, record)
+            record["code"] = content[position].tobytes().hex()
+        yield Row(position + 1, record)
 
 
 def load_arrays(path: Path, names: tuple[str, ...] | None = None) -> dict[str, Array]:

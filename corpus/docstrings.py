@@ -77,10 +77,10 @@ def _drop_signature(lines: list[str], name: str) -> list[str]:
 
 def _signature_length(lines: list[str]) -> int:
     depth = 0
-    for place, line in enumerate(lines):
+    for position, line in enumerate(lines):
         depth += sum(map(line.count, "([{")) - sum(map(line.count, ")]}"))
         if depth <= 0 or not line.strip():
-            return place + 1
+            return position + 1
     return len(lines)
 
 
@@ -88,8 +88,8 @@ def _drop_sections(lines: list[str]) -> list[str]:
     """Drop the sections in :data:`DROPPED_SECTIONS`, and the titles of all others."""
     prose_lines: list[str] = []
     dropping = False
-    for place, line in enumerate(lines):
-        below = lines[place + 1] if place + 1 < len(lines) else ""
+    for position, line in enumerate(lines):
+        below = lines[position + 1] if position + 1 < len(lines) else ""
         if line.strip() and not line[0].isspace() and _UNDERLINE.match(below):
             dropping = line.strip().lower().rstrip(":") in DROPPED_SECTIONS
         elif not dropping and not _UNDERLINE.match(line):
@@ -188,7 +188,9 @@ def read_docstrings(
     installed = [name for name in packages if importlib.util.find_spec(name) is not None]
     if not installed:
         raise ReadError(f"docstrings: none of the packages {', '.join(packages)} is installed")
-    return (one for one in _documents(installed) if split in (None, _split_of(one.id)))
+    return (
+        document for document in _documents(installed) if split in (None, _split_of(document.id))
+    )
 
 
 def _documents(packages: Sequence[str]) -> Iterator[Document]:
@@ -305,7 +307,7 @@ def _subpackage(name: str, value: object) -> str:
     origin = (_defining_module(value) or "").split(".")
     if len(parts) == 1 and origin[0] == parts[0]:
         parts = origin
-    private = [place for place, part in enumerate(parts) if part.startswith("_")]
+    private = [position for position, part in enumerate(parts) if part.startswith("_")]
     return ".".join(parts[: min(private, default=2)][:2])
 
 

@@ -138,8 +138,8 @@ def parse_vector(value: object, field: str = "vector") -> Vector:
     with np.errstate(over="ignore"):
         vector = np.asarray(numbers, dtype=np.float32)
     if not np.isfinite(vector).all():
-        place = int(np.flatnonzero(~np.isfinite(vector))[0])
-        found = f"is {numbers[place]} at position {place}"
+        position = int(np.flatnonzero(~np.isfinite(vector))[0])
+        found = f"is {numbers[position]} at position {position}"
         raise DocumentError(field, f"{found}; every number must be finite in float32")
     return vector
 
@@ -315,8 +315,8 @@ def parse_usual_documents(records: Sequence[Any]) -> list[Document] | None:
     _set(documents, "vector", vectors)
     _set(documents, "code", columns.get("code", nothing))
     labels, payloads = columns.get("label", nothing), columns.get("payload", nothing)
-    _set(documents, "labels", [() if one is None else (one,) for one in labels])
-    _set(documents, "payload", [{} if one is None else one for one in payloads])
+    _set(documents, "labels", [() if label is None else (label,) for label in labels])
+    _set(documents, "payload", [{} if payload is None else payload for payload in payloads])
     _set(documents, "is_matrix", repeat(False))
     return documents
 
@@ -330,7 +330,7 @@ def _columns(records: Sequence[Any]) -> dict[str, list[Any]]:
         return {}
     columns = {name: [record.get(name) for record in records] for name in names}
     # A field that is null counts as absent.
-    return {name: one for name, one in columns.items() if {*map(type, one)} != {NoneType}}
+    return {name: column for name, column in columns.items() if {*map(type, column)} != {NoneType}}
 
 
 def _are_usual(columns: dict[str, list[Any]]) -> bool:
@@ -340,15 +340,15 @@ def _are_usual(columns: dict[str, list[Any]]) -> bool:
     if any(not _TYPES.get(name, set()).issuperset(map(type, columns[name])) for name in columns):
         return False
     ids, texts = columns["id"], columns.get("text", [])
-    labels = [one for one in columns.get("label", []) if one is not None]
+    labels = [label for label in columns.get("label", []) if label is not None]
     return (
         all(ids)
         and max(map(len, ids)) <= MAX_ID_LENGTH
         and "\0" not in "".join(ids)
         and max(map(len, texts), default=0) <= MAX_TEXT_LENGTH
-        and all(one.strip() for one in labels)
+        and all(label.strip() for label in labels)
         and all(map(_are_unicode, (ids, texts, labels)))
-        and _are_flat([one for one in columns.get("payload", []) if one is not None])
+        and _are_flat([payload for payload in columns.get("payload", []) if payload is not None])
     )
 
 
@@ -362,9 +362,11 @@ def _are_flat(payloads: Sequence[dict[str, Any]]) -> bool:
     types = set(map(type, members))
     if not set(map(type, names)) <= {str} or not types <= _SCALARS or not _are_unicode(names):
         return False
-    texts = [one for one in members if type(one) is str] if str in types else []
-    numbers = [one for one in members if type(one) in _NUMBERS] if types & _NUMBERS else []
-    return _are_unicode(texts) and all(-LARGE_INTEGER < one < LARGE_INTEGER for one in numbers)
+    texts = [member for member in members if type(member) is str] if str in types else []
+    numbers = [member for member in members if type(member) in _NUMBERS] if types & _NUMBERS else []
+    return _are_unicode(texts) and all(
+        -LARGE_INTEGER < number < LARGE_INTEGER for number in numbers
+    )
 
 
 def _are_unicode(texts: Collection[str]) -> bool:

@@ -60,7 +60,11 @@ _ID = re.compile(r".{1,12}id|.{3,}(?:nr|nummer)")
 def spelled(name: str) -> str:
     """Return `name` in lower case and without accents, as the lists of this module have names."""
     decomposed = normalize("NFKD", name.strip()).replace("ß", "ss").casefold()
-    kept = "".join(one for one in decomposed if not combining(one) or one in "\u3099\u309a")
+    kept = "".join(
+        character
+        for character in decomposed
+        if not combining(character) or character in "\u3099\u309a"
+    )
     return normalize("NFC", kept)
 
 

@@ -464,8 +464,8 @@ def _find_latin_encoding(sample: bytes, language: str) -> str:
     """
     inside = Counter(_INSIDE_WORD.findall(sample))
 
-    def fit(one: tuple[str, str, str]) -> tuple[int, bool]:
-        name, letters, encoding = one
+    def fit(candidate: tuple[str, str, str]) -> tuple[int, bool]:
+        name, letters, encoding = candidate
         found = sum(inside[byte] for byte in inside if byte.decode(encoding, "ignore") in letters)
         return found, found > 0 and name == language
 

@@ -38,11 +38,11 @@ def read_tmc(paths: list[Path], split: str) -> Iterator[Document]:
     arrays = load_arrays(path, (start, terms, tags, "feature_names", "label_names"))
     starts, names = arrays[start].tolist(), arrays["label_names"]
     _check_rows(path, tags, arrays[tags], len(starts) - 1)
-    for place, has_tag in enumerate(arrays[tags]):
+    for position, has_tag in enumerate(arrays[tags]):
         vector = np.zeros(len(arrays["feature_names"]), dtype=np.float32)
-        vector[arrays[terms][starts[place] : starts[place + 1]]] = 1.0
+        vector[arrays[terms][starts[position] : starts[position + 1]]] = 1.0
         labels = tuple(str(label) for label in names[np.flatnonzero(has_tag)])
-        yield Document(id=f"{split}-{place:05d}", vector=vector, labels=labels)
+        yield Document(id=f"{split}-{position:05d}", vector=vector, labels=labels)
 
 
 def read_cifar10(paths: list[Path], split: str) -> Iterator[Document]:
@@ -63,9 +63,9 @@ def read_mnist(paths: list[Path], split: str) -> Iterator[Document]:
     arrays = load_arrays(path, (f"x_{split}", f"y_{split}"))
     images, labels = arrays[f"x_{split}"], arrays[f"y_{split}"]
     _check_rows(path, f"y_{split}", labels, len(images))
-    for place, (image, label) in enumerate(zip(images, labels.tolist(), strict=True)):
+    for position, (image, label) in enumerate(zip(images, labels.tolist(), strict=True)):
         vector = image.reshape(-1).astype(np.float32) / np.float32(255)
-        yield Document(id=f"{split}-{place:05d}", vector=vector, labels=(str(label),))
+        yield Document(id=f"{split}-{position:05d}", vector=vector, labels=(str(label),))
 
 
 def read_hdm05(paths: list[Path], split: str) -> Iterator[Document]:
@@ -75,12 +75,12 @@ def read_hdm05(paths: list[Path], split: str) -> Iterator[Document]:
     starts = arrays["offsets"].tolist()
     for name in ("label", "split", "name"):
         _check_rows(path, name, arrays[name], len(starts) - 1)
-    for place in np.flatnonzero(arrays["split"] == split).tolist():
-        joints = arrays["joints30"][starts[place] : starts[place + 1]].astype(np.float64)
+    for position in np.flatnonzero(arrays["split"] == split).tolist():
+        joints = arrays["joints30"][starts[position] : starts[position + 1]].astype(np.float64)
         relative = (joints - joints[:, :1]).reshape(len(joints), -1)
         covariance = np.cov(relative, rowvar=False)
         covariance += HDM05_RIDGE * covariance.trace() / len(covariance) * np.eye(len(covariance))
-        label, name = str(arrays["label"][place]), str(arrays["name"][place])
+        label, name = str(arrays["label"][position]), str(arrays["name"][position])
         yield _matrix_document(path, name, covariance, label)
 
 
@@ -89,9 +89,9 @@ def read_eeg_erp(paths: list[Path], _split: str) -> Iterator[Document]:
     (path,) = paths
     arrays = load_arrays(path, ("cov", "label"))
     _check_rows(path, "label", arrays["label"], len(arrays["cov"]))
-    for place, covariance in enumerate(arrays["cov"]):
-        label = str(arrays["label"][place])
-        yield _matrix_document(path, f"trial-{place:03d}", covariance, label)
+    for position, covariance in enumerate(arrays["cov"]):
+        label = str(arrays["label"][position])
+        yield _matrix_document(path, f"trial-{position:03d}", covariance, label)
 
 
 def _matrix_document(path: Path, id_: str, matrix: Array, label: str) -> Document:

@@ -119,7 +119,7 @@ def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
         if name not in FIELDS and (value or items):
             listed = _ITEM.findall(items) if items else value[1:-1].split(",")
             is_list = not value or (value[0] == "[" and value[-1] == "]")
-            fields[name] = [_scalar(one) for one in listed if one] if is_list else _scalar(value)
+            fields[name] = [_scalar(item) for item in listed if item] if is_list else _scalar(value)
     body = text[front.end() :].strip()
     title = str(fields.pop("title", ""))
     return fields, body if body.lstrip("# ").startswith(title) else f"{title}\n\n{body}"

@@ -28,8 +28,9 @@ MAX_NAMES = 20
 """More names of fields are not listed in an error."""
 MIN_WORDS = 4
 """A field with fewer words on average is no text beside another one."""
-FEW = 200
-"""Records, and characters of each, in which words are counted."""
+MAX_COUNTED_RECORDS = 200
+MAX_COUNTED_CHARACTERS = 200
+"""Words are counted in so many records, and in so many characters of each."""
 # Words of two letters or more and, in Thai, Lao, Myanmar, Khmer, Kana and Han, pairs of characters.
 _WORDS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2}"
@@ -150,24 +151,28 @@ def survey(source: Path, settings: Layout) -> Survey:
     others = [field for field in _other_texts(records, texts) if field not in used]
     label_names = [name for name in names if rank_of(name, LABEL_NAMES) is not None]
     separators = {name: separator_of(_cells(records, name)) for name in label_names}
-    in_lists = [_with_lists_of_objects(record) for record in records[:FEW]]
+    in_lists = [_with_lists_of_objects(record) for record in records[:MAX_COUNTED_RECORDS]]
     return Survey(
         layout=layout,
         names=tuple(names),
         label_candidates=candidates,
         repeated_id=next(repeated, None),
         unused_lists=lists,
-        separated_lists={name: one for name, one in separators.items() if one is not None},
+        separated_lists={
+            name: separator for name, separator in separators.items() if separator is not None
+        },
         other_texts=tuple(others),
-        texts_in_lists=tuple(one for one in _other_texts(in_lists, texts) if IN_LIST in one),
+        texts_in_lists=tuple(path for path in _other_texts(in_lists, texts) if IN_LIST in path),
     )
 
 
 def _cells(records: Iterable[Mapping[str, Any]], name: str) -> list[str]:
     """Return the strings of a field, in lists or not."""
     values = [record.get(name) for record in records]
-    entries = [one for value in values for one in (value if isinstance(value, list) else [value])]
-    return [one for one in entries if isinstance(one, str)]
+    entries = [
+        entry for value in values for entry in (value if isinstance(value, list) else [value])
+    ]
+    return [entry for entry in entries if isinstance(entry, str)]
 
 
 def _sample(source: Path, layout: Layout) -> tuple[list[Mapping[str, Any]], str]:
@@ -193,7 +198,7 @@ def _describe(name: str, records: Iterable[Mapping[str, Any]]) -> _Field:
 
 
 def _is_list_of_names(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str | int) for one in value)
+    return isinstance(value, list) and all(isinstance(entry, str | int) for entry in value)
 
 
 def _with_paths(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -201,7 +206,9 @@ def _with_paths(record: Mapping[str, Any]) -> dict[str, Any]:
     found, level = dict(record), dict(record)
     for _ in range(MAX_DEPTH):
         objects = {at: value for at, value in level.items() if isinstance(value, Mapping)}
-        level = {f"{at}.{name}": one for at, held in objects.items() for name, one in held.items()}
+        level = {
+            f"{at}.{name}": value for at, held in objects.items() for name, value in held.items()
+        }
         found = level | found
     return found
 
@@ -211,10 +218,10 @@ def _with_lists_of_objects(record: Mapping[str, Any], depth: int = MAX_DEPTH) ->
     found = dict(record)
     for name, value in record.items():
         entries = value if isinstance(value, list) and depth else []
-        objects = [one for one in entries if isinstance(one, Mapping)]
-        inside = [_with_lists_of_objects(one, depth - 1) for one in objects]
-        for path in dict.fromkeys(path for one in inside for path in one):
-            texts = [one[path] for one in inside if isinstance(one.get(path), str)]
+        objects = [object_ for object_ in entries if isinstance(object_, Mapping)]
+        inside = [_with_lists_of_objects(object_, depth - 1) for object_ in objects]
+        for path in dict.fromkeys(path for object_ in inside for path in object_):
+            texts = [object_[path] for object_ in inside if isinstance(object_.get(path), str)]
             found[f"{name}{IN_LIST}{path}"] = " ".join(texts)
     return found
 
@@ -264,7 +271,7 @@ def _names(fields: Sequence[_Field], separator: str) -> str:
 
 def _other_texts(records: Sequence[Mapping[str, Any]], texts: Sequence[str]) -> list[str]:
     """Return the fields that have at least half as many words as the text on average."""
-    few = records[:FEW]
+    few = records[:MAX_COUNTED_RECORDS]
     names = dict.fromkeys(name for record in few for name in record)
     words = {name: sum(_count_words(record.get(name)) for record in few) for name in names}
     least = max(max(words.get(name, 0) for name in texts) / 2, MIN_WORDS * len(few))
@@ -273,12 +280,12 @@ def _other_texts(records: Sequence[Mapping[str, Any]], texts: Sequence[str]) -> 
 
 def _texts(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
     """Return the texts of the first records."""
-    cells = ([one.get(name) for name in names] for one in records[:FEW])
+    cells = ([record.get(name) for name in names] for record in records[:MAX_COUNTED_RECORDS])
     return ["\n".join(cell for cell in some if isinstance(cell, str)) for some in cells]
 
 
 def _count_words(value: object) -> int:
-    return len(_WORDS.findall(value[:FEW])) if isinstance(value, str) else 0
+    return len(_WORDS.findall(value[:MAX_COUNTED_CHARACTERS])) if isinstance(value, str) else 0
 
 
 def _usual(fields: Sequence[_Field], names: Sequence[str]) -> list[_Field]:
@@ -299,7 +306,11 @@ def _find_label(
         and _are_labels(field.name, records)
     ]
     usual = _usual(possible, LABEL_NAMES)
-    unlike = [one.name for one in possible if one not in usual and _are_measures(one.name, records)]
+    unlike = [
+        field.name
+        for field in possible
+        if field not in usual and _are_measures(field.name, records)
+    ]
     named = (field.name for field in possible if field.name not in unlike)
     candidates = tuple(sorted(named, key=lambda name: _are_quantities(name, records)))
     if usual:
@@ -311,13 +322,15 @@ def _find_label(
 
 def _are_quantities(name: str, records: Sequence[Mapping[str, Any]]) -> bool:
     """Tell whether a named column holds numbers, such as years or ratings."""
-    values = [one[name] for one in records if one.get(name) is not None]
-    return not _COLUMN.fullmatch(name) and all(NUMERIC_CELL.fullmatch(str(one)) for one in values)
+    values = [record[name] for record in records if record.get(name) is not None]
+    return not _COLUMN.fullmatch(name) and all(
+        NUMERIC_CELL.fullmatch(str(value)) for value in values
+    )
 
 
 def _are_measures(name: str, records: Sequence[Mapping[str, Any]]) -> bool:
     """Tell whether a field holds prices, shares, dates or the like, and not integers alone."""
-    values = [str(one[name]) for one in records if one.get(name) is not None]
+    values = [str(record[name]) for record in records if record.get(name) is not None]
     return all(map(_MEASURE.fullmatch, values)) and not all(map(_INTEGER.fullmatch, values))
 
 

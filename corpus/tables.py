@@ -61,7 +61,7 @@ def find_preamble(sample: bytes, *, with_comments: bool) -> Preamble:
     spreadsheet writes it; the header after it has three names or more.
     """
     lines = _whole_lines(sample).split("\n")
-    first_filled = next((place for place, line in enumerate(lines) if line.strip()), None)
+    first_filled = next((position for position, line in enumerate(lines) if line.strip()), None)
     if first_filled is None:
         return Preamble(0, None)
     if named := _SEPARATOR_LINE.fullmatch(lines[first_filled]):
@@ -69,7 +69,7 @@ def find_preamble(sample: bytes, *, with_comments: bool) -> Preamble:
     if not with_comments:
         return Preamble(first_filled, None)
     first = next(
-        (at for at, one in enumerate(lines) if one.strip() and one[0] != "#"), first_filled
+        (at for at, line in enumerate(lines) if line.strip() and line[0] != "#"), first_filled
     )
     while first > first_filled and _delimiters_in(lines[first - 1]) == _delimiters_in(lines[first]):
         first -= 1
@@ -83,22 +83,22 @@ def has_tabs_in_each_line(sample: bytes) -> bool:
 
 
 def _after_titles(lines: list[str], first: int) -> int:
-    """Return the place of the header below the titles that begin at `first`, or `first`."""
-    place, delimiter = first, ""
-    while place < len(lines) and (title := _TITLE.fullmatch(lines[place])):
+    """Return the position of the header below the titles that begin at `first`, or `first`."""
+    position, delimiter = first, ""
+    while position < len(lines) and (title := _TITLE.fullmatch(lines[position])):
         delimiter = delimiter or title[1] or ""
-        place += 1
-    if not delimiter or place == len(lines):
+        position += 1
+    if not delimiter or position == len(lines):
         return first
-    names = next(csv.reader([lines[place]], delimiter=delimiter))
+    names = next(csv.reader([lines[position]], delimiter=delimiter))
     filled = [name for name in names if name.strip()]
     is_header = len(filled) >= 3 and not any(_NO_NAME.fullmatch(name) for name in filled)
-    width = max(_delimiters_in(line)[delimiter] for line in lines[first:place])
-    return place if is_header and len(names) == width + 1 else first
+    width = max(_delimiters_in(line)[delimiter] for line in lines[first:position])
+    return position if is_header and len(names) == width + 1 else first
 
 
 def _delimiters_in(line: str) -> Counter[str]:
-    return Counter(one for one in QUOTED.sub("", line) if one in DELIMITERS)
+    return Counter(character for character in QUOTED.sub("", line) if character in DELIMITERS)
 
 
 def has_spaces_after(sample: bytes, delimiter: str) -> bool:
@@ -555,9 +555,9 @@ def _tell_apart(names: list[str]) -> tuple[list[str], list[str]]:
     renamed: list[str] = []
     for name in names:
         unused = (f"{name}_{number}" for number in count(2))
-        one = name if name not in told else next(n for n in unused if n not in {*names, *told})
-        renamed += [one] if one != name else []
-        told.append(one)
+        unique = name if name not in told else next(n for n in unused if n not in {*names, *told})
+        renamed += [unique] if unique != name else []
+        told.append(unique)
     return told, renamed
 
 

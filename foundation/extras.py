@@ -21,7 +21,7 @@ def install_command(*extras: str) -> str:
     if (ROOT / "pyproject.toml").is_file():
         return f"pip install -e {quote(f'{ROOT}[{names}]')}"
     try:
-        listed = [one.partition(";") for one in requires("hummingbit") or []]
+        listed = [requirement.partition(";") for requirement in requires("hummingbit") or []]
     except PackageNotFoundError:
         listed = []
     packages = {

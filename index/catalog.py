@@ -270,14 +270,14 @@ def _read(path: Path) -> tuple[dict[str, str], list[str]]:
     except (OSError, ValueError, RecursionError) as error:
         raise DataFolderError(f"{path}: cannot be read: {error}") from error
     aliases = record.get("aliases") if isinstance(record, dict) else None
-    if not isinstance(aliases, dict) or not all(isinstance(one, str) for one in aliases.values()):
+    if not isinstance(aliases, dict) or not all(isinstance(name, str) for name in aliases.values()):
         raise DataFolderError(f"{path}: is damaged: it has no valid aliases")
     if record.get("format_version") != FORMAT_VERSION:
         version = record.get("format_version")
         message = f"has format version {version}; this hummingbit reads version {FORMAT_VERSION}"
         raise DataFolderError(f"{path}: {message}")
     jobs = record.get("jobs", [])
-    return aliases, [str(one) for one in jobs] if isinstance(jobs, list) else []
+    return aliases, [str(job) for job in jobs] if isinstance(jobs, list) else []
 
 
 # ----------------------------------------------------------------------------

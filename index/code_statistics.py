@@ -192,7 +192,7 @@ def profile_of(table: CodeTable) -> CodeProfile:
         ones=_shares_of_ones(table).tolist() if n else [],
         correlation=np.round(_bit_correlations(table, step), 3).tolist() if n else [],
         step=step,
-        largest=[_bucket(table, int(place)) for place in largest],
+        largest=[_bucket(table, int(position)) for position in largest],
         purity=_purity(table),
     )
 
@@ -234,13 +234,13 @@ def _bits(codes: Codes, step: int) -> Numbers:
     return unpack_codes(codes)[:, ::step].astype(np.float64)
 
 
-def _bucket(table: CodeTable, place: int) -> Bucket:
-    labelled = table.labelled[place] > 0
+def _bucket(table: CodeTable, position: int) -> Bucket:
+    labelled = table.labelled[position] > 0
     return Bucket(
-        code=table.codes[place].tobytes(),
-        documents=int(table.documents[place]),
-        label=table.labels[table.label[place]] if labelled else None,
-        purity=float(table.purity[place]) if labelled else None,
+        code=table.codes[position].tobytes(),
+        documents=int(table.documents[position]),
+        label=table.labels[table.label[position]] if labelled else None,
+        purity=float(table.purity[position]) if labelled else None,
     )
 
 

@@ -80,7 +80,7 @@ def find_duplicates(
     for cluster in clusters:
         checkpoint()
         for members in _confirm(collection, cluster, codes, ids, criteria):
-            yield [ids[place] for place in members.tolist()]
+            yield [ids[position] for position in members.tolist()]
     drop(ids)
 
 
@@ -119,10 +119,10 @@ def _connect_codes(codes: Codes, radius: int, tell: Tell) -> Integers:
     compared = label = 0
     while len(left):
         if found:
-            one = found.pop()
+            current = found.pop()
         else:
-            one, label = int(left[0]), label + 1
-            labels[one] = label
+            current, label = int(left[0]), label + 1
+            labels[current] = label
             left, columns = left[1:], [column[1:] for column in columns]
         compared += len(left) + 1
         if compared >= COMPARED_AT_ONCE:
@@ -130,7 +130,7 @@ def _connect_codes(codes: Codes, radius: int, tell: Tell) -> Integers:
             checkpoint()
             tell("comparing", len(codes) - len(left), len(codes))
         distances = np.zeros(len(left), dtype=np.uint16)
-        for column, word in zip(columns, words[one], strict=True):
+        for column, word in zip(columns, words[current], strict=True):
             distances += np.bitwise_count(column ^ word)
         near = distances <= radius
         if near.any():
@@ -148,11 +148,13 @@ def near_texts(texts: Sequence[str], codes: Codes, criteria: DuplicateCriteria) 
     if not texts:
         return []
     # Equal texts with equal codes are compared once.
-    places: dict[tuple[str, bytes], int] = {}
+    positions: dict[tuple[str, bytes], int] = {}
     both = zip(texts, codes, strict=True)
-    same = np.array([places.setdefault((text, code.tobytes()), len(places)) for text, code in both])
+    same = np.array(
+        [positions.setdefault((text, code.tobytes()), len(positions)) for text, code in both]
+    )
     _, first = np.unique(same, return_index=True)
-    labels = _connect_texts([text for text, _ in places], codes[first], criteria)
+    labels = _connect_texts([text for text, _ in positions], codes[first], criteria)
     return _clusters(labels[same])
 
 
@@ -173,11 +175,11 @@ def _connect_texts(texts: Sequence[str], codes: Codes, criteria: DuplicateCriter
         end = int(np.searchsorted(pairs, most, side="right"))
         end = min(max(end, start + 1), start + ROWS_AT_ONCE)
         shared = (shingles[start:end] @ transposed).tocoo()
-        one, other, both = shared.coords[0] + start, shared.coords[1], shared.data
-        alike = both / (sizes[one] + sizes[other] - both) >= least
-        one, other = one[alike], other[alike]
-        near = hamming_distance(codes[one], codes[other]) <= criteria.radius
-        labels = _connect(labels, [(one[near], other[near])])
+        first, second, both = shared.coords[0] + start, shared.coords[1], shared.data
+        alike = both / (sizes[first] + sizes[second] - both) >= least
+        first, second = first[alike], second[alike]
+        near = hamming_distance(codes[first], codes[second]) <= criteria.radius
+        labels = _connect(labels, [(first[near], second[near])])
     return labels
 
 
@@ -214,13 +216,15 @@ def _confirm(
     if criteria.confirm is None:
         return [cluster]
     texts: dict[int, str] = {}
-    for place in cluster.tolist():
+    for position in cluster.tolist():
         checkpoint()
-        one = collection.get(ids[place])
-        if one is not None and one.text is not None:
-            texts[place] = one.text
-    places = np.array(list(texts), dtype=np.int64)
-    return [places[some] for some in near_texts(list(texts.values()), codes[places], criteria)]
+        document = collection.get(ids[position])
+        if document is not None and document.text is not None:
+            texts[position] = document.text
+    positions = np.array(list(texts), dtype=np.int64)
+    return [
+        positions[some] for some in near_texts(list(texts.values()), codes[positions], criteria)
+    ]
 
 
 def _shingle_matrix(texts: Sequence[str], length: int) -> Any:
@@ -244,14 +248,14 @@ def _connect(labels: Integers, edges: Sequence[tuple[Integers, Integers]]) -> In
     """
     parents = np.arange(int(labels.max(initial=-1)) + 1)
     for first, second in edges:
-        one, other = parents[labels[first]], parents[labels[second]]
-        while len(apart := np.flatnonzero(one != other)):
+        left, right = parents[labels[first]], parents[labels[second]]
+        while len(apart := np.flatnonzero(left != right)):
             checkpoint()
-            one, other = one[apart], other[apart]
-            parents[np.maximum(one, other)] = np.minimum(one, other)
+            left, right = left[apart], right[apart]
+            parents[np.maximum(left, right)] = np.minimum(left, right)
             while not np.array_equal(above := parents[parents], parents):
                 parents = above
-            one, other = parents[one], parents[other]
+            left, right = parents[left], parents[right]
     return parents[labels]
 
 
@@ -263,8 +267,8 @@ def _clusters(labels: Integers) -> list[Integers]:
     several = np.flatnonzero(ends - starts > 1)
     several = several[np.argsort(order[starts[several]])]
     clusters = []
-    for place, (start, end) in enumerate(zip(starts[several], ends[several], strict=True)):
-        if not place % ROWS_AT_ONCE:
+    for position, (start, end) in enumerate(zip(starts[several], ends[several], strict=True)):
+        if not position % ROWS_AT_ONCE:
             checkpoint()
         clusters.append(order[start:end])
     return clusters

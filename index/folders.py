@@ -346,7 +346,7 @@ class LocalCollections(Collections):
         Reads in progress go on for at most :attr:`linger_seconds`. They hold the collection, and
         its files can be read while they are open.
         """
-        gone, self._gone = self._gone, [one for one in self._gone if one in held]
+        gone, self._gone = self._gone, [folder for folder in self._gone if folder in held]
         for collection in gone:
             if collection in held:
                 continue
@@ -390,7 +390,9 @@ class LocalCollections(Collections):
     def _open_new(self, folders: Sequence[Path], seconds: float | None) -> None:
         """Open the collections that were created since; wait for them at most so many `seconds`."""
         deadline = None if seconds is None else time.monotonic() + seconds
-        self._opening = {one: thread for one, thread in self._opening.items() if thread.is_alive()}
+        self._opening = {
+            folder: thread for folder, thread in self._opening.items() if thread.is_alive()
+        }
         for folder in folders:
             if folder in self._folders.values() or folder in self._opening:
                 continue

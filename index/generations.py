@@ -91,7 +91,7 @@ class TextChanges:
 # taken, so a write that waits for the publication waits for the replay of a few writes only.
 
 
-FEW_WRITES = 4
+WRITES_UNDER_LOCK = 4
 
 
 class Compactable(Protocol):
@@ -160,7 +160,7 @@ class Compaction(Generic[Index]):
         try:
             published: Index | None = index
             while published is not None and published.needs_compaction:
-                rebuilt = self.replay(published.compacted(), leave=FEW_WRITES)
+                rebuilt = self.replay(published.compacted(), leave=WRITES_UNDER_LOCK)
                 published = self._finish(self, rebuilt)
         finally:
             with self._lock:
@@ -546,15 +546,17 @@ class Writer:
         """
         keep_vectors = self._store.description.keep_vectors
         marks = self._store.read_marks(list({document.id: None for document in documents}))
-        stored = [one for one in documents if _may_be_stored(one, marks, keep_vectors)]
-        codes = [marks[one.id][0] for one in stored]
+        stored = [
+            document for document in documents if _may_be_stored(document, marks, keep_vectors)
+        ]
+        codes = [marks[document.id][0] for document in stored]
         checksums = document_checksums(stored, codes, keep_vectors)
         unchanged = {
-            id(one)
-            for one, checksum in zip(stored, checksums, strict=True)
-            if checksum == marks[one.id][1]
+            id(document)
+            for document, checksum in zip(stored, checksums, strict=True)
+            if checksum == marks[document.id][1]
         }
-        return [one for one in documents if id(one) not in unchanged]
+        return [document for document in documents if id(document) not in unchanged]
 
     def set_bookmark(self, key: str, value: str | None) -> None:
         """Store `value` under `key`, or delete the key if it is None; the generation is unchanged.

@@ -181,7 +181,7 @@ def _encoded_batches(
     waiting: deque[_Batch] = deque()
     try:
         for batch in batches(documents, batch_size):
-            pending_ids = {one.id for earlier in waiting for one in earlier.documents}
+            pending_ids = {document.id for earlier in waiting for document in earlier.documents}
             latest = last_of_each_id(batch)
             changed = _changed_documents(collection, latest, pending_ids)
             contents = read_contents(changed, collection.encoder, collection.n_bits)
@@ -200,9 +200,9 @@ def _changed_documents(
     collection: CollectionBackend, batch: list[Document], pending_ids: set[str]
 ) -> list[Document]:
     """Leave out unchanged documents; those whose id is in a waiting batch count as changed."""
-    comparable = [one for one in batch if one.id not in pending_ids]
-    changed = {one.id for one in collection.new_or_changed(comparable)}
-    return [one for one in batch if one.id in changed or one.id in pending_ids]
+    comparable = [document for document in batch if document.id not in pending_ids]
+    changed = {document.id for document in collection.new_or_changed(comparable)}
+    return [document for document in batch if document.id in changed or document.id in pending_ids]
 
 
 # ----------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def copy_following(
         StoreError: if one of the stores fails.
     """
     while batch := source.documents_after(row, BATCH):
-        documents = [_to_encode(one, target.encoder) for one in batch]
+        documents = [_to_encode(document, target.encoder) for document in batch]
         target.upsert(documents)
         row = batch[-1].row
         if progress is not None:
@@ -257,11 +257,11 @@ def delete_missing(source: CollectionBackend, target: CollectionBackend) -> int:
         return 0
     source_ids, row = set[str](), 0
     while batch := source.documents_after(row, BATCH):
-        source_ids.update(one.id for one in batch)
+        source_ids.update(document.id for document in batch)
         row = batch[-1].row
     missing, row = [], 0
     while batch := target.documents_after(row, BATCH):
-        missing += [one.id for one in batch if one.id not in source_ids]
+        missing += [document.id for document in batch if document.id not in source_ids]
         row = batch[-1].row
     return target.delete(missing).deleted
 

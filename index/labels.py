@@ -174,7 +174,7 @@ class Annotations:
         with self._write_lock, self._store.writing() as changes:
             if skip_unknown:
                 records = self._of_known_documents(records)
-            self._check_documents([one.id for one in records])
+            self._check_documents([record.id for record in records])
             changed = changes.delete_records(table, removed)
             changed += changes.write_records(table, records)
             return self._commit(changes, changed)
@@ -187,8 +187,8 @@ class Annotations:
         return AnnotationResult(changed, self._publication.publish(changes, codes, rows, rows))
 
     def _of_known_documents(self, records: Sequence[Record]) -> list[Record]:
-        stored = self._store.read_marks(list(dict.fromkeys(one.id for one in records)))
-        return [one for one in records if one.id in stored]
+        stored = self._store.read_marks(list(dict.fromkeys(record.id for record in records)))
+        return [record for record in records if record.id in stored]
 
     def _check_documents(self, ids: Sequence[str]) -> None:
         stored = self._store.read_marks(list(dict.fromkeys(ids)))

@@ -20,7 +20,7 @@ from hummingbit.encoder.analyzers import WORDS, Analyzer
 from hummingbit.encoder.text_features import SEARCHED_LENGTH, summary_of, title_of
 from hummingbit.foundation.arrays import sorted_distinct
 from hummingbit.foundation.slices import checkpoint
-from hummingbit.index.engines.protocol import Rows, places_of
+from hummingbit.index.engines.protocol import Rows, positions_of
 from hummingbit.index.engines.segments import GROWTH, MIN_FOLD, needs_compaction
 
 # ----------------------------------------------------------------------------
@@ -188,10 +188,10 @@ def number_kinds(counts: Integers, lengths: Integers) -> tuple[Kinds, npt.NDArra
 
 def join_kinds(kinds: Sequence[Kinds]) -> tuple[Kinds, list[npt.NDArray[Any]]]:
     """Return the distinct kinds of all segments, and the number of each kind of each segment."""
-    counts = np.concatenate([one.counts * ONCE + one.openings for one in kinds])
-    lengths = np.concatenate([one.lengths for one in kinds])
+    counts = np.concatenate([impacts.counts * ONCE + impacts.openings for impacts in kinds])
+    lengths = np.concatenate([impacts.lengths for impacts in kinds])
     joined, numbers = number_kinds(counts, lengths)
-    ends = np.cumsum([len(one) for one in kinds])[:-1]
+    ends = np.cumsum([len(impacts) for impacts in kinds])[:-1]
     return joined, np.split(numbers, ends)
 
 
@@ -206,14 +206,14 @@ def smallest_type(n_kinds: int) -> type[np.unsignedinteger[Any]]:
 # Immutable posting lists of a run of documents.
 #
 # A posting says that a document has a term. It takes six bytes in most collections: four for the
-# document's place in the segment, and two for its *kind*, the number of a triple: how often the
+# document's position in the segment, and two for its *kind*, the number of a triple: how often the
 # term occurs in the document, how often in its opening, and how long the document is. What a term
 # adds to a score depends on nothing else. So each search computes it once for each kind, with the
 # statistics of its generation, and looks it up for each posting. No write makes a posting list out
 # of date.
 
 
-Places = npt.NDArray[np.int32]
+Positions = npt.NDArray[np.int32]
 Scores = npt.NDArray[Any]
 """Scores in units of :mod:`~hummingbit.index.lexical`: ``int32[n]`` or ``int64[n]``."""
 
@@ -223,26 +223,26 @@ class Segment:
     """The posting lists of documents under ascending `rows`, ``int64[n]``.
 
     The postings of the term number ``terms[i]`` are those from ``starts[i]`` to ``starts[i + 1]``:
-    `places` ascend within them. `live` marks the documents that are not tombstones; None means that
-    all are live.
+    `positions` ascend within them. `live` marks the documents that are not tombstones; None means
+    that all are live.
     """
 
     rows: Rows
-    lengths: Places
+    lengths: Positions
     terms: Integers
     starts: Integers
-    places: Places
+    positions: Positions
     kind_of: npt.NDArray[Any]
     kinds: Kinds
     live: npt.NDArray[np.bool_] | None = None
-    summary_sizes: Places | None = None
+    summary_sizes: Positions | None = None
     """The sizes of the documents that are summaries, 0 for others; None if there are none."""
     _frequencies: dict[int, int] = field(default_factory=dict, repr=False)
     """How many live documents have a term, cached if the segment has tombstones."""
     _occurrences: dict[int, int] = field(default_factory=dict, repr=False)
     """How often the live documents contain a term, cached."""
-    _places_among: list[tuple[Rows, Places | None]] = field(default_factory=list, repr=False)
-    """The rows and the places of :meth:`places_among`, cached."""
+    _positions_among: list[tuple[Rows, Positions | None]] = field(default_factory=list, repr=False)
+    """The rows and the positions of :meth:`positions_among`, cached."""
 
     def __len__(self) -> int:
         return len(self.rows) if self.live is None else int(np.count_nonzero(self.live))
@@ -264,7 +264,7 @@ class Segment:
         documents = self.rows.nbytes + self.lengths.nbytes
         documents += 0 if self.live is None else self.live.nbytes
         documents += 0 if self.summary_sizes is None else self.summary_sizes.nbytes
-        postings = self.terms.nbytes + self.starts.nbytes + self.places.nbytes
+        postings = self.terms.nbytes + self.starts.nbytes + self.positions.nbytes
         kinds = 3 * self.kinds.counts.nbytes + self.kind_of.nbytes
         return int(documents + postings + kinds)
 
@@ -274,7 +274,7 @@ class Segment:
         if self.live is None:
             return int(postings.stop - postings.start)
         if term not in self._frequencies:
-            live = self.live.take(self.places[postings])
+            live = self.live.take(self.positions[postings])
             self._frequencies[term] = int(np.count_nonzero(live))
         return self._frequencies[term]
 
@@ -284,7 +284,7 @@ class Segment:
             postings = self._postings(term)
             kind_of = self.kind_of[postings]
             if self.live is not None:
-                kind_of = kind_of[self.live.take(self.places[postings])]
+                kind_of = kind_of[self.live.take(self.positions[postings])]
             self._occurrences[term] = int(self.kinds.counts.take(kind_of).sum())
         return self._occurrences[term]
 
@@ -301,7 +301,7 @@ class Segment:
         term: int,
         weight: tuple[float, int],
         kinds: npt.NDArray[np.float64],
-        targets: Places | None = None,
+        targets: Positions | None = None,
     ) -> None:
         """Add the part of a term to the `scores` of the documents that have it.
 
@@ -319,8 +319,8 @@ class Segment:
             parts = part_of_term(idf, kinds).astype(scores.dtype).take(kind_of)
         if repeats > 1:
             parts *= repeats
-        places = self.places[postings]
-        np.add.at(scores, places if targets is None else targets.take(places), parts)
+        positions = self.positions[postings]
+        np.add.at(scores, positions if targets is None else targets.take(positions), parts)
 
     def sums(self, weights: Sequence[tuple[int, int]]) -> npt.NDArray[np.int32]:
         """Return for each document the sum of the weights of its terms; tombstones have 0.
@@ -330,7 +330,7 @@ class Segment:
         sums = np.zeros(len(self.rows), dtype=np.int32)
         for term, weight in weights:
             checkpoint()
-            sums[self.places[self._postings(term)]] += weight
+            sums[self.positions[self._postings(term)]] += weight
         if self.live is not None:
             sums[~self.live] = 0
         return sums
@@ -341,36 +341,38 @@ class Segment:
         `values` belong to :attr:`terms`, and no sum is above 2**53.
         """
         of_postings = np.repeat(values, np.diff(self.starts))
-        sums = np.bincount(self.places, weights=of_postings, minlength=len(self.rows))
+        sums = np.bincount(self.positions, weights=of_postings, minlength=len(self.rows))
         return sums.astype(np.int64)
 
-    def places_among(self, rows: Rows) -> Places | None:
-        """Return the places of the documents among ascending `rows`, or None unless all are there.
+    def positions_among(self, rows: Rows) -> Positions | None:
+        """Return the positions of the documents in ascending `rows`, None unless all are there.
 
         Those among the last `rows` are kept, four bytes a document.
         """
-        for known_rows, places in self._places_among[:1]:
+        for known_rows, positions in self._positions_among[:1]:
             if known_rows is rows:
-                return places
-        places = np.searchsorted(rows, self.rows).astype(np.int32)
-        if len(places) and not (places[-1] < len(rows) and np.array_equal(rows[places], self.rows)):
-            places = None
-        self._places_among[:1] = [(rows, places)]
-        return places
+                return positions
+        positions = np.searchsorted(rows, self.rows).astype(np.int32)
+        if len(positions) and not (
+            positions[-1] < len(rows) and np.array_equal(rows[positions], self.rows)
+        ):
+            positions = None
+        self._positions_among[:1] = [(rows, positions)]
+        return positions
 
     def without(self, rows: Rows) -> Segment:
         """Return the segment without `rows`; unknown rows are ignored."""
-        places = places_of(self.rows, rows)
-        if not len(places):
+        positions = positions_of(self.rows, rows)
+        if not len(positions):
             return self
         live = np.ones(len(self.rows), np.bool_) if self.live is None else self.live.copy()
-        live[places] = False
-        return replace(self, live=live, _frequencies={}, _occurrences={}, _places_among=[])
+        live[positions] = False
+        return replace(self, live=live, _frequencies={}, _occurrences={}, _positions_among=[])
 
     def renumbered(self, numbers: Integers) -> Segment:
         """Return the segment with i in place of the term ``numbers[i]``; `numbers` ascend."""
         terms = np.searchsorted(numbers, self.terms)
-        return replace(self, terms=terms, _frequencies={}, _occurrences={}, _places_among=[])
+        return replace(self, terms=terms, _frequencies={}, _occurrences={}, _positions_among=[])
 
     def _postings(self, term: int) -> slice:
         at = int(np.searchsorted(self.terms, term))
@@ -383,15 +385,15 @@ def build_segment(rows: Rows, lengths: Integers, numbers: npt.NDArray[np.int32])
     """Make a segment of documents with these `lengths`; `numbers` are all their terms, in order."""
     terms, columns = number_distinct(numbers)
     ends = np.concatenate([[0], np.cumsum(lengths)])
-    place_in_text = np.arange(len(numbers)) - np.repeat(ends[:-1], lengths)
-    counted = np.int32(ONCE) + (place_in_text < OPENING).astype(np.int32)
+    position_in_text = np.arange(len(numbers)) - np.repeat(ends[:-1], lengths)
+    counted = np.int32(ONCE) + (position_in_text < OPENING).astype(np.int32)
     table = sparse.csr_array((counted, columns, ends), shape=(len(rows), len(terms)))
     table.sum_duplicates()
     table = table.tocsc()
-    counts, places = table.data.astype(np.int64), table.indices.astype(np.int32)
-    kinds, kind_of = number_kinds(counts, lengths[places])
+    counts, positions = table.data.astype(np.int64), table.indices.astype(np.int32)
+    kinds, kind_of = number_kinds(counts, lengths[positions])
     starts = table.indptr.astype(np.int64)
-    return Segment(rows, lengths.astype(np.int32), terms, starts, places, kind_of, kinds)
+    return Segment(rows, lengths.astype(np.int32), terms, starts, positions, kind_of, kinds)
 
 
 def join_segments(segments: Sequence[Segment]) -> Segment:
@@ -410,22 +412,22 @@ def join_segments(segments: Sequence[Segment]) -> Segment:
     starts = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
     begins = starts[:-1] + np.cumsum(sizes, axis=0) - sizes
     kinds, numbers = join_kinds([part.kinds for part in parts])
-    places = np.empty(starts[-1], dtype=np.int32)
+    positions = np.empty(starts[-1], dtype=np.int32)
     kind_of = np.empty(starts[-1], dtype=smallest_type(len(kinds)))
     before = 0
     for number, (part, at) in enumerate(zip(parts, spots, strict=True)):
         moved = np.repeat(begins[number, at] - part.starts[:-1], np.diff(part.starts))
         moved += np.arange(len(moved))
-        places[moved] = part.places + np.int32(before)
+        positions[moved] = part.positions + np.int32(before)
         kind_of[moved] = numbers[number].take(part.kind_of)
         before += len(part.rows)
     rows = np.concatenate([part.rows for part in parts])
     lengths = np.concatenate([part.lengths for part in parts])
-    joined = Segment(rows, lengths, terms, starts, places, kind_of, kinds)
+    joined = Segment(rows, lengths, terms, starts, positions, kind_of, kinds)
     return replace(joined, summary_sizes=_join_summary_sizes(parts))
 
 
-def _join_summary_sizes(parts: Sequence[Segment]) -> Places | None:
+def _join_summary_sizes(parts: Sequence[Segment]) -> Positions | None:
     if all(part.summary_sizes is None for part in parts):
         return None
     return np.concatenate(
@@ -440,7 +442,7 @@ def _without_dead(segment: Segment) -> Segment:
     if segment.live is None:
         return segment
     live = segment.live
-    is_live = live.take(segment.places)
+    is_live = live.take(segment.positions)
     passed = np.concatenate([[0], np.cumsum(is_live)])
     sizes = np.diff(passed[segment.starts])
     moved = np.cumsum(live, dtype=np.int32) - np.int32(1)
@@ -449,7 +451,7 @@ def _without_dead(segment: Segment) -> Segment:
         segment.lengths[live],
         segment.terms[sizes > 0],
         np.concatenate([[0], np.cumsum(sizes[sizes > 0])]),
-        moved.take(segment.places[is_live]),
+        moved.take(segment.positions[is_live]),
         segment.kind_of[is_live],
         segment.kinds,
         summary_sizes=None if segment.summary_sizes is None else segment.summary_sizes[live],
@@ -573,18 +575,18 @@ class Matches:
         for rows, scores in self.parts:
             if len(rows):
                 start, stop = np.searchsorted(more.rows, (rows[0], rows[-1] + 1))
-                scores[places_of(rows, more.rows[start:stop])] += more.scores[start:stop]
+                scores[positions_of(rows, more.rows[start:stop])] += more.scores[start:stop]
 
     def best(self, k: int, allowed: Rows | None = None) -> ScoredRows:
         """Return the `k` highest scores above 0, by (score descending, row ascending)."""
         best_of_parts = []
         for (rows, scores), highest in zip(self.parts, self._highest, strict=True):
             if allowed is None:
-                places = best(scores, k, highest)
+                positions = best(scores, k, highest)
             else:
-                among = places_of(rows, allowed)
-                places = among[best(scores[among], k, _highest_of_groups(scores[among]))]
-            best_of_parts.append((rows[places], scores[places].astype(np.int64)))
+                among = positions_of(rows, allowed)
+                positions = among[best(scores[among], k, _highest_of_groups(scores[among]))]
+            best_of_parts.append((rows[positions], scores[positions].astype(np.int64)))
         rows, scores = _concatenate(best_of_parts)
         order = np.lexsort((rows, -scores))[:k]
         return ScoredRows(rows[order], scores[order])
@@ -595,7 +597,7 @@ class Matches:
         return [_highest_of_groups(scores) for _, scores in self.parts]
 
     def after(self, score: float, row: int) -> Matches:
-        """Return the matches after a place in the order; those up to it have the score 0."""
+        """Return the matches after a position in the order; those up to it have the score 0."""
         parts = []
         for rows, scores in self.parts:
             later, first = scores.copy(), int(np.searchsorted(rows, row, side="right"))
@@ -609,11 +611,11 @@ class Matches:
         matches = []
         for (rows, scores), highest in zip(self.parts, self._highest, strict=True):
             if allowed is None:
-                places = _places_at_least(scores, least, highest)
+                positions = _positions_at_least(scores, least, highest)
             else:
-                places = places_of(rows, allowed)
-                places = places[scores[places] >= least]
-            matches.append((rows[places], scores[places].astype(np.int64)))
+                positions = positions_of(rows, allowed)
+                positions = positions[scores[positions] >= least]
+            matches.append((rows[positions], scores[positions].astype(np.int64)))
         return ScoredRows(*_concatenate(matches))
 
     def scores_of(self, rows: Rows) -> npt.NDArray[np.int64]:
@@ -621,30 +623,32 @@ class Matches:
         totals = np.zeros(len(rows), dtype=np.int64)
         for part_rows, scores in self.parts:
             if len(part_rows):
-                places = np.searchsorted(part_rows, rows).clip(max=len(part_rows) - 1)
-                totals += np.where(part_rows[places] == rows, scores[places], 0)
+                positions = np.searchsorted(part_rows, rows).clip(max=len(part_rows) - 1)
+                totals += np.where(part_rows[positions] == rows, scores[positions], 0)
         return totals
 
 
 def best(scores: Scores, k: int, highest: Scores) -> npt.NDArray[np.int64]:
-    """Return the places of the `k` highest scores above 0, by (score descending, place).
+    """Return the positions of the `k` highest scores above 0, by (score descending, position).
 
     `highest` is the highest score of each group.
     """
     bound = 0
     if len(highest) >= 2 * k:
-        # The k-th of the highest scores of groups, each of which belongs to another place.
+        # The k-th of the highest scores of groups, each of which belongs to another position.
         bound = int(np.partition(highest, len(highest) - k)[len(highest) - k])
-    places = _places_at_least(scores, max(1, bound), highest)
-    values = scores[places]
-    if k < len(places):
+    positions = _positions_at_least(scores, max(1, bound), highest)
+    values = scores[positions]
+    if k < len(positions):
         # Many may have the lowest score; they are in order already, so only the others are sorted.
-        least = np.partition(values, len(places) - k)[len(places) - k]
+        least = np.partition(values, len(positions) - k)[len(positions) - k]
         above = np.flatnonzero(values > least)
         equal = np.flatnonzero(values == least)[: k - len(above)]
-        places, values = places[np.concatenate([above, equal])], values[above]
-        return np.concatenate([places[np.argsort(-values, kind="stable")], places[len(above) :]])
-    return places[np.argsort(-values, kind="stable")]
+        positions, values = positions[np.concatenate([above, equal])], values[above]
+        return np.concatenate(
+            [positions[np.argsort(-values, kind="stable")], positions[len(above) :]]
+        )
+    return positions[np.argsort(-values, kind="stable")]
 
 
 def _highest_of_groups(scores: Scores) -> Scores:
@@ -659,8 +663,8 @@ def _groups(scores: Scores) -> Scores:
     return scores[: n_groups * GROUP].reshape(GROUP, n_groups)
 
 
-def _places_at_least(scores: Scores, least: int, highest: Scores) -> npt.NDArray[np.int64]:
-    """Return the places whose scores are at least `least`, ascending."""
+def _positions_at_least(scores: Scores, least: int, highest: Scores) -> npt.NDArray[np.int64]:
+    """Return the positions whose scores are at least `least`, ascending."""
     reaching = np.flatnonzero(highest >= least)
     if 4 * len(reaching) > len(highest):
         return np.flatnonzero(scores >= least)
@@ -721,7 +725,10 @@ class Field:
     def rows(self) -> Rows:
         """Return the rows of all documents, ascending."""
         return np.concatenate(
-            [one.rows if one.live is None else one.rows[one.live] for one in self.segments]
+            [
+                segment.rows if segment.live is None else segment.rows[segment.live]
+                for segment in self.segments
+            ]
         )
 
     @property
@@ -801,12 +808,12 @@ class Field:
         all_rows, all_scores = matches.parts[0]
         saturations = self._saturations(average_length, opening_twice=False)
         for segment, kinds in zip(self.segments, saturations, strict=True):
-            places = None if segment.live is not None else segment.places_among(all_rows)
-            if places is None:
+            positions = None if segment.live is not None else segment.positions_among(all_rows)
+            if positions is None:
                 scores = _scores_of(segment, terms, kinds, all_scores.dtype)
                 matches.add(Matches([(segment.rows, scores)]).at_least(1))
             else:
-                _add_terms(segment, all_scores, terms, kinds, places)
+                _add_terms(segment, all_scores, terms, kinds, positions)
 
     @cached_property
     def summary_sizes(self) -> tuple[int, int]:
@@ -828,7 +835,7 @@ class Field:
     def _total_lengths(self) -> tuple[int, int]:
         """The number of terms of the live documents: counted once, and with openings twice."""
         once, twice = (
-            sum(one.total_length(opening_twice=opening_twice) for one in self.segments)
+            sum(segment.total_length(opening_twice=opening_twice) for segment in self.segments)
             for opening_twice in (False, True)
         )
         return once, twice
@@ -842,8 +849,8 @@ class Field:
             cache = {}  # the statistics of an earlier generation
         if opening_twice not in cache:
             cache[opening_twice] = [
-                one.saturations(average_length, opening_twice=opening_twice)
-                for one in self.segments
+                segment.saturations(average_length, opening_twice=opening_twice)
+                for segment in self.segments
             ]
         return cache[opening_twice]
 
@@ -871,7 +878,7 @@ def _add_terms(
     scores: Scores,
     terms: Sequence[TermWeight],
     kinds: npt.NDArray[np.float64],
-    targets: Places | None = None,
+    targets: Positions | None = None,
 ) -> None:
     for number, weight, repeats in terms:
         checkpoint()
@@ -925,11 +932,11 @@ def score_summaries(
     for segment in field.segments:
         if segment.summary_sizes is not None:
             sums = segment.sums(shares)
-            places = np.flatnonzero(sums >= least)
-            places = places[segment.summary_sizes[places] > 0]
-            sizes = segment.summary_sizes[places]
-            parts = part_of_summary(highest, sums[places] / SHARE_UNIT, sizes, average_size)
-            yield ScoredRows(segment.rows[places], parts.astype(np.int64))
+            positions = np.flatnonzero(sums >= least)
+            positions = positions[segment.summary_sizes[positions] > 0]
+            sizes = segment.summary_sizes[positions]
+            parts = part_of_summary(highest, sums[positions] / SHARE_UNIT, sizes, average_size)
+            yield ScoredRows(segment.rows[positions], parts.astype(np.int64))
 
 
 # ----------------------------------------------------------------------------
@@ -1115,8 +1122,8 @@ class LexicalIndex:
             for number, term in numbered
             if term.title_idf
         ]
-        highest = sum(one.weight * one.repeats for one in in_texts)
-        bound = UNIT * (highest + sum(one.weight * one.repeats for one in in_titles))
+        highest = sum(term.weight * term.repeats for term in in_texts)
+        bound = UNIT * (highest + sum(term.weight * term.repeats for term in in_titles))
         bound += UNIT * highest * SUMMARY_WEIGHT / (1 - B) if query.hybrid else 0
         dtype = np.int32 if bound + 2 * len(numbered) < 2**31 else np.int64
         matches = self.texts.matches(
@@ -1125,7 +1132,7 @@ class LexicalIndex:
         if query.average_title_length is not None and in_titles:
             self.titles.add_to(matches, in_titles, query.average_title_length)
         if query.average_summary_size and in_texts:
-            weights = [(one.number, one.weight) for one in in_texts]
+            weights = [(term.number, term.weight) for term in in_texts]
             for some in (self.texts, self.summaries):
                 for found in score_summaries(some, weights, highest, query.average_summary_size):
                     matches.add(found)
@@ -1168,10 +1175,12 @@ class LexicalIndex:
     def _statistics(self, terms: Sequence[str | None], *, hybrid: bool) -> list[float]:
         """Return the :attr:`~WeighedQuery.statistics` of a query; None has no weight."""
         numbers = [None if term is None else self.vocabulary.get(term) for term in terms]
-        of_texts = [0.0 if one is None else self.texts.idf(one, bursty=hybrid) for one in numbers]
+        of_texts = [
+            0.0 if number is None else self.texts.idf(number, bursty=hybrid) for number in numbers
+        ]
         statistics = [self.texts.average_length(opening_twice=hybrid), *of_texts]
         if hybrid:
-            of_titles = (0.0 if one is None else self.titles.idf(one) for one in numbers)
+            of_titles = (0.0 if number is None else self.titles.idf(number) for number in numbers)
             statistics += [self.titles.average_length(), *of_titles]
             statistics.append(self._average_summary_size())
         return statistics

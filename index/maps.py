@@ -99,10 +99,12 @@ def table_of(
     names, pairs = _pairs(labels, code_of)
     checkpoint()
     label, most, labelled, label_documents = _majorities(pairs, len(names), len(codes))
-    order = sorted(range(len(names)), key=lambda place: (-label_documents[place], names[place]))
-    places = np.empty(len(names) + 1, dtype=np.int64)
-    places[order] = np.arange(len(names))
-    places[UNLABELLED] = UNLABELLED
+    order = sorted(
+        range(len(names)), key=lambda position: (-label_documents[position], names[position])
+    )
+    positions = np.empty(len(names) + 1, dtype=np.int64)
+    positions[order] = np.arange(len(names))
+    positions[UNLABELLED] = UNLABELLED
     with np.errstate(invalid="ignore"):
         purity = most / np.where(labelled > 0, labelled, np.nan)
     return CodeTable(
@@ -110,8 +112,8 @@ def table_of(
         codes=codes,
         documents=documents,
         age=age,
-        labels=tuple(names[place] for place in order),
-        label=places[label],
+        labels=tuple(names[position] for position in order),
+        label=positions[label],
         labelled=labelled,
         purity=purity,
         label_documents=label_documents[order],
@@ -183,7 +185,7 @@ class CodeTimes:
     most: float
     documents: int
     """How many documents have a value."""
-    place: Numbers
+    position: Numbers
     """``float64[D]``, codes in ascending order of their bytes: the mean over a code's documents, 0
     at `start` or before it, 1 at `end` or after; NaN where no document has a value."""
 
@@ -225,10 +227,10 @@ def code_times(
     n_codes, code_of = len(distinct.codes), distinct.code_of[known]
     documents = np.bincount(code_of, minlength=n_codes)
     total = np.bincount(code_of, placed, n_codes)
-    place = np.full(n_codes, np.nan)
-    np.divide(total, documents, out=place, where=documents > 0)
+    position = np.full(n_codes, np.nan)
+    np.divide(total, documents, out=position, where=documents > 0)
     bounds = (float(start), float(end), float(least), float(most))
-    return CodeTimes(kinds.pop(), *bounds, int(known.sum()), place)
+    return CodeTimes(kinds.pop(), *bounds, int(known.sum()), position)
 
 
 def _read(value: object, field: str) -> tuple[Kind, float]:

@@ -109,8 +109,10 @@ def to_json(record: dict[str, Any]) -> bytes:
 
 def _check_values(record: dict[str, Any]) -> None:
     encoder = (record["encoder"], record["encoder_fingerprint"])
-    strings = [record[name] for name in _STRINGS] + [one for one in encoder if one is not None]
-    if not all(type(one) is str for one in strings) or encoder.count(None) == 1:
+    strings = [record[name] for name in _STRINGS] + [
+        value for value in encoder if value is not None
+    ]
+    if not all(type(value) is str for value in strings) or encoder.count(None) == 1:
         raise ValueError(f"{', '.join(_STRINGS)}, encoder and its fingerprint must be strings")
     if not all(type(record[name]) is int and record[name] >= 0 for name in _NUMBERS):
         raise ValueError(f"{', '.join(_NUMBERS)} must be whole numbers")
@@ -415,14 +417,20 @@ class Snapshots:
 
         Snapshots that cannot be read are left out; see :meth:`unavailable`.
         """
-        readable = [one for one in self._read_all().values() if isinstance(one, Snapshot)]
-        matching = [one for one in readable if collection in (None, one.contents.collection)]
-        return sorted(matching, key=lambda one: (one.contents.created, one.id))
+        readable = [
+            snapshot for snapshot in self._read_all().values() if isinstance(snapshot, Snapshot)
+        ]
+        matching = [
+            snapshot for snapshot in readable if collection in (None, snapshot.contents.collection)
+        ]
+        return sorted(matching, key=lambda snapshot: (snapshot.contents.created, snapshot.id))
 
     def unavailable(self) -> dict[str, str]:
         """Return why snapshots cannot be read, by id."""
         results = self._read_all().items()
-        return {id_: str(one) for id_, one in results if isinstance(one, SnapshotError)}
+        return {
+            id_: str(snapshot) for id_, snapshot in results if isinstance(snapshot, SnapshotError)
+        }
 
     def get(self, id_: str) -> Snapshot:
         """Return a snapshot.
@@ -502,7 +510,7 @@ class Snapshots:
 
     def with_sha256(self, sha256: str) -> Snapshot | None:
         """Return the oldest snapshot whose file has the SHA-256, or None."""
-        return next((one for one in self.all() if one.sha256 == sha256), None)
+        return next((snapshot for snapshot in self.all() if snapshot.sha256 == sha256), None)
 
     def delete(self, id_: str) -> None:
         """Delete a snapshot.

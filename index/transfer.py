@@ -119,11 +119,11 @@ def write_export(
         written += len(page)
         if progress is not None:
             progress(len(page))
-    for one in annotations:
-        if isinstance(one, DocumentLabel):
-            _write_line(stream, {LABELLED: label_to_json(one)})
+    for annotation in annotations:
+        if isinstance(annotation, DocumentLabel):
+            _write_line(stream, {LABELLED: label_to_json(annotation)})
         else:
-            _write_line(stream, {JUDGED: judgement_to_json(one)})
+            _write_line(stream, {JUDGED: judgement_to_json(annotation)})
     _write_line(stream, {"end": True, "documents": written})
     return written
 
@@ -235,9 +235,9 @@ def _parse_header(record: dict[str, Any]) -> Header:
     )
     strings = (header.name, header.encoder or "", header.encoder_fingerprint or "")
     numbers = (header.n_bits, header.documents)
-    if not all(isinstance(one, str) for one in strings):
+    if not all(isinstance(value, str) for value in strings):
         raise TypeError("name, encoder and encoder_fingerprint must be strings")
-    if not all(isinstance(one, int) for one in numbers):
+    if not all(isinstance(value, int) for value in numbers):
         raise TypeError("n_bits and documents must be whole numbers")
     if header.engine not in ENGINES:
         raise TypeError(f"engine must be one of {', '.join(ENGINES)}")
@@ -389,7 +389,10 @@ def import_documents(
     began = time.perf_counter()
     read = written = 0
     for batch in batches(export.documents(), COMMIT_SIZE):
-        changed = {one.id for one in collection.new_or_changed([document for document, _ in batch])}
+        changed = {
+            document.id
+            for document in collection.new_or_changed([document for document, _ in batch])
+        }
         new_pairs = {
             document.id: (document, code) for document, code in batch if document.id in changed
         }
@@ -534,7 +537,7 @@ def _with_text_field(
 ) -> Layout:
     if layout.text_fields:
         return layout
-    field = next((one for one in TEXT_FIELDS if isinstance(first.fields.get(one), str)), None)
+    field = next((name for name in TEXT_FIELDS if isinstance(first.fields.get(name), str)), None)
     if field is None:
         names = ", ".join(map(repr, first.fields))
         cure = "--text-field names the one that holds the text"
@@ -610,7 +613,7 @@ def _numbers(vector: Any, point: Point, selection: PointSelection) -> Any:
         raise ValueError(
             f"--vector-type {selection.vector_type} reads numbers; --codes must be sign for them"
         )
-    if len(vector) % 2 or not all(isinstance(one, int | np.integer) for one in vector):
+    if len(vector) % 2 or not all(isinstance(value, int | np.integer) for value in vector):
         raise ValueError(
             f"--vector-type {selection.vector_type} needs two bytes for each number; it has"
             f" {counted(len(vector), 'value')}, such as {vector[:1]}"

@@ -65,7 +65,7 @@ class BruteForceIndex:
     def _order(
         self, distances: npt.NDArray[np.int64], among: Rows | None, after: After | None
     ) -> npt.NDArray[np.int64]:
-        """Return the places of the allowed rows in the order (distance, row)."""
+        """Return the positions of the allowed rows in the order (distance, row)."""
         order = np.lexsort((self._rows, distances))
         if among is not None:
             order = order[np.isin(self._rows[order], among)]

@@ -57,19 +57,19 @@ MAKERS: dict[str, Callable[[Codes, Rows], Engine]] = {
 """Without the kernel, its engines are replaced by the most similar engines of FAISS."""
 ENGINES = ("auto", *MAKERS)
 # Fewer codes than this are always scanned.
-FEW_CODES = 4096
-SAMPLE = 100
-K = 10
+MIN_INDEXED_CODES = 4096
+SAMPLED_QUERIES = 100
+NEIGHBOURS = 10
 # The cost of starting a lookup, in codes that FAISS scans in the same time.
-OVERHEAD = 50_000
+LOOKUP_OVERHEAD = 50_000
 # An engine that needs more memory must take at most this share of a scan, estimated on a sample.
-GAIN = 0.6
+MAX_SHARE_OF_SCAN = 0.6
 # Cells are tried if there are many codes and most would be scanned, and must gain more.
-MANY_DISTINCT = 2**21
+MIN_DISTINCT_FOR_CELLS = 2**21
 # Codes too long for the kernel's tables must repeat so often for FAISS to scan the distinct ones.
-OFTEN = 8
-MOST = 0.5
-GAIN_OF_CELLS = 0.35
+MIN_REPETITIONS = 8
+MIN_SHARE_FOR_CELLS = 0.5
+MAX_SHARE_WITH_CELLS = 0.35
 
 
 class Choice(NamedTuple):
@@ -94,8 +94,8 @@ def build(codes: Codes, rows: Rows, engine: str = AUTO) -> Choice:
         missing = f"The collection names the engine {engine}, but there is no compiled kernel."
         reason = "The collection names this engine." if index.name == engine else missing
         return Choice(index, reason)
-    if len(codes) < FEW_CODES:
-        reason = f"There are fewer than {FEW_CODES:,} codes, and none are scanned faster."
+    if len(codes) < MIN_INDEXED_CODES:
+        reason = f"There are fewer than {MIN_INDEXED_CODES:,} codes, and none are scanned faster."
         return Choice(_scan(codes, rows), reason)
     return (
         _choose_with_faiss(codes, rows)
@@ -134,28 +134,28 @@ def _choose_with_kernel(codes: Codes, rows: Rows) -> Choice:
         n_words = 2
         scan = ScanIndex(codes, rows)
         # Making two tables takes six times the memory of the codes.
-        if _least_work_of_halves(scan, codes) >= GAIN * len(codes) * n_words:
+        if _least_work_of_halves(scan, codes) >= MAX_SHARE_OF_SCAN * len(codes) * n_words:
             return Choice(scan, too_few)
         del scan
         engine = compiled.HalvesIndex(codes, rows)
         found = f"Of {len(codes):,} rows those are near that share about a half of their code"
-    work = engine.work(_sample(codes), K) / n_words
-    if work < GAIN * len(codes):
+    work = engine.work(_sample(codes), NEIGHBOURS) / n_words
+    if work < MAX_SHARE_OF_SCAN * len(codes):
         return Choice(engine, f"{found}, and {_relative_work(work, codes)}.")
     del engine  # frees its tables before the codes are copied for a scan
     return Choice(ScanIndex(codes, rows), too_few)
 
 
 def _least_work_of_halves(scan: ScanIndex, codes: Codes) -> float:
-    """Return the least work of lookups, in words, from the distances of the K-th rows."""
-    farthest = [found.distances[-1] for found in scan.search(_sample(codes), K)]
+    """Return the least work of lookups, in words, from the distances of the NEIGHBOURS-th rows."""
+    farthest = [found.distances[-1] for found in scan.search(_sample(codes), NEIGHBOURS)]
     return compiled.least_work(np.array(farthest), codes.shape[1] * 8, len(codes))
 
 
 def _choose_for_long_codes(codes: Codes, rows: Rows) -> Choice:
     n_bits = codes.shape[1] * 8
     n_distinct = kernel.count_distinct(codes)
-    if n_distinct * OFTEN < len(codes):
+    if n_distinct * MIN_REPETITIONS < len(codes):
         reason = f"{len(codes):,} rows hold {n_distinct:,} codes, which are scanned once each."
         return Choice(DistinctIndex(codes, rows), reason)
     reason = f"{len(codes):,} rows hold {n_distinct:,} codes of {n_bits} bits, too long for tables."
@@ -168,21 +168,21 @@ def _choose_with_faiss(codes: Codes, rows: Rows) -> Choice:
         return Choice(DirectIndex(codes, rows), f"All codes of {n_bits} bits fit in a table.")
     distinct = DistinctIndex(codes, rows)
     sample = _sample(codes)
-    work = OVERHEAD + distinct.work(sample, K)
+    work = LOOKUP_OVERHEAD + distinct.work(sample, NEIGHBOURS)
     found = f"{len(codes):,} rows hold {distinct.n_distinct:,} codes"
-    if distinct.n_distinct >= MANY_DISTINCT and work > MOST * len(codes):
+    if distinct.n_distinct >= MIN_DISTINCT_FOR_CELLS and work > MIN_SHARE_FOR_CELLS * len(codes):
         pruned = PrunedIndex(codes, rows)
-        less = pruned.work(sample, K)
-        if less < GAIN_OF_CELLS * len(codes):
+        less = pruned.work(sample, NEIGHBOURS)
+        if less < MAX_SHARE_WITH_CELLS * len(codes):
             return Choice(pruned, f"{found} that lie in cells, and {_relative_work(less, codes)}.")
-    if work < GAIN * len(codes):
+    if work < MAX_SHARE_OF_SCAN * len(codes):
         return Choice(distinct, f"{found}, and {_relative_work(work, codes)}.")
     scattered = "too many or too scattered for lookups to be faster"
     return Choice(FlatIndex(codes, rows), f"{found}, {scattered}.")
 
 
 def _sample(codes: Codes) -> Codes:
-    return codes[np.random.default_rng(0).integers(0, len(codes), SAMPLE)]
+    return codes[np.random.default_rng(0).integers(0, len(codes), SAMPLED_QUERIES)]
 
 
 def _relative_work(work: float, codes: Codes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import weakref
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import OrderedDict
 from dataclasses import dataclass
 from math import comb
@@ -27,32 +27,35 @@ from hummingbit.index.engines.kernel import (
     group_codes,
     native,
     place_weights,
+    words_of,
 )
 from hummingbit.index.engines.protocol import (
+    COPIED_FRACTION,
     FARTHEST,
     After,
+    ImmutableIndex,
     Neighbours,
     Rows,
     Weights,
     check_codes,
     check_search,
     check_shape_of_weights,
-    places_of,
+    no_neighbours,
 )
 
 # ----------------------------------------------------------------------------
 # The common part of the kernel's engines: rows, tombstones and allowed rows.
 #
-# A row's place is its position in the index. Live rows and allowed rows are bitmaps of places, of
-# which a search tests one bit for each code that is near enough.
+# A position is that of a row among the index's rows. Live rows and allowed rows are bitmaps of
+# positions, of which a search tests one bit for each code that is near enough.
 
 
 Integers = npt.NDArray[np.int64]
 
-# If fewer than 1 / FEW of the rows and at most MANY are allowed, a copy of their codes is scanned.
-FEW = 8
-MANY = 2**17
-REMEMBERED = 4
+# If more rows are allowed, their codes are not copied.
+MAX_COPIED_ROWS = 2**17
+# The lists of allowed rows that an index remembers.
+REMEMBERED_LISTS = 4
 # Few rows get an index like that of all, once their searches have cost as much as reading so many
 # words for each row. Making it takes ten times as long, and finding the rows took longer still.
 WORDS_PER_ROW = 50.0
@@ -76,7 +79,7 @@ class AllowedRows:
     """The cost of the searches among these rows, in the unit of :meth:`CompiledIndex.work`."""
 
 
-class CompiledIndex(ABC):
+class CompiledIndex(ImmutableIndex):
     """An immutable code index that the kernel searches.
 
     :meth:`without` removes rows: it returns an index that shares the codes with this one. Any
@@ -92,15 +95,10 @@ class CompiledIndex(ABC):
             ValueError: if the shapes or types are others, or the rows do not ascend.
         """
         check_codes(codes, rows)
-        self.n_bits: int = codes.shape[1] * 8
-        self._rows = np.ascontiguousarray(rows, dtype=np.int64)
+        super().__init__(np.ascontiguousarray(rows, dtype=np.int64))
+        self.n_bits = codes.shape[1] * 8
         self._live: Bitmap | None = None
-        self._n_live = len(rows)
         self._remembered: OrderedDict[int, AllowedRows] = OrderedDict()
-
-    @abstractmethod
-    def _codes_at(self, places: Integers) -> Codes:
-        """Return the codes at some places."""
 
     @abstractmethod
     def _find(self, queries: Codes, arguments: tuple[Any, ...]) -> float:
@@ -112,54 +110,18 @@ class CompiledIndex(ABC):
     ) -> None:
         """Search by weighted distance with the kernel, from a floor on."""
 
-    @abstractmethod
-    def _scan_of(self, places: Integers) -> CompiledIndex:
-        """Return an index that scans the rows at some ascending places."""
-
-    def __len__(self) -> int:
-        return self._n_live
-
-    @property
-    def n_dead(self) -> int:
-        """The number of tombstones: removed rows that still take memory."""
-        return len(self._rows) - self._n_live
-
     def without(self, rows: Rows) -> Self:
         """Return the index without `rows`; unknown rows are ignored."""
-        places = sorted_distinct(places_of(self._rows, rows))
-        places = places[kernel.are_set(self._live, places)]
-        if not len(places):
+        positions = sorted_distinct(self._live_positions(rows))
+        if not len(positions):
             return self
-        live = kernel.without_places(len(self._rows), self._live, places)
-        index, n_live = copy.copy(self), self._n_live - len(places)
+        live = kernel.without_positions(len(self._rows), self._live, positions)
+        index, n_live = copy.copy(self), self._n_live - len(positions)
         vars(index).update(_live=live, _n_live=n_live, _remembered=OrderedDict())
         return index
 
-    def live_codes(self) -> tuple[Codes, Rows]:
-        """Return the codes that a search can find and their rows, in ascending order of rows."""
-        places = self._live_places()
-        return self._codes_at(places), self._rows[places]
-
-    def holds(self, rows: Rows) -> npt.NDArray[np.bool_]:
-        """Tell which of `rows` lie between the first and the last row of this index."""
-        if not len(self._rows):
-            return np.zeros(len(rows), dtype=np.bool_)
-        inside: npt.NDArray[np.bool_] = (rows >= self._rows[0]) & (rows <= self._rows[-1])
-        return inside
-
-    def live_rows(self, rows: Rows) -> Rows:
-        """Return those of `rows`, which ascend, that a search can find."""
-        places = places_of(self._rows, rows)
-        return self._rows[places[kernel.are_set(self._live, places)]]
-
-    def codes_of(self, rows: Rows) -> Codes:
-        """Return the codes of `rows`, all of which must exist, in that order."""
-        return self._codes_at(places_of(self._rows, rows))
-
-    def counted_codes(self) -> tuple[Codes, Integers]:
-        """Return the codes that a search can find, with repetitions, and a count of 1 for each."""
-        codes, _ = self.live_codes()
-        return codes, np.ones(len(codes), dtype=np.int64)
+    def _live_of(self, positions: Rows) -> Rows:
+        return positions if self._live is None else positions[are_set(self._live, positions)]
 
     def search(
         self,
@@ -207,7 +169,7 @@ class CompiledIndex(ABC):
                 return few.search_weighted(weights, k, None, after)
             bitmap, n_rows = allowed.bitmap, allowed.n_rows
         if not n_rows or not len(weights):
-            return _no_neighbours(len(weights))
+            return no_neighbours(len(weights))
         found = _Results(len(weights), min(k, n_rows))
         arguments = found.arguments(weights, FARTHEST, bitmap, self._rows)
         self._find_weighted(weights, arguments, self._floor(after))
@@ -229,13 +191,13 @@ class CompiledIndex(ABC):
         floor: tuple[int, ...] = (),
     ) -> _Found:
         if not n_rows or not len(queries):
-            return _Found(_no_neighbours(len(queries)), 0.0)
+            return _Found(no_neighbours(len(queries)), 0.0)
         found = _Results(len(queries), min(k, n_rows))
         cost = self._find(queries, (*found.arguments(queries, reach, bitmap, self._rows), *floor))
         return _Found(found.neighbours(), cost)
 
     def _floor(self, after: After | None) -> tuple[int, ...]:
-        """Return the distance and the place from which on the kernel finds codes, if there are."""
+        """Return the distance and the position after which the kernel finds codes; or nothing."""
         if after is None:
             return ()
         return (after.distance, int(np.searchsorted(self._rows, after.row, side="right")))
@@ -246,18 +208,20 @@ class CompiledIndex(ABC):
 
     def _find_allowed(self, among: Rows) -> AllowedRows:
         """Prepare the rows `among` for searching; remember them if the array is read-only."""
-        places = self._places_among(among)
-        are_few = len(places) * FEW < len(self._rows)
-        few = self._scan_of(places) if are_few and len(places) <= MANY else None
-        fit = are_few and FEWEST_IN_TABLES <= len(places) <= MOST_IN_TABLES
+        positions = self._live_positions(among)
+        are_few = len(positions) * COPIED_FRACTION < len(self._rows)
+        few = None
+        if are_few and len(positions) <= MAX_COPIED_ROWS:
+            few = ScanIndex(self._codes_at(positions), self._rows[positions])
+        fit = are_few and FEWEST_IN_TABLES <= len(positions) <= MOST_IN_TABLES
         gain = fit and not isinstance(few, type(self))
-        price = WORDS_PER_ROW * len(places) if gain else math.inf
-        bits = kernel.bitmap_of(len(self._rows), places)
-        allowed = AllowedRows(weakref.ref(among), bits, len(places), few, price)
+        price = WORDS_PER_ROW * len(positions) if gain else math.inf
+        bits = kernel.bitmap_of(len(self._rows), positions)
+        allowed = AllowedRows(weakref.ref(among), bits, len(positions), few, price)
         if not among.flags.writeable:
             # If threads add entries at the same time, one may be dropped early, which is harmless.
             self._remembered[id(among)] = allowed
-            while len(self._remembered) > REMEMBERED:
+            while len(self._remembered) > REMEMBERED_LISTS:
                 self._remembered.popitem(last=False)
         return allowed
 
@@ -265,18 +229,10 @@ class CompiledIndex(ABC):
         """Return an index of the rows `among` alone, if they are few."""
         if allowed.spent >= allowed.price:
             # If threads get here at the same time, two may make the tables, which is harmless.
-            places = self._places_among(among)
-            allowed.few = type(self)(self._codes_at(places), self._rows[places])
+            positions = self._live_positions(among)
+            allowed.few = type(self)(self._codes_at(positions), self._rows[positions])
             allowed.price = math.inf
         return allowed.few
-
-    def _places_among(self, among: Rows) -> Integers:
-        places = places_of(self._rows, among)
-        return places if self._live is None else places[kernel.are_set(self._live, places)]
-
-    def _live_places(self) -> Integers:
-        places = np.arange(len(self._rows))
-        return places if self._live is None else places[kernel.are_set(self._live, places)]
 
 
 class _Found(NamedTuple):
@@ -309,11 +265,6 @@ class _Results:
         ]
 
 
-def _no_neighbours(n_queries: int) -> list[Neighbours]:
-    nothing = np.empty(0, dtype=np.int64)
-    return [Neighbours(nothing, nothing) for _ in range(n_queries)]
-
-
 # ----------------------------------------------------------------------------
 # A scan of all codes by the kernel.
 
@@ -330,7 +281,7 @@ class ScanIndex(CompiledIndex):
             ValueError: if the shapes or types are others, or the rows do not ascend.
         """
         super().__init__(codes, rows)
-        self._bytes = self._places_of_bytes(codes.shape[1])
+        self._bytes = self._positions_of_bytes(codes.shape[1])
         words = self._words_of(codes)
         self._n_words = words.shape[1]
         self._groups = group_codes(words)
@@ -340,7 +291,7 @@ class ScanIndex(CompiledIndex):
         """The codes as arguments of the kernel."""
         return (len(self._rows), self._n_words, self._groups)
 
-    def _places_of_bytes(self, code_size: int) -> npt.NDArray[np.intp]:
+    def _positions_of_bytes(self, code_size: int) -> npt.NDArray[np.intp]:
         """Return the position of each byte of a code in its words."""
         return np.arange(code_size)
 
@@ -353,13 +304,10 @@ class ScanIndex(CompiledIndex):
         padded[:, self._bytes] = codes
         return padded.view("<u8")
 
-    def _codes_at(self, places: Integers) -> Codes:
-        words = np.ascontiguousarray(self._groups[places >> 3, :, places & 7])
-        codes: Codes = words.view(np.uint8).reshape(len(places), 8 * self._n_words)
+    def _codes_at(self, positions: Integers) -> Codes:
+        words = np.ascontiguousarray(self._groups[positions >> 3, :, positions & 7])
+        codes: Codes = words.view(np.uint8).reshape(len(positions), 8 * self._n_words)
         return codes if codes.shape[1] == len(self._bytes) else codes[:, self._bytes]
-
-    def _scan_of(self, places: Integers) -> CompiledIndex:
-        return ScanIndex(self._codes_at(places), self._rows[places])
 
     def _find(self, queries: Codes, arguments: tuple[Any, ...]) -> float:
         n_queries, _, *others = arguments
@@ -395,13 +343,11 @@ class LookupIndex(CompiledIndex):
             ValueError: if the shapes or types are others, the codes are longer than 64 bits, or the
                 rows do not ascend.
         """
-        check_codes(codes, rows)
-        n_bits = codes.shape[1] * 8
-        check_lookup_length(n_bits)
         super().__init__(codes, rows)
+        check_lookup_length(self.n_bits)
         self._bytes = np.arange(codes.shape[1])
         self._code_of = np.empty(len(codes), dtype=np.int32)
-        self._table = Table.of(_words_of(codes), n_bits, self._code_of)
+        self._table = Table.of(words_of(codes)[:, 0], self.n_bits, self._code_of)
 
     @property
     def n_distinct(self) -> int:
@@ -421,15 +367,12 @@ class LookupIndex(CompiledIndex):
         codes: Codes = words[:, None].view(np.uint8)[:, : self.n_bits // 8]
         return codes
 
-    def _codes_at(self, places: Integers) -> Codes:
-        return self._codes(self._table.keys[self._code_of[places]])
-
-    def _scan_of(self, places: Integers) -> CompiledIndex:
-        return ScanIndex(self._codes_at(places), self._rows[places])
+    def _codes_at(self, positions: Integers) -> Codes:
+        return self._codes(self._table.keys[self._code_of[positions]])
 
     def _find(self, queries: Codes, arguments: tuple[Any, ...]) -> float:
         n_queries, _, *others = arguments
-        words = _words_of(queries)
+        words = words_of(queries)[:, 0]
         return float(native.lookup(*self._table.arguments, n_queries, words, *others))
 
     def _find_weighted(
@@ -444,14 +387,6 @@ def check_lookup_length(n_bits: int) -> None:
     """Raise ValueError unless codes of `n_bits` bits can be looked up."""
     if n_bits > TABLE_BITS:
         raise ValueError(f"codes have {n_bits} bits; lookups allow {TABLE_BITS} at most")
-
-
-def _words_of(codes: Codes) -> Keys:
-    if codes.shape[1] == 8:
-        return np.ascontiguousarray(codes).view("<u8")[:, 0]
-    padded = np.zeros((len(codes), 8), dtype=np.uint8)
-    padded[:, : codes.shape[1]] = codes
-    return padded.view("<u8")[:, 0]
 
 
 # ----------------------------------------------------------------------------
@@ -489,11 +424,11 @@ class HalvesIndex(ScanIndex):
         for half, size in enumerate(n_bytes):
             table = Table.of(words[:, half], 8 * size)
             rest = np.zeros(len(words) + LANES, dtype=np.uint64)
-            np.take(words[:, 1 - half], table.places, out=rest[: len(words)])
+            np.take(words[:, 1 - half], table.positions, out=rest[: len(words)])
             arguments += [*table.arguments, rest]
         self._tables = tuple(arguments)
 
-    def _places_of_bytes(self, code_size: int) -> npt.NDArray[np.intp]:
+    def _positions_of_bytes(self, code_size: int) -> npt.NDArray[np.intp]:
         first = code_size - code_size // 2
         return np.concatenate([np.arange(first), 8 + np.arange(code_size // 2)])
 
@@ -523,9 +458,9 @@ def least_work(distances: Integers, n_bits: int, n_rows: int) -> float:
     least = []
     for distance in distances.tolist():
         steps = np.arange(distance + 2)
-        one, two = steps, steps[::-1]
-        possible = (one < len(first)) & (two < len(second))
-        lookups = (first[one[possible]] + second[two[possible]]).min(initial=np.inf)
+        of_first, of_second = steps, steps[::-1]
+        possible = (of_first < len(first)) & (of_second < len(second))
+        lookups = (first[of_first[possible]] + second[of_second[possible]]).min(initial=np.inf)
         least.append(min(lookups, scan))
     return float(np.mean(least))
 

@@ -6,7 +6,7 @@ import copy
 import heapq
 import itertools
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,17 +18,19 @@ import numpy.typing as npt
 
 from hummingbit.encoder.codes import Codes, hamming_distance, pack_bits
 from hummingbit.foundation.arrays import sorted_distinct
-from hummingbit.index.engines.flat import FEW, FlatIndex, pad, scan_of, scanned_codes
+from hummingbit.index.engines.flat import FlatIndex, pad, scan_of, scanned_codes
 from hummingbit.index.engines.protocol import (
+    COPIED_FRACTION,
     FARTHEST,
     After,
+    ImmutableIndex,
     Neighbours,
     Rows,
     Weights,
     check_codes,
     check_search,
     check_weights,
-    places_of,
+    no_neighbours,
 )
 from hummingbit.index.engines.weighted import rows_after, weighted_distances, within_distance
 
@@ -47,12 +49,12 @@ Words = npt.NDArray[np.unsignedinteger[Any]]
 
 
 class Postings(NamedTuple):
-    """The places of distinct code c, ascending: ``places[offsets[c]:offsets[c + 1]]``."""
+    """The positions of distinct code c, ascending: ``positions[offsets[c]:offsets[c + 1]]``."""
 
     code_of: Positions
-    """The distinct code of each place."""
+    """The distinct code of each position."""
     offsets: Integers
-    places: Positions
+    positions: Positions
 
 
 def as_words(codes: Codes) -> Words:
@@ -81,9 +83,10 @@ def distinct_codes(codes: Codes) -> tuple[Codes, Postings]:
 
 
 def posting_lists(code_of: npt.NDArray[Any], n_codes: int) -> Postings:
-    """Return the posting lists of `n_codes` codes, given the code of each place."""
-    # Each key has the code in its high bits and the place in its low bits: numpy sorts such numbers
-    # several times faster than argsort runs, and equal codes stay in the order of their places.
+    """Return the posting lists of `n_codes` codes, given the code of each position."""
+    # Each key has the code in its high bits and the position in its low bits: numpy sorts such
+    # numbers several times faster than argsort, and equal codes stay in the order of their
+    # positions.
     keys = code_of.astype(np.uint64) << np.uint64(32)
     keys |= np.arange(len(code_of), dtype=np.uint64)
     keys.sort()
@@ -112,7 +115,7 @@ class Candidates(NamedTuple):
     distances: Integers
 
 
-class PostingIndex(ABC):
+class PostingIndex(ImmutableIndex):
     """An immutable code index over distinct codes.
 
     :meth:`without` removes rows: it returns an index that shares everything with this one except
@@ -120,12 +123,11 @@ class PostingIndex(ABC):
     """
 
     def __init__(self, n_bits: int, rows: Rows, postings: Postings) -> None:
+        super().__init__(rows)
         self.n_bits = n_bits
-        self._rows = rows
         self._postings = postings
         self._live = np.ones(len(rows), dtype=np.bool_)
         self._live_counts = np.diff(postings.offsets)
-        self._n_live = len(rows)
 
     @abstractmethod
     def _codes_of(self, numbers: Positions | Integers) -> Codes:
@@ -135,51 +137,26 @@ class PostingIndex(ABC):
     def _candidates(self, queries: Codes, k: int, radius: int) -> list[Candidates]:
         """Find, for each query, every distinct code that may hold one of its k nearest rows."""
 
-    def __len__(self) -> int:
-        return self._n_live
-
-    @property
-    def n_dead(self) -> int:
-        """The number of tombstones: removed rows that still take memory."""
-        return len(self._rows) - self._n_live
-
     def without(self, rows: Rows) -> Self:
         """Return the index without `rows`; unknown rows are ignored."""
-        places = sorted_distinct(places_of(self._rows, rows))
-        places = places[self._live[places]]
-        if not len(places):
+        positions = sorted_distinct(self._live_positions(rows))
+        if not len(positions):
             return self
         live, live_counts = self._live.copy(), self._live_counts.copy()
-        live[places] = False
-        np.subtract.at(live_counts, self._postings.code_of[places], 1)
-        return self._with_live(live, live_counts, self._n_live - len(places))
-
-    def live_codes(self) -> tuple[Codes, Rows]:
-        """Return the codes that a search can find and their rows, in ascending order of rows."""
-        if not self.n_dead:
-            return self._codes_of(self._postings.code_of), self._rows
-        return self._codes_of(self._postings.code_of[self._live]), self._rows[self._live]
-
-    def holds(self, rows: Rows) -> npt.NDArray[np.bool_]:
-        """Tell which of `rows` lie between the first and the last row of this index."""
-        if not len(self._rows):
-            return np.zeros(len(rows), dtype=np.bool_)
-        inside: npt.NDArray[np.bool_] = (rows >= self._rows[0]) & (rows <= self._rows[-1])
-        return inside
-
-    def live_rows(self, rows: Rows) -> Rows:
-        """Return those of `rows`, which ascend, that a search can find."""
-        places = places_of(self._rows, rows)
-        return self._rows[places[self._live[places]]]
-
-    def codes_of(self, rows: Rows) -> Codes:
-        """Return the codes of `rows`, all of which must exist, in that order."""
-        return self._codes_of(self._postings.code_of[places_of(self._rows, rows)])
+        live[positions] = False
+        np.subtract.at(live_counts, self._postings.code_of[positions], 1)
+        return self._with_live(live, live_counts, self._n_live - len(positions))
 
     def counted_codes(self) -> tuple[Codes, Integers]:
         """Return the distinct codes that a search can find and the number of rows with each."""
         live = np.flatnonzero(self._live_counts)
         return self._codes_of(live), self._live_counts[live]
+
+    def _codes_at(self, positions: Rows) -> Codes:
+        return self._codes_of(self._postings.code_of[positions])
+
+    def _live_of(self, positions: Rows) -> Rows:
+        return positions[self._live[positions]]
 
     def search(
         self,
@@ -196,11 +173,10 @@ class PostingIndex(ABC):
         radius = self.n_bits if radius is None else min(radius, self.n_bits)
         if after is not None:
             every = (hamming_distance(self._distinct_codes(), query) for query in queries)
-            return [self._rows_after(one, k, after, radius) for one in every]
+            return [self._rows_after(distances, k, after, radius) for distances in every]
         k = min(k, len(self))
         if k == 0:
-            nothing = np.empty(0, dtype=np.int64)
-            return [Neighbours(nothing, nothing) for _ in queries]
+            return no_neighbours(len(queries))
         if len(queries) == 1:
             return self._expand(self._candidates(queries, k, radius), 1, k)
         # Queries repeat as codes do, so each distinct query is searched once.
@@ -222,13 +198,12 @@ class PostingIndex(ABC):
         if among is not None:
             return self._only(among).search_weighted(weights, k, None, after)
         if after is not None:
-            every = (weighted_distances(self._distinct_codes(), one) for one in weights)
-            return [self._rows_after(one, k, after) for one in every]
+            every = (weighted_distances(self._distinct_codes(), query) for query in weights)
+            return [self._rows_after(distances, k, after) for distances in every]
         k = min(k, len(self))
         if k == 0:
-            nothing = np.empty(0, dtype=np.int64)
-            return [Neighbours(nothing, nothing) for _ in weights]
-        return [self._expand([self._weighted_candidates(one, k)], 1, k)[0] for one in weights]
+            return no_neighbours(len(weights))
+        return [self._expand([self._weighted_candidates(query, k)], 1, k)[0] for query in weights]
 
     def _weighted_candidates(self, weights: npt.NDArray[np.int64], k: int) -> Candidates:
         """Find every distinct code as near as the k-th row by weighted distance."""
@@ -261,16 +236,14 @@ class PostingIndex(ABC):
 
     def _only(self, among: Rows) -> Self | FlatIndex:
         """Return an index of the rows `among` that a search can find."""
-        places = places_of(self._rows, among)
-        places = places[self._live[places]]
-        if len(places) * FEW < len(self._rows):
-            codes = self._codes_of(self._postings.code_of[places])
-            return FlatIndex(codes, self._rows[places])
+        positions = self._live_positions(among)
+        if len(positions) * COPIED_FRACTION < len(self._rows):
+            return FlatIndex(self._codes_at(positions), self._rows[positions])
         live = np.zeros(len(self._rows), dtype=np.bool_)
-        live[places] = True
-        code_of = self._postings.code_of[places]
+        live[positions] = True
+        code_of = self._postings.code_of[positions]
         live_counts = np.bincount(code_of, minlength=len(self._live_counts))
-        return self._with_live(live, live_counts, len(places))
+        return self._with_live(live, live_counts, len(positions))
 
     def _with_live(self, live: npt.NDArray[np.bool_], live_counts: Integers, n_live: int) -> Self:
         index = copy.copy(self)
@@ -286,14 +259,16 @@ class PostingIndex(ABC):
         sizes = np.minimum(lengths, k + lengths - self._live_counts[codes])
         ends = sizes.cumsum()
         within = np.arange(ends[-1] if len(ends) else 0) + (starts - ends + sizes).repeat(sizes)
-        places = self._postings.places[within]
-        # One number sorts by query, then distance, then place.
-        keys = ((queries * (self.n_bits + 1) + distances) * len(self._rows)).repeat(sizes) + places
+        positions = self._postings.positions[within]
+        # One number sorts by query, then distance, then position.
+        keys = ((queries * (self.n_bits + 1) + distances) * len(self._rows)).repeat(
+            sizes
+        ) + positions
         if self.n_dead:
-            keys = keys[self._live[places]]
+            keys = keys[self._live[positions]]
         keys.sort()
-        steps, places = np.divmod(keys, len(self._rows))
-        rows = self._rows[places]
+        steps, positions = np.divmod(keys, len(self._rows))
+        rows = self._rows[positions]
         if n_queries == 1:
             return [Neighbours(rows[:k], steps[:k])]
         owners, distances = np.divmod(steps, self.n_bits + 1)
@@ -401,9 +376,9 @@ def limits(
 def _with_bits_set(n_bits: int, count: int, dtype: np.dtype[Any]) -> Words:
     """Return all numbers with exactly `count` of the `n_bits` lowest bits set."""
     chosen = itertools.chain.from_iterable(itertools.combinations(range(n_bits), count))
-    places = np.fromiter(chosen, dtype).reshape(math.comb(n_bits, count), count)
-    masks: Words = np.zeros(len(places), dtype)
-    for column in places.T:
+    positions = np.fromiter(chosen, dtype).reshape(math.comb(n_bits, count), count)
+    masks: Words = np.zeros(len(positions), dtype)
+    for column in positions.T:
         masks |= np.left_shift(dtype.type(1), column)
     return masks
 
@@ -462,8 +437,8 @@ def nearest_codes(
             distances, inside = distances[chosen], probes.inside[chosen]
         else:
             inside = probes.inside
-        places, codes = lookup(np.bitwise_xor.reduce(masks[inside], axis=1) ^ query)
-        found = distances[places]
+        positions, codes = lookup(np.bitwise_xor.reduce(masks[inside], axis=1) ^ query)
+        found = distances[positions]
         by_distance = np.argsort(found, kind="stable")
         reached = counts[codes[by_distance]].cumsum()
         if len(reached) and (reached[-1] >= k or bound is None):
@@ -484,12 +459,12 @@ def _offset(costs: npt.NDArray[np.int64]) -> int:
 def _bit_masks(n_bits: int, size: int) -> npt.NDArray[np.uint64]:
     """Return, for each bit b, the number in which b alone is set, for little-endian codes."""
     bits = np.arange(n_bits)
-    one: npt.NDArray[np.uint64] = np.left_shift(
+    masks: npt.NDArray[np.uint64] = np.left_shift(
         np.uint64(1), (8 * (bits // 8) + 7 - bits % 8).astype(np.uint64)
     )
     if n_bits > 8 * size:
         raise ValueError(f"codes of {n_bits} bits are longer than {8 * size}")
-    return one
+    return masks
 
 
 @cache
@@ -514,7 +489,7 @@ def _pad_sets(sets: list[tuple[int, ...]], n_bits: int) -> ProbePositions:
 
 
 # ----------------------------------------------------------------------------
-# Codes of at most 16 bits: a table has a place for every possible code.
+# Codes of at most 16 bits: a table has a position for every possible code.
 #
 # A code is its own position in the table, and the codes around a query are the query XOR the same
 # masks, nearest first.

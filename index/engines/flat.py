@@ -17,18 +17,21 @@ import numpy.typing as npt
 
 from hummingbit.encoder.codes import Codes, hamming_distance, pack_bits
 from hummingbit.index.engines.protocol import (
+    COPIED_FRACTION,
     FARTHEST,
     After,
+    ImmutableIndex,
     Neighbours,
     Rows,
     Weights,
     check_codes,
     check_search,
     check_weights,
-    places_of,
+    no_neighbours,
+    positions_of,
 )
 from hummingbit.index.engines.weighted import (
-    nearest_places,
+    nearest_positions,
     rows_after,
     weighted_distances,
     within_distance,
@@ -36,13 +39,11 @@ from hummingbit.index.engines.weighted import (
 
 Marks = npt.NDArray[np.bool_]
 
-# If fewer than 1 / FEW of the rows are allowed, a copy of their codes is searched.
-FEW = 8
-# MANY * k candidates give a bound on the weighted distance of the k-th row.
-MANY = 4
+# CANDIDATES * k codes give a bound on the weighted distance of the k-th row.
+CANDIDATES = 4
 
 
-class FlatIndex:
+class FlatIndex(ImmutableIndex):
     """An immutable code index that scans all codes.
 
     :meth:`without` removes rows: it returns an index that shares the codes with this one. Any
@@ -58,57 +59,24 @@ class FlatIndex:
             ValueError: if the shapes or types are others, or the rows do not ascend.
         """
         check_codes(codes, rows)
-        self.n_bits: int = codes.shape[1] * 8
-        self._rows = rows
+        super().__init__(rows)
+        self.n_bits = codes.shape[1] * 8
         self._scan = scan_of(codes)
         self._live: Marks | None = None
-        self._n_live = len(rows)
-
-    def __len__(self) -> int:
-        return self._n_live
-
-    @property
-    def n_dead(self) -> int:
-        """The number of tombstones: removed rows that still take memory."""
-        return len(self._rows) - self._n_live
 
     def without(self, rows: Rows) -> FlatIndex:
         """Return the index without `rows`; unknown rows are ignored."""
-        places = places_of(self._rows, rows)
+        positions = positions_of(self._rows, rows)
         live = np.ones(len(self._rows), dtype=np.bool_) if self._live is None else self._live.copy()
-        live[places] = False
+        live[positions] = False
         return self._with_live(live)
 
-    def live_codes(self) -> tuple[Codes, Rows]:
-        """Return the codes that a search can find and their rows, in ascending order of rows."""
-        codes = self._all_codes()
-        if self._live is None:
-            return codes.copy(), self._rows
-        return codes[self._live], self._rows[self._live]
-
-    def holds(self, rows: Rows) -> Marks:
-        """Tell which of `rows` lie between the first and the last row of this index."""
-        if not len(self._rows):
-            return np.zeros(len(rows), dtype=np.bool_)
-        inside: Marks = (rows >= self._rows[0]) & (rows <= self._rows[-1])
-        return inside
-
-    def live_rows(self, rows: Rows) -> Rows:
-        """Return those of `rows`, which ascend, that a search can find."""
-        places = places_of(self._rows, rows)
-        if self._live is not None:
-            places = places[self._live[places]]
-        return self._rows[places]
-
-    def codes_of(self, rows: Rows) -> Codes:
-        """Return the codes of `rows`, all of which must exist, in that order."""
-        codes: Codes = self._all_codes()[places_of(self._rows, rows)]
+    def _codes_at(self, positions: Rows) -> Codes:
+        codes: Codes = self._all_codes()[positions]
         return codes
 
-    def counted_codes(self) -> tuple[Codes, npt.NDArray[np.int64]]:
-        """Return the codes that a search can find, with repetitions, and a count of 1 for each."""
-        codes, _ = self.live_codes()
-        return codes, np.ones(len(codes), dtype=np.int64)
+    def _live_of(self, positions: Rows) -> Rows:
+        return positions if self._live is None else positions[self._live[positions]]
 
     def search(
         self,
@@ -126,21 +94,23 @@ class FlatIndex:
             limit = FARTHEST if radius is None else radius
             every = (hamming_distance(self._all_codes(), query) for query in queries)
             return [
-                rows_after(self._rows, one, k, after, live=self._live, limit=limit) for one in every
+                rows_after(self._rows, distances, k, after, live=self._live, limit=limit)
+                for distances in every
             ]
         k = min(k, self._n_live)
         if not k or not len(queries):
-            nothing = np.empty(0, dtype=np.int64)
-            return [Neighbours(nothing, nothing) for _ in queries]
+            return no_neighbours(len(queries))
         if self._live is None:
-            distances, places = self._scan.search(pad(queries), k)
+            distances, positions = self._scan.search(pad(queries), k)
             found = [
-                Neighbours(*one)
-                for one in zip(self._rows[places], distances.astype(np.int64), strict=True)
+                Neighbours(*neighbours)
+                for neighbours in zip(
+                    self._rows[positions], distances.astype(np.int64), strict=True
+                )
             ]
         else:
             found = self._search_live(pad(queries), k, self._live)
-        return found if radius is None else [_within(one, radius) for one in found]
+        return found if radius is None else [_within(neighbours, radius) for neighbours in found]
 
     def _search_live(self, queries: Codes, k: int, is_live: Marks) -> list[Neighbours]:
         """Request more than `k` results, and still more while too many of them are tombstones."""
@@ -150,10 +120,10 @@ class FlatIndex:
             pending = [number for number in range(len(queries)) if number not in found]
             width = min(width, len(self._rows))
             table = self._scan.search(queries[pending], width)
-            for number, distances, places in zip(pending, *table, strict=True):
-                live = np.flatnonzero(is_live[places])[:k]
+            for number, distances, positions in zip(pending, *table, strict=True):
+                live = np.flatnonzero(is_live[positions])[:k]
                 if len(live) == k:
-                    rows = self._rows[places[live]]
+                    rows = self._rows[positions[live]]
                     found[number] = Neighbours(rows, distances[live].astype(np.int64))
             width *= 4
         return [found[number] for number in range(len(queries))]
@@ -166,21 +136,23 @@ class FlatIndex:
         if among is not None:
             return self._only(among).search_weighted(weights, k, None, after)
         if after is not None:
-            every = (weighted_distances(self._all_codes(), one) for one in weights)
-            return [rows_after(self._rows, one, k, after, live=self._live) for one in every]
-        return [self._search_one_weighted(one, k) for one in weights]
+            every = (weighted_distances(self._all_codes(), query) for query in weights)
+            return [
+                rows_after(self._rows, distances, k, after, live=self._live) for distances in every
+            ]
+        return [self._search_one_weighted(query, k) for query in weights]
 
     def _search_one_weighted(self, weights: npt.NDArray[np.int64], k: int) -> Neighbours:
         limit = None
-        if MANY * k < self._n_live:
+        if CANDIDATES * k < self._n_live:
             # Among all rows, the k-th weighted distance is no larger than among these.
-            (near,) = self.search(pack_bits(weights[None] > 0), MANY * k)
+            (near,) = self.search(pack_bits(weights[None] > 0), CANDIDATES * k)
             limit = int(np.partition(weighted_distances(self.codes_of(near.rows), weights), k)[k])
-        places, distances = within_distance(self._all_codes(), weights, limit)
+        positions, distances = within_distance(self._all_codes(), weights, limit)
         if self._live is not None:
-            live = self._live[places]
-            places, distances = places[live], distances[live]
-        nearest = nearest_places(places, distances, k)
+            live = self._live[positions]
+            positions, distances = positions[live], distances[live]
+        nearest = nearest_positions(positions, distances, k)
         return Neighbours(self._rows[nearest.rows], nearest.distances)
 
     def _all_codes(self) -> Codes:
@@ -189,13 +161,11 @@ class FlatIndex:
 
     def _only(self, among: Rows) -> FlatIndex:
         """Return an index of the rows `among` that a search can find."""
-        places = places_of(self._rows, among)
-        if self._live is not None:
-            places = places[self._live[places]]
-        if len(places) * FEW < len(self._rows):
-            return FlatIndex(self._all_codes()[places], self._rows[places])
+        positions = self._live_positions(among)
+        if len(positions) * COPIED_FRACTION < len(self._rows):
+            return FlatIndex(self._all_codes()[positions], self._rows[positions])
         live = np.zeros(len(self._rows), dtype=np.bool_)
-        live[places] = True
+        live[positions] = True
         return self._with_live(live)
 
     def _with_live(self, live: Marks) -> FlatIndex:

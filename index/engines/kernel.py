@@ -33,7 +33,7 @@ TABLE_BITS = 64
 
 Keys = npt.NDArray[np.uint64]
 Bitmap = npt.NDArray[np.uint8]
-"""A bit for each place, the lowest of a byte first."""
+"""A bit for each position, the lowest of a byte first."""
 
 # The filter has 2**FILTER_BITS bits for each cell of the directory.
 FILTER_BITS = 3
@@ -65,14 +65,14 @@ native: Any = _choose_kernel()
 
 
 class Table(NamedTuple):
-    """The distinct codes of at most 64 bits, by hash, and the places of each."""
+    """The distinct codes of at most 64 bits, by hash, and the positions of each."""
 
     bits: int
     keys: Keys
     """The distinct codes, followed by zeros."""
     starts: npt.NDArray[np.uint32]
-    """``uint32[D + 1]``: code c is at ``places[starts[c]:starts[c + 1]]``."""
-    places: npt.NDArray[np.int32]
+    """``uint32[D + 1]``: code c is at ``positions[starts[c]:starts[c + 1]]``."""
+    positions: npt.NDArray[np.int32]
     directory: npt.NDArray[np.uint32]
     filter: Keys
     arguments: tuple[Any, ...]
@@ -80,12 +80,12 @@ class Table(NamedTuple):
 
     @classmethod
     def of(cls, words: Keys, bits: int, code_of: npt.NDArray[np.int32] | None = None) -> Table:
-        """Make the table of codes of `bits` bits; `code_of` receives the code of each place."""
+        """Make the table of codes of `bits` bits; `code_of` receives the code of each position."""
         n = len(words)
         keys = words.copy()
-        places = np.empty(n, dtype=np.int32)
+        positions = np.empty(n, dtype=np.int32)
         starts = np.empty(n + 1, dtype=np.uint32)
-        n_keys = native.group(n, bits, keys, places, starts, code_of)
+        n_keys = native.group(n, bits, keys, positions, starts, code_of)
         starts = starts[: n_keys + 1].copy()
         keys = np.append(keys[:n_keys], np.zeros(LANES, dtype=np.uint64))
         cell_bits = min(bits, MAX_CELL_BITS, max(1, n_keys.bit_length()))
@@ -100,11 +100,11 @@ class Table(NamedTuple):
             n_keys,
             keys,
             starts,
-            places,
+            positions,
             directory,
             filter_,
         )
-        return cls(bits, keys, starts, places, directory, filter_, arguments)
+        return cls(bits, keys, starts, positions, directory, filter_, arguments)
 
     @property
     def n_keys(self) -> int:
@@ -125,8 +125,12 @@ def count_distinct(codes: Codes) -> int:
 
 def words_of(codes: Codes) -> Keys:
     """Return codes as numbers of 64 bits, ``uint64[N, W]``, padded with zero bytes."""
-    padded = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 8)))
-    return np.ascontiguousarray(padded).view("<u8")
+    size = codes.shape[1]
+    if size % 8 == 0:
+        return np.ascontiguousarray(codes).view("<u8")
+    padded = np.zeros((len(codes), -(-size // 8) * 8), dtype=np.uint8)
+    padded[:, :size] = codes
+    return padded.view("<u8")
 
 
 def group_codes(words: Keys) -> Keys:
@@ -141,25 +145,27 @@ def group_codes(words: Keys) -> Keys:
     return np.ascontiguousarray(by_word)
 
 
-def bitmap_of(n: int, places: npt.NDArray[np.int64]) -> Bitmap:
-    """Return the bitmap of `n` places in which `places` are set."""
+def bitmap_of(n: int, positions: npt.NDArray[np.int64]) -> Bitmap:
+    """Return the bitmap of `n` positions in which `positions` are set."""
     bits = np.zeros((n + 7) // 8, dtype=np.uint8)
-    native.mark(n, bits, len(places), places, 1)
+    native.mark(n, bits, len(positions), positions, 1)
     return bits
 
 
-def without_places(n: int, bits: Bitmap | None, places: npt.NDArray[np.int64]) -> Bitmap:
-    """Return a copy of a bitmap in which `places` are cleared; None means that all bits are set."""
+def without_positions(n: int, bits: Bitmap | None, positions: npt.NDArray[np.int64]) -> Bitmap:
+    """Return a copy of a bitmap with `positions` cleared; None means that all bits are set."""
     copy = np.full((n + 7) // 8, 255, dtype=np.uint8) if bits is None else bits.copy()
-    native.mark(n, copy, len(places), places, 0)
+    native.mark(n, copy, len(positions), positions, 0)
     return copy
 
 
-def are_set(bits: Bitmap | None, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Tell which of `places` are set; None means that all bits are set."""
+def are_set(bits: Bitmap | None, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Tell which of `positions` are set; None means that all bits are set."""
     if bits is None:
-        return np.ones(len(places), dtype=np.bool_)
-    found: npt.NDArray[np.bool_] = (bits[places >> 3] >> (places & 7).astype(np.uint8) & 1) != 0
+        return np.ones(len(positions), dtype=np.bool_)
+    found: npt.NDArray[np.bool_] = (
+        bits[positions >> 3] >> (positions & 7).astype(np.uint8) & 1
+    ) != 0
     return found
 
 
@@ -178,7 +184,7 @@ def place_weights(weights: Weights, bytes_: npt.NDArray[np.intp], n_words: int) 
 
     Raises:
         ValueError: if a weight is not within
-        ±:data:`~hummingbit.index.engines.protocol.MAX_WEIGHT`.
+        ±:data:`~hummingbit.index.engines.protocol.MAX_BIT_WEIGHT`.
     """
     n_queries, n_bits = weights.shape
     placed = np.empty((n_queries, 64 * n_words), dtype=np.int64)

@@ -1,7 +1,13 @@
-"""The interface of engines, which are interchangeable."""
+"""What an index of codes does, and what its implementations share: rows, tombstones and checks.
+
+The index types differ in speed and memory only: each returns the results of the oracle,
+:class:`~hummingbit.index.engines.brute_force.BruteForceIndex`. Some take codes of certain lengths
+only.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -14,7 +20,7 @@ Rows = npt.NDArray[np.int64]
 
 
 Weights = npt.NDArray[np.int64]
-"""The weight of each bit for each query: ``int64[Q, n_bits]``, within ±:data:`MAX_WEIGHT`."""
+"""The weight of each bit for each query: ``int64[Q, n_bits]``, within ±:data:`MAX_BIT_WEIGHT`."""
 
 MAX_BIT_WEIGHT = 2**20
 MAX_ROWS = 2**31 - 1
@@ -24,16 +30,19 @@ MAX_ROWS = 2**31 - 1
 FARTHEST = 2**31 - 1
 """No distance is larger, weighted or not."""
 
+COPIED_FRACTION = 8
+"""If fewer than 1 / COPIED_FRACTION of the rows are allowed, a copy of their codes is searched."""
+
 
 class After(NamedTuple):
-    """A place in the order (distance, row), at which the hits of earlier pages end."""
+    """A position in the order (distance, row), at which the hits of earlier pages end."""
 
     distance: int
     row: int
 
     @classmethod
     def at(cls, distance: float, row: int) -> After | None:
-        """Return the place of a hit, or None if every hit comes after it."""
+        """Return the position of a hit, or None if every hit comes after it."""
         return cls(int(min(distance, FARTHEST)), row) if distance >= 0 else None
 
 
@@ -77,7 +86,7 @@ class CodeIndex(Protocol):
             radius: if given, only codes at a distance of at most `radius` are found.
             among: if given, only these rows are found, ``int64[M]`` in ascending order. Unknown
                 rows are ignored.
-            after: if given, only what comes after this place in the order is found. Its row need
+            after: if given, only what comes after this position in the order is found. Its row need
                 not exist.
 
         Raises:
@@ -95,6 +104,74 @@ class CodeIndex(Protocol):
         Raises:
             ValueError: if an argument is invalid.
         """
+
+
+class ImmutableIndex(ABC):
+    """The rows of a :class:`CodeIndex` in memory, some of which may be tombstones.
+
+    A row's position is its position among the ascending `rows` of the index. Any number of threads
+    can search at once.
+    """
+
+    n_bits: int
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._n_live = len(rows)
+
+    @abstractmethod
+    def _codes_at(self, positions: Rows) -> Codes:
+        """Return the codes at some positions."""
+
+    @abstractmethod
+    def _live_of(self, positions: Rows) -> Rows:
+        """Return those of `positions` that are no tombstones, in that order."""
+
+    def __len__(self) -> int:
+        return self._n_live
+
+    @property
+    def n_dead(self) -> int:
+        """The number of tombstones: removed rows that still take memory."""
+        return len(self._rows) - self._n_live
+
+    def live_codes(self) -> tuple[Codes, Rows]:
+        """Return the codes that a search can find and their rows, in ascending order of rows."""
+        positions = self._live_of(np.arange(len(self._rows)))
+        return self._codes_at(positions), self._rows[positions]
+
+    def counted_codes(self) -> tuple[Codes, Rows]:
+        """Return the codes that a search can find and the number of rows of each.
+
+        Unless the index groups equal codes, they repeat, each with a count of 1.
+        """
+        codes, _ = self.live_codes()
+        return codes, np.ones(len(codes), dtype=np.int64)
+
+    def holds(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Tell which of `rows` lie between the first and the last row of this index."""
+        if not len(self._rows):
+            return np.zeros(len(rows), dtype=np.bool_)
+        inside: npt.NDArray[np.bool_] = (rows >= self._rows[0]) & (rows <= self._rows[-1])
+        return inside
+
+    def live_rows(self, rows: Rows) -> Rows:
+        """Return those of `rows`, which ascend, that a search can find."""
+        return self._rows[self._live_positions(rows)]
+
+    def codes_of(self, rows: Rows) -> Codes:
+        """Return the codes of `rows`, all of which must exist, in that order."""
+        return self._codes_at(positions_of(self._rows, rows))
+
+    def _live_positions(self, rows: Rows) -> Rows:
+        """Return the positions of those of `rows` that a search can find."""
+        return self._live_of(positions_of(self._rows, rows))
+
+
+def no_neighbours(n_queries: int) -> list[Neighbours]:
+    """Return the results of queries that find nothing."""
+    nothing = np.empty(0, dtype=np.int64)
+    return [Neighbours(nothing, nothing) for _ in range(n_queries)]
 
 
 def check_search(
@@ -145,13 +222,13 @@ def check_codes(codes: Codes, rows: Rows) -> None:
         raise ValueError(f"there are {len(rows):,} codes; an index holds {MAX_ROWS:,} at most")
 
 
-def places_of(index_rows: Rows, rows: Rows) -> npt.NDArray[np.int64]:
+def positions_of(index_rows: Rows, rows: Rows) -> npt.NDArray[np.int64]:
     """Return the positions of `rows` in the ascending `index_rows`; unknown rows are ignored."""
     if len(index_rows) and index_rows[-1] - index_rows[0] == len(index_rows) - 1:
         # Rows without gaps need no search.
         offsets: Rows = rows - index_rows[0]
         return np.asarray(offsets[(offsets >= 0) & (offsets < len(index_rows))])
-    places = np.searchsorted(index_rows, rows)
-    known = places < len(index_rows)
-    known[known] = index_rows[places[known]] == rows[known]
-    return places[known]
+    positions = np.searchsorted(index_rows, rows)
+    known = positions < len(index_rows)
+    known[known] = index_rows[positions[known]] == rows[known]
+    return positions[known]

@@ -38,7 +38,7 @@ MAX_CELLS = 1024
 SAMPLES_PER_CELL = 64
 ROUNDS = 5
 # One scan of all codes is faster than scans of cells with more than this share of them.
-WHOLE = 0.5
+MAX_SHARE_IN_CELLS = 0.5
 # FAISS scans so many codes in the time of visiting one more cell.
 CODES_PER_VISIT = 8192
 
@@ -103,12 +103,15 @@ class PrunedIndex(DistinctIndex):
         if near.any():
             some = pending[near]
             found = self._in_cells(queries[some], needed[near], reach[near], k)
-            parts += [Candidates(some[one.queries], one.codes, one.distances) for one in found]
+            parts += [
+                Candidates(some[candidates.queries], candidates.codes, candidates.distances)
+                for candidates in found
+            ]
         return parts
 
     def _is_most(self, needed: Marks) -> Marks:
         """Tell for which queries the cells `needed`, ``(Q, cells)``, have most of the codes."""
-        most: Marks = needed @ self._sizes > WHOLE * self.n_distinct
+        most: Marks = needed @ self._sizes > MAX_SHARE_IN_CELLS * self.n_distinct
         return most
 
     def _cells_in_reach(self, queries: Codes, k: int, radius: int) -> tuple[Marks, Integers]:
@@ -136,7 +139,8 @@ class PrunedIndex(DistinctIndex):
         """Yield the codes of the cells `needed` that are as near as the k-th row of these."""
         visits = list(self._visits(queries, needed, k + SLACK))
         found = [
-            within(one.queries, one.codes, one.distances, reach[one.queries]) for one in visits
+            within(visit.queries, visit.codes, visit.distances, reach[visit.queries])
+            for visit in visits
         ]
         every = join_candidates(found)
         # Every cell lists at least k codes, so these determine the distance of the k-th row.

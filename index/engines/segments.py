@@ -143,7 +143,9 @@ class Generation:
 
     def distinct_codes(self) -> tuple[Codes, Integers]:
         """Return the distinct codes, ``uint8[D, C]``, and the number of rows with each."""
-        codes, counts = reduce(_concatenate, (one.counted_codes() for one in self._segments))
+        codes, counts = reduce(
+            _concatenate, (segment.counted_codes() for segment in self._segments)
+        )
         if not self.deltas and not isinstance(self.base, FlatIndex | ScanIndex):
             return codes, counts
         distinct, postings = distinct_codes(codes)
@@ -178,9 +180,9 @@ def needs_compaction(segments: Sequence[Segment]) -> bool:
 
 
 def _concatenate(
-    one: tuple[Codes, Integers], other: tuple[Codes, Integers]
+    earlier: tuple[Codes, Integers], later: tuple[Codes, Integers]
 ) -> tuple[Codes, Integers]:
-    return np.concatenate([one[0], other[0]]), np.concatenate([one[1], other[1]])
+    return np.concatenate([earlier[0], later[0]]), np.concatenate([earlier[1], later[1]])
 
 
 def _merge(earlier: Neighbours, later: Neighbours, k: int) -> Neighbours:

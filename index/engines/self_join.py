@@ -104,7 +104,7 @@ def _agreeing_pairs(words: Words, key: Integers, radius: int) -> Iterator[Pairs]
     last = np.append(np.flatnonzero(key[1:] != key[:-1]), len(key) - 1)
     ends = np.repeat(last + 1, np.diff(last, prepend=-1))
     columns = [column[order] for column in words.T]
-    # Each code is compared with the one `step` places on, while that has the same key.
+    # Each code is compared with the one `step` positions on, while that has the same key.
     left = np.arange(len(order))
     step = 1
     while len(left := left[left + step < ends[left]]):
@@ -129,24 +129,24 @@ def _pairs_of_kernel(words: Words, keys: Words, order: Integers, radius: int) ->
     """Yield the pairs of codes with equal `keys`, which ascend, that lie within `radius`."""
     # Word by word; the padding at the end is there because whole registers are read.
     columns = np.append(words.T, np.zeros(kernel.LANES, dtype=np.uint64))
-    one = np.empty(PAIRS_AT_ONCE, dtype=np.int64)
-    other, distances = np.empty_like(one), np.empty(PAIRS_AT_ONCE, dtype=np.uint16)
+    firsts = np.empty(PAIRS_AT_ONCE, dtype=np.int64)
+    seconds, distances = np.empty_like(firsts), np.empty(PAIRS_AT_ONCE, dtype=np.uint16)
     i, j = 0, 1
     while i < len(words):
         checkpoint()
         n, i, j = kernel.native.pairs(
             *(len(words), words.shape[1], columns, keys, radius),
-            *(i, j, PAIRS_AT_ONCE, one, other, distances),
+            *(i, j, PAIRS_AT_ONCE, firsts, seconds, distances),
         )
         if n:
-            left, right = order[one[:n]], order[other[:n]]
+            left, right = order[firsts[:n]], order[seconds[:n]]
             yield Pairs(np.minimum(left, right), np.maximum(left, right), distances[:n].copy())
 
 
 def _near(
     columns: list[Words], left: Integers, right: Integers, order: Integers, radius: int
 ) -> Iterator[Pairs]:
-    """Yield the pairs of places within `radius`, translated by `order`."""
+    """Yield the pairs of positions within `radius`, translated by `order`."""
     checkpoint()
     first, *others = columns
     distances = np.bitwise_count(first[left] ^ first[right]).astype(np.uint16)
@@ -154,8 +154,8 @@ def _near(
         distances += np.bitwise_count(column[left] ^ column[right])
     near = np.flatnonzero(distances <= radius)
     if len(near):
-        one, other = order[left[near]], order[right[near]]
-        yield Pairs(np.minimum(one, other), np.maximum(one, other), distances[near])
+        firsts, seconds = order[left[near]], order[right[near]]
+        yield Pairs(np.minimum(firsts, seconds), np.maximum(firsts, seconds), distances[near])
 
 
 def _first_seen(pairs: Pairs, keys: list[Integers], chosen: tuple[int, ...]) -> Pairs:
@@ -177,8 +177,8 @@ def _keys(words: Words, lengths: list[int]) -> list[Integers]:
     for length in lengths:
         key = np.zeros(len(words), dtype=np.uint64)
         for bit in range(start, start + length):
-            word, place = divmod(bit, 64)
-            key = key << np.uint64(1) | words[:, word] >> np.uint64(place) & np.uint64(1)
+            word, position = divmod(bit, 64)
+            key = key << np.uint64(1) | words[:, word] >> np.uint64(position) & np.uint64(1)
         keys.append(key.astype(np.int64))
         start += length
     return keys

@@ -26,9 +26,9 @@ Distances = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.int64]
 
 # From so many codes on, tables of two bytes pay: they take longer to fill and save lookups.
-MANY_CODES = 2**16
+MIN_CODES_FOR_PAIRS = 2**16
 # Once fewer codes than this are near enough, they no longer pay for the remaining bytes.
-FEW_CODES = 2**13
+MIN_CODES_BY_PAIRS = 2**13
 # The number of codes that are measured at a time, so that they stay in the cache.
 CODES_AT_ONCE = 2**15
 
@@ -85,7 +85,9 @@ def within_distance(
     A code is dropped as soon as its parts so far cost more.
     """
     tables = Tables(weights)
-    measure = _by_pairs if len(codes) >= MANY_CODES and codes.shape[1] % 2 == 0 else _by_bytes
+    measure = (
+        _by_pairs if len(codes) >= MIN_CODES_FOR_PAIRS and codes.shape[1] % 2 == 0 else _by_bytes
+    )
     found = [
         measure(np.ascontiguousarray(codes[start : start + CODES_AT_ONCE]), tables, limit)
         for start in range(0, len(codes), CODES_AT_ONCE)
@@ -118,7 +120,7 @@ def _by_pairs(codes: Codes, tables: Tables, limit: int | None) -> tuple[Numbers,
     numbers = np.arange(len(codes))
     distances = np.zeros(len(codes), dtype=np.int32)
     for pair in tables.pairs_in_order():
-        if len(numbers) >= FEW_CODES:
+        if len(numbers) >= MIN_CODES_BY_PAIRS:
             distances += tables.of_pair(pair).take(_column(pairs, pair, numbers))
         else:
             for byte in (2 * pair, 2 * pair + 1):
@@ -141,14 +143,14 @@ def _within(numbers: Numbers, distances: Distances, limit: int | None) -> tuple[
     return numbers[near], distances[near]
 
 
-def nearest_places(places: Numbers, distances: Distances, k: int) -> Neighbours:
-    """Return the `k` smallest of `distances` by (distance, place); `places` ascend."""
+def nearest_positions(positions: Numbers, distances: Distances, k: int) -> Neighbours:
+    """Return the `k` smallest of `distances` by (distance, position); `positions` ascend."""
     if len(distances) > k:
         limit = np.partition(distances, k - 1)[k - 1]
         near = np.flatnonzero(distances <= limit)
-        places, distances = places[near], distances[near]
+        positions, distances = positions[near], distances[near]
     order = np.argsort(distances, kind="stable")[:k]
-    return Neighbours(places[order], distances[order].astype(np.int64))
+    return Neighbours(positions[order], distances[order].astype(np.int64))
 
 
 def rows_after(
@@ -160,7 +162,7 @@ def rows_after(
     live: npt.NDArray[np.bool_] | None,
     limit: int = FARTHEST,
 ) -> Neighbours:
-    """Return the `k` nearest rows that come after a place in the order (distance, row).
+    """Return the `k` nearest rows that come after a position in the order (distance, row).
 
     Of the ascending `rows`, only those marked in `live` and within `limit` are found.
     """
@@ -170,6 +172,6 @@ def rows_after(
     later &= distances <= limit
     if live is not None:
         later &= live
-    places = np.flatnonzero(later)
-    nearest = nearest_places(places, distances[places], k)
+    positions = np.flatnonzero(later)
+    nearest = nearest_positions(positions, distances[positions], k)
     return Neighbours(rows[nearest.rows], nearest.distances)

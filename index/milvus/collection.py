@@ -120,7 +120,9 @@ class _HammingOnMilvus:
         n_bits = queries.codes.shape[1] * 8
         within = Band(0, n_bits if self._radius is None else self._radius, self._condition)
         ranked = self._search.nearest(queries.codes, k, within)
-        self._ids.update((one.row, one.id) for some in ranked for one in some)
+        self._ids.update(
+            (neighbour.row, neighbour.id) for neighbours in ranked for neighbour in neighbours
+        )
         return [_to_ranked_rows(some) for some in ranked]
 
     def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
@@ -158,8 +160,10 @@ class _HammingOnMilvus:
 
 
 def _to_ranked_rows(neighbours: Sequence[Neighbour]) -> RankedRows:
-    rows = np.array([one.row for one in neighbours], dtype=np.int64)
-    return RankedRows(rows, np.array([-one.distance for one in neighbours], dtype=np.int64))
+    rows = np.array([neighbour.row for neighbour in neighbours], dtype=np.int64)
+    return RankedRows(
+        rows, np.array([-neighbour.distance for neighbour in neighbours], dtype=np.int64)
+    )
 
 
 # ----------------------------------------------------------------------------
@@ -299,7 +303,11 @@ class MilvusCollection(SearchableCollection):
         """See :meth:`hummingbit.index.backend.CollectionBackend.new_or_changed`."""
         ids = list({document.id: None for document in documents})
         known = self._store.by_ids(ids, ["code", "checksum"])
-        return [one for one in documents if not schema.is_stored(one, known.get(one.id))]
+        return [
+            document
+            for document in documents
+            if not schema.is_stored(document, known.get(document.id))
+        ]
 
     def existing_ids(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that belong to documents of the collection."""
@@ -459,7 +467,9 @@ class MilvusCollection(SearchableCollection):
     def _write(self, entities: list[dict[str, Any]]) -> None:
         """Assign rows to the documents and write them. Called with the write lock held."""
         rows = self._progress.take_rows(len(entities))
-        self._store.upsert([{**one, "row": row} for one, row in zip(entities, rows, strict=True)])
+        self._store.upsert(
+            [{**entity, "row": row} for entity, row in zip(entities, rows, strict=True)]
+        )
 
     def _delete(self, ids: Sequence[str]) -> DeleteResult:
         self._progress.check_alone()

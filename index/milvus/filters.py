@@ -57,7 +57,7 @@ def filterable(payload: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         InputError: if it holds an integer beyond the range of floating point.
     """
-    return {_name(key): _value(one) for key, one in payload.items() if one is not None}
+    return {_name(key): _value(value) for key, value in payload.items() if value is not None}
 
 
 def expression(filter_: Filter, find_rows: FindRows) -> str:
@@ -84,13 +84,13 @@ def _anywhere(condition: Condition, find_rows: FindRows) -> str:
         places.append(_path(names))
         divisions = [*_divisions(names)]
         lists = {_path(keys[:end]) for keys in divisions for end in range(1, len(keys))}
-        others = sorted({*map(_path, divisions)} - {*places}) + [f"{one}[0]" for one in lists]
+        others = sorted({*map(_path, divisions)} - {*places}) + [f"{path}[0]" for path in lists]
     else:
         # It begins with a key of the payload that is not the whole name.
         keys = [".".join(names[:end]) for end in range(1, len(names))]
         others = [_path([key]) for key in keys]
     parts = [_at(place, condition, find_rows) for place in places]
-    elsewhere = " or ".join(f"(exists {one})" for one in others)
+    elsewhere = " or ".join(f"(exists {path})" for path in others)
     if rows := find_rows(f"({elsewhere})", condition):
         parts.append(f"(row in {list(rows)})")
     return f"({' or '.join(parts)})"
@@ -119,14 +119,16 @@ def quote(text: str) -> str:
 
 
 def _any_of(path: str, condition: AnyOf, find_rows: FindRows) -> str:
-    values = [_number(one) for one in condition.values if not _is_huge(one)]
+    values = [_number(value) for value in condition.values if not _is_huge(value)]
     # All values that follow `in` must be of one kind.
-    kinds = {type(one): [other for other in values if type(other) is type(one)] for one in values}
+    kinds = {
+        type(value): [other for other in values if type(other) is type(value)] for value in values
+    }
     parts = [f"({path} in {_literals(same)})" for same in kinds.values()]
     if values:
         parts.append(f"json_contains_any({path}, {_literals(values)})")
     rows: Sequence[int] = ()
-    if huge := tuple(one for one in condition.values if _is_huge(one)):
+    if huge := tuple(value for value in condition.values if _is_huge(value)):
         rows = find_rows(f"({_huge_in(path)} or (exists {path}[0]))", AnyOf(condition.field, huge))
     return _either(path, " or ".join(parts), rows)
 
@@ -186,7 +188,7 @@ def _value(value: Any) -> Any:
     if isinstance(value, Mapping):
         return filterable(value)
     if isinstance(value, list | tuple):
-        return [_value(one) for one in value if one is not None]
+        return [_value(item) for item in value if item is not None]
     return _number(value)
 
 

@@ -99,7 +99,7 @@ class ExactSearch:
             gathered += _complete(neighbours, self._max_answer)
             if len(neighbours) < self._max_answer:
                 break
-            crowded = max(one.distance for one in neighbours)
+            crowded = max(neighbour.distance for neighbour in neighbours)
             if len(gathered) < k:
                 at_once = Band(crowded, crowded, within.expression)
                 gathered += self._by_rows(query, k - len(gathered), at_once)
@@ -129,8 +129,8 @@ def _complete(neighbours: Sequence[Neighbour], limit: int) -> list[Neighbour]:
     """Return the sorted documents, without those at the last distance if there may be more."""
     if len(neighbours) < limit:
         return sorted(neighbours)
-    farthest = max(one.distance for one in neighbours)
-    return sorted(one for one in neighbours if one.distance < farthest)
+    farthest = max(neighbour.distance for neighbour in neighbours)
+    return sorted(neighbour for neighbour in neighbours if neighbour.distance < farthest)
 
 
 # ----------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def _complete(neighbours: Sequence[Neighbour], limit: int) -> list[Neighbour]:
 IDS_AT_ONCE = 1000
 DOCUMENTS_AT_ONCE = 4000
 # So many whole documents have at most 20 MB; an answer may have 100 MB.
-FEW = 100
+MIN_FETCHED = 100
 BYTES_AT_ONCE = 8 << 20
 ATTEMPTS = 3
 
@@ -167,7 +167,7 @@ class MilvusStore:
     def codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
         """Return the code, ``uint8[C]``, of each document; unknown ids are left out."""
         entities = self.by_ids(ids, ["code"])
-        return {id_: np.frombuffer(to_code(one), np.uint8) for id_, one in entities.items()}
+        return {id_: np.frombuffer(to_code(entity), np.uint8) for id_, entity in entities.items()}
 
     def by_ids(self, ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return fields of the documents with these ids; unknown ids are left out."""
@@ -192,9 +192,9 @@ class MilvusStore:
                 raise
             except StoreError:
                 # The answer may have been too large; a request for few documents shows whether.
-                if width <= FEW:
+                if width <= MIN_FETCHED:
                     raise
-                most = max(FEW, width // 4)
+                most = max(MIN_FETCHED, width // 4)
                 width = most - 1
                 continue
             if len(entities) == most and width > 1:
@@ -234,7 +234,7 @@ class MilvusStore:
         def find_rows(condition: str, wanted: Condition) -> list[int]:
             fields = ["id", "row", "payload", "original"]
             entities = self.by_row(fields, 1, last_row, condition)
-            return [one["row"] for one in entities if wanted.matches(to_payload(one))]
+            return [entity["row"] for entity in entities if wanted.matches(to_payload(entity))]
 
         return "" if filter_ is None else expression(filter_, find_rows)
 

@@ -152,7 +152,7 @@ def _points(colours: MapColours, drawn: Any, places: Places) -> bytes:
         table.codes[drawn],
     ]
     if colours.times:
-        columns.append(colours.times.place[drawn].astype("<f4"))
+        columns.append(colours.times.position[drawn].astype("<f4"))
     if colours.given_labels:
         columns += _label_columns(colours.given_labels, drawn)
     return b"".join(column.tobytes() for column in columns)

@@ -36,7 +36,7 @@ def test_codes_lie_where_their_documents_do(documents: list[tuple[bytes, int | N
     for code, value in documents:
         of_code[code] += [] if value is None else [(value - min(values)) / width]
     expected = [mean(of_code[code]) if of_code[code] else np.nan for code in sorted(of_code)]
-    np.testing.assert_allclose(found.place, expected)
+    np.testing.assert_allclose(found.position, expected)
 
 
 def test_a_hundredth_lies_outside_the_scale() -> None:
@@ -44,8 +44,8 @@ def test_a_hundredth_lies_outside_the_scale() -> None:
     codes = distinct([bytes([at]) for at in range(101)] * 2)
     found = code_times(codes, [{"year": year} for year in years], "year")
     assert (found.least, found.start, found.end, found.most) == (0, 1901, 2098, 9999)
-    assert found.place.min() >= 0
-    assert found.place.max() <= 1
+    assert found.position.min() >= 0
+    assert found.position.max() <= 1
 
 
 def test_of_values_that_are_nearly_all_alike_the_scale_is_the_whole_width() -> None:
@@ -53,7 +53,7 @@ def test_of_values_that_are_nearly_all_alike_the_scale_is_the_whole_width() -> N
         distinct([b"a"] * 999 + [b"b"]), [{"n": int(at == 999)} for at in range(1000)], "n"
     )
     assert (found.start, found.end) == (0, 1)
-    assert found.place.tolist() == [0, 1]
+    assert found.position.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_what_is_no_time_is_refused(value: Any) -> None:
         code_times(distinct([b"a", b"b"]), [{"when": 1}, {"when": value}], "when")
 
 
-def test_numbers_of_any_size_have_a_place() -> None:
+def test_numbers_of_any_size_have_a_position() -> None:
     found = code_times(
         distinct([b"a", b"b", b"c"]), [{"n": -1.7e308}, {"n": 0}, {"n": 1.7e308}], "n"
     )
-    assert found.place.tolist() == [0, 0.5, 1]
+    assert found.position.tolist() == [0, 0.5, 1]

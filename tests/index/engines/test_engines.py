@@ -182,7 +182,7 @@ def test_the_engine_is_chosen_from_the_codes(
     monkeypatch.setattr(distinct, "CODES_PER_LOOKUP", 64)
     monkeypatch.setattr(pruned, "CODES_PER_CELL", 1000)
     monkeypatch.setattr(pruned, "CODES_PER_VISIT", 0)
-    monkeypatch.setattr("hummingbit.index.engines.choice.MANY_DISTINCT", 30_000)
+    monkeypatch.setattr("hummingbit.index.engines.choice.MIN_DISTINCT_FOR_CELLS", 30_000)
     codes = clustered_codes(np.random.default_rng(0), n, n_bits, flips=flips)
     choice = build(codes, np.arange(n))
     assert choice.engine.name == name

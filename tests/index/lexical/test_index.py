@@ -243,7 +243,10 @@ def test_equal_scores_come_by_row_where_there_are_many() -> None:
 
 
 def test_a_query_of_more_terms_than_four_bytes_count_scores_alike() -> None:
-    texts = [" ".join(f"t{number}" for number in range(place, place + 300)) for place in range(3)]
+    texts = [
+        " ".join(f"t{number}" for number in range(position, position + 300))
+        for position in range(3)
+    ]
     index = indexed(texts)
     query = " ".join(f"t{number} " * 200 for number in range(300))
     oracle = BruteForceBm25(list(enumerate(texts)), WORDS_ONLY)
@@ -276,20 +279,22 @@ def test_the_best_are_a_stable_sort_and_the_rest_as_high_as_asked(
         found = lexical.Matches([(rows, scores)])
         best, high = found.best(k), found.at_least(least)
         among = found.best(k, rows[::2])
-    expected = [place for place in np.argsort(-scores, kind="stable") if scores[place] > 0]
-    assert best.rows.tolist() == [10 + 2 * place for place in expected[:k]]
-    assert best.scores.tolist() == [values[place] for place in expected[:k]]
-    assert among.rows.tolist() == [10 + 2 * place for place in expected if place % 2 == 0][:k]
+    expected = [position for position in np.argsort(-scores, kind="stable") if scores[position] > 0]
+    assert best.rows.tolist() == [10 + 2 * position for position in expected[:k]]
+    assert best.scores.tolist() == [values[position] for position in expected[:k]]
+    assert (
+        among.rows.tolist() == [10 + 2 * position for position in expected if position % 2 == 0][:k]
+    )
     assert high.rows.tolist() == [10 + 2 * n for n, value in enumerate(values) if value >= least]
 
 
-def test_places_among_rows_are_those_of_these_rows() -> None:
+def test_positions_among_rows_are_those_of_these_rows() -> None:
     one = indexed(["a line"] * 6).texts.segments[0]
-    assert one.places_among(np.arange(-2, 9)).tolist() == [2, 3, 4, 5, 6, 7]  # type: ignore[union-attr]
+    assert one.positions_among(np.arange(-2, 9)).tolist() == [2, 3, 4, 5, 6, 7]  # type: ignore[union-attr]
     for others in (np.arange(5), np.arange(1, 7), np.array([], dtype=np.int64)):
-        assert one.places_among(others) is None
+        assert one.positions_among(others) is None
     rows = np.arange(6)
-    assert one.places_among(rows) is one.places_among(rows)
+    assert one.positions_among(rows) is one.positions_among(rows)
 
 
 def test_compaction_is_asked_for_once_much_was_tombstones() -> None:

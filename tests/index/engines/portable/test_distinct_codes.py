@@ -23,8 +23,10 @@ def test_every_row_is_in_the_posting_list_of_its_code(
     distinct, postings = distinct_codes(codes)
     assert distinct.shape == (len({row.tobytes() for row in codes}), code_size)
     for number, code in enumerate(distinct):
-        listed = postings.places[postings.offsets[number] : postings.offsets[number + 1]]
-        expected = [place for place, row in enumerate(codes) if row.tobytes() == code.tobytes()]
+        listed = postings.positions[postings.offsets[number] : postings.offsets[number + 1]]
+        expected = [
+            position for position, row in enumerate(codes) if row.tobytes() == code.tobytes()
+        ]
         assert listed.tolist() == expected
         assert (postings.code_of[listed] == number).all()
 
@@ -42,4 +44,4 @@ def test_a_code_without_rows_has_an_empty_posting_list() -> None:
     code_of: npt.NDArray[np.int32] = np.array([3, 1, 3], dtype=np.int32)
     postings = posting_lists(code_of, 5)
     assert postings.offsets.tolist() == [0, 0, 1, 1, 3, 3]
-    assert postings.places.tolist() == [1, 0, 2]
+    assert postings.positions.tolist() == [1, 0, 2]

@@ -14,7 +14,11 @@ from hummingbit.index.engines.choice import MAKERS
 from hummingbit.index.engines.distinct import nearest_codes
 from hummingbit.index.engines.protocol import MAX_BIT_WEIGHT, After, CodeIndex, Weights
 from hummingbit.index.engines.segments import Generation
-from hummingbit.index.engines.weighted import MANY_CODES, weighted_distances, within_distance
+from hummingbit.index.engines.weighted import (
+    MIN_CODES_FOR_PAIRS,
+    weighted_distances,
+    within_distance,
+)
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
 
 
@@ -85,7 +89,7 @@ def test_weights_of_one_give_hamming_distances() -> None:
 @pytest.mark.parametrize("n_bits", [24, 64, 256])
 def test_distances_of_many_codes_are_sums_of_weights(n_bits: int) -> None:
     rng = np.random.default_rng(1)
-    codes = random_codes(rng, MANY_CODES + 3, n_bits)
+    codes = random_codes(rng, MIN_CODES_FOR_PAIRS + 3, n_bits)
     (weights,) = random_weights(rng, 1, n_bits, "spread")
     places = rng.integers(0, len(codes), 200)
     bits = np.unpackbits(codes[places], axis=1)
