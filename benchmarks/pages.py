@@ -21,7 +21,7 @@ from benchmarks.rankings import add_noise, clustered_logits, draw_codes
 from hummingbit.encoder.codes import pack_bits
 from hummingbit.encoder.text_features import Floats
 from hummingbit.index.engines.protocol import Rows
-from hummingbit.index.engines.segments import Generation
+from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.rankings import AsymmetricRanking, HammingRanking, RankedRows
 from hummingbit.index.records import EncodedQueries
 from hummingbit.index.search import Position, hits_after
@@ -44,12 +44,12 @@ def main() -> None:
         logits = clustered_logits(rng, n_bits)
         codes = draw_codes(rng, logits, int(arguments.documents))
         weights = add_noise(rng, logits[rng.integers(0, len(logits), arguments.queries)])
-        generation = Generation.build(1, codes, np.arange(len(codes)))
+        generation = IndexSnapshot.build(1, codes, np.arange(len(codes)))
         gone = np.flatnonzero(rng.random(len(codes)) < 0.2)
         half = np.flatnonzero(rng.random(len(codes)) < 0.5)
         half.setflags(write=False)
         none = np.empty(0, dtype=np.int64)
-        cases: dict[str, tuple[Generation, Rows | None]] = {
+        cases: dict[str, tuple[IndexSnapshot, Rows | None]] = {
             "all": (generation, None),
             "50% allowed": (generation, half),
             "20% deleted": (generation.with_changes(2, codes[:0], none, gone), None),

@@ -23,7 +23,7 @@ from hummingbit.corpus.named_sets import load_dataset
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.codes import Codes, pack_bits
 from hummingbit.encoder.text_features import Floats
-from hummingbit.index.engines.segments import Generation
+from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.rankings import AsymmetricRanking, HammingRanking, Ranking
 from hummingbit.index.records import EncodedQueries
 
@@ -54,7 +54,7 @@ def main() -> None:
         else:
             logits = clustered_logits(rng, n_bits)
         codes = draw_codes(rng, logits, int(arguments.documents))
-        generation = Generation.build(1, codes, np.arange(len(codes)))
+        generation = IndexSnapshot.build(1, codes, np.arange(len(codes)))
         distinct = len(generation.distinct_codes()[0])
         for k in arguments.k:
             weights = add_noise(rng, logits[rng.integers(0, len(logits), arguments.rounds)])
@@ -104,7 +104,7 @@ def draw_codes(rng: np.random.Generator, logits: Floats, n: int) -> Codes:
 
 
 def ranking_seconds(
-    generation: Generation, weights: Floats, k: int
+    generation: IndexSnapshot, weights: Floats, k: int
 ) -> tuple[list[float], list[float]]:
     """Return the seconds per query of the Hamming and of the asymmetric ranking."""
     rankings: list[Ranking] = [HammingRanking(generation), AsymmetricRanking(generation)]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from hummingbit.encoder.codes import Codes, unpack_codes
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.engines.distinct import Integers
-from hummingbit.index.engines.segments import Generation
+from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.maps import CodeTable
 
 # ----------------------------------------------------------------------------
@@ -38,7 +38,7 @@ class StatisticsCache:
         return self._last[1]
 
 
-def code_statistics(generation: Generation) -> dict[str, Any]:
+def code_statistics(generation: IndexSnapshot) -> dict[str, Any]:
     """Return how diverse the codes are, ready for JSON.
 
     - ``distinct_codes``: the number of distinct codes.

@@ -349,7 +349,7 @@ class Collection(IndexedCollection):
     ) -> None:
         """Open the collection in `store`, which is closed with it; `encoder` made its codes.
 
-        `engine` is an engine of :meth:`hummingbit.index.engines.segments.Generation.build`. Without
+        `engine` is the index type; see :func:`hummingbit.index.engines.choice.build`. Without
         `indexed`, the first search builds the index, and writes before it need none.
 
         Raises:

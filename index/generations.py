@@ -25,7 +25,7 @@ from hummingbit.foundation.slices import (
     unbroken,
 )
 from hummingbit.index.engines.protocol import Rows
-from hummingbit.index.engines.segments import Generation
+from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.filters import Filter
 from hummingbit.index.kept_vectors import NONE
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
@@ -41,7 +41,7 @@ from hummingbit.index.store.store import Changes, Store, document_checksums
 class PublishedGeneration(NamedTuple):
     """A generation, and the last row that had been assigned by then."""
 
-    generation: Generation
+    generation: IndexSnapshot
     last_row: int
     lexical: LexicalIndex | None = None
     """The texts of the same generation; None until a search needs them."""
@@ -53,7 +53,7 @@ class SearchTarget(NamedTuple):
     """What to search: a generation, and the rows that match the filter; None without a filter."""
 
     published: PublishedGeneration
-    among: Rows | None
+    allowed_rows: Rows | None
 
 
 class TextChanges:
@@ -205,7 +205,7 @@ class Publication:
         self._build_lock = threading.Lock()
         self._lexical_compaction = Compaction(self._finish_lexical_compaction)
 
-    def built_generation(self) -> Generation | None:
+    def built_generation(self) -> IndexSnapshot | None:
         """Return the published generation, or None if the index was not built."""
         published = self.published
         return None if published is None else published.generation
@@ -394,12 +394,12 @@ class Publication:
             # Running compactions rebuild an index that is now obsolete; their results are dropped.
             self._compaction = Compaction(self._finish_compaction)
             self._lexical_compaction = Compaction(self._finish_lexical_compaction)
-            generation = Generation.build(number, codes, rows, self._engine)
+            generation = IndexSnapshot.build(number, codes, rows, self._engine)
         return PublishedGeneration(generation, last_row)
 
     def _finish_compaction(
-        self, compaction: Compaction[Generation], generation: Generation
-    ) -> Generation | None:
+        self, compaction: Compaction[IndexSnapshot], generation: IndexSnapshot
+    ) -> IndexSnapshot | None:
         """Publish a rebuilt generation and return it."""
         with self._write_lock:
             generation = compaction.replay(generation)

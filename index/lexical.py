@@ -143,7 +143,7 @@ def part_of_summary(
 
 
 # ----------------------------------------------------------------------------
-# The kinds of postings: how often a term occurs in a document of which length.
+# The impacts of postings, as Lucene calls what a posting's score depends on.
 
 
 Integers = npt.NDArray[np.int64]
@@ -153,7 +153,7 @@ ONCE = 1 << OPENING.bit_length()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kinds:
+class Impacts:
     """Distinct triples: a term's counts in a document and in its opening, and the length."""
 
     counts: Integers
@@ -174,41 +174,41 @@ def number_distinct(numbers: npt.NDArray[Any]) -> tuple[Integers, npt.NDArray[np
     return np.flatnonzero(occurs), (np.cumsum(occurs, dtype=np.int32) - np.int32(1)).take(numbers)
 
 
-def number_kinds(counts: Integers, lengths: Integers) -> tuple[Kinds, npt.NDArray[Any]]:
-    """Return the distinct kinds and the number of the kind of each posting.
+def number_impacts(counts: Integers, lengths: Integers) -> tuple[Impacts, npt.NDArray[Any]]:
+    """Return the distinct impacts and the number of the impact of each posting.
 
     `counts` hold both counts of a term in one integer; see :data:`ONCE`.
     """
     width = int(lengths.max(initial=0)) + 1
-    distinct, kind_of = number_distinct(counts * width + lengths)
+    distinct, impact_of = number_distinct(counts * width + lengths)
     counts, lengths = distinct // width, distinct % width
-    kinds = Kinds(counts // ONCE, counts % ONCE, lengths)
-    return kinds, kind_of.astype(smallest_type(len(kinds)))
+    impacts = Impacts(counts // ONCE, counts % ONCE, lengths)
+    return impacts, impact_of.astype(smallest_type(len(impacts)))
 
 
-def join_kinds(kinds: Sequence[Kinds]) -> tuple[Kinds, list[npt.NDArray[Any]]]:
-    """Return the distinct kinds of all segments, and the number of each kind of each segment."""
-    counts = np.concatenate([impacts.counts * ONCE + impacts.openings for impacts in kinds])
-    lengths = np.concatenate([impacts.lengths for impacts in kinds])
-    joined, numbers = number_kinds(counts, lengths)
-    ends = np.cumsum([len(impacts) for impacts in kinds])[:-1]
+def join_impacts(of_segments: Sequence[Impacts]) -> tuple[Impacts, list[npt.NDArray[Any]]]:
+    """Return the distinct impacts of all segments, and the number of each one of a segment."""
+    counts = np.concatenate([impacts.counts * ONCE + impacts.openings for impacts in of_segments])
+    lengths = np.concatenate([impacts.lengths for impacts in of_segments])
+    joined, numbers = number_impacts(counts, lengths)
+    ends = np.cumsum([len(impacts) for impacts in of_segments])[:-1]
     return joined, np.split(numbers, ends)
 
 
-def smallest_type(n_kinds: int) -> type[np.unsignedinteger[Any]]:
-    """Return the smallest type for the numbers of so many kinds."""
-    if n_kinds <= 2**8:
+def smallest_type(n_impacts: int) -> type[np.unsignedinteger[Any]]:
+    """Return the smallest type for the numbers of so many impacts."""
+    if n_impacts <= 2**8:
         return np.uint8
-    return np.uint16 if n_kinds <= 2**16 else np.uint32
+    return np.uint16 if n_impacts <= 2**16 else np.uint32
 
 
 # ----------------------------------------------------------------------------
 # Immutable posting lists of a run of documents.
 #
 # A posting says that a document has a term. It takes six bytes in most collections: four for the
-# document's position in the segment, and two for its *kind*, the number of a triple: how often the
-# term occurs in the document, how often in its opening, and how long the document is. What a term
-# adds to a score depends on nothing else. So each search computes it once for each kind, with the
+# document's position in the segment, and two for the number of its *impact*: how often the term
+# occurs in the document, how often in its opening, and how long the document is. What a term adds
+# to a score depends on nothing else. So each search computes it once for each impact, with the
 # statistics of its generation, and looks it up for each posting. No write makes a posting list out
 # of date.
 
@@ -232,8 +232,8 @@ class Segment:
     terms: Integers
     starts: Integers
     positions: Positions
-    kind_of: npt.NDArray[Any]
-    kinds: Kinds
+    impact_of: npt.NDArray[Any]
+    impacts: Impacts
     live: npt.NDArray[np.bool_] | None = None
     summary_sizes: Positions | None = None
     """The sizes of the documents that are summaries, 0 for others; None if there are none."""
@@ -265,8 +265,8 @@ class Segment:
         documents += 0 if self.live is None else self.live.nbytes
         documents += 0 if self.summary_sizes is None else self.summary_sizes.nbytes
         postings = self.terms.nbytes + self.starts.nbytes + self.positions.nbytes
-        kinds = 3 * self.kinds.counts.nbytes + self.kind_of.nbytes
-        return int(documents + postings + kinds)
+        impacts = 3 * self.impacts.counts.nbytes + self.impact_of.nbytes
+        return int(documents + postings + impacts)
 
     def frequency(self, term: int) -> int:
         """Return how many live documents have the term of this number."""
@@ -282,17 +282,17 @@ class Segment:
         """Return how often the live documents contain the term of this number."""
         if term not in self._occurrences:
             postings = self._postings(term)
-            kind_of = self.kind_of[postings]
+            impact_of = self.impact_of[postings]
             if self.live is not None:
-                kind_of = kind_of[self.live.take(self.positions[postings])]
-            self._occurrences[term] = int(self.kinds.counts.take(kind_of).sum())
+                impact_of = impact_of[self.live.take(self.positions[postings])]
+            self._occurrences[term] = int(self.impacts.counts.take(impact_of).sum())
         return self._occurrences[term]
 
     def saturations(self, average_length: float, *, opening_twice: bool) -> npt.NDArray[np.float64]:
-        """Return :func:`hummingbit.index.lexical.saturation` of each kind."""
-        counts, lengths = self.kinds.counts, self.kinds.lengths
+        """Return :func:`hummingbit.index.lexical.saturation` of each impact."""
+        counts, lengths = self.impacts.counts, self.impacts.lengths
         if opening_twice:
-            counts, lengths = counts + self.kinds.openings, lengths + _opening_lengths(lengths)
+            counts, lengths = counts + self.impacts.openings, lengths + _opening_lengths(lengths)
         return saturation(counts, lengths, average_length)
 
     def add_term(
@@ -300,23 +300,23 @@ class Segment:
         scores: Scores,
         term: int,
         weight: tuple[float, int],
-        kinds: npt.NDArray[np.float64],
+        saturations: npt.NDArray[np.float64],
         targets: Positions | None = None,
     ) -> None:
         """Add the part of a term to the `scores` of the documents that have it.
 
-        `weight` is the term's idf and how often the query has it; `kinds` are the saturations.
+        `weight` is the term's idf and how often the query has it; `saturations` are by impact.
         `targets` are the positions of the documents in `scores` if these hold others, too.
         """
         postings = self._postings(term)
         if postings.start == postings.stop:
             return
-        kind_of, (idf, repeats) = self.kind_of[postings], weight
+        impact_of, (idf, repeats) = self.impact_of[postings], weight
         # Both branches give the same numbers; the shorter array is computed.
-        if len(kind_of) < len(kinds):
-            parts = part_of_term(idf, kinds.take(kind_of)).astype(scores.dtype)
+        if len(impact_of) < len(saturations):
+            parts = part_of_term(idf, saturations.take(impact_of)).astype(scores.dtype)
         else:
-            parts = part_of_term(idf, kinds).astype(scores.dtype).take(kind_of)
+            parts = part_of_term(idf, saturations).astype(scores.dtype).take(impact_of)
         if repeats > 1:
             parts *= repeats
         positions = self.positions[postings]
@@ -391,9 +391,9 @@ def build_segment(rows: Rows, lengths: Integers, numbers: npt.NDArray[np.int32])
     table.sum_duplicates()
     table = table.tocsc()
     counts, positions = table.data.astype(np.int64), table.indices.astype(np.int32)
-    kinds, kind_of = number_kinds(counts, lengths[positions])
+    impacts, impact_of = number_impacts(counts, lengths[positions])
     starts = table.indptr.astype(np.int64)
-    return Segment(rows, lengths.astype(np.int32), terms, starts, positions, kind_of, kinds)
+    return Segment(rows, lengths.astype(np.int32), terms, starts, positions, impact_of, impacts)
 
 
 def join_segments(segments: Sequence[Segment]) -> Segment:
@@ -411,19 +411,19 @@ def join_segments(segments: Sequence[Segment]) -> Segment:
         sizes[number, at] = np.diff(part.starts)
     starts = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
     begins = starts[:-1] + np.cumsum(sizes, axis=0) - sizes
-    kinds, numbers = join_kinds([part.kinds for part in parts])
+    impacts, numbers = join_impacts([part.impacts for part in parts])
     positions = np.empty(starts[-1], dtype=np.int32)
-    kind_of = np.empty(starts[-1], dtype=smallest_type(len(kinds)))
+    impact_of = np.empty(starts[-1], dtype=smallest_type(len(impacts)))
     before = 0
     for number, (part, at) in enumerate(zip(parts, spots, strict=True)):
         moved = np.repeat(begins[number, at] - part.starts[:-1], np.diff(part.starts))
         moved += np.arange(len(moved))
         positions[moved] = part.positions + np.int32(before)
-        kind_of[moved] = numbers[number].take(part.kind_of)
+        impact_of[moved] = numbers[number].take(part.impact_of)
         before += len(part.rows)
     rows = np.concatenate([part.rows for part in parts])
     lengths = np.concatenate([part.lengths for part in parts])
-    joined = Segment(rows, lengths, terms, starts, positions, kind_of, kinds)
+    joined = Segment(rows, lengths, terms, starts, positions, impact_of, impacts)
     return replace(joined, summary_sizes=_join_summary_sizes(parts))
 
 
@@ -452,8 +452,8 @@ def _without_dead(segment: Segment) -> Segment:
         segment.terms[sizes > 0],
         np.concatenate([[0], np.cumsum(sizes[sizes > 0])]),
         moved.take(segment.positions[is_live]),
-        segment.kind_of[is_live],
-        segment.kinds,
+        segment.impact_of[is_live],
+        segment.impacts,
         summary_sizes=None if segment.summary_sizes is None else segment.summary_sizes[live],
     )
 
@@ -577,15 +577,16 @@ class Matches:
                 start, stop = np.searchsorted(more.rows, (rows[0], rows[-1] + 1))
                 scores[positions_of(rows, more.rows[start:stop])] += more.scores[start:stop]
 
-    def best(self, k: int, allowed: Rows | None = None) -> ScoredRows:
+    def best(self, k: int, allowed_rows: Rows | None = None) -> ScoredRows:
         """Return the `k` highest scores above 0, by (score descending, row ascending)."""
         best_of_parts = []
         for (rows, scores), highest in zip(self.parts, self._highest, strict=True):
-            if allowed is None:
+            if allowed_rows is None:
                 positions = best(scores, k, highest)
             else:
-                among = positions_of(rows, allowed)
-                positions = among[best(scores[among], k, _highest_of_groups(scores[among]))]
+                positions = positions_of(rows, allowed_rows)
+                of_allowed = scores[positions]
+                positions = positions[best(of_allowed, k, _highest_of_groups(of_allowed))]
             best_of_parts.append((rows[positions], scores[positions].astype(np.int64)))
         rows, scores = _concatenate(best_of_parts)
         order = np.lexsort((rows, -scores))[:k]
@@ -606,14 +607,14 @@ class Matches:
             parts.append((rows, later))
         return Matches(parts)
 
-    def at_least(self, least: int, allowed: Rows | None = None) -> ScoredRows:
+    def at_least(self, least: int, allowed_rows: Rows | None = None) -> ScoredRows:
         """Return the documents with a score of at least `least`, which is above 0, by row."""
         matches = []
         for (rows, scores), highest in zip(self.parts, self._highest, strict=True):
-            if allowed is None:
+            if allowed_rows is None:
                 positions = _positions_at_least(scores, least, highest)
             else:
-                positions = positions_of(rows, allowed)
+                positions = positions_of(rows, allowed_rows)
                 positions = positions[scores[positions] >= least]
             matches.append((rows[positions], scores[positions].astype(np.int64)))
         return ScoredRows(*_concatenate(matches))
@@ -799,21 +800,21 @@ class Field:
         """Score every document, in integers of type `dtype`."""
         saturations = self._saturations(average_length, opening_twice=opening_twice)
         parts: list[tuple[Rows, Scores]] = []
-        for segment, kinds in zip(self.segments, saturations, strict=True):
-            parts.append((segment.rows, _scores_of(segment, terms, kinds, dtype)))
+        for segment, of_segment in zip(self.segments, saturations, strict=True):
+            parts.append((segment.rows, _scores_of(segment, terms, of_segment, dtype)))
         return Matches(parts)
 
     def add_to(self, matches: Matches, terms: Sequence[TermWeight], average_length: float) -> None:
         """Add the scores of this field to the `matches` of another one of the same documents."""
         all_rows, all_scores = matches.parts[0]
         saturations = self._saturations(average_length, opening_twice=False)
-        for segment, kinds in zip(self.segments, saturations, strict=True):
+        for segment, of_segment in zip(self.segments, saturations, strict=True):
             positions = None if segment.live is not None else segment.positions_among(all_rows)
             if positions is None:
-                scores = _scores_of(segment, terms, kinds, all_scores.dtype)
+                scores = _scores_of(segment, terms, of_segment, all_scores.dtype)
                 matches.add(Matches([(segment.rows, scores)]).at_least(1))
             else:
-                _add_terms(segment, all_scores, terms, kinds, positions)
+                _add_terms(segment, all_scores, terms, of_segment, positions)
 
     @cached_property
     def summary_sizes(self) -> tuple[int, int]:
@@ -843,7 +844,7 @@ class Field:
     def _saturations(
         self, average_length: float, *, opening_twice: bool
     ) -> list[npt.NDArray[np.float64]]:
-        """Return the saturations of each segment's kinds; those of this field are cached."""
+        """Return the saturations of each segment's impacts; those of this field are cached."""
         cache = self._saturations_cache
         if average_length != self.average_length(opening_twice=opening_twice):
             cache = {}  # the statistics of an earlier generation
@@ -862,12 +863,12 @@ class Field:
 def _scores_of(
     segment: Segment,
     terms: Sequence[TermWeight],
-    kinds: npt.NDArray[np.float64],
+    saturations: npt.NDArray[np.float64],
     dtype: npt.DTypeLike,
 ) -> Scores:
     """Return the scores of the documents of a segment; those of tombstones are 0."""
     scores = np.zeros(len(segment.rows), dtype=dtype)
-    _add_terms(segment, scores, terms, kinds)
+    _add_terms(segment, scores, terms, saturations)
     if segment.live is not None:
         scores[~segment.live] = 0
     return scores
@@ -877,12 +878,12 @@ def _add_terms(
     segment: Segment,
     scores: Scores,
     terms: Sequence[TermWeight],
-    kinds: npt.NDArray[np.float64],
+    saturations: npt.NDArray[np.float64],
     targets: Positions | None = None,
 ) -> None:
     for number, weight, repeats in terms:
         checkpoint()
-        segment.add_term(scores, number, (weight, repeats), kinds, targets)
+        segment.add_term(scores, number, (weight, repeats), saturations, targets)
 
 
 # ----------------------------------------------------------------------------
@@ -1164,13 +1165,13 @@ class LexicalIndex:
             )
         return round(total)
 
-    def rank(self, text: str, k: int, allowed: Rows | None = None) -> ScoredRows:
+    def rank(self, text: str, k: int, allowed_rows: Rows | None = None) -> ScoredRows:
         """Return the `k` best documents by (score descending, row ascending).
 
-        Documents without a term of `text` are not found. If `allowed` is given, ``int64[M]``
+        Documents without a term of `text` are not found. If `allowed_rows` is given, ``int64[M]``
         ascending, only these rows are found; it does not change scores.
         """
-        return self.matches(self.weigh(text)).best(k, allowed)
+        return self.matches(self.weigh(text)).best(k, allowed_rows)
 
     def _statistics(self, terms: Sequence[str | None], *, hybrid: bool) -> list[float]:
         """Return the :attr:`~WeighedQuery.statistics` of a query; None has no weight."""

@@ -18,7 +18,7 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.engines import kernel
 from hummingbit.index.engines.protocol import MAX_BIT_WEIGHT, After, Rows, Weights
-from hummingbit.index.engines.segments import Generation
+from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.engines.weighted import weighted_distances
 from hummingbit.index.errors import RowsRemoved
 from hummingbit.index.kept_vectors import NONE, packed_size, unpack_vectors
@@ -209,7 +209,7 @@ class HammingRanking(NamedRanking):
     summary = "by the distance of codes"
     needs = frozenset({CODES})
 
-    def __init__(self, generation: Generation, radius: int | None = None) -> None:
+    def __init__(self, generation: IndexSnapshot, radius: int | None = None) -> None:
         """Rank the documents of `generation`, without those farther than `radius`."""
         self._generation = generation
         self._radius = radius
@@ -292,7 +292,7 @@ class AsymmetricRanking(NamedRanking):
     summary = "by the probability of a document's bits given the query's real values"
     needs = frozenset({CODES})
 
-    def __init__(self, generation: Generation) -> None:
+    def __init__(self, generation: IndexSnapshot) -> None:
         """Rank the documents of `generation`."""
         self._generation = generation
 
@@ -596,7 +596,7 @@ class HybridRanking(NamedRanking):
 
     def __init__(
         self,
-        generation: Generation,
+        generation: IndexSnapshot,
         moments: CodeMoments,
         lexical: LexicalIndex,
         weight: float = DEFAULT_WEIGHT,
@@ -800,7 +800,7 @@ class ReciprocalRanking(NamedRanking):
     summary = "by the positions in the orders by codes and by words"
     needs = frozenset({CODES, TEXTS})
 
-    def __init__(self, generation: Generation, lexical: LexicalIndex, constant: int) -> None:
+    def __init__(self, generation: IndexSnapshot, lexical: LexicalIndex, constant: int) -> None:
         """Rank the documents of a generation and their texts; `constant` is c."""
         self._rows = generation.codes()[1]
         self._codes = AsymmetricRanking(generation)

@@ -29,7 +29,7 @@ from hummingbit.encoder.text_features import Floats, split_sentences, title_of
 from hummingbit.encoder.text_model import TextModel
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage, checkpoint, count_in_stage
-from hummingbit.index.engines.segments import Generation
+from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.moments import CodeMoments
 from hummingbit.index.rankings import HybridRanking
@@ -254,7 +254,7 @@ def choose_hybrid_weight(
         np.ones(n_queries, dtype=np.bool_),
         [None] * n_queries,
     )
-    generation = Generation.build(0, codes, np.arange(len(codes)))
+    generation = IndexSnapshot.build(0, codes, np.arange(len(codes)))
     moments = CodeMoments.of_codes(codes)
     ranks = np.array(
         [

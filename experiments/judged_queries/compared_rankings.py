@@ -16,7 +16,7 @@ import numpy.typing as npt
 from hummingbit.encoder.codes import Codes, unpack_codes
 from hummingbit.encoder.encoder import Encoder, Inputs
 from hummingbit.encoder.text_features import Floats, split_sentences
-from hummingbit.index.engines.segments import Generation
+from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.lexical import ANALYZERS, LexicalIndex
 from hummingbit.index.moments import CodeMoments
 from hummingbit.index.rankings import N_FEEDBACK, HybridRanking
@@ -77,7 +77,7 @@ class CodedCorpus:
     ) -> Scores:
         """Return the scores of :mod:`hummingbit.index.rankings`."""
         rows = np.arange(len(self.codes))
-        generation = Generation.build(0, self.codes, rows)
+        generation = IndexSnapshot.build(0, self.codes, rows)
         moments = CodeMoments.of_codes(self.codes)
         ranking = HybridRanking(generation, moments, words, weight, n_feedback=n_feedback)
         n = len(queries)

@@ -38,17 +38,17 @@ def _lookup(codes: Codes, rows: Rows) -> Engine:
     return compiled.LookupIndex(codes, rows)
 
 
-def _halves(codes: Codes, rows: Rows) -> Engine:
-    compiled.check_halves_length(codes.shape[1] * 8)
+def _multi_index(codes: Codes, rows: Rows) -> Engine:
+    compiled.check_multi_index_length(codes.shape[1] * 8)
     if kernel.native is None:
         return FlatIndex(codes, rows)
-    return compiled.HalvesIndex(codes, rows)
+    return compiled.MultiIndex(codes, rows)
 
 
 MAKERS: dict[str, Callable[[Codes, Rows], Engine]] = {
     "scan": _scan,
     "lookup": _lookup,
-    "halves": _halves,
+    "halves": _multi_index,
     "direct": DirectIndex,
     "distinct": DistinctIndex,
     "pruned": PrunedIndex,
@@ -126,7 +126,7 @@ def _choose_with_kernel(codes: Codes, rows: Rows) -> Choice:
     if n_bits > 2 * kernel.TABLE_BITS:
         return _choose_for_long_codes(codes, rows)
     too_few = f"Too few of {len(codes):,} rows are near each other for lookups to be faster."
-    engine: compiled.LookupIndex | compiled.HalvesIndex
+    engine: compiled.LookupIndex | compiled.MultiIndex
     if n_bits <= kernel.TABLE_BITS:
         engine, n_words = compiled.LookupIndex(codes, rows), 1
         found = f"{len(codes):,} rows hold {engine.n_distinct:,} codes"
@@ -134,10 +134,10 @@ def _choose_with_kernel(codes: Codes, rows: Rows) -> Choice:
         n_words = 2
         scan = ScanIndex(codes, rows)
         # Making two tables takes six times the memory of the codes.
-        if _least_work_of_halves(scan, codes) >= MAX_SHARE_OF_SCAN * len(codes) * n_words:
+        if _least_multi_index_work(scan, codes) >= MAX_SHARE_OF_SCAN * len(codes) * n_words:
             return Choice(scan, too_few)
         del scan
-        engine = compiled.HalvesIndex(codes, rows)
+        engine = compiled.MultiIndex(codes, rows)
         found = f"Of {len(codes):,} rows those are near that share about a half of their code"
     work = engine.work(_sample(codes), NEIGHBOURS) / n_words
     if work < MAX_SHARE_OF_SCAN * len(codes):
@@ -146,10 +146,10 @@ def _choose_with_kernel(codes: Codes, rows: Rows) -> Choice:
     return Choice(ScanIndex(codes, rows), too_few)
 
 
-def _least_work_of_halves(scan: ScanIndex, codes: Codes) -> float:
+def _least_multi_index_work(scan: ScanIndex, codes: Codes) -> float:
     """Return the least work of lookups, in words, from the distances of the NEIGHBOURS-th rows."""
     farthest = [found.distances[-1] for found in scan.search(_sample(codes), NEIGHBOURS)]
-    return compiled.least_work(np.array(farthest), codes.shape[1] * 8, len(codes))
+    return compiled.least_multi_index_work(np.array(farthest), codes.shape[1] * 8, len(codes))
 
 
 def _choose_for_long_codes(codes: Codes, rows: Rows) -> Choice:

@@ -68,7 +68,7 @@ class AllowedRows:
     """The rows that a search may find, prepared for searching."""
 
     array: weakref.ref[Rows]
-    """The array that a caller passed as `among`."""
+    """The array that a caller passed as `allowed_rows`."""
     bitmap: Bitmap
     n_rows: int
     few: CompiledIndex | None
@@ -128,24 +128,24 @@ class CompiledIndex(ImmutableIndex):
         queries: Codes,
         k: int,
         radius: int | None = None,
-        among: Rows | None = None,
+        allowed_rows: Rows | None = None,
         after: After | None = None,
     ) -> list[Neighbours]:
         """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search`."""
         shape = (len(queries), self.n_bits // 8)
         fits = queries.shape == shape and queries.dtype == np.uint8
-        if fits and k > 0 and radius is None and among is None and after is None:
+        if fits and k > 0 and radius is None and allowed_rows is None and after is None:
             # Nothing is left to check.
             return self._search(queries, k, self.n_bits, self._live, self._n_live)[0]
-        allowed = self._remembered_rows(among)
+        allowed = self._remembered_rows(allowed_rows)
         if not fits or k < 1 or radius is not None or allowed is None:
-            check_search(self, queries, k, radius, among if allowed is None else None)
+            check_search(self, queries, k, radius, allowed_rows if allowed is None else None)
         reach = self.n_bits if radius is None else min(radius, self.n_bits)
         floor = self._floor(after)
-        if among is None:
+        if allowed_rows is None:
             return self._search(queries, k, reach, self._live, self._n_live, floor)[0]
-        allowed = allowed or self._find_allowed(among)
-        few = self._few_of(allowed, among)
+        allowed = allowed or self._find_allowed(allowed_rows)
+        few = self._few_of(allowed, allowed_rows)
         if few is None:
             found = self._search(queries, k, reach, allowed.bitmap, allowed.n_rows, floor)
         else:
@@ -154,16 +154,16 @@ class CompiledIndex(ImmutableIndex):
         return found.nearest
 
     def search_weighted(
-        self, weights: Weights, k: int, among: Rows | None = None, after: After | None = None
+        self, weights: Weights, k: int, allowed_rows: Rows | None = None, after: After | None = None
     ) -> list[Neighbours]:
         """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search_weighted`."""
-        allowed = self._remembered_rows(among)
+        allowed = self._remembered_rows(allowed_rows)
         # The kernel checks the size of the weights.
-        check_shape_of_weights(self, weights, k, among if allowed is None else None)
+        check_shape_of_weights(self, weights, k, allowed_rows if allowed is None else None)
         bitmap, n_rows = self._live, self._n_live
-        if among is not None:
-            allowed = allowed or self._find_allowed(among)
-            few = self._few_of(allowed, among)
+        if allowed_rows is not None:
+            allowed = allowed or self._find_allowed(allowed_rows)
+            few = self._few_of(allowed, allowed_rows)
             allowed.spent += len(weights) * allowed.n_rows * self.n_bits / 64
             if few is not None:
                 return few.search_weighted(weights, k, None, after)
@@ -202,13 +202,13 @@ class CompiledIndex(ImmutableIndex):
             return ()
         return (after.distance, int(np.searchsorted(self._rows, after.row, side="right")))
 
-    def _remembered_rows(self, among: Rows | None) -> AllowedRows | None:
-        allowed = None if among is None else self._remembered.get(id(among))
-        return allowed if allowed is not None and allowed.array() is among else None
+    def _remembered_rows(self, allowed_rows: Rows | None) -> AllowedRows | None:
+        allowed = None if allowed_rows is None else self._remembered.get(id(allowed_rows))
+        return allowed if allowed is not None and allowed.array() is allowed_rows else None
 
-    def _find_allowed(self, among: Rows) -> AllowedRows:
-        """Prepare the rows `among` for searching; remember them if the array is read-only."""
-        positions = self._live_positions(among)
+    def _find_allowed(self, allowed_rows: Rows) -> AllowedRows:
+        """Prepare allowed rows for searching; remember them if the array is read-only."""
+        positions = self._live_positions(allowed_rows)
         are_few = len(positions) * COPIED_FRACTION < len(self._rows)
         few = None
         if are_few and len(positions) <= MAX_COPIED_ROWS:
@@ -217,19 +217,19 @@ class CompiledIndex(ImmutableIndex):
         gain = fit and not isinstance(few, type(self))
         price = WORDS_PER_ROW * len(positions) if gain else math.inf
         bits = kernel.bitmap_of(len(self._rows), positions)
-        allowed = AllowedRows(weakref.ref(among), bits, len(positions), few, price)
-        if not among.flags.writeable:
+        allowed = AllowedRows(weakref.ref(allowed_rows), bits, len(positions), few, price)
+        if not allowed_rows.flags.writeable:
             # If threads add entries at the same time, one may be dropped early, which is harmless.
-            self._remembered[id(among)] = allowed
+            self._remembered[id(allowed_rows)] = allowed
             while len(self._remembered) > REMEMBERED_LISTS:
                 self._remembered.popitem(last=False)
         return allowed
 
-    def _few_of(self, allowed: AllowedRows, among: Rows) -> CompiledIndex | None:
-        """Return an index of the rows `among` alone, if they are few."""
+    def _few_of(self, allowed: AllowedRows, allowed_rows: Rows) -> CompiledIndex | None:
+        """Return an index of the rows `allowed_rows` alone, if they are few."""
         if allowed.spent >= allowed.price:
             # If threads get here at the same time, two may make the tables, which is harmless.
-            positions = self._live_positions(among)
+            positions = self._live_positions(allowed_rows)
             allowed.few = type(self)(self._codes_at(positions), self._rows[positions])
             allowed.price = math.inf
         return allowed.few
@@ -403,7 +403,7 @@ MIN_BITS = 16
 WORDS_PER_LOOKUP = 25.0
 
 
-class HalvesIndex(ScanIndex):
+class MultiIndex(ScanIndex):
     """A :class:`ScanIndex` that first looks up halves of codes."""
 
     name = "halves"
@@ -416,7 +416,7 @@ class HalvesIndex(ScanIndex):
                 128 bits, or the rows do not ascend.
         """
         check_codes(codes, rows)
-        check_halves_length(codes.shape[1] * 8)
+        check_multi_index_length(codes.shape[1] * 8)
         super().__init__(codes, rows)
         words = self._words_of(codes)
         n_bytes = (codes.shape[1] - codes.shape[1] // 2, codes.shape[1] // 2)
@@ -438,7 +438,7 @@ class HalvesIndex(ScanIndex):
         return float(native.halves(*self._source, *self._tables, n_queries, words, *others))
 
 
-def least_work(distances: Integers, n_bits: int, n_rows: int) -> float:
+def least_multi_index_work(distances: Integers, n_bits: int, n_rows: int) -> float:
     """Return a lower bound of the average work of looking up halves, without making tables.
 
     `distances`, ``int64[Q]``, are those of the farthest row that each query must find. The unit is
@@ -465,7 +465,7 @@ def least_work(distances: Integers, n_bits: int, n_rows: int) -> float:
     return float(np.mean(least))
 
 
-def check_halves_length(n_bits: int) -> None:
+def check_multi_index_length(n_bits: int) -> None:
     """Raise ValueError unless codes of `n_bits` bits can be looked up by their halves."""
     if not MIN_BITS <= n_bits <= 2 * TABLE_BITS:
         limits = f"halves need {MIN_BITS} to {2 * TABLE_BITS}"

@@ -163,13 +163,13 @@ class PostingIndex(ImmutableIndex):
         queries: Codes,
         k: int,
         radius: int | None = None,
-        among: Rows | None = None,
+        allowed_rows: Rows | None = None,
         after: After | None = None,
     ) -> list[Neighbours]:
         """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search`."""
-        check_search(self, queries, k, radius, among)
-        if among is not None:
-            return self._only(among).search(queries, k, radius, None, after)
+        check_search(self, queries, k, radius, allowed_rows)
+        if allowed_rows is not None:
+            return self._only(allowed_rows).search(queries, k, radius, None, after)
         radius = self.n_bits if radius is None else min(radius, self.n_bits)
         if after is not None:
             every = (hamming_distance(self._distinct_codes(), query) for query in queries)
@@ -191,12 +191,12 @@ class PostingIndex(ImmutableIndex):
         return [results[number] for number in same]
 
     def search_weighted(
-        self, weights: Weights, k: int, among: Rows | None = None, after: After | None = None
+        self, weights: Weights, k: int, allowed_rows: Rows | None = None, after: After | None = None
     ) -> list[Neighbours]:
         """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search_weighted`."""
-        check_weights(self, weights, k, among)
-        if among is not None:
-            return self._only(among).search_weighted(weights, k, None, after)
+        check_weights(self, weights, k, allowed_rows)
+        if allowed_rows is not None:
+            return self._only(allowed_rows).search_weighted(weights, k, None, after)
         if after is not None:
             every = (weighted_distances(self._distinct_codes(), query) for query in weights)
             return [self._rows_after(distances, k, after) for distances in every]
@@ -234,9 +234,9 @@ class PostingIndex(ImmutableIndex):
         """Return every distinct code, by number."""
         return self._codes_of(np.arange(len(self._live_counts)))
 
-    def _only(self, among: Rows) -> Self | FlatIndex:
-        """Return an index of the rows `among` that a search can find."""
-        positions = self._live_positions(among)
+    def _only(self, allowed_rows: Rows) -> Self | FlatIndex:
+        """Return an index of the rows `allowed_rows` that a search can find."""
+        positions = self._live_positions(allowed_rows)
         if len(positions) * COPIED_FRACTION < len(self._rows):
             return FlatIndex(self._codes_at(positions), self._rows[positions])
         live = np.zeros(len(self._rows), dtype=np.bool_)
@@ -306,7 +306,7 @@ LOOKUPS_AT_ONCE = 2**18
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Balls:
+class HammingBall:
     """The codes around any code, out to the last of some ascending radii."""
 
     radii: Sequence[int]
@@ -316,7 +316,7 @@ class Balls:
     """The number of bits that each mask sets."""
 
     @classmethod
-    def of(cls, n_bits: int, radii: Sequence[int], dtype: npt.DTypeLike) -> Balls:
+    def of(cls, n_bits: int, radii: Sequence[int], dtype: npt.DTypeLike) -> HammingBall:
         """Make the balls of codes of `n_bits` bits, held in unsigned numbers of type `dtype`."""
         masks = [_with_bits_set(n_bits, count, np.dtype(dtype)) for count in range(radii[-1] + 1)]
         distances = np.repeat(np.arange(len(masks)), [len(some) for some in masks])
@@ -395,7 +395,7 @@ def _with_bits_set(n_bits: int, count: int, dtype: np.dtype[Any]) -> Words:
 # 2007, section 4.5; the bound makes it exact.)
 
 
-ProbePositions = npt.NDArray[np.intp]
+Ranks = npt.NDArray[np.intp]
 
 # The numbers of sets to look up, at first and if these are not enough.
 SETS = (100, 1_000, 8_000)
@@ -405,12 +405,12 @@ OFFSETS = (0, 4, 16, 64, 1024)
 BOUNDS = tuple(math.sqrt((1 + a) * (1 + b)) - 1 for a, b in itertools.pairwise(OFFSETS))
 
 
-class Probes(NamedTuple):
+class MultiProbeSets(NamedTuple):
     """Sets of ranks, counted from 0; each row is padded with the number of bits."""
 
-    inside: ProbePositions
+    inside: Ranks
     """``[F, L]``: the sets to look up."""
-    beyond: ProbePositions
+    beyond: Ranks
     """``[G, L']``: every other set is at least as far as one of these."""
 
 
@@ -429,14 +429,14 @@ def nearest_codes(
     query = np.bitwise_or.reduce(masks[:-1], where=weights[order] > 0)
     offset = _offset(costs)
     for size in SETS:
-        probes = _probes(n_bits, offset, size)
-        distances = costs[probes.inside].sum(axis=1)
-        bound = costs[probes.beyond].sum(axis=1).min() if len(probes.beyond) else None
+        sets = _multi_probe_sets(n_bits, offset, size)
+        distances = costs[sets.inside].sum(axis=1)
+        bound = costs[sets.beyond].sum(axis=1).min() if len(sets.beyond) else None
         if bound is not None:
             chosen = np.flatnonzero(distances < bound)
-            distances, inside = distances[chosen], probes.inside[chosen]
+            distances, inside = distances[chosen], sets.inside[chosen]
         else:
-            inside = probes.inside
+            inside = sets.inside
         positions, codes = lookup(np.bitwise_xor.reduce(masks[inside], axis=1) ^ query)
         found = distances[positions]
         by_distance = np.argsort(found, kind="stable")
@@ -468,7 +468,7 @@ def _bit_masks(n_bits: int, size: int) -> npt.NDArray[np.uint64]:
 
 
 @cache
-def _probes(n_bits: int, offset: int, size: int) -> Probes:
+def _multi_probe_sets(n_bits: int, offset: int, size: int) -> MultiProbeSets:
     """Return the first `size` sets by the sum over their ranks of rank + 1 + `offset`."""
     waiting: list[tuple[int, tuple[int, ...]]] = [(1 + offset, (0,))]
     inside: list[tuple[int, ...]] = [()]
@@ -479,10 +479,12 @@ def _probes(n_bits: int, offset: int, size: int) -> Probes:
         if last + 1 < n_bits:
             heapq.heappush(waiting, (cost + 1, (*ranks[:-1], last + 1)))
             heapq.heappush(waiting, (cost + last + 2 + offset, (*ranks, last + 1)))
-    return Probes(_pad_sets(inside, n_bits), _pad_sets([ranks for _, ranks in waiting], n_bits))
+    return MultiProbeSets(
+        _pad_sets(inside, n_bits), _pad_sets([ranks for _, ranks in waiting], n_bits)
+    )
 
 
-def _pad_sets(sets: list[tuple[int, ...]], n_bits: int) -> ProbePositions:
+def _pad_sets(sets: list[tuple[int, ...]], n_bits: int) -> Ranks:
     width = max((len(ranks) for ranks in sets), default=0)
     rows = [(*ranks, *[n_bits] * (width - len(ranks))) for ranks in sets]
     return np.array(rows, dtype=np.intp).reshape(len(sets), width)
@@ -516,7 +518,7 @@ class DirectIndex(PostingIndex):
             raise ValueError(
                 f"codes have {n_bits} bits; a table allows {MAX_DIRECT_TABLE_BITS} at most"
             )
-        self._balls = _balls(n_bits)
+        self._ball = _ball(n_bits)
         super().__init__(n_bits, rows, posting_lists(as_words(codes)[:, 0], 2**n_bits))
 
     def _codes_of(self, numbers: Positions | Integers | Words) -> Codes:
@@ -525,7 +527,7 @@ class DirectIndex(PostingIndex):
 
     def _candidates(self, queries: Codes, k: int, radius: int) -> list[Candidates]:
         words = as_words(queries)[:, 0]
-        parts, _ = self._balls.search(words, k, radius, self._live_counts, self._lookup)
+        parts, _ = self._ball.search(words, k, radius, self._live_counts, self._lookup)
         return parts
 
     def _weighted_candidates(self, weights: npt.NDArray[np.int64], k: int) -> Candidates:
@@ -538,8 +540,10 @@ class DirectIndex(PostingIndex):
 
 
 @cache
-def _balls(n_bits: int) -> Balls:
-    return Balls.of(n_bits, [radius for radius in (1, 3, 5, n_bits) if radius <= n_bits], np.uint32)
+def _ball(n_bits: int) -> HammingBall:
+    return HammingBall.of(
+        n_bits, [radius for radius in (1, 3, 5, n_bits) if radius <= n_bits], np.uint32
+    )
 
 
 # ----------------------------------------------------------------------------
@@ -595,12 +599,12 @@ class DistinctIndex(PostingIndex):
         if self._lookups is None:
             return 0.0, np.arange(len(queries))
         words = as_words(queries)[:, 0]
-        _, pending = self._lookups.balls.search(
+        _, pending = self._lookups.ball.search(
             words, k, self.n_bits, self._live_counts, self._lookups.find
         )
         # Most answered queries need the first radius only; the others go up to the last.
         share = len(pending) / len(queries)
-        lookups = self.n_bits + share * len(self._lookups.balls.masks)
+        lookups = self.n_bits + share * len(self._lookups.ball.masks)
         return lookups * CODES_PER_LOOKUP, pending
 
     def _weighted_candidates(self, weights: npt.NDArray[np.int64], k: int) -> Candidates:
@@ -622,7 +626,7 @@ class DistinctIndex(PostingIndex):
         padded = pad(queries)
         if self._lookups is not None:
             words = as_words(padded)[:, 0]
-            parts, pending = self._lookups.balls.search(
+            parts, pending = self._lookups.ball.search(
                 words, k, radius, self._live_counts, self._lookups.find
             )
         for start in range(0, len(pending), SCANS_AT_ONCE):
@@ -669,7 +673,7 @@ class _Lookups(NamedTuple):
 
     words: Words
     """The distinct codes, ascending."""
-    balls: Balls
+    ball: HammingBall
     table: npt.NDArray[np.bool_]
     shift: np.uint64
 
@@ -684,7 +688,7 @@ class _Lookups(NamedTuple):
         shift = np.uint64(64 - n_hash_bits)
         table = np.zeros(2**n_hash_bits, dtype=np.bool_)
         table[_hashes(words, shift)] = True
-        return cls(words, Balls.of(n_bits, radii, words.dtype), table, shift)
+        return cls(words, HammingBall.of(n_bits, radii, words.dtype), table, shift)
 
     def find(self, words: Words) -> tuple[Integers, Integers]:
         """See :data:`hummingbit.index.engines.distinct.Lookup`."""

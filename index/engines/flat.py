@@ -83,13 +83,13 @@ class FlatIndex(ImmutableIndex):
         queries: Codes,
         k: int,
         radius: int | None = None,
-        among: Rows | None = None,
+        allowed_rows: Rows | None = None,
         after: After | None = None,
     ) -> list[Neighbours]:
         """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search`."""
-        check_search(self, queries, k, radius, among)
-        if among is not None:
-            return self._only(among).search(queries, k, radius, None, after)
+        check_search(self, queries, k, radius, allowed_rows)
+        if allowed_rows is not None:
+            return self._only(allowed_rows).search(queries, k, radius, None, after)
         if after is not None:
             limit = FARTHEST if radius is None else radius
             every = (hamming_distance(self._all_codes(), query) for query in queries)
@@ -129,12 +129,12 @@ class FlatIndex(ImmutableIndex):
         return [found[number] for number in range(len(queries))]
 
     def search_weighted(
-        self, weights: Weights, k: int, among: Rows | None = None, after: After | None = None
+        self, weights: Weights, k: int, allowed_rows: Rows | None = None, after: After | None = None
     ) -> list[Neighbours]:
         """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search_weighted`."""
-        check_weights(self, weights, k, among)
-        if among is not None:
-            return self._only(among).search_weighted(weights, k, None, after)
+        check_weights(self, weights, k, allowed_rows)
+        if allowed_rows is not None:
+            return self._only(allowed_rows).search_weighted(weights, k, None, after)
         if after is not None:
             every = (weighted_distances(self._all_codes(), query) for query in weights)
             return [
@@ -159,9 +159,9 @@ class FlatIndex(ImmutableIndex):
         """Return the codes of all rows, without a copy."""
         return scanned_codes(self._scan)[:, : self.n_bits // 8]
 
-    def _only(self, among: Rows) -> FlatIndex:
-        """Return an index of the rows `among` that a search can find."""
-        positions = self._live_positions(among)
+    def _only(self, allowed_rows: Rows) -> FlatIndex:
+        """Return an index of the rows `allowed_rows` that a search can find."""
+        positions = self._live_positions(allowed_rows)
         if len(positions) * COPIED_FRACTION < len(self._rows):
             return FlatIndex(self._all_codes()[positions], self._rows[positions])
         live = np.zeros(len(self._rows), dtype=np.bool_)

@@ -75,7 +75,7 @@ class CodeIndex(Protocol):
         queries: Codes,
         k: int,
         radius: int | None = None,
-        among: Rows | None = None,
+        allowed_rows: Rows | None = None,
         after: After | None = None,
     ) -> list[Neighbours]:
         """Return the `k` nearest codes of each query, or all if there are fewer.
@@ -94,12 +94,12 @@ class CodeIndex(Protocol):
         """
 
     def search_weighted(
-        self, weights: Weights, k: int, among: Rows | None = None, after: After | None = None
+        self, weights: Weights, k: int, allowed_rows: Rows | None = None, after: After | None = None
     ) -> list[Neighbours]:
-        """Return the `k` nearest by weighted distance; see ``weighted``.
+        """Return the `k` nearest by weighted distance; see :mod:`.weighted`.
 
-        `weights` are ``int64[Q, n_bits]``; `k`, `among` and `after` are those of :meth:`search`.
-        The distances of the results, and of `after`, are weighted distances.
+        `weights` are ``int64[Q, n_bits]``; the other arguments are those of :meth:`search`. The
+        distances of the results, and of `after`, are weighted distances.
 
         Raises:
             ValueError: if an argument is invalid.
@@ -175,7 +175,7 @@ def no_neighbours(n_queries: int) -> list[Neighbours]:
 
 
 def check_search(
-    index: CodeIndex, queries: Codes, k: int, radius: int | None, among: Rows | None
+    index: CodeIndex, queries: Codes, k: int, radius: int | None, allowed_rows: Rows | None
 ) -> None:
     """Raise ValueError unless the arguments of :meth:`CodeIndex.search` are valid."""
     if queries.dtype != np.uint8 or queries.ndim != 2 or queries.shape[1] * 8 != index.n_bits:
@@ -183,31 +183,34 @@ def check_search(
         raise ValueError(f"queries are {actual}; they must be uint8[Q, {index.n_bits // 8}]")
     if radius is not None and radius < 0:
         raise ValueError(f"radius is {radius}; it must not be negative")
-    _check_k_and_among(k, among)
+    _check_k_and_allowed_rows(k, allowed_rows)
 
 
-def check_weights(index: CodeIndex, weights: Weights, k: int, among: Rows | None) -> None:
+def check_weights(index: CodeIndex, weights: Weights, k: int, allowed_rows: Rows | None) -> None:
     """Raise ValueError unless the arguments of :meth:`CodeIndex.search_weighted` are valid."""
-    check_shape_of_weights(index, weights, k, among)
+    check_shape_of_weights(index, weights, k, allowed_rows)
     if weights.max(initial=0) > MAX_BIT_WEIGHT or weights.min(initial=0) < -MAX_BIT_WEIGHT:
         raise ValueError(f"weights must be within ±{MAX_BIT_WEIGHT}")
 
 
-def check_shape_of_weights(index: CodeIndex, weights: Weights, k: int, among: Rows | None) -> None:
+def check_shape_of_weights(
+    index: CodeIndex, weights: Weights, k: int, allowed_rows: Rows | None
+) -> None:
     """Do as :func:`check_weights`, except that the weights may be of any size."""
     if weights.dtype != np.int64 or weights.ndim != 2 or weights.shape[1] != index.n_bits:
         actual = f"{weights.dtype}{list(weights.shape)}"
         raise ValueError(f"weights are {actual}; they must be int64[Q, {index.n_bits}]")
-    _check_k_and_among(k, among)
+    _check_k_and_allowed_rows(k, allowed_rows)
 
 
-def _check_k_and_among(k: int, among: Rows | None) -> None:
+def _check_k_and_allowed_rows(k: int, allowed_rows: Rows | None) -> None:
     if k < 1:
         raise ValueError(f"k is {k}; it must be at least 1")
-    if among is not None and (among.ndim != 1 or among.dtype != np.int64):
-        raise ValueError(f"among is {among.dtype}{list(among.shape)}; it must be int64[M]")
-    if among is not None and (among[1:] <= among[:-1]).any():
-        raise ValueError("among must ascend")
+    if allowed_rows is not None and (allowed_rows.ndim != 1 or allowed_rows.dtype != np.int64):
+        actual = f"{allowed_rows.dtype}{list(allowed_rows.shape)}"
+        raise ValueError(f"allowed_rows is {actual}; it must be int64[M]")
+    if allowed_rows is not None and (allowed_rows[1:] <= allowed_rows[:-1]).any():
+        raise ValueError("allowed_rows must ascend")
 
 
 def check_codes(codes: Codes, rows: Rows) -> None:

@@ -4,8 +4,8 @@ Most rows are in a large segment, the base; rows added since it was built are in
 deltas. A write adds a segment and merges the last segments while they are small, so writing one row
 costs little and a search has few segments to visit. A deleted row becomes a tombstone: it stays in
 its segment, and no search finds it. Once much has been added or deleted,
-:meth:`Generation.compacted` makes one base of everything. That takes long, but it changes nothing
-that is in use and can run beside searches and writes.
+:meth:`IndexSnapshot.compacted` makes one base of everything. That takes long, but it changes
+nothing that is in use and can run beside searches and writes.
 
 Every row of a segment was inserted after every row of the previous segment.
 """
@@ -33,7 +33,7 @@ DEAD_FRACTION = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Generation:
+class IndexSnapshot:
     """An immutable :class:`CodeIndex`; a write makes the next one.
 
     Readers need no lock.
@@ -48,7 +48,7 @@ class Generation:
     """The requested engine, which later bases use as well."""
 
     @classmethod
-    def build(cls, number: int, codes: Codes, rows: Rows, engine: str = "auto") -> Generation:
+    def build(cls, number: int, codes: Codes, rows: Rows, engine: str = "auto") -> IndexSnapshot:
         """Index `codes`, ``uint8[N, C]``, under ascending `rows`, ``int64[N]``.
 
         Raises:
@@ -76,11 +76,11 @@ class Generation:
     def __len__(self) -> int:
         return sum(len(segment) for segment in self._segments)
 
-    def compacted(self) -> Generation:
+    def compacted(self) -> IndexSnapshot:
         """Return an equivalent generation that consists of one base."""
         return self.build(self.number, *self.codes(), self.requested_engine)
 
-    def with_changes(self, number: int, codes: Codes, rows: Rows, removed: Rows) -> Generation:
+    def with_changes(self, number: int, codes: Codes, rows: Rows, removed: Rows) -> IndexSnapshot:
         """Return the generation without the rows `removed` and with `codes` under `rows`.
 
         `rows` ascend and follow every row of this generation. Unknown rows in `removed` are
@@ -103,27 +103,27 @@ class Generation:
         queries: Codes,
         k: int,
         radius: int | None = None,
-        among: Rows | None = None,
+        allowed_rows: Rows | None = None,
         after: After | None = None,
     ) -> list[Neighbours]:
         """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search`."""
-        # The segments check `among`, once for an array that they remember.
+        # The segments check `allowed_rows`, once for an array that they remember.
         check_search(self, queries, k, radius, None)
-        nearest = self.base.search(queries, k, radius, among, after)
+        nearest = self.base.search(queries, k, radius, allowed_rows, after)
         for delta in self.deltas:
-            of_delta = delta.search(queries, k, radius, among, after)
+            of_delta = delta.search(queries, k, radius, allowed_rows, after)
             nearest = [
                 _merge(older, newer, k) for older, newer in zip(nearest, of_delta, strict=True)
             ]
         return nearest
 
     def search_weighted(
-        self, weights: Weights, k: int, among: Rows | None = None, after: After | None = None
+        self, weights: Weights, k: int, allowed_rows: Rows | None = None, after: After | None = None
     ) -> list[Neighbours]:
         """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search_weighted`."""
-        nearest = self.base.search_weighted(weights, k, among, after)
+        nearest = self.base.search_weighted(weights, k, allowed_rows, after)
         for delta in self.deltas:
-            of_delta = delta.search_weighted(weights, k, among, after)
+            of_delta = delta.search_weighted(weights, k, allowed_rows, after)
             nearest = [
                 _merge(older, newer, k) for older, newer in zip(nearest, of_delta, strict=True)
             ]

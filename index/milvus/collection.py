@@ -21,7 +21,7 @@ from hummingbit.index.code_statistics import StatisticsCache, code_statistics
 from hummingbit.index.collection import SearchableCollection
 from hummingbit.index.encoding import batches, encode_documents, last_of_each_id
 from hummingbit.index.engines.protocol import Rows
-from hummingbit.index.engines.segments import Generation
+from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.errors import StoreError
 from hummingbit.index.filters import Filter
 from hummingbit.index.milvus import schema
@@ -196,7 +196,9 @@ def statistics_on_milvus(store: MilvusStore, now: Counters, n_bits: int) -> dict
     entities = store.by_row(["row", "code"], 1, now.last_row)
     entities_read = list(itertools.islice(entities, MAX_DOCUMENTS))
     rows = np.array([entity["row"] for entity in entities_read], dtype=np.int64)
-    return code_statistics(Generation.build(now.generation, to_codes(entities_read, n_bits), rows))
+    return code_statistics(
+        IndexSnapshot.build(now.generation, to_codes(entities_read, n_bits), rows)
+    )
 
 
 # ----------------------------------------------------------------------------

@@ -750,7 +750,7 @@ class LaterRows(NamedTuple):
 
     @property
     def write(self) -> tuple[int, Codes, Rows, Rows]:
-        """The arguments of :meth:`hummingbit.index.engines.segments.Generation.with_changes`."""
+        """The arguments of :meth:`hummingbit.index.engines.segments.IndexSnapshot.with_changes`."""
         return self.generation, self.codes, self.rows, self.removed
 
 

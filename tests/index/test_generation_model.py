@@ -13,7 +13,7 @@ from hummingbit.index.engines import distinct, pruned, segments
 from hummingbit.index.engines.brute_force import BruteForceIndex
 from hummingbit.index.engines.choice import ENGINES
 from hummingbit.index.engines.protocol import Rows
-from hummingbit.index.engines.segments import Generation
+from hummingbit.index.engines.segments import IndexSnapshot
 from tests.support.codes import assert_same, clustered_codes
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -37,8 +37,8 @@ class GenerationMachine(RuleBasedStateMachine):
         self.codes: Codes = np.empty((0, n_bits // 8), dtype=np.uint8)
         self.rows: Rows = np.empty(0, dtype=np.int64)
         self.last = 0
-        self.generation = Generation.build(0, self.codes, self.rows, engine)
-        self.earlier: list[tuple[Generation, BruteForceIndex]] = []
+        self.generation = IndexSnapshot.build(0, self.codes, self.rows, engine)
+        self.earlier: list[tuple[IndexSnapshot, BruteForceIndex]] = []
 
     @rule(seed=SEEDS, n=st.sampled_from([0, 1, 3, 10, 60]), share=st.sampled_from([0, 0, 0.1, 0.9]))
     def change(self, seed: int, n: int, share: float) -> None:
@@ -69,12 +69,12 @@ class GenerationMachine(RuleBasedStateMachine):
     def search(self, seed: int, k: int, radius: int | None, allowed: float | None) -> None:
         rng = np.random.default_rng(seed)
         queries = np.concatenate([self.drawn(rng, 3), self.codes[:2]])
-        among = None
+        allowed_rows = None
         if allowed is not None:
-            among = np.flatnonzero(rng.random(self.last + 3) < allowed)
+            allowed_rows = np.flatnonzero(rng.random(self.last + 3) < allowed)
         for generation, oracle in [*self.earlier[-2:], (self.generation, self.oracle())]:
-            found = generation.search(queries, k, radius, among)
-            assert_same(found, oracle.search(queries, k, radius, among))
+            found = generation.search(queries, k, radius, allowed_rows)
+            assert_same(found, oracle.search(queries, k, radius, allowed_rows))
 
     @invariant()
     def holds_what_it_should(self) -> None:

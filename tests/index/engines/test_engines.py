@@ -86,20 +86,20 @@ def test_it_finds_what_the_oracle_finds(
     rows = random_rows(rng, n)
     gone = rng.random(n) < dead
     # Rows that are not there may be allowed.
-    among = None if allowed is None else np.flatnonzero(rng.random(3 * n + 3) < allowed)
+    allowed_rows = None if allowed is None else np.flatnonzero(rng.random(3 * n + 3) < allowed)
     oracle = BruteForceIndex(codes[~gone], rows[~gone])
     index = make(NAMES[way][number % len(NAMES[way])], codes, rows).without(rows[gone])
-    expected = oracle.search(queries, k, radius, among)
-    assert_same(index.search(queries, k, radius, among), expected)
-    assert_same(index.search(queries[:1], k, radius, among), expected[:1])
+    expected = oracle.search(queries, k, radius, allowed_rows)
+    assert_same(index.search(queries, k, radius, allowed_rows), expected)
+    assert_same(index.search(queries[:1], k, radius, allowed_rows), expected[:1])
     assert (len(index), index.n_dead, index.n_bits) == (len(oracle), gone.sum(), n_bits)
     if nearer is not None:
         # The place of a hit, or one between two hits.
         whole = oracle.search(queries[:1], n + 1)[0].distances
         distance = int(whole[int(nearer * (len(whole) - 1))]) if len(whole) else 3
         after = After(distance, int(rng.integers(-1, 3 * n + 3)))
-        expected = oracle.search(queries, k, radius, among, after)
-        assert_same(index.search(queries, k, radius, among, after), expected)
+        expected = oracle.search(queries, k, radius, allowed_rows, after)
+        assert_same(index.search(queries, k, radius, allowed_rows, after), expected)
 
 
 def agree(name: str, codes: Codes, queries: Codes, k: int, rng: np.random.Generator) -> None:
@@ -325,7 +325,7 @@ def test_bad_arguments(shape: tuple[int, ...], k: int, radius: int | None, messa
 def test_rows_to_find_must_ascend() -> None:
     index = make("flat", np.zeros((3, 4), dtype=np.uint8), np.arange(3))
     query = np.zeros((1, 4), dtype=np.uint8)
-    with pytest.raises(ValueError, match="among must ascend"):
-        index.search(query, 1, among=np.array([2, 1]))
-    with pytest.raises(ValueError, match=r"among is float64\[1\]"):
-        index.search(query, 1, among=np.array([1.0]))
+    with pytest.raises(ValueError, match="allowed_rows must ascend"):
+        index.search(query, 1, allowed_rows=np.array([2, 1]))
+    with pytest.raises(ValueError, match=r"allowed_rows is float64\[1\]"):
+        index.search(query, 1, allowed_rows=np.array([1.0]))

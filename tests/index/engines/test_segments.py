@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hummingbit.index.engines import segments
 from hummingbit.index.engines.brute_force import BruteForceIndex
-from hummingbit.index.engines.segments import Generation
+from hummingbit.index.engines.segments import IndexSnapshot
 from tests.support.codes import assert_same, clustered_codes
 
 
@@ -35,7 +35,7 @@ def test_every_generation_finds_what_the_oracle_finds(
     pool = clustered_codes(rng, start + sum(added for added, _ in writes) + 5, n_bits, centres=3)
     queries, pool = pool[:5], pool[5:]
     rows = np.arange(1, start + 1)
-    generation = Generation.build(0, pool[:start], rows)
+    generation = IndexSnapshot.build(0, pool[:start], rows)
     last = start
     before = []
     with pytest.MonkeyPatch.context() as patch:
@@ -64,7 +64,7 @@ NO_ROWS = np.empty(0, dtype=np.int64)
 
 def test_small_writes_share_a_segment_and_large_ones_stay_apart() -> None:
     codes = clustered_codes(np.random.default_rng(0), 50_000, 32)
-    generation = Generation.build(0, codes[:5000], np.arange(5000))
+    generation = IndexSnapshot.build(0, codes[:5000], np.arange(5000))
     sizes = []
     for start, end in [(5000, 6000), (6000, 9500), (9500, 9501), (9501, 9502), (9502, 50_000)]:
         rows = np.arange(start, end)
@@ -76,7 +76,7 @@ def test_small_writes_share_a_segment_and_large_ones_stay_apart() -> None:
 
 def test_a_small_base_takes_what_is_added() -> None:
     codes = clustered_codes(np.random.default_rng(0), 6000, 32)
-    generation = Generation.build(0, codes[:0], NO_ROWS)
+    generation = IndexSnapshot.build(0, codes[:0], NO_ROWS)
     generation = generation.with_changes(1, codes[:3000], np.arange(3000), NO_ROWS)
     generation = generation.with_changes(2, codes[3000:], np.arange(3000, 6000), NO_ROWS)
     assert (len(generation.base), generation.deltas) == (6000, ())
@@ -84,7 +84,7 @@ def test_a_small_base_takes_what_is_added() -> None:
 
 def test_compaction_is_due_once_much_was_added() -> None:
     codes = clustered_codes(np.random.default_rng(0), 10_000, 32)
-    generation = Generation.build(3, codes[:5000], np.arange(5000))
+    generation = IndexSnapshot.build(3, codes[:5000], np.arange(5000))
     generation = generation.with_changes(4, codes[5000:9000], np.arange(5000, 9000), NO_ROWS)
     assert not generation.needs_compaction
     rows = np.arange(9000, 10_000)
@@ -98,7 +98,7 @@ def test_compaction_is_due_once_much_was_added() -> None:
 
 def test_compaction_is_due_once_much_is_tombstones() -> None:
     codes = clustered_codes(np.random.default_rng(0), 100, 32)
-    generation = Generation.build(0, codes, np.arange(100))
+    generation = IndexSnapshot.build(0, codes, np.arange(100))
     marked = generation.with_changes(1, codes[:0], NO_ROWS, np.arange(25))
     assert (len(marked.base), marked.base.n_dead, marked.needs_compaction) == (75, 25, False)
     marked = marked.with_changes(2, codes[:0], NO_ROWS, np.array([60]))

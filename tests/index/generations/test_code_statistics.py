@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hummingbit.encoder.codes import unpack_codes
 from hummingbit.index.code_statistics import code_statistics
-from hummingbit.index.engines.segments import Generation
+from hummingbit.index.engines.segments import IndexSnapshot
 from tests.support.codes import clustered_codes, random_codes
 
 
@@ -29,7 +29,7 @@ def test_it_says_what_counting_says(
 ) -> None:
     rng = np.random.default_rng(seed)
     codes = clustered_codes(rng, n + 50, n_bits, centres=4, flips=flips)
-    generation = Generation.build(0, codes[:n], np.arange(n), engine)
+    generation = IndexSnapshot.build(0, codes[:n], np.arange(n), engine)
     generation = generation.with_changes(1, codes[n:], np.arange(n, n + 50), np.arange(0, n, 3))
     held = np.concatenate([np.delete(codes[:n], np.arange(0, n, 3), axis=0), codes[n:]])
     found = code_statistics(generation)
@@ -62,7 +62,7 @@ def test_it_says_what_counting_says(
 
 
 def test_nothing_is_said_without_documents() -> None:
-    generation = Generation.build(0, np.empty((0, 4), dtype=np.uint8), np.arange(0))
+    generation = IndexSnapshot.build(0, np.empty((0, 4), dtype=np.uint8), np.arange(0))
     assert code_statistics(generation) == {
         "distinct_codes": 0,
         "largest_share": None,
@@ -78,7 +78,7 @@ def test_nothing_is_said_without_documents() -> None:
 def test_a_sample_tells_the_correlation_of_many_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     codes = random_codes(np.random.default_rng(0), 20_000, 32)
     codes[:, 3] = codes[:, 0]
-    generation = Generation.build(0, codes, np.arange(20_000))
+    generation = IndexSnapshot.build(0, codes, np.arange(20_000))
     whole = code_statistics(generation)["bit_correlation"]
     monkeypatch.setattr("hummingbit.index.code_statistics.CODES_CORRELATED", 5000)
     sample = code_statistics(generation)["bit_correlation"]

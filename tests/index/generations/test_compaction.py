@@ -12,7 +12,7 @@ import pytest
 
 from hummingbit.index.collection import Collection
 from hummingbit.index.engines import segments
-from hummingbit.index.engines.segments import Generation
+from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.records import Query
 from tests.support.codes import random_hex
 from tests.support.collections import Model, code_collection, code_documents
@@ -25,15 +25,15 @@ class Gate:
         self.begun = threading.Event()
         self.opened = threading.Event()
         self.rebuilds = 0
-        compacted = Generation.compacted
+        compacted = IndexSnapshot.compacted
 
-        def held(generation: Generation) -> Generation:
+        def held(generation: IndexSnapshot) -> IndexSnapshot:
             self.rebuilds += 1
             self.begun.set()
             assert self.opened.wait(120)
             return compacted(generation)
 
-        patch.setattr(Generation, "compacted", held)
+        patch.setattr(IndexSnapshot, "compacted", held)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hummingbit.encoder.codes import unpack_codes
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.collection import Collection
-from hummingbit.index.engines.segments import Generation
+from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.filters import Filter, parse_filter
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.moments import CodeMoments
@@ -93,7 +93,7 @@ def test_it_ranks_as_scoring_every_document_does(
     texts = [one.text or "" for one in text_documents(n_documents, seed)]
     rows = np.arange(n_documents)
     ranking = HybridRanking(
-        Generation.build(0, codes, rows),
+        IndexSnapshot.build(0, codes, rows),
         CodeMoments.of_codes(codes),
         LexicalIndex.build(0, ANALYZER, enumerate(texts)),
         weight,

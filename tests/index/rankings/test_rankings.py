@@ -20,7 +20,7 @@ from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.engines import kernel
 from hummingbit.index.engines.protocol import Rows
-from hummingbit.index.engines.segments import Generation
+from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.filters import parse_filter
 from hummingbit.index.rankings import (
     ASYMMETRIC,
@@ -74,7 +74,7 @@ def test_the_asymmetric_ranking_is_its_twin(seed: int, n: int, k: int, scale: fl
     codes, rows = clustered_codes(rng, n, 32, centres=3), random_rows(rng, n)
     weights = (rng.normal(size=(4, 32)) * scale).astype(np.float32)
     weights[3] = np.sign(weights[3])
-    ranking = AsymmetricRanking(Generation.build(1, codes, rows))
+    ranking = AsymmetricRanking(IndexSnapshot.build(1, codes, rows))
     found = ranking.rank(queries_of(weights), k)
     for one, (place_rows, scores, _) in zip(weights, found, strict=True):
         pairs = list(zip(place_rows.tolist(), scores.tolist(), strict=True))
@@ -87,7 +87,7 @@ def test_scores_are_the_log_probabilities_of_bits() -> None:
     rng = np.random.default_rng(5)
     codes, rows = clustered_codes(rng, 100, 16), np.arange(100)
     weights = rng.normal(size=(1, 16)).astype(np.float32)
-    (found,) = AsymmetricRanking(Generation.build(1, codes, rows)).rank(queries_of(weights), 100)
+    (found,) = AsymmetricRanking(IndexSnapshot.build(1, codes, rows)).rank(queries_of(weights), 100)
     p = 1 / (1 + np.exp(-weights[0].astype(np.float64)))
     bits = unpack_codes(codes)
     log_p = np.where(bits, np.log(p), np.log(1 - p)).sum(axis=1)[found.rows]
@@ -100,7 +100,7 @@ def test_scores_are_the_log_probabilities_of_bits() -> None:
 def test_a_ranking_by_hamming_distance_scores_the_rows_of_another() -> None:
     rng = np.random.default_rng(6)
     codes, rows = clustered_codes(rng, 200, 32), random_rows(rng, 200)
-    generation = Generation.build(1, codes[:150], rows[:150]).with_changes(
+    generation = IndexSnapshot.build(1, codes[:150], rows[:150]).with_changes(
         2, codes[150:], rows[150:], rows[:0]
     )
     queries = EncodedQueries.of_codes(clustered_codes(rng, 2, 32))

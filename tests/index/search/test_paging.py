@@ -17,7 +17,7 @@ from hummingbit.index.backend import MAX_K
 from hummingbit.index.collection import Collection
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.engines.protocol import Neighbours
-from hummingbit.index.engines.segments import Generation
+from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.filters import parse_filter
 from hummingbit.index.records import Query
 from hummingbit.index.search import MAX_OFFSET, MAX_PASSED, Position, read_cursor, write_cursor
@@ -85,13 +85,13 @@ def test_a_page_far_down_asks_for_no_more_hits_than_the_first(
         collection.delete([f"d{i}" for i in range(0, 200, 3)])
     whole = [hit.id for hit in collection.search([AT], 300, radius, filter=filter_).hits[0]]
     asked: list[int] = []
-    search = Generation.search
+    search = IndexSnapshot.search
 
-    def recorded(self: Generation, queries: Codes, k: int, *others: Any) -> list[Neighbours]:
+    def recorded(self: IndexSnapshot, queries: Codes, k: int, *others: Any) -> list[Neighbours]:
         asked.append(k)
         return search(self, queries, k, *others)
 
-    monkeypatch.setattr(Generation, "search", recorded)
+    monkeypatch.setattr(IndexSnapshot, "search", recorded)
     result = collection.search([AT], 7, radius, filter=filter_)
     paged = [hit.id for hit in result.hits[0]]
     while result.next_cursors[0] is not None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hummingbit.index.engines import choice, compiled
-from hummingbit.index.engines.compiled import HalvesIndex, ScanIndex, least_work
+from hummingbit.index.engines.compiled import MultiIndex, ScanIndex, least_multi_index_work
 from tests.support.codes import clustered_codes, random_codes
 
 pytestmark = pytest.mark.parametrize("way", ["kernel"], indirect=True)
@@ -19,18 +19,18 @@ def test_lookups_take_at_least_what_is_said_without_tables(n_bits: int, flips: f
     rows = np.arange(len(codes))
     found = ScanIndex(codes, rows).search(queries, 10)
     farthest = np.array([one.distances[-1] for one in found])
-    taken = HalvesIndex(codes, rows).work(queries, 10)
-    assert least_work(farthest, n_bits, len(codes)) <= taken
+    taken = MultiIndex(codes, rows).work(queries, 10)
+    assert least_multi_index_work(farthest, n_bits, len(codes)) <= taken
 
 
 def test_what_lookups_take_at_least_by_hand() -> None:
     word, n = compiled.WORDS_PER_LOOKUP, 10**6
     # The row itself: looking its first half up settles it.
-    assert least_work(np.array([0]), 128, n) == word
+    assert least_multi_index_work(np.array([0]), 128, n) == word
     # Within one bit: both halves as they are.
-    assert least_work(np.array([1]), 128, n) == 2 * word
-    assert least_work(np.array([3]), 128, n) == 2 * (1 + 64) * word
-    assert least_work(np.array([0, 60]), 128, n) == (word + 2 * n) / 2
+    assert least_multi_index_work(np.array([1]), 128, n) == 2 * word
+    assert least_multi_index_work(np.array([3]), 128, n) == 2 * (1 + 64) * word
+    assert least_multi_index_work(np.array([0, 60]), 128, n) == (word + 2 * n) / 2
 
 
 def test_no_tables_are_made_of_codes_that_are_scanned(monkeypatch: pytest.MonkeyPatch) -> None:

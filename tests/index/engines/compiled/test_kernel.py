@@ -21,7 +21,7 @@ from hummingbit.encoder.codes import Codes
 from hummingbit.index.engines import compiled, kernel
 from hummingbit.index.engines.brute_force import BruteForceIndex
 from hummingbit.index.engines.choice import Choice, build
-from hummingbit.index.engines.compiled import CompiledIndex, HalvesIndex, LookupIndex, ScanIndex
+from hummingbit.index.engines.compiled import CompiledIndex, LookupIndex, MultiIndex, ScanIndex
 from hummingbit.index.engines.protocol import MAX_BIT_WEIGHT, After, Neighbours, Rows
 from tests.index.engines.conftest import PATHS
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
@@ -50,7 +50,7 @@ def engines(n_bits: int) -> list[type[CompiledIndex]]:
     """Return the engines that take codes of so many bits."""
     fitting: list[type[CompiledIndex]] = [ScanIndex]
     fitting += [LookupIndex] * (n_bits <= 64)
-    return fitting + [HalvesIndex] * (16 <= n_bits <= 128)
+    return fitting + [MultiIndex] * (16 <= n_bits <= 128)
 
 
 def distance_of_some_hit(rng: np.random.Generator, found: list[Neighbours]) -> int:
@@ -63,8 +63,8 @@ def check(rng: np.random.Generator, *, n: int, n_bits: int, k: int, flips: float
     codes = clustered_codes(rng, n + 12, n_bits, centres=4, flips=flips)
     codes, queries = codes[:n], codes[n:]
     rows, gone = random_rows(rng, n), rng.random(n) < rng.choice([0, 0.2, 1])
-    among = np.flatnonzero(rng.random(3 * n + 3) < rng.choice([0, 0.02, 0.5, 1]))
-    among.setflags(write=False)
+    allowed_rows = np.flatnonzero(rng.random(3 * n + 3) < rng.choice([0, 0.02, 0.5, 1]))
+    allowed_rows.setflags(write=False)
     radius = int(rng.integers(0, n_bits + 1))
     last_row = int(rng.integers(-1, 3 * n + 3))
     weights = rng.integers(-MAX_BIT_WEIGHT, MAX_BIT_WEIGHT + 1, (4, n_bits)) * (
@@ -73,14 +73,19 @@ def check(rng: np.random.Generator, *, n: int, n_bits: int, k: int, flips: float
     oracle = BruteForceIndex(codes[~gone], rows[~gone])
     for engine in engines(n_bits):
         index = engine(codes, rows).without(rows[gone])
-        for limit, some in [(None, None), (radius, None), (None, among), (radius, among)]:
+        for limit, some in [
+            (None, None),
+            (radius, None),
+            (None, allowed_rows),
+            (radius, allowed_rows),
+        ]:
             expected = oracle.search(queries, k, limit, some)
             assert_same(index.search(queries, k, limit, some), expected)
             assert_same(index.search(queries[:1], k, limit, some), expected[:1])
             after = After(distance_of_some_hit(rng, expected), last_row)
             expected = oracle.search(queries, k, limit, some, after)
             assert_same(index.search(queries, k, limit, some, after), expected)
-        for some in (None, among):
+        for some in (None, allowed_rows):
             expected = oracle.search_weighted(weights, k, some)
             assert_same(index.search_weighted(weights, k, some), expected)
             after = After(distance_of_some_hit(rng, expected), last_row)
@@ -131,10 +136,16 @@ def test_a_list_of_allowed_rows_is_remembered_while_it_cannot_change() -> None:
     rng = np.random.default_rng(0)
     codes = random_codes(rng, 2000, 64)
     index, oracle = ScanIndex(codes, np.arange(2000)), BruteForceIndex(codes, np.arange(2000))
-    among = np.arange(0, 2000, 2)
-    assert_same(index.search(codes[:3], 5, None, among), oracle.search(codes[:3], 5, None, among))
-    among += 1
-    assert_same(index.search(codes[:3], 5, None, among), oracle.search(codes[:3], 5, None, among))
+    allowed_rows = np.arange(0, 2000, 2)
+    assert_same(
+        index.search(codes[:3], 5, None, allowed_rows),
+        oracle.search(codes[:3], 5, None, allowed_rows),
+    )
+    allowed_rows += 1
+    assert_same(
+        index.search(codes[:3], 5, None, allowed_rows),
+        oracle.search(codes[:3], 5, None, allowed_rows),
+    )
     addresses = []
     for start in range(20):
         # Lists that are gone leave their addresses to others.
@@ -148,7 +159,7 @@ def test_a_list_of_allowed_rows_is_remembered_while_it_cannot_change() -> None:
     assert len(set(addresses)) < len(addresses)
 
 
-@pytest.mark.parametrize("engine", [ScanIndex, LookupIndex, HalvesIndex])
+@pytest.mark.parametrize("engine", [ScanIndex, LookupIndex, MultiIndex])
 def test_few_rows_that_are_often_allowed_get_an_index_of_the_same_kind(
     engine: type[CompiledIndex], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,16 +174,16 @@ def test_few_rows_that_are_often_allowed_get_an_index_of_the_same_kind(
         make(self, codes, rows)
 
     monkeypatch.setattr(engine, "__init__", count_rows)
-    among = rows[::20].copy()
-    among.setflags(write=False)
+    allowed_rows = rows[::20].copy()
+    allowed_rows.setflags(write=False)
     for _ in range(4):
-        found = index.search(codes[:7], 5, None, among)
-        assert_same(found, oracle.search(codes[:7], 5, None, among))
+        found = index.search(codes[:7], 5, None, allowed_rows)
+        assert_same(found, oracle.search(codes[:7], 5, None, allowed_rows))
     # Tables follow a scan; a scan follows none.
     assert made == [98]
 
 
-@pytest.mark.parametrize(("n_bits", "tables"), [(64, LookupIndex), (128, HalvesIndex)])
+@pytest.mark.parametrize(("n_bits", "tables"), [(64, LookupIndex), (128, MultiIndex)])
 def test_tables_that_spare_no_scan_are_gone_before_the_scan_is_made(
     n_bits: int, tables: type[CompiledIndex]
 ) -> None:
@@ -192,12 +203,14 @@ def test_tables_that_spare_no_scan_are_gone_before_the_scan_is_made(
 def test_threads_search_and_strike_out_at_once(path: str) -> None:
     rng = np.random.default_rng(0)
     codes = clustered_codes(rng, 4040, 128)
-    index = HalvesIndex(codes[:4000], np.arange(4000))
-    among = np.arange(0, 4000, 3)
-    among.setflags(write=False)
-    expected = index.search(codes[4000:], 20, None, among)
+    index = MultiIndex(codes[:4000], np.arange(4000))
+    allowed_rows = np.arange(0, 4000, 3)
+    allowed_rows.setflags(write=False)
+    expected = index.search(codes[4000:], 20, None, allowed_rows)
     with ThreadPoolExecutor(8) as pool:
-        for found in pool.map(lambda _: index.search(codes[4000:], 20, None, among), range(40)):
+        for found in pool.map(
+            lambda _: index.search(codes[4000:], 20, None, allowed_rows), range(40)
+        ):
             assert_same(found, expected)
 
 

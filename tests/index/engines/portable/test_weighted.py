@@ -13,7 +13,7 @@ from hummingbit.index.engines.brute_force import BruteForceIndex
 from hummingbit.index.engines.choice import MAKERS
 from hummingbit.index.engines.distinct import nearest_codes
 from hummingbit.index.engines.protocol import MAX_BIT_WEIGHT, After, CodeIndex, Weights
-from hummingbit.index.engines.segments import Generation
+from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.engines.weighted import (
     MIN_CODES_FOR_PAIRS,
     weighted_distances,
@@ -59,7 +59,7 @@ def test_engines_find_what_the_oracle_finds(  # noqa: PLR0917 - what hypothesis 
     oracle = BruteForceIndex(codes[live], rows[live])
     if engine == "generation":
         half = n // 2
-        whole = Generation.build(1, codes[:half], rows[:half], "distinct")
+        whole = IndexSnapshot.build(1, codes[:half], rows[:half], "distinct")
         index: CodeIndex = whole.with_changes(2, codes[half:], rows[half:], gone[:0]).with_changes(
             3, codes[:0], rows[:0], gone
         )
@@ -72,9 +72,9 @@ def test_engines_find_what_the_oracle_finds(  # noqa: PLR0917 - what hypothesis 
     after = After(
         *(0, 0) if not len(first.rows) else (int(first.distances[-1]), int(first.rows[-1]))
     )
-    for among in (None, some):
-        expected = oracle.search_weighted(weights, k, among, after)
-        assert_same(index.search_weighted(weights, k, among, after), expected)
+    for allowed_rows in (None, some):
+        expected = oracle.search_weighted(weights, k, allowed_rows, after)
+        assert_same(index.search_weighted(weights, k, allowed_rows, after), expected)
 
 
 def test_weights_of_one_give_hamming_distances() -> None:
