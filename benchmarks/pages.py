@@ -57,7 +57,7 @@ def main() -> None:
         for name, (searched, allowed) in cases.items():
             for ranking in (HammingRanking(searched), AsymmetricRanking(searched)):
                 compare(
-                    f"{n_bits:>4} {generation.engine:>8} {ranking.name:>10} {name:>11}",
+                    f"{n_bits:>4} {generation.index_type:>8} {ranking.name:>10} {name:>11}",
                     ranking,
                     weights,
                     arguments.page * K - K,

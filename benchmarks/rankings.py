@@ -62,7 +62,7 @@ def main() -> None:
             medians = statistics.median(hamming), statistics.median(asymmetric)
             means = statistics.mean(asymmetric) / statistics.mean(hamming)
             print(
-                f"{codes.shape[1] * 8:>4} {distinct:>9,} {generation.engine:>9} {k:>4}"
+                f"{codes.shape[1] * 8:>4} {distinct:>9,} {generation.index_type:>9} {k:>4}"
                 f"  {medians[0] * 1e6:>6.0f} µs {medians[1] * 1e6:>6.0f} µs"
                 f"  {medians[1] / medians[0]:.2f} (means {means:.2f})"
             )

@@ -1,4 +1,8 @@
-"""Statistics of the codes of a collection: collapsed bits, correlations, buckets."""
+"""Statistics of the codes of a collection, which show whether codes have collapsed.
+
+:func:`code_statistics` is the summary in a collection's statistics; :func:`profile_of` has what
+plots show: values by bit, and the buckets, which are the codes with their documents.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,14 @@ from hummingbit.index.engines.distinct import Integers
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.maps import CodeTable
 
-# ----------------------------------------------------------------------------
-# Statistics of the codes of a collection, which show whether codes have collapsed.
-
-
 Numbers = npt.NDArray[np.float64]
 
 # Correlations take n_bits² steps for each code; a sample of so many codes is enough.
 CODES_CORRELATED = 2**16
+CODES_AT_ONCE = 2**14
+MAX_BITS_SHOWN = 128
+PURITY_STEPS = 10
+LARGEST = 12
 
 
 class StatisticsCache:
@@ -60,18 +64,16 @@ def code_statistics(generation: IndexSnapshot) -> dict[str, Any]:
     if n == 0:
         names = ("largest_share", "entropy", "bit_balance", "bit_entropy", "bit_correlation")
         return {"distinct_codes": 0, **dict.fromkeys(names), "dead_bits": [], "occupancy": {}}
-    shares = np.concatenate(
-        [counts @ unpack_codes(codes[:, [byte]]) / n for byte in range(codes.shape[1])]
-    )
+    shares = _shares_of_ones(codes, counts)
     dead = (shares == 0) | (shares == 1)
     return {
         "distinct_codes": len(codes),
         "largest_share": float(counts.max() / n),
-        "entropy": float(np.log2(n) - counts @ np.log2(counts) / n),
+        "entropy": _entropy(counts),
         "bit_balance": _spread(shares),
         "bit_entropy": _spread(_bit_entropy(shares)),
         "dead_bits": np.flatnonzero(dead).tolist(),
-        "bit_correlation": _correlation(codes, counts, dead),
+        "bit_correlation": _mean_correlation(codes, counts),
         "occupancy": _occupancy(counts),
     }
 
@@ -91,42 +93,60 @@ def _bit_entropy(shares: Numbers) -> Numbers:
     return np.asarray(terms.sum(axis=0))
 
 
-def _correlation(
-    codes: Codes, counts: Integers, dead: npt.NDArray[np.bool_]
-) -> dict[str, float] | None:
-    step = -(-len(codes) // CODES_CORRELATED)
-    bits = unpack_codes(codes[::step])[:, ~dead].astype(np.float64)
-    weights = counts[::step] / counts[::step].sum()
-    bits -= weights @ bits
-    covariance = (bits * weights[:, None]).T @ bits
-    deviations = np.sqrt(np.diag(covariance))
-    # A bit may be constant in the sample.
-    varies = deviations > 0
-    scale = np.outer(deviations[varies], deviations[varies])
-    correlations = np.abs(covariance[np.ix_(varies, varies)] / scale)
-    pairs = correlations[np.triu_indices(len(correlations), k=1)]
-    if not len(pairs):
-        return None
-    return {"mean": float(pairs.mean()), "most": float(min(1.0, pairs.max()))}
+def _entropy(counts: Integers) -> float:
+    """Return −Σ p log₂ p over the shares p of these counts, each at least 1."""
+    n = counts.sum()
+    return float(np.log2(n) - counts @ np.log2(counts) / n)
+
+
+def _shares_of_ones(codes: Codes, counts: Integers) -> Numbers:
+    """Return the share of documents in which each bit is 1; code c has ``counts[c]`` documents."""
+    total = np.zeros(codes.shape[1] * 8)
+    for start in range(0, len(codes), CODES_AT_ONCE):
+        checkpoint()
+        some = slice(start, start + CODES_AT_ONCE)
+        total += counts[some].astype(np.float64) @ unpack_codes(codes[some])
+    return np.asarray(total / counts.sum())
+
+
+def _bit_correlations(
+    codes: Codes, counts: Integers, step: int = 1
+) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    """Return Pearson's r between every `step`-th bit, on an evenly spaced sample of many codes.
+
+    It is 0 for bits that are constant in the sample; the second value tells which bits vary.
+    """
+    every = -(-len(codes) // CODES_CORRELATED)
+    codes, weights = codes[::every], counts[::every] / counts[::every].sum()
+    n_bits = -(-codes.shape[1] * 8 // step)
+    mean, products = np.zeros(n_bits), np.zeros((n_bits, n_bits))
+    for start in range(0, len(codes), CODES_AT_ONCE):
+        checkpoint()
+        some = slice(start, start + CODES_AT_ONCE)
+        bits = unpack_codes(codes[some])[:, ::step].astype(np.float64)
+        weighted = bits * weights[some, None]
+        mean += weighted.sum(axis=0)
+        products += weighted.T @ bits
+    covariance = products - np.outer(mean, mean)
+    variances = np.diag(covariance).clip(min=0)
+    # The variance of a constant bit is a rounding error.
+    varies = variances > 1e-12
+    deviations = np.sqrt(np.where(varies, variances, 1))
+    scaled = covariance / np.outer(deviations, deviations)
+    return np.clip(np.where(np.outer(varies, varies), scaled, 0.0), -1, 1), varies
+
+
+def _mean_correlation(codes: Codes, counts: Integers) -> dict[str, float] | None:
+    correlations, varies = _bit_correlations(codes, counts)
+    alive = np.abs(correlations[np.ix_(varies, varies)])
+    pairs = alive[np.triu_indices(len(alive), k=1)]
+    return {"mean": float(pairs.mean()), "most": float(pairs.max())} if len(pairs) else None
 
 
 def _occupancy(counts: Integers) -> dict[str, int]:
     """Count codes by their number of documents, in steps that double: 1, 2, 4, 8, …"""
     steps = np.bincount(np.frexp(counts.astype(np.float64))[1] - 1)
     return {str(2**step): int(count) for step, count in enumerate(steps)}
-
-
-# ----------------------------------------------------------------------------
-# A profile of the codes of a collection, by bit and by bucket, for plots.
-#
-# :mod:`hummingbit.index.code_statistics` has the summary in a collection's statistics.
-
-
-PROFILED_CODES = 2**15
-MAX_BITS_SHOWN = 128
-CODES_AT_ONCE = 1 << 14
-PURITY_STEPS = 10
-LARGEST = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,58 +200,21 @@ class CodeProfile:
 def profile_of(table: CodeTable) -> CodeProfile:
     """Return the profile of the documents of a table."""
     n = int(table.documents.sum())
-    shares = table.documents / max(n, 1)
     step = max(1, -(-table.codes.shape[1] * 8 // MAX_BITS_SHOWN))
+    correlations = _bit_correlations(table.codes, table.documents, step)[0] if n else np.empty(0)
     largest = np.argsort(-table.documents, kind="stable")[:LARGEST]
     return CodeProfile(
         generation=table.generation,
         documents=n,
         distinct_codes=len(table.codes),
         alone=int((table.documents == 1).sum()),
-        entropy=float(-(shares @ np.log2(shares))) if n else None,
-        ones=_shares_of_ones(table).tolist() if n else [],
-        correlation=np.round(_bit_correlations(table, step), 3).tolist() if n else [],
+        entropy=_entropy(table.documents) if n else None,
+        ones=_shares_of_ones(table.codes, table.documents).tolist() if n else [],
+        correlation=np.round(correlations, 3).tolist(),
         step=step,
         largest=[_bucket(table, int(position)) for position in largest],
         purity=_purity(table),
     )
-
-
-def _shares_of_ones(table: CodeTable) -> Numbers:
-    total = np.zeros(table.codes.shape[1] * 8)
-    for start in range(0, len(table.codes), CODES_AT_ONCE):
-        checkpoint()
-        some = slice(start, start + CODES_AT_ONCE)
-        total += table.documents[some].astype(np.float64) @ unpack_codes(table.codes[some])
-    shares: Numbers = total / table.documents.sum()
-    return shares
-
-
-def _bit_correlations(table: CodeTable, step: int) -> Numbers:
-    """Return Pearson's r between every `step`-th bit, on an evenly spaced sample of many codes."""
-    every = -(-len(table.codes) // PROFILED_CODES)
-    codes, weights = table.codes[::every], table.documents[::every].astype(np.float64)
-    weights /= weights.sum()
-    n_bits = -(-table.codes.shape[1] * 8 // step)
-    mean, products = np.zeros(n_bits), np.zeros((n_bits, n_bits))
-    for start in range(0, len(codes), CODES_AT_ONCE):
-        checkpoint()
-        some = slice(start, start + CODES_AT_ONCE)
-        bits = _bits(codes[some], step)
-        weighted = bits * weights[some, None]
-        mean += weighted.sum(axis=0)
-        products += weighted.T @ bits
-    covariance = products - np.outer(mean, mean)
-    variances = np.diag(covariance).clip(min=0)
-    # The variance of a constant bit is a rounding error.
-    varies = variances > 1e-12
-    deviations = np.sqrt(np.where(varies, variances, 1))
-    scaled: Numbers = covariance / np.outer(deviations, deviations)
-    return np.clip(np.where(np.outer(varies, varies), scaled, 0.0), -1, 1)
-
-
-def _bits(codes: Codes, step: int) -> Numbers:
-    return unpack_codes(codes)[:, ::step].astype(np.float64)
 
 
 def _bucket(table: CodeTable, position: int) -> Bucket:

@@ -562,8 +562,8 @@ class Collection(IndexedCollection):
         return self._stats(
             documents=len(generation),
             generation=generation.number,
-            engine=generation.engine,
-            engine_reason=generation.engine_reason,
+            engine=generation.index_type,
+            engine_reason=generation.index_type_reason,
             statistics=self._statistics.get(generation.number, lambda: code_statistics(generation)),
             problems=[*self.store.warnings(), *self.store.problems],
         )

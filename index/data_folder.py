@@ -230,7 +230,7 @@ class DataFolder:
     ) -> CollectionBackend:
         """Create a collection with an encoder, or for documents with codes of `n_bits`.
 
-        `engine`, one of :data:`hummingbit.index.engines.choice.ENGINES`, searches the collection.
+        `engine` is one of :data:`hummingbit.index.engines.choice.INDEX_TYPES`.
         Filters on `indexed_fields` read no payloads. Vectors are kept in a form of
         :mod:`hummingbit.index.kept_vectors`. If a collection with the same name and settings
         exists, it is returned.
@@ -430,8 +430,8 @@ class DataFolder:
 # Where collections are stored, according to settings and options.
 
 
-Engine = Literal["local", "milvus"]
-ENGINES = get_args(Engine)
+Backend = Literal["local", "milvus"]
+BACKENDS = get_args(Backend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,7 +439,7 @@ class DataFolderLocation:
     """The data folder, and whether its collections are stored in it or on Milvus."""
 
     path: Path
-    engine: Engine = "local"
+    engine: Backend = "local"
     milvus_uri: str | None = None
     milvus_token: str | None = field(default=None, repr=False)
 
@@ -453,8 +453,8 @@ class DataFolderLocation:
         """
         if self.engine == "local":
             return DataFolder(self.path, writable=writable, indexed=indexed, follow=follow)
-        if self.engine not in ENGINES:
-            known = " or ".join(ENGINES)
+        if self.engine not in BACKENDS:
+            known = " or ".join(BACKENDS)
             raise DataFolderError(f"engine is {self.engine[:80]!r}; it must be {known}")
         if self.milvus_uri is None:
             hint = "set --milvus-uri or HUMMINGBIT_MILVUS_URI, for example http://HOST:19530"

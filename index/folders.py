@@ -28,7 +28,7 @@ from hummingbit.index.catalog import (
     remove_partial_folders,
 )
 from hummingbit.index.collection import Collection
-from hummingbit.index.engines.choice import check_engine
+from hummingbit.index.engines.choice import check_index_type
 from hummingbit.index.errors import (
     CollectionUnavailable,
     StoreError,
@@ -281,7 +281,7 @@ class LocalCollections(Collections):
 
     def check_engine(self, engine: str, n_bits: int) -> None:
         """Raise an InputError unless a collection of `n_bits` can be searched by `engine`."""
-        check_engine(engine, n_bits)
+        check_index_type(engine, n_bits)
 
     def problems(self) -> Mapping[str, list[str]]:
         """Return why open collections refuse writes, by name; not of those dropped meanwhile."""
@@ -457,7 +457,7 @@ class LocalCollections(Collections):
     def _open_store(self, store: Store, encoder: Encoder | None, *, indexed: bool) -> Collection:
         engine = store.description.engine
         try:
-            check_engine(engine, store.description.n_bits)
+            check_index_type(engine, store.description.n_bits)
         except InputError as error:
             raise StoreError(f"{store.path}: is damaged: {error}") from error
         engine = self._engine if engine == AUTO else engine

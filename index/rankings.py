@@ -112,7 +112,7 @@ class RankingFromAnywhere(Protocol):
 class SearchedDocuments(NamedTuple):
     """The documents of one generation, as rankings read them."""
 
-    generation: Generation
+    generation: IndexSnapshot
     lexical: LexicalIndex | None
     """The words of the documents; None unless the search needs :data:`TEXTS`."""
     moments: CodeMoments | None

@@ -36,7 +36,7 @@ from hummingbit.index.catalog import (
     remove_folder,
     remove_partial_folders,
 )
-from hummingbit.index.engines.choice import check_engine
+from hummingbit.index.engines.choice import check_index_type
 from hummingbit.index.errors import (
     DAMAGE_REMEDY,
     EncoderMismatch,
@@ -335,7 +335,7 @@ def _check_encoder(artifact: Path, contents: Contents) -> None:
 
 def _check_settings(description: Description, fields: list[str]) -> None:
     try:
-        check_engine(description.engine, description.n_bits)
+        check_index_type(description.engine, description.n_bits)
         check_indexed_fields(fields)
     except InputError as error:
         raise InvalidSnapshot(f"the snapshot's store is damaged: {error}") from None

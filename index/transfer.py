@@ -32,7 +32,7 @@ from hummingbit.foundation.errors import InputError, counted
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.collection import Collection, pages_of
 from hummingbit.index.encoding import batches
-from hummingbit.index.engines.choice import ENGINES
+from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.errors import EncoderMismatch, UnknownCollection
 from hummingbit.index.filters import check_indexed_fields
 from hummingbit.index.folders import Folder
@@ -239,8 +239,8 @@ def _parse_header(record: dict[str, Any]) -> Header:
         raise TypeError("name, encoder and encoder_fingerprint must be strings")
     if not all(isinstance(value, int) for value in numbers):
         raise TypeError("n_bits and documents must be whole numbers")
-    if header.engine not in ENGINES:
-        raise TypeError(f"engine must be one of {', '.join(ENGINES)}")
+    if header.engine not in INDEX_TYPES:
+        raise TypeError(f"engine must be one of {', '.join(INDEX_TYPES)}")
     if header.ranking not in RANKINGS:
         raise TypeError(f"ranking must be one of {', '.join(RANKINGS)}")
     if header.keep_vectors not in FORMS:

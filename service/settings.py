@@ -28,7 +28,7 @@ from hummingbit.corpus.document import MAX_ID_LENGTH, MAX_TEXT_LENGTH
 from hummingbit.encoder.text_features import VARIABLE
 from hummingbit.foundation.errors import HummingbitError
 from hummingbit.index.backend import MAX_K
-from hummingbit.index.data_folder import DataFolderLocation, Engine
+from hummingbit.index.data_folder import Backend, DataFolderLocation
 
 ENV_PREFIX = "HUMMINGBIT_"
 MIN_KEY_LENGTH = 32
@@ -88,7 +88,7 @@ class Settings(BaseSettings):
         description="serve without writing or locking; follow the service that writes",
     )
 
-    engine: Engine = Field(
+    engine: Backend = Field(
         default="local", description="where collections are stored: local, in data_dir, or milvus"
     )
     milvus_uri: Annotated[str | None, AfterValidator(_check_uri)] = Field(

@@ -52,7 +52,7 @@ from hummingbit.foundation.slices import begin_stage, count_in_stage
 from hummingbit.index.backend import MAX_K, CollectionBackend
 from hummingbit.index.duplicates import DuplicateCriteria, find_duplicates
 from hummingbit.index.encoding import available_cores, batches
-from hummingbit.index.engines.choice import ENGINES as SEARCH_ENGINES
+from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.errors import CollectionExists, UnknownCollection, UnknownDocument
 from hummingbit.index.filters import Filter
 from hummingbit.index.ingestion import CollectionFieldTypes, IngestReport, held_type, ingest
@@ -414,7 +414,7 @@ def configure_documents(actions: Actions) -> None:
     )
     build.add_argument(
         "--search-by",
-        choices=SEARCH_ENGINES,
+        choices=INDEX_TYPES,
         default=AUTO,
         help="the search engine; every engine returns the same results (default: %(default)s)",
     )

@@ -27,7 +27,7 @@ from hummingbit.foundation.errors import HummingbitError
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.catalog import NAME, RULE
-from hummingbit.index.data_folder import ENGINES, DataFolder, DataFolderLocation
+from hummingbit.index.data_folder import BACKENDS, DataFolder, DataFolderLocation
 from hummingbit.index.errors import DataFolderInUse
 from hummingbit.index.filters import Filter, filter_to_json, parse_filter
 from hummingbit.training.data import TrainingData, TrainingDataError, gather
@@ -361,8 +361,8 @@ def add_folder(parser: argparse.ArgumentParser) -> None:
     add_data_dir(parser)
     parser.add_argument(
         "--engine",
-        choices=ENGINES,
-        default=os.environ.get("HUMMINGBIT_ENGINE", ENGINES[0]),
+        choices=BACKENDS,
+        default=os.environ.get("HUMMINGBIT_ENGINE", BACKENDS[0]),
         help="where collections are kept: in the data folder or on Milvus (default: %(default)s)",
     )
     parser.add_argument(

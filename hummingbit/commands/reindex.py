@@ -10,7 +10,7 @@ from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage, count_in_stage
 from hummingbit.index.catalog import AddAlias, check_name
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.engines.choice import ENGINES
+from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.ingestion import carry_annotations, copy_following, form_for
 
 
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--search-by",
-        choices=ENGINES,
+        choices=INDEX_TYPES,
         help="the search engine of the new collection (default: that of COLLECTION)",
     )
     add_folder(parser)

@@ -21,31 +21,30 @@ from hummingbit.index.engines.pruned import PrunedIndex
 from hummingbit.index.schema import AUTO
 
 # ----------------------------------------------------------------------------
-# The engine that searches some codes: the one that a collection names, or the fastest.
+# Index types, and which one some codes get.
+
+AnyIndex = CompiledIndex | FlatIndex | DirectIndex | DistinctIndex | PrunedIndex
 
 
-Engine = CompiledIndex | FlatIndex | DirectIndex | DistinctIndex | PrunedIndex
-
-
-def _scan(codes: Codes, rows: Rows) -> Engine:
+def _scan(codes: Codes, rows: Rows) -> AnyIndex:
     return FlatIndex(codes, rows) if kernel.native is None else ScanIndex(codes, rows)
 
 
-def _lookup(codes: Codes, rows: Rows) -> Engine:
+def _lookup(codes: Codes, rows: Rows) -> AnyIndex:
     compiled.check_lookup_length(codes.shape[1] * 8)
     if kernel.native is None:
         return DistinctIndex(codes, rows)
     return compiled.LookupIndex(codes, rows)
 
 
-def _multi_index(codes: Codes, rows: Rows) -> Engine:
+def _multi_index(codes: Codes, rows: Rows) -> AnyIndex:
     compiled.check_multi_index_length(codes.shape[1] * 8)
     if kernel.native is None:
         return FlatIndex(codes, rows)
     return compiled.MultiIndex(codes, rows)
 
 
-MAKERS: dict[str, Callable[[Codes, Rows], Engine]] = {
+MAKERS: dict[str, Callable[[Codes, Rows], AnyIndex]] = {
     "scan": _scan,
     "lookup": _lookup,
     "halves": _multi_index,
@@ -54,15 +53,15 @@ MAKERS: dict[str, Callable[[Codes, Rows], Engine]] = {
     "pruned": PrunedIndex,
     "flat": FlatIndex,
 }
-"""Without the kernel, its engines are replaced by the most similar engines of FAISS."""
-ENGINES = ("auto", *MAKERS)
+"""Without the kernel, its index types are replaced by the most similar ones of FAISS."""
+INDEX_TYPES = ("auto", *MAKERS)
 # Fewer codes than this are always scanned.
 MIN_INDEXED_CODES = 4096
 SAMPLED_QUERIES = 100
 NEIGHBOURS = 10
 # The cost of starting a lookup, in codes that FAISS scans in the same time.
 LOOKUP_OVERHEAD = 50_000
-# An engine that needs more memory must take at most this share of a scan, estimated on a sample.
+# An index that needs more memory must take at most this share of a scan, estimated on a sample.
 MAX_SHARE_OF_SCAN = 0.6
 # Cells are tried if there are many codes and most would be scanned, and must gain more.
 MIN_DISTINCT_FOR_CELLS = 2**21
@@ -73,26 +72,26 @@ MAX_SHARE_WITH_CELLS = 0.35
 
 
 class Choice(NamedTuple):
-    """An engine over some codes, and the reason for it, in one sentence."""
+    """An index of some codes, and the reason for its type, in one sentence."""
 
-    engine: Engine
+    index: AnyIndex
     reason: str
 
 
-def build(codes: Codes, rows: Rows, engine: str = AUTO) -> Choice:
+def build(codes: Codes, rows: Rows, index_type: str = AUTO) -> Choice:
     """Index `codes`, ``uint8[N, C]``, under ascending `rows`, ``int64[N]``.
 
     Raises:
-        ValueError: if a shape or type is wrong, the rows do not ascend, the engine does not exist,
-            or it does not support codes of that length.
+        ValueError: if a shape or type is wrong, the rows do not ascend, or the index type does not
+            exist or does not support codes of that length.
     """
-    if engine not in ENGINES:
-        raise ValueError(f"engine {_unknown_engine(engine)}")
+    if index_type not in INDEX_TYPES:
+        raise ValueError(f"engine {_unknown_type(index_type)}")
     check_codes(codes, rows)
-    if engine != AUTO:
-        index = MAKERS[engine](codes, rows)
-        missing = f"The collection names the engine {engine}, but there is no compiled kernel."
-        reason = "The collection names this engine." if index.name == engine else missing
+    if index_type != AUTO:
+        index = MAKERS[index_type](codes, rows)
+        missing = f"The collection names the engine {index_type}, but there is no compiled kernel."
+        reason = "The collection names this engine." if index.name == index_type else missing
         return Choice(index, reason)
     if len(codes) < MIN_INDEXED_CODES:
         reason = f"There are fewer than {MIN_INDEXED_CODES:,} codes, and none are scanned faster."
@@ -104,21 +103,21 @@ def build(codes: Codes, rows: Rows, engine: str = AUTO) -> Choice:
     )
 
 
-def check_engine(engine: str, n_bits: int) -> None:
-    """Raise an InputError unless `engine` exists and supports codes of `n_bits`."""
-    if engine == AUTO:
+def check_index_type(index_type: str, n_bits: int) -> None:
+    """Raise an InputError unless `index_type` exists and supports codes of `n_bits`."""
+    if index_type == AUTO:
         return
-    if engine not in ENGINES:
-        raise InputError("engine", _unknown_engine(engine))
+    if index_type not in INDEX_TYPES:
+        raise InputError("engine", _unknown_type(index_type))
     try:
-        # Each engine checks the length of the codes itself.
-        build(np.empty((0, n_bits // 8), dtype=np.uint8), np.empty(0, dtype=np.int64), engine)
+        # Each index checks the length of the codes itself.
+        build(np.empty((0, n_bits // 8), dtype=np.uint8), np.empty(0, dtype=np.int64), index_type)
     except ValueError as error:
-        raise InputError("engine", f"is {engine!r}, but {error}") from None
+        raise InputError("engine", f"is {index_type!r}, but {error}") from None
 
 
-def _unknown_engine(engine: str) -> str:
-    return f"is {engine[:80]!r}; it must be one of {', '.join(ENGINES)}"
+def _unknown_type(index_type: str) -> str:
+    return f"is {index_type[:80]!r}; it must be one of {', '.join(INDEX_TYPES)}"
 
 
 def _choose_with_kernel(codes: Codes, rows: Rows) -> Choice:
@@ -126,10 +125,10 @@ def _choose_with_kernel(codes: Codes, rows: Rows) -> Choice:
     if n_bits > 2 * kernel.TABLE_BITS:
         return _choose_for_long_codes(codes, rows)
     too_few = f"Too few of {len(codes):,} rows are near each other for lookups to be faster."
-    engine: compiled.LookupIndex | compiled.MultiIndex
+    index: compiled.LookupIndex | compiled.MultiIndex
     if n_bits <= kernel.TABLE_BITS:
-        engine, n_words = compiled.LookupIndex(codes, rows), 1
-        found = f"{len(codes):,} rows hold {engine.n_distinct:,} codes"
+        index, n_words = compiled.LookupIndex(codes, rows), 1
+        found = f"{len(codes):,} rows hold {index.n_distinct:,} codes"
     else:
         n_words = 2
         scan = ScanIndex(codes, rows)
@@ -137,12 +136,12 @@ def _choose_with_kernel(codes: Codes, rows: Rows) -> Choice:
         if _least_multi_index_work(scan, codes) >= MAX_SHARE_OF_SCAN * len(codes) * n_words:
             return Choice(scan, too_few)
         del scan
-        engine = compiled.MultiIndex(codes, rows)
+        index = compiled.MultiIndex(codes, rows)
         found = f"Of {len(codes):,} rows those are near that share about a half of their code"
-    work = engine.work(_sample(codes), NEIGHBOURS) / n_words
+    work = index.work(_sample(codes), NEIGHBOURS) / n_words
     if work < MAX_SHARE_OF_SCAN * len(codes):
-        return Choice(engine, f"{found}, and {_relative_work(work, codes)}.")
-    del engine  # frees its tables before the codes are copied for a scan
+        return Choice(index, f"{found}, and {_relative_work(work, codes)}.")
+    del index  # frees its tables before the codes are copied for a scan
     return Choice(ScanIndex(codes, rows), too_few)
 
 

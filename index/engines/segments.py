@@ -20,11 +20,12 @@ from typing import Protocol
 import numpy as np
 
 from hummingbit.encoder.codes import Codes
-from hummingbit.index.engines.choice import Engine, build
+from hummingbit.index.engines.choice import AnyIndex, build
 from hummingbit.index.engines.compiled import ScanIndex
 from hummingbit.index.engines.distinct import Integers, distinct_codes
 from hummingbit.index.engines.flat import FlatIndex
 from hummingbit.index.engines.protocol import After, Neighbours, Rows, Weights, check_search
+from hummingbit.index.schema import AUTO
 
 MIN_FOLD = 4096
 GROWTH = 4
@@ -40,23 +41,22 @@ class IndexSnapshot:
     """
 
     number: int
-    base: Engine
-    engine_reason: str
-    """The reason for the engine of the base, in one sentence."""
-    deltas: tuple[Engine, ...] = ()
-    requested_engine: str = "auto"
-    """The requested engine, which later bases use as well."""
+    base: AnyIndex
+    index_type_reason: str
+    """The reason for the index type of the base, in one sentence."""
+    deltas: tuple[AnyIndex, ...] = ()
+    requested_index_type: str = AUTO
+    """The requested index type, which later bases use as well."""
 
     @classmethod
-    def build(cls, number: int, codes: Codes, rows: Rows, engine: str = "auto") -> IndexSnapshot:
+    def build(cls, number: int, codes: Codes, rows: Rows, index_type: str = AUTO) -> IndexSnapshot:
         """Index `codes`, ``uint8[N, C]``, under ascending `rows`, ``int64[N]``.
 
         Raises:
-            ValueError: if a shape or type is wrong, the rows do not ascend, or the engine does not
-                exist or does not support the codes.
+            ValueError: see :func:`hummingbit.index.engines.choice.build`.
         """
-        base, reason = build(codes, rows, engine)
-        return cls(number, base, reason, requested_engine=engine)
+        base, reason = build(codes, rows, index_type)
+        return cls(number, base, reason, requested_index_type=index_type)
 
     @property
     def n_bits(self) -> int:
@@ -64,8 +64,8 @@ class IndexSnapshot:
         return self.base.n_bits
 
     @property
-    def engine(self) -> str:
-        """The name of the engine that searches the base."""
+    def index_type(self) -> str:
+        """The index type of the base."""
         return self.base.name
 
     @property
@@ -78,7 +78,7 @@ class IndexSnapshot:
 
     def compacted(self) -> IndexSnapshot:
         """Return an equivalent generation that consists of one base."""
-        return self.build(self.number, *self.codes(), self.requested_engine)
+        return self.build(self.number, *self.codes(), self.requested_index_type)
 
     def with_changes(self, number: int, codes: Codes, rows: Rows, removed: Rows) -> IndexSnapshot:
         """Return the generation without the rows `removed` and with `codes` under `rows`.
@@ -94,8 +94,8 @@ class IndexSnapshot:
                 added = _concatenate(deltas.pop().live_codes(), added)
             if not deltas and len(base) < MIN_FOLD:
                 whole = _concatenate(base.live_codes(), added)
-                return self.build(number, *whole, self.requested_engine)
-            deltas.append(build(*added).engine)
+                return self.build(number, *whole, self.requested_index_type)
+            deltas.append(build(*added).index)
         return replace(self, number=number, base=base, deltas=tuple(deltas))
 
     def search(
@@ -156,7 +156,7 @@ class IndexSnapshot:
         return reduce(_concatenate, (segment.live_codes() for segment in self._segments))
 
     @property
-    def _segments(self) -> tuple[Engine, ...]:
+    def _segments(self) -> tuple[AnyIndex, ...]:
         return (self.base, *self.deltas)
 
 

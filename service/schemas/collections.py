@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from hummingbit.index.backend import MAX_K
-from hummingbit.index.engines.choice import ENGINES
+from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.filters import MAX_INDEXED_FIELDS
 from hummingbit.index.kept_vectors import FLOAT32, FORMS
 from hummingbit.index.rankings import RANKINGS
@@ -39,7 +39,7 @@ class CreateCollection(RequestModel):
         AUTO,
         description="The engine that searches the collection; auto chooses one by its codes."
         " All engines give the same results.",
-        json_schema_extra={"enum": [*ENGINES]},
+        json_schema_extra={"enum": [*INDEX_TYPES]},
     )
     indexed_fields: list[str] | None = Field(
         None,
@@ -347,7 +347,7 @@ class Reindex(RequestModel):
     engine: str | None = Field(
         None,
         description="The engine that searches the new collection; by default, that of the old one.",
-        json_schema_extra={"enum": [*ENGINES, None]},
+        json_schema_extra={"enum": [*INDEX_TYPES, None]},
     )
 
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from hummingbit.encoder.codes import Codes
 from hummingbit.index.engines import distinct, pruned, segments
 from hummingbit.index.engines.brute_force import BruteForceIndex
-from hummingbit.index.engines.choice import ENGINES
+from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.engines.segments import IndexSnapshot
 from tests.support.codes import assert_same, clustered_codes
@@ -28,7 +28,7 @@ class GenerationMachine(RuleBasedStateMachine):
         self.patch.setattr(distinct, "CODES_PER_LOOKUP", 0.1)
         self.patch.setattr(pruned, "CODES_PER_CELL", 8)
 
-    @initialize(n_bits=st.sampled_from([8, 16, 32, 64, 72]), engine=st.sampled_from(ENGINES))
+    @initialize(n_bits=st.sampled_from([8, 16, 32, 64, 72]), engine=st.sampled_from(INDEX_TYPES))
     def begin(self, n_bits: int, engine: str) -> None:
         sizes = {"direct": (8, 16), "lookup": (8, 64), "halves": (16, 128)}
         least, most = sizes.get(engine, (8, 1024))

@@ -8,7 +8,7 @@ import pytest
 
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.engines.choice import ENGINES, check_engine
+from hummingbit.index.engines.choice import INDEX_TYPES, check_index_type
 from hummingbit.index.errors import CollectionExists
 from tests.support.collections import code_documents
 
@@ -39,8 +39,8 @@ def test_other_engines_are_refused(tmp_path: Path, engine: str, message: str) ->
 
 
 def test_every_engine_takes_short_codes() -> None:
-    for engine in ENGINES:
-        check_engine(engine, 16)
+    for engine in INDEX_TYPES:
+        check_index_type(engine, 16)
 
 
 def store_of(path: Path) -> Path:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hummingbit.encoder.codes import Codes
 from hummingbit.index.engines import distinct, pruned
 from hummingbit.index.engines.brute_force import BruteForceIndex
-from hummingbit.index.engines.choice import MAKERS, Engine, build
+from hummingbit.index.engines.choice import MAKERS, AnyIndex, build
 from hummingbit.index.engines.protocol import After, Rows
 from tests.index.engines.conftest import WITHOUT
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
@@ -39,7 +39,7 @@ def _thresholds_of_many_codes(monkeypatch: pytest.MonkeyPatch) -> None:
 SIZES = {"direct": (1, 2, "distinct"), "lookup": (1, 8, "halves"), "halves": (2, 16, "scan")}
 
 
-def make(name: str, codes: Codes, rows: Rows) -> Engine:
+def make(name: str, codes: Codes, rows: Rows) -> AnyIndex:
     """Make an engine; of codes that it does not take, another."""
     while name in SIZES:
         least, most, other = SIZES[name]
@@ -185,7 +185,7 @@ def test_the_engine_is_chosen_from_the_codes(
     monkeypatch.setattr("hummingbit.index.engines.choice.MIN_DISTINCT_FOR_CELLS", 30_000)
     codes = clustered_codes(np.random.default_rng(0), n, n_bits, flips=flips)
     choice = build(codes, np.arange(n))
-    assert choice.engine.name == name
+    assert choice.index.name == name
     assert reason in choice.reason
     assert choice.reason.endswith(".")
 
@@ -209,7 +209,7 @@ def test_the_engine_of_the_kernel_is_chosen_from_the_codes(
 ) -> None:
     codes = clustered_codes(np.random.default_rng(0), n, n_bits, flips=flips)
     choice = build(codes, np.arange(n))
-    assert choice.engine.name == name
+    assert choice.index.name == name
     assert reason in choice.reason
     assert choice.reason.endswith(".")
 
@@ -220,10 +220,10 @@ def test_the_engine_can_be_forced(way: str) -> None:
     for name in MAKERS:
         made = build(codes, rows, name)
         if way == WITHOUT and name in faiss_engines:
-            assert made.engine.name == faiss_engines[name]
+            assert made.index.name == faiss_engines[name]
             assert made.reason.endswith("but there is no compiled kernel.")
         else:
-            assert made.engine.name == name
+            assert made.index.name == name
     with pytest.raises(ValueError, match="engine is 'fast'; it must be one of auto, scan"):
         build(codes, rows, "fast")
     with pytest.raises(ValueError, match="codes have 72 bits; lookups allow 64 at most"):
