@@ -1,7 +1,8 @@
 """The interface of a collection, wherever its documents are stored.
 
-The service, the evaluation and the command line use only these methods, so a collection on this
-machine and one on a Milvus cluster are interchangeable. Results are always ordered by (score
+The service, the evaluation and the command line use only these methods, on this machine and on a
+Milvus cluster. A collection on Milvus refuses what it lacks, such as rankings other than by Hamming
+distance; the methods say so. Results are always ordered by (score
 descending, row). Rows number the documents in the order of insertion and are never reused, so a row
 always means the same document. A replaced document counts as inserted last.
 """

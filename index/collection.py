@@ -23,7 +23,7 @@ from hummingbit.index.encoding import batches, encode_documents, encode_queries,
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.errors import EncoderMismatch, RowsRemoved, StoreError
 from hummingbit.index.filters import Filter, check_indexed_fields, filter_to_json
-from hummingbit.index.generations import Publication, PublishedGeneration, Writer
+from hummingbit.index.generations import PublishedGeneration, PublishedIndex, Writer
 from hummingbit.index.labels import Annotations
 from hummingbit.index.rankings import (
     BY_WORDS,
@@ -260,7 +260,7 @@ class IndexedCollection(SearchableCollection, ABC):
     """A collection that is searched in this process, on its published generation."""
 
     store: Store
-    _publication: Publication
+    _published_index: PublishedIndex
 
     def _codes_of(self, ids: Sequence[str]) -> Mapping[str, Codes]:
         return self.store.read_codes_of(ids)
@@ -269,9 +269,9 @@ class IndexedCollection(SearchableCollection, ABC):
         filter_, lexical = search.options.filter, search.needs_words
         tried: PublishedGeneration | None = None
         for _ in range(ATTEMPTS):
-            published, allowed = self._publication.published, None
+            published, allowed = self._published_index.published, None
             if published is None or filter_ is not None or lexical:
-                published, allowed = self._publication.search_target(filter_, lexical=lexical)
+                published, allowed = self._published_index.search_target(filter_, lexical=lexical)
             if published is tried:
                 break
             result = self._search_generation(search, published, allowed)
@@ -280,7 +280,7 @@ class IndexedCollection(SearchableCollection, ABC):
             # A hit was removed since. Its writer has probably published by now; taking the lock
             # could mean waiting until the next write is on disk.
             tried = published
-        with self._publication.target_in_transaction(filter_, lexical=lexical) as target:
+        with self._published_index.target_in_transaction(filter_, lexical=lexical) as target:
             result = self._search_generation(search, *target)
         if result is None:
             raise StoreError(f"{self.store.path}: is damaged: codes and documents do not match")
@@ -361,9 +361,9 @@ class Collection(IndexedCollection):
         self.ranking: str = store.default_ranking() or HAMMING
         self._write_lock = threading.Lock()
         self._statistics = StatisticsCache()
-        self._publication = Publication(store, self._write_lock, engine)
-        self._writer = Writer(store, self._write_lock, self._publication)
-        self.annotations = Annotations(store, self._write_lock, self._publication)
+        self._published_index = PublishedIndex(store, self._write_lock, engine)
+        self._writer = Writer(store, self._write_lock, self._published_index)
+        self.annotations = Annotations(store, self._write_lock, self._published_index)
         if indexed:
             self.build_index()
 
@@ -376,18 +376,18 @@ class Collection(IndexedCollection):
         if self.encoder is not None:
             self.encoder.prepare()
         if self.ranking in BY_WORDS:
-            self._publication.current_with_lexical()
+            self._published_index.current_with_lexical()
         else:
-            self._publication.current()
+            self._published_index.current()
 
     @property
     def generation(self) -> int:
         """The number of writes so far that changed something."""
-        built = self._publication.built_generation()
+        built = self._published_index.built_generation()
         return self.store.generation() if built is None else built.number
 
     def __len__(self) -> int:
-        built = self._publication.built_generation()
+        built = self._published_index.built_generation()
         return self.store.count() if built is None else len(built)
 
     def upsert(
@@ -450,15 +450,17 @@ class Collection(IndexedCollection):
 
     def knows_filter(self, filter: Filter) -> bool:  # noqa: A002
         """See :meth:`hummingbit.index.backend.CollectionBackend.knows_filter`."""
-        return self._publication.knows_filter(filter) or self.store.is_covered(filter, wholly=True)
+        return self._published_index.knows_filter(filter) or self.store.is_covered(
+            filter, wholly=True
+        )
 
     def count(self, filter: Filter | None = None) -> int:  # noqa: A002
         """Return the number of documents, or of those that match the filter."""
         if filter is None:
             return len(self)
-        if self._publication.built_generation() is None or not self.store.is_covered(filter):
+        if self._published_index.built_generation() is None or not self.store.is_covered(filter):
             return self.store.count_matching(filter)
-        published, rows = self._publication.search_target(filter)
+        published, rows = self._published_index.search_target(filter)
         return 0 if rows is None else len(published.generation.live_rows(rows))
 
     def scroll(
@@ -528,9 +530,9 @@ class Collection(IndexedCollection):
         The check covers one generation; searches and writes continue meanwhile.
         """
         with ExitStack() as stack:
-            with self._publication.lock:
+            with self._published_index.lock:
                 connection = stack.enter_context(self.store.read_transaction())
-                generation = self._publication.catch_up().generation
+                generation = self._published_index.catch_up().generation
             verification = verify_store(connection, self.n_bits // 8, Block(*generation.codes()))
             verification.problems.extend(islice(damaged_runs(connection), MAX_PROBLEMS))
         warnings = self.store.warnings()
@@ -548,7 +550,7 @@ class Collection(IndexedCollection):
         """
         if self.store.is_replaced():
             return False
-        self._publication.follow()
+        self._published_index.follow()
         self.ranking = self.store.default_ranking() or HAMMING
         return True
 
@@ -558,7 +560,7 @@ class Collection(IndexedCollection):
 
     def stats(self) -> dict[str, Any]:
         """See :meth:`hummingbit.index.backend.CollectionBackend.stats`."""
-        generation = self._publication.current().generation
+        generation = self._published_index.current().generation
         return self._stats(
             documents=len(generation),
             generation=generation.number,
@@ -575,7 +577,7 @@ class Collection(IndexedCollection):
     @property
     def compactions(self) -> int:
         """How often the index was compacted since the collection was opened."""
-        return self._publication.compactions
+        return self._published_index.compactions
 
     def prepare_fork(self) -> None:
         """Close all connections, so that this process and a forked child can both use the store.
@@ -583,7 +585,7 @@ class Collection(IndexedCollection):
         They share the memory of the index. The caller's must be the only thread. Connections are
         opened again when needed.
         """
-        self._publication.wait()
+        self._published_index.wait()
         self.store.release()
 
     def end_writing(self) -> None:
@@ -593,7 +595,7 @@ class Collection(IndexedCollection):
 
     def close(self) -> None:
         """Close the store after a write and a compaction in progress have finished."""
-        self._publication.wait()
+        self._published_index.wait()
         with self._write_lock:
             self.store.close()
 

@@ -179,16 +179,16 @@ class Compaction(Generic[Index]):
 # continue. What was written meanwhile is added under the publishing lock. From then on every write
 # makes the next lexical index and publishes it with its generation.
 #
-# The lock does not stop the commits of another process. :meth:`Publication.follow`, called
-# regularly, publishes them; :meth:`Publication.target_in_transaction` publishes those before a
+# The lock does not stop the commits of another process. :meth:`PublishedIndex.follow`, called
+# regularly, publishes them; :meth:`PublishedIndex.target_in_transaction` publishes those before a
 # transaction.
 
 
 _log = logging.getLogger("hummingbit.index")
 
 
-class Publication:
-    """Publishes the generations of one store. Writers hold `write_lock`."""
+class PublishedIndex:
+    """The index of one store that searches see. Writers hold `write_lock`."""
 
     def __init__(self, store: Store, write_lock: threading.Lock, engine: str) -> None:
         """Publish nothing yet: the index is built when :meth:`current` is first called."""
@@ -468,10 +468,10 @@ class Publication:
 class Writer:
     """Writes to one store and publishes the result. One writer at a time holds `lock`."""
 
-    def __init__(self, store: Store, lock: threading.Lock, publication: Publication) -> None:
+    def __init__(self, store: Store, lock: threading.Lock, published_index: PublishedIndex) -> None:
         self._store = store
         self._lock = lock
-        self._publication = publication
+        self._published_index = published_index
 
     def upsert(
         self,
@@ -503,7 +503,7 @@ class Writer:
                 changes.commit_bookmark()
                 return UpsertResult(0, changes.generation)
             remaining = ~np.isin(added, removed_rows)
-            number = self._publication.publish(
+            number = self._published_index.publish(
                 changes, np.concatenate(codes)[remaining], added[remaining], removed_rows
             )
             return UpsertResult(int(remaining.sum()), number)
@@ -611,14 +611,14 @@ class Writer:
         """
         with self._lock:
             self._store.compact()
-            self._publication.compact()
+            self._published_index.compact()
 
     def _delete(self, delete: Callable[[Changes], list[int]]) -> DeleteResult:
         with self._lock, self._store.writing() as changes:
             removed = np.array(delete(changes), dtype=np.int64)
             if not len(removed):
                 return DeleteResult(0, changes.generation)
-            number = self._publication.publish(changes, self._no_codes(), removed[:0], removed)
+            number = self._published_index.publish(changes, self._no_codes(), removed[:0], removed)
             return DeleteResult(len(removed), number)
 
     def _no_codes(self) -> Codes:

@@ -12,7 +12,7 @@ import numpy as np
 from hummingbit.encoder.codes import Codes
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.encoding import batches
-from hummingbit.index.generations import Publication
+from hummingbit.index.generations import PublishedIndex
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.store.annotations import (
     JUDGEMENTS,
@@ -46,16 +46,18 @@ class Annotations:
     Deleting a document deletes its records; replacing a document keeps them.
     """
 
-    def __init__(self, store: Store, write_lock: threading.Lock, publication: Publication) -> None:
+    def __init__(
+        self, store: Store, write_lock: threading.Lock, published_index: PublishedIndex
+    ) -> None:
         """Read and write `store`, whose writers hold `write_lock`."""
         self._store = store
         self._write_lock = write_lock
-        self._publication = publication
+        self._published_index = published_index
 
     @property
     def generation(self) -> int:
         """The generation of the collection; every write of documents or records changes it."""
-        return self._publication.current().generation.number
+        return self._published_index.current().generation.number
 
     def labels(
         self,
@@ -91,7 +93,7 @@ class Annotations:
 
         The same documents give the same sample.
         """
-        rows = self._publication.current().generation.codes()[1]
+        rows = self._published_index.current().generation.codes()[1]
         if len(rows) > size:
             rows = np.random.default_rng(0).choice(rows, size, replace=False)
         return sorted({*rows.tolist(), *self._store.rows_of(list(dict.fromkeys(ids)))})
@@ -184,7 +186,7 @@ class Annotations:
             return AnnotationResult(0, changes.generation)
         codes: Codes = np.empty((0, self._store.description.n_bits // 8), dtype=np.uint8)
         rows = np.empty(0, dtype=np.int64)
-        return AnnotationResult(changed, self._publication.publish(changes, codes, rows, rows))
+        return AnnotationResult(changed, self._published_index.publish(changes, codes, rows, rows))
 
     def _of_known_documents(self, records: Sequence[Record]) -> list[Record]:
         stored = self._store.read_marks(list(dict.fromkeys(record.id for record in records)))

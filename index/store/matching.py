@@ -4,8 +4,8 @@ A row always means the same document, and its payload never changes. So whether 
 changes either, and after a write only the added rows must be tested. Rows that were deleted
 meanwhile stay in the list; no index finds them. But a row that a search can still find must not be
 missing, as it would be if it had been deleted before it was tested. So
-:class:`hummingbit.index.collection.Collection` searches exactly the generation for which a list is
-complete.
+:meth:`hummingbit.index.generations.PublishedIndex.search_target` pairs a list with exactly the
+generation for which it is complete.
 
 For the same reason payloads can be read in slices, each in a transaction of its own: a list is
 complete as of the last slice. One pass over the payloads serves all filters that wait.

@@ -35,7 +35,7 @@ class LocalMachine(CollectionMachine):
 
     @rule()
     def wait_for_compaction(self) -> None:
-        self.collection._publication.wait()
+        self.collection._published_index.wait()
 
     @rule()
     def compact(self) -> None:

@@ -182,7 +182,7 @@ def test_a_search_whose_hit_was_replaced_does_not_wait_for_the_writers(
 ) -> None:
     with closing(code_collection(tmp_path)) as collection:
         collection.upsert(code_documents(["0000", "ffff"]))
-        read_ids, publication = collection.store.read_ids, collection._publication
+        read_ids, publication = collection.store.read_ids, collection._published_index
 
         def read_after_a_write(*args: Any, **kwargs: Any) -> Any:
             monkeypatch.setattr(collection.store, "read_ids", read_ids)

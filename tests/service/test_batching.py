@@ -365,7 +365,7 @@ def test_a_search_on_the_event_loop_does_not_wait_for_a_write(
     )
     asyncio.run(batcher.search("c", options, query))
     monkeypatch.setattr(collection.store, "read_ids", lambda _: {})
-    with collection._publication.lock:
+    with collection._published_index.lock:
         assert batcher.answer_now([BatchedQuery("c", options, query)]) == [None]
     batcher.close()
     collection.close()

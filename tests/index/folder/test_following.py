@@ -236,17 +236,17 @@ def test_the_lexical_index_follows(writer: DataFolder, reader: DataFolder) -> No
     reader.follow()
     followed = reader.collection("c")
     assert isinstance(followed, Collection)
-    followed._publication.current_with_lexical()
+    followed._published_index.current_with_lexical()
     encoded = np.zeros((1, 2), dtype=np.uint8)
     collection.upsert_encoded([Document(id="b", text="apple")], encoded)
     collection.upsert_encoded([Document(id="c", text="bread")], encoded)
     reader.follow()
-    lexical = followed._publication.current().lexical
+    lexical = followed._published_index.current().lexical
     assert lexical is not None
     assert lexical.rows().tolist() == [10, 11]
     collection.delete(["b"])
     reader.follow()
-    lexical = followed._publication.current().lexical
+    lexical = followed._published_index.current().lexical
     assert lexical is not None
     assert lexical.rows().tolist() == [11]
 
@@ -331,12 +331,12 @@ def test_a_list_of_a_later_moment_is_not_taken_for_an_earlier_one(
     followed = reader.collection("c")
     assert isinstance(followed, Collection)
     assert len(followed.search([Query(code="0000")], 100, filter=LOW).hits[0]) == 10
-    matching = followed._publication._matching
-    caught_up = followed._publication.catch_up
+    matching = followed._published_index._matching
+    caught_up = followed._published_index.catch_up
 
     def overtaken() -> PublishedGeneration:
         """Write, and let another thread complete the list, once the moment has begun."""
-        monkeypatch.setattr(followed._publication, "catch_up", caught_up)
+        monkeypatch.setattr(followed._published_index, "catch_up", caught_up)
         published = caught_up()
         collection.upsert(code_documents(["0000"] * 10, prefix="e"))
         collection.delete(["e3"])
@@ -345,8 +345,8 @@ def test_a_list_of_a_later_moment_is_not_taken_for_an_earlier_one(
         return published
 
     collection.delete(["d9"])
-    monkeypatch.setattr(followed._publication, "catch_up", overtaken)
-    with followed._publication.target_in_transaction(LOW) as searched:
+    monkeypatch.setattr(followed._published_index, "catch_up", overtaken)
+    with followed._published_index.target_in_transaction(LOW) as searched:
         number = searched.published.generation.number
     assert number == collection.generation
     for _ in range(2):

@@ -66,12 +66,12 @@ def test_writes_and_searches_go_on_meanwhile(
     assert gate.begun.is_set()
     assert gate.rebuilds == 1
     gate.opened.set()
-    collection._publication.wait()
+    collection._published_index.wait()
     check(collection, model)
     assert collection.verify().problems == []
     collection.upsert(code_documents(["0000"]))
-    collection._publication.wait()
-    assert not collection._publication.current().generation.needs_compaction
+    collection._published_index.wait()
+    assert not collection._published_index.current().generation.needs_compaction
 
 
 def test_a_collection_is_closed_after_its_compaction(
@@ -97,6 +97,6 @@ def test_compacting_by_hand_beside_one_in_the_background(
         collection.upsert(documents)
         model.upsert(documents)
         collection.compact()
-    collection._publication.wait()
+    collection._published_index.wait()
     check(collection, model)
     assert collection.verify().problems == []

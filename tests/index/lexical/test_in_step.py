@@ -42,7 +42,7 @@ def documents(rng: np.random.Generator, n_documents: int) -> list[Document]:
 
 
 def check(collection: Collection) -> None:
-    published = collection._publication.current_with_lexical()
+    published = collection._published_index.current_with_lexical()
     lexical = published.lexical
     assert lexical is not None
     assert lexical.number == published.generation.number == collection.generation
@@ -70,7 +70,7 @@ def test_it_follows_every_write(collection: Collection, tmp_path: Path) -> None:
         collection.upsert(documents(rng, 8))
         collection.delete([f"d{number}" for number in rng.integers(0, 60, 3)])
         check(collection)
-    collection._publication.wait()
+    collection._published_index.wait()
     check(collection)
     collection.compact()
     check(collection)
@@ -84,7 +84,7 @@ def test_the_log_says_how_long_it_took_to_make(
     caplog.set_level(logging.INFO, "hummingbit.index")
     collection.upsert([Document(id=f"d{n}", text="two words", code="0000") for n in range(3)])
     for _ in range(2):
-        collection._publication.current_with_lexical()
+        collection._published_index.current_with_lexical()
     (line,) = caplog.messages
     name = collection.description.name
     assert re.fullmatch(rf"indexed the words of 3 texts of {name} in \d+\.\d s", line)
@@ -123,7 +123,7 @@ def test_writes_and_searches_go_on_while_it_is_made(
     if held == "compacted":
         check(collection)
     monkeypatch.setattr(LexicalIndex, held, made_late)
-    making = threading.Thread(target=collection._publication.current_with_lexical)
+    making = threading.Thread(target=collection._published_index.current_with_lexical)
     making.start()
     while not begun.is_set():
         collection.upsert(documents(rng, 12))
@@ -134,5 +134,5 @@ def test_writes_and_searches_go_on_while_it_is_made(
             check(collection)
     opened.set()
     making.join()
-    collection._publication.wait()
+    collection._published_index.wait()
     check(collection)

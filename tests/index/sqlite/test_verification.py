@@ -117,7 +117,7 @@ def test_what_was_meddled_with_is_found(path: Path, statement: str, problem: str
 
 def test_an_index_that_differs_is_found(path: Path) -> None:
     with closing(opened(path)) as collection:
-        publication = collection._publication
+        publication = collection._published_index
         published = publication.current()
         index = published.generation.with_changes(
             published.generation.number,
