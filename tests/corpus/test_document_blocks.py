@@ -113,7 +113,7 @@ def lines(count: int) -> list[bytes]:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (b"{", "is not valid JSON"),
+        (b'{"id"', "is not valid JSON"),
         (b'{"id": "x", "text": 1}', "text: is 1"),
         (b'{"id": "x", "text": "a", "text": "b"}', "given twice"),
         (b'{"id": "x", "text": "\xff"}', "is not UTF-8"),
