@@ -1,4 +1,22 @@
-"""The docstring corpus: the docstrings of the public names of installed Python packages."""
+"""The docstring corpus: the docstrings of the public names of installed Python packages.
+
+It needs no download and no folder: the packages of :data:`PACKAGES` that are installed are
+imported and read at run time. With numpy, scipy, scikit-learn and torch it has about five
+thousand documents. Packages that are not installed are left out.
+
+- The id is the shortest public name: `numpy.linalg.eigh`.
+- The text is the object's own name, split into words, and the prose of its docstring
+  without signatures, examples and markup. It leaves out the package's name, which gives away
+  the label.
+- The label is `package.subpackage` if that has at least :data:`MIN_MEMBERS` documents.
+  Smaller subpackages share the label `package`, so that search still finds their names. A name at
+  the top of a package counts to the public subpackage that defines the object, if there is one.
+- The payload has the signature and the summary, which is the first sentence.
+
+Several names of one object give one document, and so do several objects with one docstring.
+Documents come in the order of their ids. A tenth of them, chosen by a hash of the id, is the
+split `test`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +38,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.corpus.lines import ReadError
 
 # ----------------------------------------------------------------------------
-# The prose of a docstring: its text without signatures, examples and markup.
+# The prose of a docstring.
 
 
 # Enough for the description and the parameters. Notes and algorithms usually follow them.
@@ -127,23 +145,7 @@ def _strip_markup(paragraph: str) -> str:
 
 
 # ----------------------------------------------------------------------------
-# The docstring corpus: the docstrings of the public names of installed Python packages.
-#
-# It needs no download and no folder: the packages of :data:`PACKAGES` that are installed are
-# imported and read at run time. With numpy, scipy, scikit-learn and torch it has about five
-# thousand documents. Packages that are not installed are left out.
-#
-# - The id is the shortest public name: `numpy.linalg.eigh`.
-# - The text is the object's own name, split into words, and the prose of its docstring
-#   (:mod:`hummingbit.corpus.docstrings`). It leaves out the package's name, which would give away
-# the label. - The label is `package.subpackage` if that has at least :data:`MIN_MEMBERS` documents.
-#   Smaller subpackages share the label `package`, so that search still finds their names. A name at
-#   the top of a package counts to the public subpackage that defines the object, if there is one.
-# - The payload has the signature and the summary, which is the first sentence.
-#
-# Several names of one object give one document, and so do several objects with one docstring.
-# Documents come in the order of their ids. A tenth of them, chosen by a hash of the id, is the
-# split `test`.
+# The corpus.
 
 
 PACKAGES = ("numpy", "scipy", "sklearn", "torch")

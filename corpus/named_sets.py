@@ -1,4 +1,8 @@
-"""The named data sets: public research data read from a folder, and the docstring corpus."""
+"""The named data sets: public research data read from a folder, and the docstring corpus.
+
+`--data-root` or the environment variable `HUMMINGBIT_DATA` names the folder. The data are not
+part of hummingbit. Ids are unique over all splits of a data set.
+"""
 
 from __future__ import annotations
 
@@ -308,10 +312,7 @@ def _strip_header(post: Document) -> Document:
 
 
 # ----------------------------------------------------------------------------
-# The named data sets: public research data read from a folder, and the docstring corpus.
-#
-# `--data-root` or the environment variable `HUMMINGBIT_DATA` names the folder. The data are not
-# part of hummingbit. Ids are unique over all splits of a data set.
+# The data sets by name.
 
 
 VARIABLE = "HUMMINGBIT_DATA"

@@ -1,4 +1,18 @@
-"""The data folder: encoders and collections by name, and one writer at a time."""
+"""The data folder: encoders and collections by name, and one writer at a time.
+
+::
+
+    encoders/NAME/                       an encoder artifact
+    collections/RANDOM/store.sqlite      a collection; the store holds its name
+    aliases.json                         second names of collections, if there are any
+    snapshots/RANDOM/                    a snapshot of a collection
+
+A name from a caller is compared with the existing names and never becomes a path. The writing
+process holds an exclusive lock on the folder, which the operating system releases when the
+process ends, however it ends. Collections and snapshots appear whole or not at all; see
+:mod:`hummingbit.index.catalog`. The remains of a crash are deleted at the next opening for
+writing.
+"""
 
 from __future__ import annotations
 
@@ -72,20 +86,7 @@ class Follower:
 
 
 # ----------------------------------------------------------------------------
-# The data folder: encoders and collections by name, and one writer at a time.
-#
-# ::
-#
-#     encoders/NAME/                       an encoder artifact
-#     collections/RANDOM/store.sqlite      a collection; the store holds its name
-#     aliases.json                         second names of collections, if there are any
-#     snapshots/RANDOM/                    a snapshot of a collection
-#
-# A name from a caller is compared with the existing names and never becomes a path. The writing
-# process holds an exclusive lock on the folder, which the operating system releases when the
-# process ends, however it ends. Collections and snapshots appear whole or not at all; see
-# :mod:`hummingbit.index.catalog`. The remains of a crash are deleted at the next opening for
-# writing.
+# The data folder.
 
 
 ALIASES_FILE = "aliases.json"

@@ -1,4 +1,11 @@
-"""The generation that searches see, and how a write makes and publishes the next one."""
+"""The generation that searches see, and how a write makes and publishes the next one.
+
+One thread at a time writes. It deletes and inserts rows within one SQLite transaction, and makes
+the next generation in memory beside the published one. Then it takes the publishing lock, commits
+and publishes; nothing slow follows the commit. So while the lock is held, the published generation
+is that of the store. An error before the commit undoes the transaction and publishes nothing. A
+write returns after both steps, so it is durable and every later search sees it.
+"""
 
 from __future__ import annotations
 
@@ -170,10 +177,6 @@ class Compaction(Generic[Index]):
 
 # ----------------------------------------------------------------------------
 # The generation that searches see, and how the next one replaces it.
-#
-# A write makes the next generation beside the published one. Then it takes the publishing lock,
-# commits and publishes; nothing slow follows the commit. So while the lock is held, the published
-# generation is that of the store.
 #
 # The lexical index of the texts is built from the store when it is first needed, while writes
 # continue. What was written meanwhile is added under the publishing lock. From then on every write
@@ -456,13 +459,7 @@ class PublishedIndex:
 
 
 # ----------------------------------------------------------------------------
-# A write: one transaction of the store, and the generation that it makes.
-#
-# One thread at a time writes. It deletes and inserts rows within one SQLite transaction, and makes
-# the next generation in memory from the published one and those rows. Then it takes the publishing
-# lock, commits and publishes; nothing slow follows the commit. An error before the commit undoes
-# the transaction and publishes nothing. A write returns after both steps, so it is durable and
-# every later search sees it.
+# Writes.
 
 
 class Writer:

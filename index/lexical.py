@@ -1,4 +1,15 @@
-"""The lexical index: posting lists of one generation, scored by BM25."""
+"""The lexical index: posting lists of one generation, scored by BM25.
+
+A :class:`LexicalIndex` has three fields: the texts, their titles, and the summaries of texts that
+are not their own. Each :class:`Field` consists of immutable segments, as the index of codes does: a
+write makes the next index, which shares segments with this one and leaves it unchanged. A query is
+weighed with the statistics of the generation, the part of each term is computed once for each
+impact, and :class:`Matches` holds the sums.
+
+Every match is scored. Adding up a million postings takes about three milliseconds, and the
+standardized scores of a hybrid ranking need the scores of all matches anyway, so skipping documents
+that cannot be among the best would save nothing.
+"""
 
 from __future__ import annotations
 
@@ -215,7 +226,7 @@ def smallest_type(n_impacts: int) -> type[np.unsignedinteger[Any]]:
 
 Positions = npt.NDArray[np.int32]
 Scores = npt.NDArray[Any]
-"""Scores in units of :mod:`~hummingbit.index.lexical`: ``int32[n]`` or ``int64[n]``."""
+"""Scores in multiples of 1 / :data:`UNIT`: ``int32[n]`` or ``int64[n]``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -289,7 +300,7 @@ class Segment:
         return self._occurrences[term]
 
     def saturations(self, average_length: float, *, opening_twice: bool) -> npt.NDArray[np.float64]:
-        """Return :func:`hummingbit.index.lexical.saturation` of each impact."""
+        """Return the :func:`saturation` of each impact."""
         counts, lengths = self.impacts.counts, self.impacts.lengths
         if opening_twice:
             counts, lengths = counts + self.impacts.openings, lengths + _opening_lengths(lengths)
@@ -554,7 +565,7 @@ GROUP = 256
 
 
 class ScoredRows(NamedTuple):
-    """Documents and their scores, in units of :data:`hummingbit.index.lexical.UNIT`."""
+    """Documents and their scores, in multiples of 1 / :data:`UNIT`."""
 
     rows: Rows
     scores: npt.NDArray[np.int64]
@@ -684,9 +695,8 @@ def _concatenate(found: Sequence[tuple[Rows, npt.NDArray[np.int64]]]) -> tuple[R
 # One field of the documents: all that is indexed of them, their titles, or their summaries.
 #
 # As in :mod:`hummingbit.index.engines.segments`, most documents are in a large segment, the base,
-# and later ones in small segments. A write makes the next field and leaves this one unchanged, so
-# readers need no lock. Statistics are those of the live documents only, so they do not depend on
-# how it was built.
+# and later ones in small segments. Statistics are those of the live documents only, so they do not
+# depend on how the field was built.
 
 
 class TermWeight(NamedTuple):
@@ -777,7 +787,7 @@ class Field:
     def idf(self, number: int, *, bursty: bool = False) -> float:
         """Return the idf of a term, 0 if no document has it; more with `bursty`, if they repeat it.
 
-        Both formulas are in :mod:`hummingbit.index.lexical`.
+        The formulas are :func:`inverse_frequency` and :func:`residual_inverse_frequency`.
         """
         frequency = self.frequency(number)
         if not frequency:
@@ -889,7 +899,6 @@ def _add_terms(
 # ----------------------------------------------------------------------------
 # What the summary of a text adds to its score in the hybrid ranking.
 #
-# The formula is in :mod:`hummingbit.index.lexical`.
 
 
 # Shares are whole multiples of one part of this number, so that their sums are exact.
@@ -943,12 +952,6 @@ def score_summaries(
 # ----------------------------------------------------------------------------
 # The lexical index of one generation of a collection, and how the next one is made from it.
 #
-# It has three fields: the texts, the titles of those that have one, and the summaries of those that
-# are not their own. A write makes the next index and leaves this one unchanged.
-#
-# Every match is scored. Adding up a million postings takes about three milliseconds, and the
-# standardized scores of a hybrid ranking need the scores of all matches anyway, so skipping
-# documents that cannot be among the best would save nothing.
 
 
 # A vocabulary with fewer terms is not worth a compaction of its own; it takes some megabytes.

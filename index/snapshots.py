@@ -1,4 +1,14 @@
-"""Snapshots: one generation of a collection, and its encoder, in one file."""
+"""Snapshots: one generation of a collection, and its encoder, in one file.
+
+::
+
+    snapshots/RANDOM/snapshot.tar    store.sqlite, encoder/*, and at the end snapshot.json
+    snapshots/RANDOM/snapshot.json   the same record, with the size and SHA-256 of the tar file
+
+Another machine needs only the tar file. It is not compressed, so its contents are not larger than
+the file. A file from elsewhere is not trusted before it was checked; see
+:func:`hummingbit.index.snapshots.check_snapshot`.
+"""
 
 from __future__ import annotations
 
@@ -383,16 +393,7 @@ def _install_encoder(artifact: Path, contents: Contents, encoders: EncoderFolder
 
 
 # ----------------------------------------------------------------------------
-# Snapshots: one generation of a collection, and its encoder, in one file.
-#
-# ::
-#
-#     snapshots/RANDOM/snapshot.tar    store.sqlite, encoder/*, and at the end snapshot.json
-#     snapshots/RANDOM/snapshot.json   the same record, with the size and SHA-256 of the tar file
-#
-# Another machine needs only the tar file. It is not compressed, so its contents are not larger than
-# the file. A file from elsewhere is not trusted before it was checked; see
-# :func:`hummingbit.index.snapshots.check_snapshot`.
+# The snapshots of a data folder.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,8 @@
-"""The index that searches some codes: the one that a collection names, or the fastest."""
+"""The index type of some codes: the one that a collection names, or the fastest.
+
+With the kernel, codes are scanned, looked up, or looked up by halves; without it, FAISS scans them
+or a table finds them. A sample of the codes decides.
+"""
 
 from __future__ import annotations
 

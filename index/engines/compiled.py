@@ -1,4 +1,8 @@
-"""Exact search over codes by the compiled kernel: by scans, or by tables of whole or half codes."""
+"""Exact search over codes by the compiled kernel.
+
+:class:`ScanIndex` reads all codes, :class:`LookupIndex` looks up codes near the query in a table of
+the distinct ones, and :class:`MultiIndex` has a table for each half of longer codes.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,7 @@ from hummingbit.index.engines.protocol import (
 )
 
 # ----------------------------------------------------------------------------
-# The common part of the kernel's engines: rows, tombstones and allowed rows.
+# What the three have in common: tombstones, allowed rows and the calls of the kernel.
 #
 # A position is that of a row among the index's rows. Live rows and allowed rows are bitmaps of
 # positions, of which a search tests one bit for each code that is near enough.
@@ -270,7 +274,7 @@ class _Results:
 
 
 class ScanIndex(CompiledIndex):
-    """A :class:`~hummingbit.index.engines.compiled.CompiledIndex` that scans all codes."""
+    """A :class:`CompiledIndex` that scans all codes."""
 
     name = "scan"
 
@@ -332,7 +336,7 @@ class ScanIndex(CompiledIndex):
 
 
 class LookupIndex(CompiledIndex):
-    """A :class:`~.compiled_index.CompiledIndex` over a table of the distinct codes."""
+    """A :class:`CompiledIndex` over a table of the distinct codes."""
 
     name = "lookup"
 
@@ -390,7 +394,7 @@ def check_lookup_length(n_bits: int) -> None:
 
 
 # ----------------------------------------------------------------------------
-# Lookup of codes of up to 128 bits by their halves, each of which has a table.
+# Multi-index hashing of codes of up to 128 bits: their halves are looked up in two tables.
 #
 # If a code is within r + s + 1 bits of a query, its first half is within r bits of the query's, or
 # its second half is within s bits. So two tables need few lookups, unlike one table of whole codes
@@ -404,7 +408,7 @@ WORDS_PER_LOOKUP = 25.0
 
 
 class MultiIndex(ScanIndex):
-    """A :class:`ScanIndex` that first looks up halves of codes."""
+    """A :class:`ScanIndex` that first looks up halves of codes (multi-index hashing)."""
 
     name = "halves"
 
@@ -442,7 +446,7 @@ def least_multi_index_work(distances: Integers, n_bits: int, n_rows: int) -> flo
     """Return a lower bound of the average work of looking up halves, without making tables.
 
     `distances`, ``int64[Q]``, are those of the farthest row that each query must find. The unit is
-    that of :meth:`~.compiled_index.CompiledIndex.work`. Counted are the lookups within r in one
+    that of :meth:`CompiledIndex.work`. Counted are the lookups within r in one
     half and s in the other, where r + s + 1 is the distance, or a scan if that is cheaper. The
     contents of the buckets are not counted.
     """

@@ -1,4 +1,10 @@
-"""Exact search over the distinct codes of a corpus in which codes repeat."""
+"""Exact search over the distinct codes of a corpus in which codes repeat, without the kernel.
+
+A :class:`PostingIndex` has the rows of each distinct code, its posting list. :class:`DirectIndex`
+finds the codes near a query in a table of all possible codes, :class:`DistinctIndex` among the
+sorted codes: it looks up those in a :class:`HammingBall`, and lets FAISS scan for the queries that
+this does not answer.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +43,7 @@ from hummingbit.index.engines.weighted import rows_after, weighted_distances, wi
 # ----------------------------------------------------------------------------
 # The distinct codes among many, and the rows of each: its posting list.
 #
-# Learned codes repeat: a million documents may have thirty thousand distinct codes. The engines
-# with posting lists search distinct codes only.
+# Learned codes repeat: a million documents may have thirty thousand distinct codes.
 
 
 Integers = npt.NDArray[np.int64]
@@ -96,10 +101,10 @@ def posting_lists(code_of: npt.NDArray[Any], n_codes: int) -> Postings:
 
 
 # ----------------------------------------------------------------------------
-# The step from distinct codes found to rows found, which engines with posting lists share.
+# From distinct codes to rows.
 #
-# For each query such an engine finds every distinct code within the distance of its k-th row. This
-# module turns these codes into rows in the right order.
+# For each query an index finds every distinct code within the distance of its k-th row. Its rows
+# follow in the order (distance, row).
 
 
 # These limit the memory of a batch; larger batches are not faster.
@@ -501,7 +506,7 @@ MAX_DIRECT_TABLE_BITS = 16
 
 
 class DirectIndex(PostingIndex):
-    """A :class:`~hummingbit.index.engines.distinct.PostingIndex` over a table of all codes."""
+    """A :class:`PostingIndex` over a table of all codes."""
 
     name = "direct"
 
@@ -547,12 +552,12 @@ def _ball(n_bits: int) -> HammingBall:
 
 
 # ----------------------------------------------------------------------------
-# Exact search over the distinct codes of a corpus in which codes repeat.
+# Sorted codes.
 #
-# If codes are dense, a query's nearest codes are looked up
-# (:mod:`hummingbit.index.engines.distinct`). For the queries that this does not answer, mostly
-# outliers, FAISS scans the distinct codes. The list that it returns gives the distance of the k-th
-# row. If the list may have been cut at that distance, a range search completes it.
+# If codes are dense, a query's nearest codes are looked up. For the queries that this does not
+# answer, mostly outliers, FAISS scans the distinct codes. The list that it returns gives the
+# distance of the k-th row. If the list may have been cut at that distance, a range search completes
+# it.
 
 
 MAX_RADIUS = 3
@@ -691,7 +696,7 @@ class _Lookups(NamedTuple):
         return cls(words, HammingBall.of(n_bits, radii, words.dtype), table, shift)
 
     def find(self, words: Words) -> tuple[Integers, Integers]:
-        """See :data:`hummingbit.index.engines.distinct.Lookup`."""
+        """See :data:`Lookup`."""
         positions = np.flatnonzero(self.table.take(_hashes(words, self.shift)))
         words = words[positions]
         numbers = np.searchsorted(self.words, words)

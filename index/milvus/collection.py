@@ -1,4 +1,18 @@
-"""A collection on a Milvus cluster, for when one machine is not enough."""
+"""A collection on a Milvus cluster, for when one machine is not enough.
+
+It finds the same documents as :class:`hummingbit.index.collection.Collection`, in the same order.
+The encoder runs in this process. Milvus has these limitations:
+
+**No transactions over several requests.** An interrupted write may have taken place in part.
+Documents are keyed by id, so repeating the write completes it. A list of documents is checked and
+encoded before the first request; a stream, batch by batch.
+
+**No snapshots.** A search sees every write that was acknowledged before it began, and may see
+part of a write in progress. It reports the generation of the last write that was finished then.
+
+**One writer.** The writing process assigns rows, so only one process may write. It stops when it
+sees a write of another process, but Milvus has no lock that keeps two from starting.
+"""
 
 from __future__ import annotations
 
@@ -202,20 +216,7 @@ def statistics_on_milvus(store: MilvusStore, now: Counters, n_bits: int) -> dict
 
 
 # ----------------------------------------------------------------------------
-# A collection on a Milvus cluster, for when one machine is not enough.
-#
-# It finds the same documents as :class:`hummingbit.index.collection.Collection`, in the same order.
-# The encoder runs in this process. Milvus has these limitations:
-#
-# **No transactions over several requests.** An interrupted write may have taken place in part.
-# Documents are keyed by id, so repeating the write completes it. A list of documents is checked and
-# encoded before the first request; a stream, batch by batch.
-#
-# **No snapshots.** A search sees every write that was acknowledged before it began, and may see
-# part of a write in progress. It reports the generation of the last write that was finished then.
-#
-# **One writer.** The writing process assigns rows, so only one process may write. It stops when it
-# sees a write of another process, but Milvus has no lock that keeps two from starting.
+# The collection.
 
 
 ENGINE_REASON = "the collection is on Milvus, which measures every distance (BIN_FLAT)"
