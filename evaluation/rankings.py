@@ -33,7 +33,7 @@ from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.engines.protocol import CodeIndex
 from hummingbit.index.engines.weighted import weighted_distances
-from hummingbit.index.rankings import ASYMMETRIC, HAMMING, whole_weights
+from hummingbit.index.rankings import ASYMMETRIC, HAMMING, quantize_weights
 from hummingbit.index.search import DEFAULT_OVERSAMPLE, Rescore, check_ranking
 
 # ----------------------------------------------------------------------------
@@ -353,7 +353,7 @@ def _scores(
             distances = [hamming_distance(data.codes, code) for code in encoded.codes]
             yield -np.stack(distances).astype(np.float64)
         elif name == ASYMMETRIC:
-            weights, _ = whole_weights(encoded.weights)
+            weights, _ = quantize_weights(encoded.weights)
             yield -np.stack(
                 [weighted_distances(data.codes, of_query) for of_query in weights]
             ).astype(float)

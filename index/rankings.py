@@ -305,7 +305,7 @@ class AsymmetricRanking(NamedRanking):
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
         """See :meth:`Ranking.rank`."""
-        weights, totals = whole_weights(queries.weights)
+        weights, totals = quantize_weights(queries.weights)
         nearest = self._generation.search_weighted(weights, k, allowed)
         # A bit that differs counts -|w|, where an equal one counts |w|.
         return [
@@ -317,7 +317,7 @@ class AsymmetricRanking(NamedRanking):
         self, query: EncodedQueries, k: int, score: float, row: int, allowed: Rows | None = None
     ) -> RankedRows:
         """See :meth:`RankingFromAnywhere.rank_after`."""
-        weights, (total,) = whole_weights(query.weights)
+        weights, (total,) = quantize_weights(query.weights)
         total = int(total)
         after = After.at((total - score) / 2, row)
         (nearest,) = self._generation.search_weighted(weights, k, allowed, after)
@@ -327,12 +327,12 @@ class AsymmetricRanking(NamedRanking):
         """See :meth:`Scorer.score`."""
         return [
             total - 2 * weighted_distances(self._generation.codes_of(some), one).astype(np.int64)
-            for one, total, some in zip(*whole_weights(queries.weights), rows, strict=True)
+            for one, total, some in zip(*quantize_weights(queries.weights), rows, strict=True)
         ]
 
     def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         """Return ``(1 + score / sum_b |w_b|) / 2``: the share of the weight in bits that agree."""
-        totals = np.maximum(whole_weights(queries.weights)[1], 1)
+        totals = np.maximum(quantize_weights(queries.weights)[1], 1)
         return [
             ((1 + some.scores / total) / 2).tolist()
             for total, some in zip(totals, found, strict=True)
@@ -347,7 +347,7 @@ class AsymmetricRanking(NamedRanking):
         return [AGREEMENTS] * len(found)
 
 
-def whole_weights(weights: Floats) -> tuple[Weights, npt.NDArray[np.int64]]:
+def quantize_weights(weights: Floats) -> tuple[Weights, npt.NDArray[np.int64]]:
     """Round `weights`, ``float32[Q, n_bits]`` and finite, to integers within ±:data:`MAX_WEIGHT`.
 
     Each query's weights are scaled by the largest power of two that keeps them within the bounds,
@@ -661,7 +661,7 @@ class HybridRanking(NamedRanking):
             weights = np.array([some.statistics[4:end]], dtype=np.float32)
             weighed = self._lexical.weigh(*words, some.statistics[end:], hybrid=True)
             own = by_words.standardize(np.array([self._lexical.own_score(weighed)]))
-            equal_bits = by_codes.standardize(whole_weights(weights)[1])
+            equal_bits = by_codes.standardize(quantize_weights(weights)[1])
             anchors.append((0.0, float(own[0] + self._weight * equal_bits[0])))
         return anchors
 
@@ -683,7 +683,7 @@ class HybridRanking(NamedRanking):
         weighed = self._lexical.weigh(*words, hybrid=True)
         matches = self._lexical.matches(weighed)
         by_words = self._standardization(matches)
-        by_codes = self._moments.standard_score(whole_weights(query.weights)[0][0])
+        by_codes = self._moments.standard_score(quantize_weights(query.weights)[0][0])
         return _Scorer(weighed, matches, self._codes, query, by_words, by_codes, self._weight)
 
     def _with_feedback(self, scorer: _Scorer, rows: Rows) -> _Scorer:
@@ -692,7 +692,7 @@ class HybridRanking(NamedRanking):
         weights = _of_length_1(scorer.query.weights[0].astype(np.float64))
         weights += FEEDBACK * _of_length_1(learned)
         query = replace(scorer.query, weights=weights[None].astype(np.float32))
-        by_codes = self._moments.standard_score(whole_weights(query.weights)[0][0])
+        by_codes = self._moments.standard_score(quantize_weights(query.weights)[0][0])
         return replace(scorer, query=query, by_codes=by_codes)
 
     def _scorer_from_statistics(

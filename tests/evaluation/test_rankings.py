@@ -20,7 +20,7 @@ from hummingbit.evaluation.result import EvaluationError
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.rankings import whole_weights
+from hummingbit.index.rankings import quantize_weights
 from hummingbit.index.records import Query
 from hummingbit.index.search import Rescore
 from tests.support.collections import code_collection, text_collection
@@ -81,7 +81,7 @@ def test_ties_of_the_asymmetric_ranking_are_averaged(collection: CollectionBacke
     codes = np.array([np.frombuffer(bytes.fromhex(one.code), np.uint8) for one in stored])
     signs = unpack_codes(codes).astype(np.int64) * 2 - 1
     encoded = collection.encode_queries([Query(text=query.text) for query in QUERIES])
-    for place, weights in enumerate(whole_weights(encoded.weights)[0]):
+    for place, weights in enumerate(quantize_weights(encoded.weights)[0]):
         scores = signs @ weights
         relevant = np.array(
             [one.payload["label"] == QUERIES[place].payload["label"] for one in stored]

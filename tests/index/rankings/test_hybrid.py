@@ -18,7 +18,7 @@ from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.filters import Filter, parse_filter
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.moments import CodeMoments
-from hummingbit.index.rankings import DEFAULT_WEIGHT, HybridRanking, whole_weights
+from hummingbit.index.rankings import DEFAULT_WEIGHT, HybridRanking, quantize_weights
 from hummingbit.index.records import EncodedQueries, Query
 from hummingbit.index.search import Position, SearchOptions, cursor_identity, write_cursor
 from tests.support.codes import clustered_codes
@@ -48,7 +48,9 @@ def brute_force(
     words = np.array(oracle.hybrid_scores(queries.texts[place] or ""), dtype=np.float64)
     signs = unpack_codes(codes).astype(np.float64) * 2 - 1
     asked = queries.weights[place].astype(np.float64)
-    before = standardized(words) + weight * standardized(signs @ whole_weights(asked[None])[0][0])
+    before = standardized(words) + weight * standardized(
+        signs @ quantize_weights(asked[None])[0][0]
+    )
     if not n_feedback:
         return before
     nearest = np.argsort(-before.round(9), kind="stable")[:n_feedback]
@@ -57,7 +59,7 @@ def brute_force(
     # In whole units of 2**-20, as the ranking computes them; see test_moments.py for the formula.
     discriminant = np.rint(np.linalg.inv(shrunk) * 2**20) @ np.rint(difference * 2**20)
     learned = normalized(asked) + 2 * normalized(discriminant)
-    weights = whole_weights(learned.astype(np.float32)[None])[0][0]
+    weights = quantize_weights(learned.astype(np.float32)[None])[0][0]
     return standardized(words) + weight * standardized(signs @ weights)
 
 

@@ -27,7 +27,7 @@ from hummingbit.index.rankings import (
     HAMMING,
     AsymmetricRanking,
     HammingRanking,
-    whole_weights,
+    quantize_weights,
 )
 from hummingbit.index.records import EncodedQueries, Query
 from tests.support.codes import clustered_codes, random_rows
@@ -117,7 +117,7 @@ def test_weights_are_scaled_by_a_power_of_two_and_rounded(
     if way == "without the kernel":
         monkeypatch.setattr(kernel, "native", None)
     weights = np.array([[0.5, -0.25, 1e-9, 0.3], [3.0, -1.0, 0.0, 2.0], [0, 0, 0, 0]], np.float32)
-    whole, totals = whole_weights(weights)
+    whole, totals = quantize_weights(weights)
     assert whole[0].tolist() == [2**19, -(2**18), 0, round(float(np.float32(0.3)) * 2**20)]
     assert whole[1].tolist() == [3 * 2**18, -(2**18), 0, 2**19]
     assert whole[2].tolist() == [0, 0, 0, 0]
@@ -132,10 +132,10 @@ def test_weights_are_the_same_whole_numbers_without_the_kernel(seed: int, n_bits
     # Halves are rounded to even numbers.
     weights[2] = rng.integers(-40, 40, n_bits) / 2
     weights[2, 0] = 2**19
-    found = whole_weights(weights.astype(np.float32))
+    found = quantize_weights(weights.astype(np.float32))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel, "native", None)
-        expected = whole_weights(weights.astype(np.float32))
+        expected = quantize_weights(weights.astype(np.float32))
     for one, other in zip(found, expected, strict=True):
         assert one.tolist() == other.tolist()
         assert one.dtype == other.dtype
