@@ -194,7 +194,7 @@ def place_weights(weights: Weights, bytes_: npt.NDArray[np.intp], n_words: int) 
 
 
 def round_weights(weights: Floats, max_bits: int) -> tuple[Weights, npt.NDArray[np.int64]]:
-    """Return whole weights and their sums; see :func:`hummingbit.index.rankings.quantize_weights`."""
+    """See :func:`hummingbit.index.rankings.quantize_weights`."""
     n_queries, n_bits = weights.shape
     whole = np.empty((n_queries, n_bits), dtype=np.int64)
     totals = np.empty(n_queries, dtype=np.int64)
