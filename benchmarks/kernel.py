@@ -79,8 +79,8 @@ def compare(codes: Codes, queries: Codes, rounds: int) -> None:
     check(portable, codes, queries[5:10])
     searches: dict[str, TimedSearch] = {
         "FAISS Flat": flat.search,
-        f"with, {ours.index.name}": ours.index.search,
-        f"without, {portable.index.name}": portable.index.search,
+        f"with, {ours.code_index.name}": ours.code_index.search,
+        f"without, {portable.code_index.name}": portable.code_index.search,
     }
     single_times = interleaved(searches, queries, K, 1, rounds, singles=SINGLES)
     batch_times = interleaved(searches, queries, K, BATCH, max(3, rounds // 3))
@@ -94,14 +94,14 @@ def compare(codes: Codes, queries: Codes, rounds: int) -> None:
 def compare_restricted(ours: Choice, queries: Codes, rows: Rows, rounds: int) -> None:
     """Time searches among some of the rows and with tombstones, beside the plain search."""
     rng = np.random.default_rng(1)
-    searches: dict[str, TimedSearch] = {"all": ours.index.search}
+    searches: dict[str, TimedSearch] = {"all": ours.code_index.search}
     for share in SHARES:
         allowed = np.flatnonzero(rng.random(len(rows)) < share)
         allowed.setflags(write=False)
         searches[f"{share:.0%} allowed"] = search_among(ours, allowed)
-    remaining = ours.index.without(rows[rng.random(len(rows)) < 0.2])
+    remaining = ours.code_index.without(rows[rng.random(len(rows)) < 0.2])
     searches["20% deleted"] = remaining.search
-    searches[f"{2 * K} nearest"] = lambda queries, k: ours.index.search(queries, 2 * k)
+    searches[f"{2 * K} nearest"] = lambda queries, k: ours.code_index.search(queries, 2 * k)
     first_times = {name: warm_up(search, queries) for name, search in searches.items()}
     print_multiples(f"queries 2 to {FIRST + 1}", first_times)
     later_times = interleaved(searches, queries, K, 1, rounds, singles=SINGLES)
@@ -125,7 +125,7 @@ def print_multiples(label: str, times: dict[str, list[float]]) -> None:
 
 
 def search_among(ours: Choice, allowed: Rows) -> TimedSearch:
-    return lambda queries, k: ours.index.search(queries, k, None, allowed)
+    return lambda queries, k: ours.code_index.search(queries, k, None, allowed)
 
 
 def format_times(times: dict[str, list[float]], name: str) -> str:

@@ -114,7 +114,7 @@ def search_times(corpus: Corpus) -> tuple[float, float]:
     check(ours, corpus.codes, corpus.query_codes[:20])
     flat = faiss.IndexBinaryFlat(N_BITS)
     flat.add(corpus.codes)
-    searches: dict[str, TimedSearch] = {"ours": ours.index.search, "FAISS": flat.search}
+    searches: dict[str, TimedSearch] = {"ours": ours.code_index.search, "FAISS": flat.search}
     times = interleaved(searches, corpus.query_codes, K, 1, rounds=15, singles=20)
     return statistics.median(times["ours"]), statistics.median(times["FAISS"])
 

@@ -88,7 +88,7 @@ def compare(
     searches: dict[str, Search] = {}
     built: dict[str, Record] = {}
     choice: Choice = build(codes, np.arange(len(codes)))
-    setting = {**setting, "engine": choice.index.name, "reason": choice.reason}
+    setting = {**setting, "engine": choice.code_index.name, "reason": choice.reason}
     check(choice, codes, queries[:20])
     del choice
     print(
@@ -181,9 +181,12 @@ def check(choice: Choice, codes: Codes, queries: Codes) -> None:
     """Exit with an error unless the engine finds the same rows as the oracle."""
     oracle = BruteForceIndex(codes, np.arange(len(codes)))
     for query in queries[:: 1 if len(codes) < 10**6 else 10]:
-        (hits,), (expected,) = choice.index.search(query[None], 10), oracle.search(query[None], 10)
+        (hits,), (expected,) = (
+            choice.code_index.search(query[None], 10),
+            oracle.search(query[None], 10),
+        )
         if hits.rows.tolist() != expected.rows.tolist():
-            raise SystemExit(f"{choice.index.name} disagrees with the oracle")
+            raise SystemExit(f"{choice.code_index.name} disagrees with the oracle")
 
 
 def recall(search: Search, codes: Codes, queries: Codes, k: int) -> float:

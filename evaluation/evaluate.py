@@ -299,7 +299,7 @@ def check_rows(codes: Codes, labels: Sized, whose: str) -> None:
 
 def build_index(codes: Codes) -> CodeIndex:
     """Return an index whose hits are rows of `codes`."""
-    return build(codes, np.arange(len(codes), dtype=np.int64)).index
+    return build(codes, np.arange(len(codes), dtype=np.int64)).code_index
 
 
 class _Ranking:

@@ -78,7 +78,7 @@ MAX_SHARE_WITH_CELLS = 0.35
 class Choice(NamedTuple):
     """An index of some codes, and the reason for its type, in one sentence."""
 
-    index: AnyIndex
+    code_index: AnyIndex
     reason: str
 
 

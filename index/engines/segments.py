@@ -95,7 +95,7 @@ class IndexSnapshot:
             if not deltas and len(base) < MIN_FOLD:
                 whole = _concatenate(base.live_codes(), added)
                 return self.build(number, *whole, self.requested_index_type)
-            deltas.append(build(*added).index)
+            deltas.append(build(*added).code_index)
         return replace(self, number=number, base=base, deltas=tuple(deltas))
 
     def search(

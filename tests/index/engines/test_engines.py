@@ -185,7 +185,7 @@ def test_the_engine_is_chosen_from_the_codes(
     monkeypatch.setattr("hummingbit.index.engines.choice.MIN_DISTINCT_FOR_CELLS", 30_000)
     codes = clustered_codes(np.random.default_rng(0), n, n_bits, flips=flips)
     choice = build(codes, np.arange(n))
-    assert choice.index.name == name
+    assert choice.code_index.name == name
     assert reason in choice.reason
     assert choice.reason.endswith(".")
 
@@ -209,7 +209,7 @@ def test_the_engine_of_the_kernel_is_chosen_from_the_codes(
 ) -> None:
     codes = clustered_codes(np.random.default_rng(0), n, n_bits, flips=flips)
     choice = build(codes, np.arange(n))
-    assert choice.index.name == name
+    assert choice.code_index.name == name
     assert reason in choice.reason
     assert choice.reason.endswith(".")
 
@@ -220,10 +220,10 @@ def test_the_engine_can_be_forced(way: str) -> None:
     for name in MAKERS:
         made = build(codes, rows, name)
         if way == WITHOUT and name in faiss_engines:
-            assert made.index.name == faiss_engines[name]
+            assert made.code_index.name == faiss_engines[name]
             assert made.reason.endswith("but there is no compiled kernel.")
         else:
-            assert made.index.name == name
+            assert made.code_index.name == name
     with pytest.raises(ValueError, match="engine is 'fast'; it must be one of auto, scan"):
         build(codes, rows, "fast")
     with pytest.raises(ValueError, match="codes have 72 bits; lookups allow 64 at most"):

@@ -196,7 +196,7 @@ def test_tables_that_spare_no_scan_are_gone_before_the_scan_is_made(
         peaks[make] = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert isinstance(made, Choice)
-    assert made.index.name == "scan"
+    assert made.code_index.name == "scan"
     assert peaks[build] < 1.04 * peaks[tables]
 
 

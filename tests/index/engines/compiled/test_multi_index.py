@@ -40,5 +40,5 @@ def test_no_tables_are_made_of_codes_that_are_scanned(monkeypatch: pytest.Monkey
     monkeypatch.setattr(compiled, "HalvesIndex", refuse)
     codes = random_codes(np.random.default_rng(0), 20_000, 128)
     made = choice.build(codes, np.arange(len(codes)))
-    assert made.index.name == "scan"
+    assert made.code_index.name == "scan"
     assert "are near each other for lookups" in made.reason
