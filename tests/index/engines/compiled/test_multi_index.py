@@ -37,7 +37,7 @@ def test_no_tables_are_made_of_codes_that_are_scanned(monkeypatch: pytest.Monkey
     def refuse(*_: object) -> None:
         raise AssertionError("tables were made")
 
-    monkeypatch.setattr(compiled, "HalvesIndex", refuse)
+    monkeypatch.setattr(compiled, "MultiIndex", refuse)
     codes = random_codes(np.random.default_rng(0), 20_000, 128)
     made = choice.build(codes, np.arange(len(codes)))
     assert made.code_index.name == "scan"
