@@ -214,6 +214,7 @@ def test_a_page_reads_no_more_documents_than_it_shows(
     with closing(opened(tmp_path / "store.sqlite", ["n"])) as collection:
         collection.upsert([document(number) for number in range(100)])
         collection.delete(["4"])
+        asked.clear()
         page = collection.scroll(2, None, FILTER)
         assert [one.id for one in page.documents] == ["3", "5"]
         # One more tells whether there is another page; of the first three one was deleted.

@@ -281,18 +281,20 @@ def test_a_source_install_needs_no_compiler(tmp_path: Path, compiler: str | None
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     begin = project.index("[[tool.setuptools.ext-modules]]")
     extensions = project[begin : project.index("\n[tool.setuptools.package-data]", begin)]
-    parts = ("encoder", "hummingbit.index.engines", "training")
-    folders = [folder for part in parts for folder in (part, f"{part}.compiled")]
-    packages = f"\n[tool.setuptools]\npackages = {folders}\n"
+    names = ["", ".encoder", ".index", ".index.engines", ".training"]
+    packages = f"\n[tool.setuptools]\npackages = {[f'hummingbit{name}' for name in names]}\n"
     (tmp_path / "pyproject.toml").write_text(SMALL + packages + extensions, encoding="utf-8")
     ignored = shutil.ignore_patterns("*.so", "__pycache__")
-    for folder in ("encoder", "index/engines", "training"):
+    (tmp_path / "hummingbit").mkdir()
+    (tmp_path / "hummingbit" / "__init__.py").touch()
+    for folder in ("encoder", "index", "training"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
+        (tmp_path / "hummingbit" / folder).symlink_to(f"../{folder}")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
     command += ["--no-build-isolation", "--target", str(tmp_path / "to"), str(tmp_path)]
     environment = os.environ | ({} if compiler is None else {"CC": compiler})
     subprocess.run(command, env=environment, check=True, capture_output=True)
-    installed = tmp_path / "to"
+    installed = tmp_path / "to" / "hummingbit"
     assert (installed / "index/engines/kernel.py").is_file()
     for name in ("encoder/_layers*.so", "index/engines/_kernel*.so", "training/_adam_rows*.so"):
         assert len(list(installed.glob(name))) == (compiler is None)
