@@ -1014,7 +1014,9 @@ def configure_upkeep(actions: Actions) -> None:
     )
     compact = add_action(actions, "compact", run_compact, "free the space of deleted documents")
     rank = add_action(actions, "rank", run_rank, "choose the default ranking of a collection")
-    rank.add_argument("ranking", choices=RANKINGS, help="the ranking of searches that name none")
+    rank.add_argument(
+        "ranking", choices=list(RANKINGS), help="the ranking of searches that name none"
+    )
     fields = add_action(
         actions, "fields", run_fields, "set or list the indexed fields, which make filters fast"
     )

@@ -422,6 +422,6 @@ def test_the_leaderboard_without_its_packages_says_which_when_it_is_run(
     assert hummingbit("leaderboard", "--seeds", "1") == 2
     said = capsys.readouterr().err
     assert "hummingbit: leaderboard needs experiments.leaderboard.experiment; install" in said
-    monkeypatch.setattr("hummingbit.commands.reproduce.GROUP", "no.such.group")
+    monkeypatch.setattr("hummingbit.commands.reproduce._experiments", dict)
     assert hummingbit("leaderboard", "--minutes", "0") == 2
-    assert "leaderboard is not an installed experiment" in capsys.readouterr().err
+    assert "there is no experiment leaderboard: they run from a checkout" in capsys.readouterr().err
