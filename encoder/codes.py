@@ -27,7 +27,7 @@ Packing = Literal["sign", "ubinary", "binary"]
 PACKINGS: tuple[Packing, ...] = get_args(Packing)
 
 MIN_BITS = 8
-MAX_BITS = 1024
+MAX_BITS = 4096
 
 
 class CodeError(InputError):
@@ -41,7 +41,7 @@ def check_n_bits(n_bits: int) -> int:
     """Return `n_bits` if codes can have this length.
 
     Raises:
-        CodeError: unless `n_bits` is a multiple of 8 from 8 to 1024.
+        CodeError: unless `n_bits` is a multiple of 8 from 8 to 4096.
     """
     if n_bits % 8 or not MIN_BITS <= n_bits <= MAX_BITS:
         rule = f"it must be a multiple of 8 from {MIN_BITS} to {MAX_BITS}"

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.analyzers import VISIBLE
 from hummingbit.encoder.classifier import Classifier
-from hummingbit.encoder.codes import MAX_BITS, Codes, pack_bits
+from hummingbit.encoder.codes import Codes, pack_bits
 from hummingbit.encoder.encoder import Encoder, Inputs
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.evaluation.evaluate import evaluate_codes, evaluate_scores, query_labels
@@ -34,6 +34,8 @@ MAX_FEATURES = 10_000
 INVERSE_REGULARIZATION = 100.0
 """C of the logistic regressions. A baseline should be as strong as it can be. On Snippets, 100
 beats 1 and 10 with a tenth and with half of the labels, and equals 10 with all of them."""
+MAX_CLASSES = 1024
+"""The most classes that a code of the class has a bit for."""
 
 Features = Any
 """float[N, F]: a numpy array or a scipy sparse matrix, both of which scikit-learn accepts."""
@@ -167,10 +169,10 @@ def _check_tags(labels: Sequence[LabelSet]) -> list[str]:
         message = f"labelled document {unlabelled[0]} (counting from 0) has no label"
         raise EvaluationError(message)
     tags = sorted({tag for label_set in labels for tag in label_set})
-    if not 2 <= len(tags) <= MAX_BITS:
+    if not 2 <= len(tags) <= MAX_CLASSES:
         message = (
             f"the labelled documents have {counted(len(tags), 'distinct label')};"
-            f" a code of the class needs 2 to {MAX_BITS:,}"
+            f" a code of the class needs 2 to {MAX_CLASSES:,}"
         )
         raise EvaluationError(message)
     return tags
@@ -313,10 +315,10 @@ def classifier_baseline(
 def _class_codes(
     encoder: Encoder, predictors: ClassPredictors, queries: Inputs, documents: Inputs
 ) -> tuple[Codes, Codes]:
-    if predictors.n_classes > MAX_BITS:
+    if predictors.n_classes > MAX_CLASSES:
         message = (
             f"the classifier has {predictors.n_classes:,} classes; the baseline takes at most"
-            f" {MAX_BITS:,}"
+            f" {MAX_CLASSES:,}"
         )
         raise EvaluationError(message)
     n_classes, of_documents, of_queries = predictors
@@ -345,7 +347,7 @@ def has_baseline(reference: ClassifierReference, training: Labelled) -> bool:
     n_tags = len({tag for labels in training.labels for tag in labels})
     predictors = class_predictors(reference)
     n_classes = n_tags if predictors is None else predictors.n_classes
-    return n_tags > 1 and n_classes <= MAX_BITS
+    return n_tags > 1 and n_classes <= MAX_CLASSES
 
 
 def collection_classifier_baseline(

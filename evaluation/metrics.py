@@ -17,7 +17,7 @@ from hummingbit.foundation.errors import HummingbitError, abbreviate
 
 
 MAX_K = 10_000
-MAX_RADIUS = 1024
+MAX_RADIUS = 4096
 DEFAULT_METRICS = ("P@100", "mAP@100")
 KNOWN_ITEM_METRICS = ("Success@10", "MRR", "nDCG@10", "Recall@100")
 """Metrics for queries with few relevant documents."""
@@ -88,7 +88,7 @@ def parse_metric(name: str) -> Metric:
 
     ``P@k``, ``Recall@k``, ``Success@k``, ``MRR``, ``MRR@k``, ``nDCG@k``, ``mAP@k`` (of the hashing
     papers), ``mAP-trec``, ``mAP-trec@k``, ``mAP-11pt`` and ``P@radius`` followed by a radius from 0
-    to 1024, such as ``P@radius2``. ``AP-trec`` is read as ``mAP-trec``, and ``R@1`` and ``R@3`` as
+    to 4096, such as ``P@radius2``. ``AP-trec`` is read as ``mAP-trec``, and ``R@1`` and ``R@3`` as
     ``Success@1`` and ``Success@3``.
 
     Raises:

@@ -25,6 +25,7 @@ Numbers = npt.NDArray[np.float64]
 CODES_CORRELATED = 2**16
 CODES_AT_ONCE = 2**14
 MAX_BITS_SHOWN = 128
+MAX_BITS_CORRELATED = 1024
 PURITY_STEPS = 10
 LARGEST = 12
 
@@ -137,7 +138,8 @@ def _bit_correlations(
 
 
 def _mean_correlation(codes: Codes, counts: Integers) -> dict[str, float] | None:
-    correlations, varies = _bit_correlations(codes, counts)
+    step = -(-codes.shape[1] * 8 // MAX_BITS_CORRELATED)
+    correlations, varies = _bit_correlations(codes, counts, step)
     alive = np.abs(correlations[np.ix_(varies, varies)])
     pairs = alive[np.triu_indices(len(alive), k=1)]
     return {"mean": float(pairs.mean()), "most": float(pairs.max())} if len(pairs) else None

@@ -33,6 +33,8 @@ MOST_AT_ONCE = 2**15
 FEWEST_AT_ONCE = 2**10
 MAX_SUM = 2**63 - 1
 SHRINKAGE = 0.3
+MAX_PRODUCT_BITS = 1024
+"""Of longer codes no products are kept: their number grows with the square of the length."""
 # Products of numbers up to 200 (a difference) and 4 (an entry of the inverse) in these units, added
 # up over 1,024 bits, fit 64 bits.
 UNIT = 2**20
@@ -63,36 +65,43 @@ class StandardScore:
 
 @dataclass(frozen=True, eq=False)
 class CodeMoments:
-    """Σx, ``int64[B]``, and Σ x xᵀ, ``int64[B, B]``, of the bits x = ±1 of `n_codes` codes."""
+    """Σx, ``int64[B]``, and Σ x xᵀ, ``int64[B, B]``, of the bits x = ±1 of `n_codes` codes.
+
+    The products of codes longer than :data:`MAX_PRODUCT_BITS` are None. Then there is no
+    discriminant, and a standard score follows from the scores of all documents.
+    """
 
     n_codes: int
     sums: Integers
-    products: Integers
+    products: Integers | None
 
     @classmethod
     def of_codes(cls, codes: Codes, counts: Integers | None = None) -> CodeMoments:
         """Add up over `codes`, ``uint8[D, B / 8]``, each `counts` times, or once."""
         n_bits = codes.shape[1] * 8
         sums = np.zeros(n_bits)
-        products = np.zeros((n_bits, n_bits))
+        n_products = n_bits if n_bits <= MAX_PRODUCT_BITS else 0
+        products = np.zeros((n_products, n_products))
         for start in range(0, len(codes), CODES_AT_ONCE):
             some = slice(start, start + CODES_AT_ONCE)
             bits = unpack_codes(codes[some]).astype(np.float64) * 2 - 1
             weighed = bits if counts is None else bits * counts[some, None]
             sums += weighed.sum(axis=0)
-            products += bits.T @ weighed
+            if n_products:
+                products += bits.T @ weighed
         # A float64 adds up integers below 2**53 exactly.
         n_codes = len(codes) if counts is None else int(counts.sum())
-        return cls(n_codes, sums.astype(np.int64), products.astype(np.int64))
+        whole = products.astype(np.int64) if n_products else None
+        return cls(n_codes, sums.astype(np.int64), whole)
 
     def with_changes(self, added: Codes, removed: Codes) -> CodeMoments:
         """Return the moments with the codes `added` and without those `removed`."""
         plus, minus = CodeMoments.of_codes(added), CodeMoments.of_codes(removed)
-        return CodeMoments(
-            self.n_codes + plus.n_codes - minus.n_codes,
-            self.sums + plus.sums - minus.sums,
-            self.products + plus.products - minus.products,
-        )
+        products = None
+        if not (self.products is None or plus.products is None or minus.products is None):
+            products = self.products + plus.products - minus.products
+        n_codes = self.n_codes + plus.n_codes - minus.n_codes
+        return CodeMoments(n_codes, self.sums + plus.sums - minus.sums, products)
 
     def discriminant(self, codes: Codes) -> npt.NDArray[np.float64]:
         """Return the weights of the bits that best tell `codes` from all codes, ``float64[B]``.
@@ -102,6 +111,9 @@ class CodeMoments:
         linear discriminant with a shrunk covariance. Bits that say the same as others count less.
         Source: Hastie, Tibshirani and Friedman, "The Elements of Statistical Learning" (2009),
         equations 4.11 and 4.14.
+
+        Raises:
+            ValueError: if the moments have no products.
         """
         bits = unpack_codes(codes).astype(np.int64) * 2 - 1
         difference = bits.sum(axis=0) - len(codes) * (self.sums / max(self.n_codes, 1))
@@ -115,6 +127,8 @@ class CodeMoments:
 
         Its entries are at most 1 / λ, and rounding hides in which order they were computed.
         """
+        if self.products is None:
+            raise ValueError(f"codes of {len(self.sums)} bits have no discriminant")
         mean = self.sums / max(self.n_codes, 1)
         covariance = self.products / max(self.n_codes, 1) - np.outer(mean, mean)
         shrunk = (1 - SHRINKAGE) * covariance + SHRINKAGE * np.eye(len(mean))
@@ -122,7 +136,13 @@ class CodeMoments:
         return inverse
 
     def standard_score(self, weights: Integers) -> StandardScore:
-        """Return the standard score of a query with these integer `weights`, ``int64[B]``."""
+        """Return the standard score of a query with these integer `weights`, ``int64[B]``.
+
+        Raises:
+            ValueError: if the moments have no products.
+        """
+        if self.products is None:
+            raise ValueError(f"codes of {len(self.sums)} bits have no products")
         # Python's integers do not overflow.
         integers = weights.tolist()
         total = sum(map(int.__mul__, integers, self.sums.tolist()))

@@ -17,7 +17,7 @@ from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.engines import kernel
-from hummingbit.index.engines.protocol import MAX_BIT_WEIGHT, After, Rows, Weights
+from hummingbit.index.engines.protocol import After, Rows, Weights, max_bit_weight
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.engines.weighted import weighted_distances
 from hummingbit.index.errors import RowsRemoved
@@ -348,15 +348,16 @@ class AsymmetricRanking(NamedRanking):
 
 
 def quantize_weights(weights: Floats) -> tuple[Weights, npt.NDArray[np.int64]]:
-    """Round `weights`, ``float32[Q, n_bits]`` and finite, to integers within ±:data:`MAX_WEIGHT`.
+    """Round `weights`, ``float32[Q, n_bits]`` and finite, to integers within the bounds.
 
-    Each query's weights are scaled by the largest power of two that keeps them within the bounds,
-    so scaling itself loses nothing.
+    The bounds are those of :func:`hummingbit.index.engines.protocol.max_bit_weight`. Each query's
+    weights are scaled by the largest power of two that keeps them within, so scaling itself loses
+    nothing.
 
     Returns:
         The weights, and the sum of their absolute values for each query.
     """
-    max_bits = int(MAX_BIT_WEIGHT).bit_length() - 1
+    max_bits = max_bit_weight(weights.shape[1]).bit_length() - 1
     if kernel.native is not None:
         return kernel.round_weights(weights, max_bits)
     largest = np.abs(weights).max(axis=1, initial=0).astype(np.float64)
@@ -607,8 +608,8 @@ class HybridRanking(NamedRanking):
         """Rank the documents of a generation, given the moments of its codes and its texts.
 
         `weight` is that of the scores by codes, and a query learns from `n_feedback` documents,
-        both within the bounds of :mod:`hummingbit.index.rankings`. The `statistics` of an earlier
-        ranking's result reproduce the scores of its query.
+        both within the bounds of :mod:`hummingbit.index.rankings`, unless the moments have no
+        products. The `statistics` of an earlier ranking's result reproduce the scores of its query.
         """
         self._codes = AsymmetricRanking(generation)
         self._generation = generation
@@ -616,7 +617,7 @@ class HybridRanking(NamedRanking):
         self._moments = moments
         self._lexical = lexical
         self._weight = weight
-        self._n_feedback = n_feedback
+        self._n_feedback = 0 if moments.products is None else n_feedback
         self._statistics = statistics
 
     @classmethod
@@ -683,7 +684,7 @@ class HybridRanking(NamedRanking):
         weighed = self._lexical.weigh(*words, hybrid=True)
         matches = self._lexical.matches(weighed)
         by_words = self._standardization(matches)
-        by_codes = self._moments.standard_score(quantize_weights(query.weights)[0][0])
+        by_codes = self._standard_score(query)
         return _Scorer(weighed, matches, self._codes, query, by_words, by_codes, self._weight)
 
     def _with_feedback(self, scorer: _Scorer, rows: Rows) -> _Scorer:
@@ -692,8 +693,19 @@ class HybridRanking(NamedRanking):
         weights = _of_length_1(scorer.query.weights[0].astype(np.float64))
         weights += FEEDBACK * _of_length_1(learned)
         query = replace(scorer.query, weights=weights[None].astype(np.float32))
-        by_codes = self._moments.standard_score(quantize_weights(query.weights)[0][0])
-        return replace(scorer, query=query, by_codes=by_codes)
+        return replace(scorer, query=query, by_codes=self._standard_score(query))
+
+    def _standard_score(self, query: EncodedQueries) -> StandardScore:
+        """Return the standard score of a query's score by codes, over all documents."""
+        weights, (total,) = quantize_weights(query.weights)
+        if self._moments.products is not None:
+            return self._moments.standard_score(weights[0])
+        # A score is the total less twice the distance.
+        (nearest,) = self._generation.search_weighted(weights, max(1, self._n_documents))
+        n, total = self._n_documents, int(total)
+        distances, squares = sums_of_scores(nearest.distances.astype(np.int32))
+        of_scores = n * total**2 - 4 * total * distances + 4 * squares
+        return StandardScore.of_sums(n, n * total - 2 * distances, of_scores)
 
     def _scorer_from_statistics(
         self, query: EncodedQueries, words: QueryWords, statistics: Sequence[float]

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.text_features import OFF, VARIABLE, Floats
 from hummingbit.foundation.errors import InputError
-from hummingbit.index.engines.protocol import MAX_BIT_WEIGHT, Weights
+from hummingbit.index.engines.protocol import Weights, max_bit_weight
 
 try:
     from hummingbit.index.engines import _kernel
@@ -183,13 +183,14 @@ def place_weights(weights: Weights, bytes_: npt.NDArray[np.intp], n_words: int) 
     `bytes_` is the position of each byte of a code in its words.
 
     Raises:
-        ValueError: if a weight is not within
-        ±:data:`~hummingbit.index.engines.protocol.MAX_BIT_WEIGHT`.
+        ValueError: if a weight is beyond
+            :func:`~hummingbit.index.engines.protocol.max_bit_weight`.
     """
     n_queries, n_bits = weights.shape
     placed = np.empty((n_queries, 64 * n_words), dtype=np.int64)
     weights = np.ascontiguousarray(weights)
-    native.place(n_queries, n_bits // 8, weights, bytes_, n_words, MAX_BIT_WEIGHT, placed)
+    most = max_bit_weight(n_bits)
+    native.place(n_queries, n_bits // 8, weights, bytes_, n_words, most, placed)
     return placed
 
 

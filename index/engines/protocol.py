@@ -20,15 +20,26 @@ Rows = npt.NDArray[np.int64]
 
 
 Weights = npt.NDArray[np.int64]
-"""The weight of each bit for each query: ``int64[Q, n_bits]``, within ±:data:`MAX_BIT_WEIGHT`."""
+"""The weight of each bit for each query, ``int64[Q, n_bits]``; see :func:`max_bit_weight`."""
 
 MAX_BIT_WEIGHT = 2**20
+_BITS_AT_FULL_WEIGHT = 1024
 MAX_ROWS = 2**31 - 1
 """The most codes in one index: positions take four bytes."""
 
 
 FARTHEST = 2**31 - 1
 """No distance is larger, weighted or not."""
+
+
+def max_bit_weight(n_bits: int) -> int:
+    """Return the largest weight of a bit in codes of `n_bits`, a power of two.
+
+    It is :data:`MAX_BIT_WEIGHT` up to 1,024 bits, and less beyond, so that a weighted distance is
+    at most 2**30 and fits 32 bits.
+    """
+    return MAX_BIT_WEIGHT >> (max(0, n_bits - 1) // _BITS_AT_FULL_WEIGHT).bit_length()
+
 
 COPIED_FRACTION = 8
 """If fewer than 1 / COPIED_FRACTION of the rows are allowed, a copy of their codes is searched."""
@@ -189,8 +200,9 @@ def check_search(
 def check_weights(index: CodeIndex, weights: Weights, k: int, allowed_rows: Rows | None) -> None:
     """Raise ValueError unless the arguments of :meth:`CodeIndex.search_weighted` are valid."""
     check_shape_of_weights(index, weights, k, allowed_rows)
-    if weights.max(initial=0) > MAX_BIT_WEIGHT or weights.min(initial=0) < -MAX_BIT_WEIGHT:
-        raise ValueError(f"weights must be within ±{MAX_BIT_WEIGHT}")
+    most = max_bit_weight(index.n_bits)
+    if weights.max(initial=0) > most or weights.min(initial=0) < -most:
+        raise ValueError(f"weights must be within ±{most}")
 
 
 def check_shape_of_weights(

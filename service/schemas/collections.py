@@ -34,7 +34,7 @@ class CreateCollection(RequestModel):
     """Exactly one of `encoder`, which makes the codes, and `n_bits`, if documents have codes."""
 
     encoder: str | None = None
-    n_bits: int | None = Field(None, description="A multiple of 8 from 8 to 1024.")
+    n_bits: int | None = Field(None, description="A multiple of 8 from 8 to 4096.")
     engine: str = Field(
         AUTO,
         description="The engine that searches the collection; auto chooses one by its codes."

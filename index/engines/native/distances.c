@@ -24,6 +24,9 @@
 
 #define UNROLL 4
 
+/* A word adds at most 8 to a byte, so a byte holds the sum of this many. */
+#define WORDS_PER_BYTE 31
+
 /* Processors fetch ahead within a page of memory only. So the loops fetch what comes so many bytes
    later; behind the last code, that does nothing. */
 #define FETCHED_AHEAD 2048

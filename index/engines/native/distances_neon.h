@@ -6,9 +6,7 @@ typedef struct {
     uint64x2_t of[4];
 } four128_t;
 
-INLINE four128_t neon_group(const uint64_t *p, size_t words, const uint64_t *q) {
-    /* A word adds at most 8 to a byte, and a code has at most 16 words, so a byte holds the
-       sum. */
+INLINE four128_t neon_some_words(const uint64_t *p, size_t words, const uint64_t *q) {
     uint8x16_t sum[4];
     four128_t distances;
     for (unsigned i = 0; i < 4; i++) sum[i] = vdupq_n_u8(0);
@@ -22,6 +20,18 @@ INLINE four128_t neon_group(const uint64_t *p, size_t words, const uint64_t *q) 
     for (unsigned i = 0; i < 4; i++)
         distances.of[i] = vpaddlq_u32(vpaddlq_u16(vpaddlq_u8(sum[i])));
     return distances;
+}
+
+INLINE four128_t neon_group(const uint64_t *p, size_t words, const uint64_t *q) {
+    if (words <= WORDS_PER_BYTE) return neon_some_words(p, words, q);
+    four128_t sum;
+    for (unsigned i = 0; i < 4; i++) sum.of[i] = vdupq_n_u64(0);
+    for (size_t w = 0; w < words; w += WORDS_PER_BYTE) {
+        const size_t n = words - w < WORDS_PER_BYTE ? words - w : WORDS_PER_BYTE;
+        const four128_t some = neon_some_words(p + LANES * w, n, q + w);
+        for (unsigned i = 0; i < 4; i++) sum.of[i] = vaddq_u64(sum.of[i], some.of[i]);
+    }
+    return sum;
 }
 
 INLINE unsigned neon_near(four128_t sum, uint64_t least, uint64_t limit) {

@@ -20,13 +20,11 @@ AVX2 INLINE __m256i avx2_ones(__m256i x) {
     return _mm256_add_epi8(low, high);
 }
 
-AVX2 INLINE two256_t avx2_group(const uint64_t *p, size_t words, const uint64_t *q) {
+AVX2 INLINE two256_t avx2_some_words(const uint64_t *p, size_t words, const uint64_t *q) {
     __m256i low = _mm256_setzero_si256(), high = low;
     for (size_t w = 0; w < words; w++) {
         const __m256i word = _mm256_set1_epi64x((long long)q[w]);
         const __m256i *at = (const __m256i *)(p + LANES * w);
-        /* A word adds at most 8 to a byte, and a code has at most 16 words, so a byte holds the
-           sum. */
         low = _mm256_add_epi8(low, avx2_ones(_mm256_xor_si256(_mm256_loadu_si256(at), word)));
         high = _mm256_add_epi8(high, avx2_ones(_mm256_xor_si256(_mm256_loadu_si256(at + 1), word)));
     }
@@ -35,10 +33,23 @@ AVX2 INLINE two256_t avx2_group(const uint64_t *p, size_t words, const uint64_t 
     return sum;
 }
 
+AVX2 INLINE two256_t avx2_group(const uint64_t *p, size_t words, const uint64_t *q) {
+    if (words <= WORDS_PER_BYTE) return avx2_some_words(p, words, q);
+    two256_t sum = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    for (size_t w = 0; w < words; w += WORDS_PER_BYTE) {
+        const size_t n = words - w < WORDS_PER_BYTE ? words - w : WORDS_PER_BYTE;
+        const two256_t some = avx2_some_words(p + LANES * w, n, q + w);
+        sum.low = _mm256_add_epi64(sum.low, some.low);
+        sum.high = _mm256_add_epi64(sum.high, some.high);
+    }
+    return sum;
+}
+
 AVX2 INLINE unsigned avx2_near(two256_t sum, uint64_t least, uint64_t limit) {
-    /* The instruction compares signed numbers; no distance is above 1024, so a larger limit
-       changes nothing. */
-    const __m256i above = _mm256_set1_epi64x((long long)(limit < 2048 ? limit + 1 : 2048));
+    /* The instruction compares signed numbers; no distance is above 64 MAX_WORDS, so a larger
+       limit changes nothing. */
+    const uint64_t most = 64 * MAX_WORDS;
+    const __m256i above = _mm256_set1_epi64x((long long)(limit < most ? limit + 1 : most + 1));
     __m256i low = _mm256_cmpgt_epi64(above, sum.low);
     __m256i high = _mm256_cmpgt_epi64(above, sum.high);
     if (least) {
@@ -72,7 +83,8 @@ BY_WORDS(avx2_hamming, AVX2, avx2_inner, uint64_t)
                                       _mm512_set1_epi64((long long)(limit - least)))
 #define STORE(r) _mm512_storeu_si512(distances, r)
 
-AVX512BW INLINE __m512i avx512bw_group(const uint64_t *p, size_t words, const uint64_t *q) {
+AVX512BW INLINE __m512i avx512bw_some_words(const uint64_t *p, size_t words,
+                                             const uint64_t *q) {
     const __m512i table = _mm512_broadcast_i32x4(
         _mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
     const __m512i four = _mm512_set1_epi8(15);
@@ -86,6 +98,16 @@ AVX512BW INLINE __m512i avx512bw_group(const uint64_t *p, size_t words, const ui
         sum = _mm512_add_epi8(sum, _mm512_add_epi8(low, high));
     }
     return _mm512_sad_epu8(sum, _mm512_setzero_si512());
+}
+
+AVX512BW INLINE __m512i avx512bw_group(const uint64_t *p, size_t words, const uint64_t *q) {
+    if (words <= WORDS_PER_BYTE) return avx512bw_some_words(p, words, q);
+    __m512i sum = _mm512_setzero_si512();
+    for (size_t w = 0; w < words; w += WORDS_PER_BYTE) {
+        const size_t n = words - w < WORDS_PER_BYTE ? words - w : WORDS_PER_BYTE;
+        sum = _mm512_add_epi64(sum, avx512bw_some_words(p + LANES * w, n, q + w));
+    }
+    return sum;
 }
 
 #define GROUP(p) avx512bw_group(p, words, q)

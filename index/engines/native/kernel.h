@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #define LANES 8
-#define MAX_WORDS 16
+#define MAX_WORDS 64
 #define MAX_TABLE_BITS 64
 #define INLINE static inline __attribute__((always_inline))
 

@@ -48,7 +48,7 @@ def test_how_deep_a_metric_looks() -> None:
         "nDCG",
         "mAP-11pt@5",
         "P@radius",
-        "P@radius1025",
+        "P@radius4097",
         "P@radius02",
         "P@-1",
         "P@10001",

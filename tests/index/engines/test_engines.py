@@ -18,7 +18,7 @@ from hummingbit.index.engines.protocol import After, Rows
 from tests.index.engines.conftest import WITHOUT
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
 
-WIDTHS = [8, 16, 24, 32, 40, 64, 72, 128, 1024]
+WIDTHS = [8, 16, 24, 32, 40, 64, 72, 128, 1024, 3072, 4096]
 COMPILED = ["halves", "lookup", "scan"]
 NAMES = {"kernel": COMPILED, WITHOUT: sorted(set(MAKERS) - set(COMPILED))}
 each_engine = pytest.mark.parametrize(

@@ -205,3 +205,27 @@ def test_the_order_is_the_same_however_the_collection_came_about(
         collection.upsert(text_documents(60))
         for text in random_texts(5, seed=4):
             assert all_hits(other, text) == all_hits(collection, text)
+
+
+@pytest.mark.parametrize("n_bits", [1032, 3072])
+def test_codes_too_long_for_products_rank_as_others_do(n_bits: int) -> None:
+    rng = np.random.default_rng(n_bits)
+    codes = clustered_codes(rng, 50, n_bits, centres=3)
+    texts, rows = [one.text or "" for one in text_documents(50, n_bits)], np.arange(50)
+    generation = IndexSnapshot.build(0, codes[:30], rows[:30]).with_changes(
+        1, codes[30:], rows[30:], rows[:2]
+    )
+    moments = CodeMoments.of_codes(codes[:30]).with_changes(codes[30:], codes[:2])
+    lexical = LexicalIndex.build(0, ANALYZER, [*enumerate(texts)][2:])
+    ranking = HybridRanking(generation, moments, lexical, 1.6)
+    weights = rng.normal(size=(2, n_bits)).astype(np.float32)
+    queries = EncodedQueries(
+        np.packbits(weights > 0, axis=1),
+        weights,
+        texts[7:9],
+        np.ones(2, dtype=np.bool_),
+        [None] * 2,
+    )
+    for place, found in enumerate(ranking.rank(queries, 20)):
+        expected = brute_force(queries, place, codes[2:], texts[2:], 1.6, n_feedback=0)
+        assert_in_order(found.scores, found.rows - 2, expected, 20)

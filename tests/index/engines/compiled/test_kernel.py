@@ -22,12 +22,12 @@ from hummingbit.index.engines import compiled, kernel
 from hummingbit.index.engines.brute_force import BruteForceIndex
 from hummingbit.index.engines.choice import Choice, build
 from hummingbit.index.engines.compiled import CompiledIndex, LookupIndex, MultiIndex, ScanIndex
-from hummingbit.index.engines.protocol import MAX_BIT_WEIGHT, After, Neighbours, Rows
+from hummingbit.index.engines.protocol import After, Neighbours, Rows, max_bit_weight
 from tests.index.engines.conftest import PATHS
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
 
 ROOT = Path(__file__).parents[4]
-WIDTHS = [8, 16, 24, 40, 64, 72, 104, 128, 136, 256, 1024]
+WIDTHS = [8, 16, 24, 40, 64, 72, 104, 128, 136, 256, 1024, 1984, 2000, 3072, 4096]
 
 pytestmark = pytest.mark.parametrize("way", ["kernel"], indirect=True)
 
@@ -67,9 +67,9 @@ def check(rng: np.random.Generator, *, n: int, n_bits: int, k: int, flips: float
     allowed_rows.setflags(write=False)
     radius = int(rng.integers(0, n_bits + 1))
     last_row = int(rng.integers(-1, 3 * n + 3))
-    weights = rng.integers(-MAX_BIT_WEIGHT, MAX_BIT_WEIGHT + 1, (4, n_bits)) * (
-        rng.random(n_bits) < 0.7
-    )
+    most = max_bit_weight(n_bits)
+    weights = rng.integers(-most, most + 1, (4, n_bits)) * (rng.random(n_bits) < 0.7)
+    weights[0] = most  # the largest sum of all
     oracle = BruteForceIndex(codes[~gone], rows[~gone])
     for engine in engines(n_bits):
         index = engine(codes, rows).without(rows[gone])
