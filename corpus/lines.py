@@ -335,6 +335,7 @@ LATIN_LETTERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Lithuanian", "ąčęėįšųūž", ("cp1257",)),
     ("Latvian", "āčēģīķļņšūž", ("cp1257",)),
 )
+_HUNGARIAN_BYTES = {letter.encode("cp1250") for letter in "áéíóöőúüű"}
 # Text in Latin letters is taken for one of these.
 LATIN = {"cp1250", "cp1252", "cp1254", "cp1257", "cp437", "cp775", "cp850", "cp852", "cp857"}
 LATIN |= {"cp858", "cp860", "cp861", "cp863", "cp865", "hp_roman8", "latin_1", "mac_iceland"}
@@ -440,12 +441,12 @@ def _is_utf8(sample: bytes) -> bool:
 
 
 def _find_older_encoding(sample: bytes) -> str:
+    if sum(byte > LAST_ASCII for byte in sample) < MIN_NON_ASCII_BYTES:
+        return _find_latin_encoding(sample, "")
     # Importing it takes longer than reading most files.
     from charset_normalizer import from_bytes  # noqa: PLC0415
 
     match = from_bytes(sample).best()
-    if sum(byte > LAST_ASCII for byte in sample) < MIN_NON_ASCII_BYTES:
-        return "cp1252"
     if match is None or match.encoding in LATIN:
         return _find_latin_encoding(sample, "" if match is None else match.language)
     if match.encoding in JAPANESE:
@@ -460,9 +461,12 @@ def _find_latin_encoding(sample: bytes, language: str) -> str:
     """Return the encoding by which most bytes inside words are letters of one language.
 
     Quotation marks of one encoding are letters of another, but they do not stand inside words. Of
-    encodings that fit equally, those of `language` come first.
+    encodings that fit equally, those of `language` come first. Hungarian letters have the bytes of
+    Western ones, so its own ő tells it: where cp1252 has õ, Portuguese has ç or ã, too.
     """
     inside = Counter(_INSIDE_WORD.findall(sample))
+    if b"\xf5" in inside and inside.keys() <= _HUNGARIAN_BYTES:
+        language = "Hungarian"
 
     def fit(candidate: tuple[str, str, str]) -> tuple[int, bool]:
         name, letters, encoding = candidate

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from hummingbit.corpus.columns import read_arrow, read_npz, read_parquet
+from hummingbit.corpus.dialects import has_tabs_in_each_line
 from hummingbit.corpus.document import (
     CONTENT_FIELDS,
     FIELDS,
@@ -35,7 +36,7 @@ from hummingbit.corpus.lines import (
     read_text_lines,
 )
 from hummingbit.corpus.named_sets import DATASETS, load_dataset
-from hummingbit.corpus.tables import FieldTypes, has_tabs_in_each_line, read_table
+from hummingbit.corpus.tables import FieldTypes, read_table
 
 # ----------------------------------------------------------------------------
 # Readers of folders: of text files, or saved by the library ``datasets``.

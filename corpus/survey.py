@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from hummingbit.corpus.dialects import NUMERIC_CELL, lacks_header
 from hummingbit.corpus.layout import (
     LABEL_NAMES,
     TEXT_NAMES,
@@ -20,7 +21,7 @@ from hummingbit.corpus.layout import (
 )
 from hummingbit.corpus.lines import ReadError
 from hummingbit.corpus.readers import read_rows
-from hummingbit.corpus.tables import NUMERIC_CELL, lacks_header, separator_of, with_lists
+from hummingbit.corpus.tables import separator_of, with_lists
 
 SAMPLE = 2000
 MAX_LABELS = 1000

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -13,13 +11,22 @@ from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
+from hummingbit.corpus.dialects import (
+    QUOTED,
+    Dialect,
+    Fit,
+    find_delimiter,
+    find_preamble,
+    fitting_dialect,
+    has_bare_quotes,
+    has_spaces_after,
+)
 from hummingbit.corpus.document import FIELDS
 from hummingbit.corpus.json_rows import parse_json
 from hummingbit.corpus.layout import Layout
 from hummingbit.corpus.lines import (
     BYTE_ORDER_MARK,
     MAX_LINE_BYTES,
-    SAMPLE_BYTES,
     BadLine,
     LineError,
     Lines,
@@ -31,137 +38,6 @@ from hummingbit.corpus.lines import (
     unify_line_ends,
 )
 from hummingbit.foundation.errors import counted
-
-# ----------------------------------------------------------------------------
-# The dialect of CSV and TSV: what separates and quotes the cells, and where the table begins.
-
-
-DELIMITERS = (",", ";", "\t", "|")
-SAMPLE_RECORDS = 50
-NUMERIC_CELL = re.compile(r"[-+]?\d[\d.,:/eE+TZ-]*")
-"""A number, a date or a time, as cells have them."""
-QUOTED = re.compile(r'"(?:[^"]|"")*"')
-_TITLE = re.compile(r'\s*|(?:"(?:[^"]|"")*"|[^,;\t|"]*)([,;\t|])\1+\s*')
-_NO_NAME = re.compile(r"[-+]?[\d.,:/]+|.{61,}", re.DOTALL)
-_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
-
-
-class Preamble(NamedTuple):
-    """The lines before the header of a table, and the delimiter that they name."""
-
-    n_lines: int
-    delimiter: str | None
-
-
-def find_preamble(sample: bytes, *, with_comments: bool) -> Preamble:
-    """Return the lines before the header: blank ones, comments, titles, and Excel's ``sep=;``.
-
-    A comment begins with ``#`` and has other delimiters in it than the line after the comments, so
-    a header such as ``#id,text`` is none. A title is one cell beside two or more empty ones, as a
-    spreadsheet writes it; the header after it has three names or more.
-    """
-    lines = _whole_lines(sample).split("\n")
-    first_filled = next((position for position, line in enumerate(lines) if line.strip()), None)
-    if first_filled is None:
-        return Preamble(0, None)
-    if named := _SEPARATOR_LINE.fullmatch(lines[first_filled]):
-        return Preamble(first_filled + 1, named[1])
-    if not with_comments:
-        return Preamble(first_filled, None)
-    first = next(
-        (at for at, line in enumerate(lines) if line.strip() and line[0] != "#"), first_filled
-    )
-    while first > first_filled and _delimiters_in(lines[first - 1]) == _delimiters_in(lines[first]):
-        first -= 1
-    return Preamble(_after_titles(lines, first), None)
-
-
-def has_tabs_in_each_line(sample: bytes) -> bool:
-    """Return whether there are two lines or more, each with as many tabs, and at least one."""
-    lines = [line for line in _whole_lines(sample).split("\n") if line.strip()]
-    return len(lines) > 1 and len({line.count("\t") for line in lines}) == 1 and "\t" in lines[0]
-
-
-def _after_titles(lines: list[str], first: int) -> int:
-    """Return the position of the header below the titles that begin at `first`, or `first`."""
-    position, delimiter = first, ""
-    while position < len(lines) and (title := _TITLE.fullmatch(lines[position])):
-        delimiter = delimiter or title[1] or ""
-        position += 1
-    if not delimiter or position == len(lines):
-        return first
-    names = next(csv.reader([lines[position]], delimiter=delimiter))
-    filled = [name for name in names if name.strip()]
-    is_header = len(filled) >= 3 and not any(_NO_NAME.fullmatch(name) for name in filled)
-    width = max(_delimiters_in(line)[delimiter] for line in lines[first:position])
-    return position if is_header and len(names) == width + 1 else first
-
-
-def _delimiters_in(line: str) -> Counter[str]:
-    return Counter(character for character in QUOTED.sub("", line) if character in DELIMITERS)
-
-
-def has_spaces_after(sample: bytes, delimiter: str) -> bool:
-    """Return whether a space follows every delimiter of the first line, as in ``id, text``."""
-    cells = _whole_lines(sample).partition("\n")[0].split(delimiter)[1:]
-    return bool(cells) and all(cell.startswith(" ") and cell.strip() for cell in cells)
-
-
-def has_bare_quotes(sample: bytes) -> bool:
-    """Return whether the first lines of a TSV are consistent only if no cell is quoted."""
-    text = _whole_lines(sample)
-    rows = [line.split("\t") for line in text.splitlines() if line.strip()]
-    candidates = [cell for row in rows for cell in row if cell.startswith('"')]
-    bare = sum(QUOTED.fullmatch(cell) is None for cell in candidates)
-    if bare * 2 <= len(candidates) or len(set(map(len, rows))) > 1:
-        return False
-    try:
-        quoted = [row for row in csv.reader(io.StringIO(text), delimiter="\t", strict=True) if row]
-    except csv.Error:
-        return True
-    return len(set(map(len, quoted))) > 1
-
-
-def _whole_lines(sample: bytes) -> str:
-    text = sample.decode("utf-8", "replace")
-    return text[: text.rfind("\n") + 1] if len(sample) >= SAMPLE_BYTES else text
-
-
-def find_delimiter(sample: bytes) -> str:
-    """Return the delimiter that gives most of the first records as many cells as the first."""
-    text = _whole_lines(sample)
-
-    def agreement(delimiter: str) -> tuple[float, int]:
-        rows = []
-        try:
-            for row in csv.reader(io.StringIO(text), delimiter=delimiter):
-                rows += [len(row)] if row else []
-                if len(rows) == SAMPLE_RECORDS:
-                    break
-        except csv.Error:
-            return 0.0, 0
-        if not rows or rows[0] < 2:
-            return 0.0, 0
-        return rows.count(rows[0]) / len(rows), -DELIMITERS.index(delimiter)
-
-    agreements = {delimiter: agreement(delimiter) for delimiter in DELIMITERS}
-    best = max(agreements, key=agreements.__getitem__)
-    return best if agreements[best][0] > 0 else ","
-
-
-def lacks_header(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether the names of the columns look like the cells of a document.
-
-    They do if one is a number or as long as a text, or if one has three words and another stands
-    twice or more in its own column.
-    """
-    names = list(records[0]) if records else []
-    if any(NUMERIC_CELL.fullmatch(name) or len(name) > 60 or name.count(" ") > 5 for name in names):
-        return True
-    return any(name.count(" ") > 1 for name in names) and any(
-        sum(record.get(name) == name for record in records) > 1 for name in names
-    )
-
 
 # ----------------------------------------------------------------------------
 # Lists in the cells of a table, as JSON and Python write them.
@@ -376,7 +252,9 @@ def read_table(
     """Yield the rows of a CSV or TSV file.
 
     If `delimiter` is None, it is the one that splits most of the first records into equally many
-    cells. The lines of :func:`find_preamble` are passed over, comments only if there is a header.
+    cells. If RFC 4180 does not fit the first records, another dialect is looked for
+    (:func:`hummingbit.corpus.dialects.fitting_dialect`). The lines of :func:`find_preamble` are
+    passed over, comments only if there is a header.
     Without a header, the columns are ``column1``, ``column2`` and so on; so are columns without a
     name if there are several. Later columns of one name are ``name_2`` and so on. Cells are quoted
     with ``"`` as in RFC 4180, also in TSV, unless most of the cells of a TSV that begin with ``"``
@@ -457,30 +335,42 @@ def _open_table(
         if preamble.n_lines:
             notice(f"the table begins on line {preamble.n_lines + 1}")
         delimiter = preamble.delimiter or delimiter
-        if delimiter is None:
-            delimiter = find_delimiter(sample)
-            if delimiter != ",":
-                notice(f"its cells are separated by {delimiter!r}")
-        quoting: Literal[0, 3] = csv.QUOTE_MINIMAL
-        if delimiter == "\t" and has_bare_quotes(sample):
-            quoting = csv.QUOTE_NONE
-            notice("its cells are not quoted; quotation marks are part of the texts")
-        has_spaces = layout.has_header and has_spaces_after(sample, delimiter)
-        cells = csv.reader(
-            lines,
-            delimiter=delimiter,
-            quoting=quoting,
-            skipinitialspace=has_spaces,
-            strict=True,
-        )
+        dialect, fit = _find_dialect(sample, delimiter, layout, notice)
+        for _ in range(fit.n_lines_before):
+            lines.next_bytes()
+        if fit.n_lines_before:
+            notice(f"the table begins on line {lines.number + 1}")
+        cells = dialect.cells(lines)
         start = lines.number + 1
-        names, record = _read_header(cells, lines, layout, notice)
+        names, record = _read_header(cells, lines, layout, fit, notice)
         layout.check(names, source)
     except ReadError:
         text.close()
         raise
     first = None if record is None else (start, record)
     return _Table(names, lines, cells, first)
+
+
+def _find_dialect(
+    sample: bytes, delimiter: str | None, layout: Layout, notice: Callable[[str], object]
+) -> tuple[Dialect, Fit]:
+    """Return the dialect of a table without its preamble, and how it fits; say what is unusual."""
+    usual = Dialect(find_delimiter(sample) if delimiter is None else delimiter)
+    if usual.delimiter == "\t" and has_bare_quotes(sample):
+        notice("its cells are not quoted; quotation marks are part of the texts")
+        return usual._replace(quote="none"), Fit(True, True, True)
+    has_spaces = layout.has_header and has_spaces_after(sample, usual.delimiter)
+    dialect, fit = fitting_dialect(
+        sample,
+        usual._replace(skips_spaces=has_spaces),
+        is_given=delimiter is not None,
+        has_header=layout.has_header,
+    )
+    if unlike := str(
+        dialect._replace(delimiter=",") if dialect.delimiter == delimiter else dialect
+    ):
+        notice(f"its cells are {unlike}")
+    return dialect, fit
 
 
 def _payload_columns(names: Collection[str], layout: Layout) -> set[str]:
@@ -524,7 +414,11 @@ def _is_missing(cell: str) -> bool:
 
 
 def _read_header(
-    cells: Iterator[list[str]], lines: Lines, layout: Layout, notice: Callable[[str], object]
+    cells: Iterator[list[str]],
+    lines: Lines,
+    layout: Layout,
+    fit: Fit,
+    notice: Callable[[str], object],
 ) -> tuple[list[str], list[str] | None]:
     """Return the names of the columns and, if there is no header, the first record."""
     try:
@@ -534,6 +428,9 @@ def _read_header(
         check_utf8("".join(row))
         if not layout.has_header:
             return [f"column{number}" for number in range(1, len(row) + 1)], row
+        if fit.unnamed:
+            row = [*row, ""] if fit.unnamed == "last" else ["", *row]
+            notice(f"its header has no name for the {fit.unnamed} column")
         row, renamed = _tell_apart(_name_unnamed(row))
         if renamed:
             notice(f"its header has names twice; the later ones are read as {', '.join(renamed)}")
