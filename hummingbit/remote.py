@@ -1,13 +1,20 @@
-"""Collections of a running service: evaluations, exports and imports."""
+"""The collections of a running service, with the methods of those in a data folder.
+
+:class:`RemoteFolder` has the methods of :class:`hummingbit.index.data_folder.DataFolder` that the
+command line uses, and :class:`RemoteCollection` is an
+:class:`hummingbit.index.backend.AnyCollection`. Every method raises
+:class:`hummingbit.ServiceError` if the service cannot be reached, refuses or fails.
+"""
 
 from __future__ import annotations
 
-import itertools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
-from functools import partial
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -18,6 +25,7 @@ from hummingbit.clients.client import Client
 from hummingbit.clients.responses import DocumentPage, JudgementPage, LabelPage, Ranking
 from hummingbit.clients.transport import ServiceError
 from hummingbit.corpus.document import Document
+from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.codes import Codes, code_to_hex
 from hummingbit.evaluation.evaluate import StoredDocuments, evaluate_by_score
 from hummingbit.evaluation.labelling.exchange import write_records
@@ -31,23 +39,27 @@ from hummingbit.evaluation.rankings import (
 from hummingbit.evaluation.report import Job, ReportError, parse_report
 from hummingbit.evaluation.result import Evaluation, EvaluationError
 from hummingbit.foundation.slices import begin_stage
+from hummingbit.index.catalog import AddAlias, AliasAction
+from hummingbit.index.errors import UnknownCollection
+from hummingbit.index.filters import Filter, filter_to_json
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.rankings import HAMMING
-from hummingbit.index.records import StoredDocument, labels_of
+from hummingbit.index.records import (
+    DeleteResult,
+    ScrollPage,
+    StoredDocument,
+    Verification,
+    labels_of,
+)
 from hummingbit.index.search import DEFAULT_OVERSAMPLE
+from hummingbit.index.snapshots import Contents, Snapshot
 from hummingbit.index.store.annotations import (
     DocumentLabel,
     Judgement,
     parse_judgement,
     parse_label,
 )
-from hummingbit.index.transfer import Export, Header, check_same_encoder, encoder_of_export
-
-# ----------------------------------------------------------------------------
-# Exports collections of a service, and imports into them.
-#
-# :mod:`hummingbit.index.transfer` does the same for collections in this process.
-
+from hummingbit.index.transfer import Header, check_same_encoder, encoder_of_export
 
 Page = TypeVar("Page", DocumentPage, LabelPage, JudgementPage)
 
@@ -57,48 +69,14 @@ PAGE = 200
 RECORDS = 1000
 
 
-def header_of(client: Client, name: str) -> Header:
-    """Return the header of an export of a service's collection; `name` may be an alias.
+def wait_for(client: Client, job: responses.Job) -> dict[str, Any]:
+    """Wait until a job of the service is done and return its result; the stage names the job.
 
     Raises:
-        ServiceError: if it does not exist, or the service refuses.
+        ServiceError: if it failed or was cancelled.
     """
-    summary = summary_of(client, name)
-    encoder = summary["encoder"]
-    return Header(
-        name=summary["name"],
-        n_bits=summary["n_bits"],
-        encoder=None if encoder is None else encoder["name"],
-        encoder_fingerprint=None if encoder is None else encoder["fingerprint"],
-        engine=summary["engine_setting"],
-        documents=summary["documents"],
-        ranking=summary["ranking"],
-        indexed_fields=tuple(summary["indexed_fields"]),
-        keep_vectors=summary.get("keep_vectors", FLOAT32),
-    )
-
-
-def summary_of(client: Client, name: str) -> responses.CollectionSummary:
-    """Return a service's summary of a collection, without statistics; `name` may be an alias.
-
-    Raises:
-        ServiceError: if it does not exist, or the service refuses.
-    """
-    collection = client.aliases().get(name, name)
-    for summary in client.collections()["collections"]:
-        if summary["name"] == collection:
-            return summary
-    return client.collection(name)  # raises an error that says why there is none
-
-
-def pages_of(client: Client, header: Header) -> Iterator[list[StoredDocument]]:
-    """Yield the documents of a collection in pages, in order.
-
-    Documents that are added meanwhile are left out, and so are those deleted before their page is
-    read.
-    """
-    for page in all_pages(partial(client.scroll, header.name, limit=PAGE)):
-        yield [*map(_to_document, page["documents"])]
+    begin_stage(f"waiting for the service: {job['kind']}, job {job['id']}")
+    return client.wait_for(job)["result"] or {}
 
 
 def all_pages(get_page: Callable[..., Page]) -> Iterator[Page]:
@@ -112,73 +90,422 @@ def all_pages(get_page: Callable[..., Page]) -> Iterator[Page]:
             return
 
 
-def annotations_of(client: Client, name: str) -> Iterator[DocumentLabel | Judgement]:
-    """Yield the labels and judgements of a collection; a service on Milvus has none."""
-    labels = all_pages(partial(client.labels, name, limit=RECORDS))
-    try:
-        first = next(labels)
-    except ServiceError as error:
-        if error.code == "invalid_request":
-            return
-        raise
-    for page in itertools.chain([first], labels):
-        yield from map(parse_label, page["labels"])
-    for judgement_page in all_pages(partial(client.judgements, name, limit=RECORDS)):
-        yield from map(parse_judgement, judgement_page["judgements"])
+# ----------------------------------------------------------------------------
+# The collections, aliases and snapshots of a service.
 
 
-def send_annotations(client: Client, name: str, export: Export) -> None:
-    """Send the labels and judgements of an export, after all of its documents have been read.
+class RemoteFolder:
+    """The data folder of a service, as far as `client` may use it."""
 
-    Raises:
-        ServiceError: if the service refuses.
-    """
-    lines = [
-        *write_records([*export.labels, *export.judgements]),
-    ]
-    for start in range(0, len(lines), RECORDS):
-        content = "\n".join(lines[start : start + RECORDS]).encode()
-        client.import_labels(name, content)
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.snapshots = RemoteSnapshots(client)
 
+    def __enter__(self) -> RemoteFolder:
+        return self
 
-def create_collection_for(client: Client, name: str, header: Header) -> bool:
-    """Check that a collection or alias takes the codes of an export, or create the collection.
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-    A new collection is like the exported one. It has the same search engine and indexed fields if
-    the service supports them. Return whether it was created.
+    def close(self) -> None:
+        """Close the connections."""
+        self.client.close()
 
-    Raises:
-        EncoderMismatch: if the service does not have the encoder that made the codes, or the
-            collection has another.
-        ServiceError: if the service refuses.
-    """
-    try:
-        existing = header_of(client, name)
-    except ServiceError as error:
-        if error.code != "unknown_collection":
-            raise
-    else:
-        check_same_encoder(header, name, existing.n_bits, existing.encoder_fingerprint)
-        return False
-    encoders = [(one["name"], one["fingerprint"]) for one in client.encoders()["encoders"]]
-    encoders.sort(key=lambda encoder: encoder[0] != header.encoder)
-    encoder = encoder_of_export(header, encoders)
-    n_bits = header.n_bits if encoder is None else None
-    settings: dict[str, Any] = {"engine": header.engine, "indexed_fields": header.indexed_fields}
-    if header.keep_vectors != FLOAT32:
-        settings["keep_vectors"] = header.keep_vectors
-    while True:
+    def collections(self) -> dict[str, RemoteCollection]:
+        """Return the collections by name."""
+        summaries = self.client.collections()["collections"]
+        return {one["name"]: RemoteCollection(self.client, one["name"], one) for one in summaries}
+
+    def unavailable(self) -> dict[str, str]:
+        """Return why collections cannot be opened, by name."""
+        unavailable = self.client.collections()["unavailable"]
+        return {collection["name"]: collection["reason"] for collection in unavailable}
+
+    def collection(self, name: str) -> RemoteCollection:
+        """Refer to a collection by its name or alias; see :class:`RemoteCollection`."""
+        return RemoteCollection(self.client, name)
+
+    def create_collection(
+        self,
+        name: str,
+        *,
+        encoder: str | None = None,
+        n_bits: int | None = None,
+        engine: str | None = None,
+        indexed_fields: Sequence[str] | None = None,
+        keep_vectors: str = FLOAT32,
+    ) -> RemoteCollection:
+        """Create an empty collection."""
+        kept = None if keep_vectors == FLOAT32 else cast(responses.KeepVectors, keep_vectors)
+        summary = self.client.create_collection(
+            name,
+            encoder=encoder,
+            n_bits=n_bits,
+            engine=engine,
+            indexed_fields=indexed_fields,
+            keep_vectors=kept,
+        )
+        return RemoteCollection(self.client, name, summary)
+
+    def collection_for(self, name: str, header: Header) -> RemoteCollection:
+        """Return the collection to import into; a missing one is created like the exported one.
+
+        It has the same search engine and indexed fields if the service supports them.
+
+        Raises:
+            EncoderMismatch: if the service does not have the encoder that made the codes, or the
+                collection has another.
+        """
+        collection = self.collection(name)
         try:
-            client.create_collection(name, encoder=encoder, n_bits=n_bits, **settings)
-            break
+            n_bits, fingerprint = collection.n_bits, collection.encoder_fingerprint
+        except UnknownCollection:
+            return self._create_for(name, header)
+        check_same_encoder(header, name, n_bits, fingerprint)
+        return collection
+
+    def drop_collection(self, name: str) -> None:
+        """Delete a collection and all of its documents."""
+        self.client.delete_collection(name)
+
+    def reindex(
+        self, name: str, encoder: str, into: str, alias: str | None, engine: str | None
+    ) -> int:
+        """Re-encode a collection into another and then move `alias`; return how many documents."""
+        job = self.client.reindex(name, encoder, into, alias, engine=engine)
+        return int(wait_for(self.client, job)["documents"])
+
+    def aliases(self) -> dict[str, str]:
+        """Return the collection of each alias."""
+        return self.client.aliases()
+
+    def change_aliases(self, actions: Sequence[AliasAction]) -> None:
+        """Apply `actions` in one step."""
+        self.client.change_aliases(
+            [{"add" if isinstance(one, AddAlias) else "remove": asdict(one)} for one in actions]
+        )
+
+    def create_snapshot(self, name: str) -> Snapshot:
+        """Create a snapshot of a collection."""
+        return self.snapshots.get(wait_for(self.client, self.client.snapshot_job(name))["id"])
+
+    def restore_snapshot(self, snapshot: Path | str, name: str) -> RemoteCollection:
+        """Create the collection `name` from a snapshot: a file, or the id of one of the service.
+
+        The service does not keep a file that it did not have.
+        """
+        if isinstance(snapshot, str):
+            wait_for(self.client, self.client.restore_snapshot(snapshot, name))
+            return self.collection(name)
+        known = [one.id for one in self.snapshots.all()]
+        uploaded = self.snapshots.add(snapshot).id
+        try:
+            return self.restore_snapshot(uploaded, name)
+        finally:
+            if uploaded not in known:
+                self.snapshots.delete(uploaded)
+
+    def _create_for(self, name: str, header: Header) -> RemoteCollection:
+        encoders = [(one["name"], one["fingerprint"]) for one in self.client.encoders()["encoders"]]
+        encoders.sort(key=lambda encoder: encoder[0] != header.encoder)
+        encoder = encoder_of_export(header, encoders)
+        n_bits = header.n_bits if encoder is None else None
+        settings: dict[str, Any] = {
+            "engine": header.engine,
+            "indexed_fields": header.indexed_fields,
+            "keep_vectors": header.keep_vectors,
+        }
+        while True:
+            try:
+                created = self.create_collection(name, encoder=encoder, n_bits=n_bits, **settings)
+                break
+            except ServiceError as error:
+                refused = {one["pointer"].removeprefix("/") for one in error.errors}
+                if not refused or not refused <= settings.keys():
+                    raise
+                settings = {field: settings[field] for field in settings.keys() - refused}
+        if header.ranking != HAMMING:
+            created.set_ranking(header.ranking)
+        return created
+
+
+class RemoteSnapshots:
+    """The snapshots of a service, as :class:`hummingbit.index.snapshots.Snapshots` has them."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def all(self, collection: str | None = None) -> list[Snapshot]:
+        """Return the snapshots, of one collection or of all, oldest first."""
+        return [*map(_to_snapshot, self._client.snapshots(collection))]
+
+    def unavailable(self) -> dict[str, str]:
+        """Return nothing: the client leaves out snapshots that cannot be read."""
+        return {}
+
+    def get(self, id_: str) -> Snapshot:
+        """Return a snapshot."""
+        return _to_snapshot(self._client.snapshot(id_))
+
+    def copy(self, id_: str, out: Path) -> None:
+        """Write the file of a snapshot to `out`, which appears once it is complete.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        self._client.download_snapshot(id_, out)
+
+    def add(self, tar: Path) -> Snapshot:
+        """Upload a snapshot file.
+
+        Raises:
+            OSError: if the file cannot be read.
+        """
+        result = wait_for(self._client, self._client.upload_snapshot_job(tar))
+        return _to_snapshot(cast(responses.Snapshot, result))
+
+    def delete(self, id_: str) -> None:
+        """Delete a snapshot."""
+        self._client.delete_snapshot(id_)
+
+
+def _to_snapshot(snapshot: responses.Snapshot) -> Snapshot:
+    contents = Contents(
+        collection=snapshot["collection"],
+        n_bits=snapshot["n_bits"],
+        encoder=snapshot["encoder"],
+        encoder_fingerprint=snapshot["encoder_fingerprint"],
+        generation=snapshot["generation"],
+        documents=snapshot["documents"],
+        created=snapshot["created"],
+        store_sha256="",  # the service gives the SHA-256 of the whole file only
+    )
+    return Snapshot(snapshot["id"], contents, snapshot["bytes"], snapshot["sha256"])
+
+
+# ----------------------------------------------------------------------------
+# One collection of a service.
+
+
+class RemoteCollection:
+    """A collection of a service, by its name or an alias; see :class:`AnyCollection`.
+
+    What never changes is asked once, when it is first needed. The first use raises
+    UnknownCollection or ServiceError if the service has no such collection, or cannot open it.
+    """
+
+    def __init__(
+        self, client: Client, name: str, summary: responses.CollectionSummary | None = None
+    ) -> None:
+        """Refer to the collection; `summary` is what the service says of it, if that is known."""
+        self.client = client
+        self._given_name = name
+        if summary is not None:
+            self._summary = summary
+
+    @cached_property
+    def _summary(self) -> responses.CollectionSummary:
+        return self._read_summary()
+
+    def _read_summary(self) -> responses.CollectionSummary:
+        collection = self.client.aliases().get(self._given_name, self._given_name)
+        for summary in self.client.collections()["collections"]:
+            if summary["name"] == collection:
+                return summary
+        try:
+            return self.client.collection(self._given_name)
         except ServiceError as error:
-            refused = {one["pointer"].removeprefix("/") for one in error.errors}
-            if not refused or not refused <= settings.keys():
+            if error.code != "unknown_collection":
                 raise
-            settings = {field: settings[field] for field in settings.keys() - refused}
-    if header.ranking != HAMMING:
-        client.update_collection(name, ranking=cast(Ranking, header.ranking))
-    return True
+            raise UnknownCollection(str(error), self._given_name, None) from None
+
+    @property
+    def name(self) -> str:
+        """The collection's name, which an alias stands for."""
+        return self._summary["name"]
+
+    @property
+    def n_bits(self) -> int:
+        """The length of every code."""
+        return self._summary["n_bits"]
+
+    @property
+    def encoder_name(self) -> str | None:
+        """The encoder's name at the service, if the collection has one."""
+        encoder = self._summary["encoder"]
+        return None if encoder is None else encoder["name"]
+
+    @property
+    def encoder_fingerprint(self) -> str | None:
+        """The encoder's fingerprint, if the collection has one."""
+        encoder = self._summary["encoder"]
+        return None if encoder is None else encoder["fingerprint"]
+
+    @property
+    def encoder_kind(self) -> str | None:
+        """What the encoder reads: text or vector; None without an encoder."""
+        return None if self.encoder_name is None else self.client.encoder(self.encoder_name)["kind"]
+
+    @property
+    def engine_setting(self) -> str:
+        """The engine that was chosen at creation."""
+        return self._summary["engine_setting"]
+
+    @property
+    def keep_vectors(self) -> str:
+        """The form in which vectors are kept."""
+        return self._summary.get("keep_vectors", FLOAT32)
+
+    @property
+    def ranking(self) -> str:
+        """The ranking of searches that name none."""
+        return self._read_summary()["ranking"]
+
+    @property
+    def generation(self) -> int:
+        """The number of writes so far that changed something."""
+        return self._read_summary()["generation"]
+
+    @property
+    def indexed_fields(self) -> tuple[str, ...]:
+        """The payload fields that are indexed."""
+        return tuple(self._read_summary()["indexed_fields"])
+
+    @property
+    def field_types(self) -> Mapping[str, FieldType]:
+        """Nothing: a service does not tell the types of fields."""
+        return {}
+
+    @property
+    def annotations(self) -> RemoteAnnotations:
+        """The labels and judgements."""
+        return RemoteAnnotations(self.client, self._given_name)
+
+    def reading(self) -> AbstractContextManager[object]:
+        """Change nothing: requests share no generation."""
+        return nullcontext()
+
+    def __len__(self) -> int:
+        """The number of documents."""
+        return self.count()
+
+    def count(self, filter: Filter | None = None) -> int:  # noqa: A002
+        """Return the number of documents, or of those that match the filter."""
+        return self.client.count(self._given_name, _as_json(filter))
+
+    def get(self, id_: str) -> StoredDocument | None:
+        """Return the document with the id, or None."""
+        documents = self.client.get_many(self._given_name, [id_])["documents"]
+        return _to_document(documents[0]) if documents else None
+
+    def scroll(
+        self,
+        limit: int,
+        cursor: str | None = None,
+        filter: Filter | None = None,  # noqa: A002
+    ) -> ScrollPage:
+        """Return up to `limit` documents in the order of insertion, at most :data:`PAGE`."""
+        page = self.client.scroll(
+            self._given_name, limit=min(limit, PAGE), cursor=cursor, filter=_as_json(filter)
+        )
+        return ScrollPage([*map(_to_document, page["documents"])], page["next_cursor"])
+
+    def bulk(
+        self, documents: Sequence[Mapping[str, Any]], encoder_fingerprint: str | None = None
+    ) -> responses.BulkAnswer:
+        """Write the new and changed ones of documents as :func:`record_of` makes them."""
+        return self.client.bulk(
+            self._given_name,
+            documents,
+            skip_unchanged=True,
+            encoder_fingerprint=encoder_fingerprint,
+        )
+
+    def delete(self, ids: Sequence[str]) -> DeleteResult:
+        """Delete the documents with these ids; unknown ids are ignored."""
+        deleted = self.client.delete_many(self._given_name, ids=ids)
+        return DeleteResult(deleted["deleted"], deleted["generation"])
+
+    def delete_where(self, filter: Filter) -> DeleteResult:  # noqa: A002
+        """Delete the documents whose payload matches the filter."""
+        deleted = self.client.delete_many(self._given_name, filter=_as_json(filter))
+        return DeleteResult(deleted["deleted"], deleted["generation"])
+
+    def set_ranking(self, ranking: str) -> None:
+        """Make `ranking` the default of searches that name none."""
+        self.client.update_collection(self._given_name, ranking=cast(Ranking, ranking))
+
+    def set_indexed_fields(
+        self, fields: Sequence[str], progress: Callable[[], object] | None = None
+    ) -> None:
+        """Index these payload fields, and no others; `progress` is called once, at the end."""
+        wait_for(self.client, self.client.index_fields_job(self._given_name, fields))
+        if progress is not None:
+            progress()
+
+    def remember_field_types(self, types: Mapping[str, FieldType]) -> None:
+        """Do nothing: the service decides from the documents."""
+
+    def verify(self) -> Verification:
+        """Check documents and index."""
+        result = wait_for(self.client, self.client.verify_job(self._given_name))
+        return Verification(result["documents"], result["problems"])
+
+    def compact(self) -> None:
+        """Free the space of deleted documents."""
+        wait_for(self.client, self.client.compact_job(self._given_name))
+
+    def bytes_on_disk(self) -> int:
+        """Return the size of the collection on disk; 0 if it cannot be known."""
+        return self.client.collection(self._given_name)["bytes_on_disk"]
+
+    def stats(self) -> dict[str, Any]:
+        """Return statistics of the collection, with the fields of one in a data folder."""
+        statistics: dict[str, Any] = {**self.client.stats(self._given_name)}
+        encoder = statistics["encoder"] or {"name": None, "fingerprint": None}
+        statistics |= {"encoder": encoder["name"], "encoder_fingerprint": encoder["fingerprint"]}
+        first = ("name", "documents", "n_bits", "encoder", "encoder_fingerprint", "generation")
+        return {name: statistics[name] for name in dict.fromkeys([*first, *statistics])}
+
+
+class RemoteAnnotations:
+    """The labels and judgements of a service's collection; a service on Milvus has none."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client, self._name = client, name
+
+    def labels(self) -> Iterator[DocumentLabel]:
+        """Yield all labels."""
+        pages = partial(self._client.labels, self._name, limit=RECORDS)
+        for page in _pages_if_kept(pages):
+            yield from map(parse_label, page["labels"])
+
+    def judgements(self) -> Iterator[Judgement]:
+        """Yield all judgements."""
+        pages = partial(self._client.judgements, self._name, limit=RECORDS)
+        for page in _pages_if_kept(pages):
+            yield from map(parse_judgement, page["judgements"])
+
+    def add(self, records: Sequence[DocumentLabel | Judgement]) -> None:
+        """Add labels and judgements, many in a request."""
+        lines = [*write_records(records)]
+        for start in range(0, len(lines), RECORDS):
+            content = "\n".join(lines[start : start + RECORDS]).encode()
+            self._client.import_labels(self._name, content)
+
+
+def _pages_if_kept(get_page: Callable[..., Page]) -> Iterator[Page]:
+    """Yield every page of labels or judgements, none if the service keeps neither."""
+    try:
+        yield from all_pages(get_page)
+    except ServiceError as error:
+        if error.code != "invalid_request":
+            raise
+
+
+def _as_json(filter_: Filter | None) -> dict[str, Any] | None:
+    """Return a filter as a service takes it."""
+    return None if filter_ is None else json.loads(filter_to_json(filter_))
 
 
 def record_of(document: Document) -> dict[str, Any]:

@@ -12,6 +12,7 @@ always means the same document. A replaced document counts as inserted last.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hummingbit.corpus.document import Document
@@ -30,35 +31,39 @@ from hummingbit.index.records import (
     UpsertResult,
     Verification,
 )
+from hummingbit.index.store.annotations import DocumentLabel, Judgement
 
 if TYPE_CHECKING:
+    from hummingbit.index.labels import Annotations
     from hummingbit.index.search import SearchOptions, SearchResult
 
 MAX_K = 10_000
 BATCH_SIZE = 1000
 
 
-class CollectionBackend(Protocol):
-    """Documents that are searched by their codes. All methods are thread-safe."""
+class AnnotationLists(Protocol):
+    """The labels and judgements of a collection."""
+
+    def labels(self) -> Iterable[DocumentLabel]:
+        """Return all labels."""
+
+    def judgements(self) -> Iterable[Judgement]:
+        """Return all judgements."""
+
+
+class AnyCollection(Protocol):
+    """A collection of this process, on Milvus, or of a service: what managing its documents takes.
+
+    :class:`hummingbit.remote.RemoteCollection` is one of a service. All methods are thread-safe.
+    """
 
     @property
     def name(self) -> str:
         """The collection's name."""
 
-    incarnation: str
-    """Distinguishes the collection from earlier and later ones of the same name."""
-
     @property
     def n_bits(self) -> int:
         """The length of every code."""
-
-    @property
-    def encoder(self) -> Encoder | None:
-        """The encoder that makes the codes; None if documents come with codes."""
-
-    @property
-    def is_read_by_model(self) -> bool:
-        """Whether a language model reads the texts, which takes milliseconds for each."""
 
     @property
     def encoder_name(self) -> str | None:
@@ -67,6 +72,10 @@ class CollectionBackend(Protocol):
     @property
     def encoder_fingerprint(self) -> str | None:
         """The encoder's fingerprint, if the collection has one."""
+
+    @property
+    def encoder_kind(self) -> str | None:
+        """What the encoder reads: text, vector or matrix; None if documents come with codes."""
 
     @property
     def engine_setting(self) -> str:
@@ -87,62 +96,6 @@ class CollectionBackend(Protocol):
     def __len__(self) -> int:
         """The number of documents."""
 
-    def upsert(
-        self,
-        documents: Iterable[Document],
-        *,
-        batch_size: int = BATCH_SIZE,
-        progress: Callable[[int], object] | None = None,
-    ) -> UpsertResult:
-        """Insert documents, or replace those with the same id; durable once this returns.
-
-        If an id occurs twice, the last document wins. `progress` is called with the size of each
-        batch.
-
-        Raises:
-            InputError: if a document cannot be encoded, or its code has another length.
-            StoreError: if they cannot be written.
-        """
-
-    def upsert_encoded(
-        self,
-        documents: Sequence[Document],
-        codes: Codes,
-        bookmark: tuple[str, str] | None = None,
-    ) -> UpsertResult:
-        """Insert or replace documents whose codes, ``uint8[N, n_bits / 8]``, are already known.
-
-        `bookmark`, a key and a value, is committed in the same transaction as the documents.
-
-        Raises:
-            InputError: if `codes` has another shape or type.
-            StoreError: if they cannot be written.
-        """
-
-    def read_bookmark(self, key: str) -> str | None:
-        """Return the last value stored under `key`, or None.
-
-        A backend without transactions keeps no bookmarks: a job that resumes there writes its last
-        batch a second time.
-        """
-
-    def set_bookmark(self, key: str, value: str | None) -> None:
-        """Store `value` under `key`, or delete the key if it is None; the generation is unchanged.
-
-        Raises:
-            StoreError: if it cannot be written.
-        """
-
-    def new_or_changed(self, documents: Sequence[Document]) -> list[Document]:
-        """Return the documents that the collection does not yet hold in exactly this form.
-
-        A backend that cannot tell returns all of them; writing a document again changes only its
-        row.
-        """
-
-    def existing_ids(self, ids: Sequence[str]) -> set[str]:
-        """Return those of `ids` that belong to documents of the collection."""
-
     def delete(self, ids: Sequence[str]) -> DeleteResult:
         """Delete the documents with these ids; unknown ids are ignored.
 
@@ -159,9 +112,6 @@ class CollectionBackend(Protocol):
         Raises:
             StoreError: if the stored document is damaged.
         """
-
-    def knows_filter(self, filter: Filter) -> bool:  # noqa: A002
-        """Tell whether a search with this filter is cheap, because no payloads must be read."""
 
     def count(self, filter: Filter | None = None) -> int:  # noqa: A002
         """Return the number of documents, or of those that match the filter."""
@@ -181,64 +131,6 @@ class CollectionBackend(Protocol):
             InputError: if `limit` is not from 1 to :data:`MAX_K`, or the cursor does not come from
                 a scroll of this collection with this filter.
         """
-
-    def documents_after(self, row: int, limit: int) -> list[StoredDocument]:
-        """Return the first `limit` documents after `row`, in the order of rows."""
-
-    def all_documents(self) -> list[StoredDocument]:
-        """Return all documents in the order of rows."""
-
-    def coded_payloads(self, *, with_given_labels: bool) -> CodedPayloads:
-        """Return the code and payload of every document, in the order of rows.
-
-        `with_given_labels` adds the labels that people agree on; on Milvus there are none.
-        """
-
-    def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
-        """Return the codes, ``uint8[N, n_bits / 8]``, and labels of all documents, by row.
-
-        The labels of a document are in its payload's `label_field`, a string or a list of strings.
-        If the field is ``label`` and absent, ``labels`` is read. Unlabelled documents have ``()``.
-
-        Raises:
-            InputError: if a document holds anything else in the field.
-        """
-
-    def encode_queries(self, queries: Sequence[Query]) -> EncodedQueries:
-        """Return the codes of `queries` and the real values behind them.
-
-        Raises:
-            InputError: if a query is invalid; its `position` says which.
-            UnknownDocument: if no document has the id of a query.
-        """
-
-    def search(
-        self,
-        queries: Queries,
-        k: int,
-        radius: int | None = None,
-        **options: Any,
-    ) -> SearchResult:
-        """Return the `k` best documents of each query, in the order of a ranking.
-
-        `options` are further fields of :class:`hummingbit.index.search.SearchOptions`. If there is
-        no `ranking` among them, it is the collection's default. `radius`, for the ranking by
-        Hamming distance, excludes documents that are farther. `filter` excludes documents whose
-        payload does not match it; the k best of the others are returned. `offset` skips that many
-        of the best. `cursor`, from the previous page, replaces it for a single query: documents
-        added since the first page do not appear, deleted ones vanish, none appears twice and none
-        is skipped. `rerank` reorders the hits of the page by (rerank_score, distance, row).
-        `rescore` finds more candidates than hits and orders them by (its score descending, row);
-        such pages have no cursor.
-
-        Raises:
-            InputError: if `k` is not from 1 to :data:`MAX_K`, or if `radius`, `ranking`, `offset`,
-                `cursor`, `rerank` or a query is invalid; the error names it.
-            UnknownDocument: if no document has the id of a query.
-        """
-
-    def find(self, queries: Queries, options: SearchOptions) -> SearchResult:
-        """Search as :meth:`search` does, with the options as one value."""
 
     def set_ranking(self, ranking: str) -> None:
         """Make `ranking` the default of searches by a text or a vector that name none.
@@ -300,6 +192,152 @@ class CollectionBackend(Protocol):
 
     def bytes_on_disk(self) -> int:
         """Return the size of the collection on disk; 0 if it cannot be known."""
+
+    @property
+    def annotations(self) -> AnnotationLists | None:
+        """The labels and judgements; None where a collection keeps none, as on Milvus."""
+
+    def reading(self) -> AbstractContextManager[object]:
+        """Let whatever this thread reads inside the block belong to one generation.
+
+        Only collections in the data folder can do that; elsewhere, the block changes nothing.
+        """
+
+
+class CollectionBackend(AnyCollection, Protocol):
+    """Documents that are searched by their codes. All methods are thread-safe."""
+
+    @property
+    def annotations(self) -> Annotations | None:
+        """The labels and judgements; None on Milvus."""
+
+    incarnation: str
+    """Distinguishes the collection from earlier and later ones of the same name."""
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """The encoder that makes the codes; None if documents come with codes."""
+
+    @property
+    def is_read_by_model(self) -> bool:
+        """Whether a language model reads the texts, which takes milliseconds for each."""
+
+    def upsert(
+        self,
+        documents: Iterable[Document],
+        *,
+        batch_size: int = BATCH_SIZE,
+        progress: Callable[[int], object] | None = None,
+    ) -> UpsertResult:
+        """Insert documents, or replace those with the same id; durable once this returns.
+
+        If an id occurs twice, the last document wins. `progress` is called with the size of each
+        batch.
+
+        Raises:
+            InputError: if a document cannot be encoded, or its code has another length.
+            StoreError: if they cannot be written.
+        """
+
+    def upsert_encoded(
+        self,
+        documents: Sequence[Document],
+        codes: Codes,
+        bookmark: tuple[str, str] | None = None,
+    ) -> UpsertResult:
+        """Insert or replace documents whose codes, ``uint8[N, n_bits / 8]``, are already known.
+
+        `bookmark`, a key and a value, is committed in the same transaction as the documents.
+
+        Raises:
+            InputError: if `codes` has another shape or type.
+            StoreError: if they cannot be written.
+        """
+
+    def read_bookmark(self, key: str) -> str | None:
+        """Return the last value stored under `key`, or None.
+
+        A backend without transactions keeps no bookmarks: a job that resumes there writes its last
+        batch a second time.
+        """
+
+    def set_bookmark(self, key: str, value: str | None) -> None:
+        """Store `value` under `key`, or delete the key if it is None; the generation is unchanged.
+
+        Raises:
+            StoreError: if it cannot be written.
+        """
+
+    def new_or_changed(self, documents: Sequence[Document]) -> list[Document]:
+        """Return the documents that the collection does not yet hold in exactly this form.
+
+        A backend that cannot tell returns all of them; writing a document again changes only its
+        row.
+        """
+
+    def existing_ids(self, ids: Sequence[str]) -> set[str]:
+        """Return those of `ids` that belong to documents of the collection."""
+
+    def knows_filter(self, filter: Filter) -> bool:  # noqa: A002
+        """Tell whether a search with this filter is cheap, because no payloads must be read."""
+
+    def documents_after(self, row: int, limit: int) -> list[StoredDocument]:
+        """Return the first `limit` documents after `row`, in the order of rows."""
+
+    def all_documents(self) -> list[StoredDocument]:
+        """Return all documents in the order of rows."""
+
+    def coded_payloads(self, *, with_given_labels: bool) -> CodedPayloads:
+        """Return the code and payload of every document, in the order of rows.
+
+        `with_given_labels` adds the labels that people agree on; on Milvus there are none.
+        """
+
+    def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
+        """Return the codes, ``uint8[N, n_bits / 8]``, and labels of all documents, by row.
+
+        The labels of a document are in its payload's `label_field`, a string or a list of strings.
+        If the field is ``label`` and absent, ``labels`` is read. Unlabelled documents have ``()``.
+
+        Raises:
+            InputError: if a document holds anything else in the field.
+        """
+
+    def encode_queries(self, queries: Sequence[Query]) -> EncodedQueries:
+        """Return the codes of `queries` and the real values behind them.
+
+        Raises:
+            InputError: if a query is invalid; its `position` says which.
+            UnknownDocument: if no document has the id of a query.
+        """
+
+    def search(
+        self,
+        queries: Queries,
+        k: int,
+        radius: int | None = None,
+        **options: Any,
+    ) -> SearchResult:
+        """Return the `k` best documents of each query, in the order of a ranking.
+
+        `options` are further fields of :class:`hummingbit.index.search.SearchOptions`. If there is
+        no `ranking` among them, it is the collection's default. `radius`, for the ranking by
+        Hamming distance, excludes documents that are farther. `filter` excludes documents whose
+        payload does not match it; the k best of the others are returned. `offset` skips that many
+        of the best. `cursor`, from the previous page, replaces it for a single query: documents
+        added since the first page do not appear, deleted ones vanish, none appears twice and none
+        is skipped. `rerank` reorders the hits of the page by (rerank_score, distance, row).
+        `rescore` finds more candidates than hits and orders them by (its score descending, row);
+        such pages have no cursor.
+
+        Raises:
+            InputError: if `k` is not from 1 to :data:`MAX_K`, or if `radius`, `ranking`, `offset`,
+                `cursor`, `rerank` or a query is invalid; the error names it.
+            UnknownDocument: if no document has the id of a query.
+        """
+
+    def find(self, queries: Queries, options: SearchOptions) -> SearchResult:
+        """Search as :meth:`search` does, with the options as one value."""
 
     def close(self) -> None:
         """Close the collection after a write in progress has finished."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -17,7 +17,7 @@ from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.codes import Codes, pack_rows
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.foundation.errors import InputError
-from hummingbit.index.backend import BATCH_SIZE, MAX_K, CollectionBackend
+from hummingbit.index.backend import BATCH_SIZE, MAX_K, AnyCollection
 from hummingbit.index.code_statistics import StatisticsCache, code_statistics
 from hummingbit.index.encoding import batches, encode_documents, encode_queries, last_of_each_id
 from hummingbit.index.engines.protocol import Rows
@@ -72,6 +72,8 @@ from hummingbit.index.store.store import MAX_PROBLEMS, Block, Store, verify_stor
 class CollectionBase(ABC):
     """A collection with the given description; `encoder` made its codes."""
 
+    annotations: Annotations | None = None
+
     def __init__(self, description: Description, encoder: Encoder | None, incarnation: str) -> None:
         """Check the encoder against the description.
 
@@ -88,11 +90,16 @@ class CollectionBase(ABC):
         self.n_bits: int = description.n_bits
         self.encoder: Encoder | None = encoder
         self.is_read_by_model: bool = encoder is not None and encoder.is_slow
+        self.encoder_kind: str | None = None if encoder is None else encoder.kind
         self.encoder_name: str | None = description.encoder_name
         self.encoder_fingerprint: str | None = description.encoder_fingerprint
         self.engine_setting: str = description.engine
         self.keep_vectors: str = description.keep_vectors
         self.ranking: str = HAMMING
+
+    def reading(self) -> AbstractContextManager[object]:
+        """See :meth:`hummingbit.index.backend.AnyCollection.reading`."""
+        return nullcontext()
 
     @abstractmethod
     def coded_payloads(self, *, with_given_labels: bool) -> CodedPayloads:
@@ -339,6 +346,8 @@ def _is_ascii_text(query: Query) -> bool:
 class Collection(IndexedCollection):
     """An :class:`CollectionBackend` over a store. All methods are thread-safe."""
 
+    annotations: Annotations
+
     def __init__(
         self,
         store: Store,
@@ -570,6 +579,10 @@ class Collection(IndexedCollection):
             problems=[*self.store.warnings(), *self.store.problems],
         )
 
+    def reading(self) -> AbstractContextManager[object]:
+        """See :meth:`hummingbit.index.backend.AnyCollection.reading`."""
+        return self.store.read_transaction()
+
     def bytes_on_disk(self) -> int:
         """Return the size of the store and its write-ahead log."""
         return self.store.bytes_on_disk()
@@ -608,7 +621,7 @@ PAGE = 1000
 
 
 def pages_of(
-    collection: CollectionBackend,
+    collection: AnyCollection,
     filter: Filter | None = None,  # noqa: A002
 ) -> Iterator[list[StoredDocument]]:
     """Yield the documents in the order of rows; see :meth:`CollectionBackend.scroll`."""

@@ -330,19 +330,25 @@ class DataFolder:
         return self.snapshots.create(collection.store.copy_to, artifact, before_appearing)
 
     def restore_snapshot(
-        self, tar: Path, name: str, before_appearing: Callable[[str], object] | None = None
+        self,
+        snapshot: Path | str,
+        name: str,
+        before_appearing: Callable[[str], object] | None = None,
     ) -> CollectionBackend:
-        """Create the collection `name` from a snapshot file, and its encoder if it is missing.
+        """Create the collection `name` from a snapshot, and its encoder if it is missing.
 
+        `snapshot` is a snapshot's file, or the id of one of this folder.
         `before_appearing` is called with the id of :meth:`published_draft`, before it appears.
 
         Raises:
             InputError, CollectionExists: if the name is invalid or taken.
+            UnknownSnapshot: if the folder has no snapshot with the id.
             SnapshotError, EncoderMismatch, StoreError: as :meth:`Collections.restore_hidden`.
             DataFolderError: if the folder is not open for writing.
         """
         check_name(name)
         self._lock.check_writable()
+        tar = self.snapshots.file(snapshot) if isinstance(snapshot, str) else snapshot
         restored = self._collections.restore_hidden(tar, name)
         try:
             with self._changing:

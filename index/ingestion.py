@@ -16,8 +16,7 @@ from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import rare_collections
-from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.collection import Collection as LocalCollection
+from hummingbit.index.backend import AnyCollection, CollectionBackend
 from hummingbit.index.encoding import (
     Contents,
     EncodingPool,
@@ -55,7 +54,7 @@ class CollectionFieldTypes(FieldTypes):
     that most of its values have.
     """
 
-    def __init__(self, collection: CollectionBackend) -> None:
+    def __init__(self, collection: AnyCollection) -> None:
         """Begin with the types that `collection` remembers.
 
         Raises:
@@ -85,13 +84,13 @@ class CollectionFieldTypes(FieldTypes):
         self._collection.remember_field_types(types)
 
     def _held(self, name: str) -> FieldType | None:
-        return held_type(name, self._has, self._collection.count)
+        return _held_type(name, self._has, self._collection.count)
 
     def _has(self, filter_: Filter) -> bool:
         return bool(self._collection.scroll(1, filter=filter_).documents)
 
 
-def held_type(
+def _held_type(
     name: str, has: Callable[[Filter], bool], count: Callable[[Filter], int]
 ) -> FieldType | None:
     """Return the type that most values of a field have, or None if it has neither.
@@ -109,7 +108,8 @@ def held_type(
 class IngestReport:
     """How many documents were read, how many of them were unchanged, and how long it took.
 
-    `repeated` counts those that a later document of their batch with the same id replaced.
+    `repeated` counts those that a later document of their batch with the same id replaced, and
+    `refused` those that a service refused, which `documents` does not count.
     """
 
     documents: int
@@ -117,6 +117,7 @@ class IngestReport:
     seconds: float
     generation: int
     repeated: int = 0
+    refused: int = 0
 
 
 class _Batch(NamedTuple):
@@ -277,7 +278,7 @@ def carry_most_annotations(
     Raises:
         StoreError: if one of the stores fails.
     """
-    if isinstance(source, LocalCollection) and isinstance(target, LocalCollection):
+    if source.annotations is not None and target.annotations is not None:
         return copy_most_annotations(source.annotations, target.annotations)
     return None
 
@@ -292,7 +293,7 @@ def carry_annotations(
     Raises:
         StoreError: if one of the stores fails.
     """
-    if isinstance(source, LocalCollection) and isinstance(target, LocalCollection):
+    if source.annotations is not None and target.annotations is not None:
         copy_annotations(source.annotations, target.annotations, copied)
 
 

@@ -33,7 +33,7 @@ from typing import IO, Any
 
 from hummingbit.encoder.artifact import ArtifactError, load_encoder
 from hummingbit.foundation.errors import InputError, counted
-from hummingbit.foundation.files import write_file
+from hummingbit.foundation.files import replacing, write_file
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.foundation.times import now
 from hummingbit.index.catalog import (
@@ -512,6 +512,16 @@ class Snapshots:
     def with_sha256(self, sha256: str) -> Snapshot | None:
         """Return the oldest snapshot whose file has the SHA-256, or None."""
         return next((snapshot for snapshot in self.all() if snapshot.sha256 == sha256), None)
+
+    def copy(self, id_: str, out: Path) -> None:
+        """Write the file of a snapshot to `out`, which appears once it is complete.
+
+        Raises:
+            UnknownSnapshot: if no snapshot has that id.
+            OSError: if it cannot be written.
+        """
+        with replacing(out) as partial:
+            shutil.copyfile(self.file(id_), partial)
 
     def delete(self, id_: str) -> None:
         """Delete a snapshot.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -29,8 +29,8 @@ from hummingbit.encoder.codes import (
     codes_of_vectors,
 )
 from hummingbit.foundation.errors import InputError, counted
-from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.collection import Collection, pages_of
+from hummingbit.index.backend import AnyCollection, CollectionBackend
+from hummingbit.index.collection import pages_of
 from hummingbit.index.encoding import batches
 from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.errors import EncoderMismatch, UnknownCollection
@@ -275,7 +275,7 @@ def _write_line(stream: BinaryIO, record: dict[str, Any]) -> None:
 
 
 def export_collection(
-    collection: CollectionBackend,
+    collection: AnyCollection,
     stream: BinaryIO,
     progress: Callable[[int], object] | None = None,
 ) -> int:
@@ -288,9 +288,7 @@ def export_collection(
         StoreError: if a document cannot be read or is damaged.
         OSError: if the stream cannot be written.
     """
-    with (
-        collection.store.read_transaction() if isinstance(collection, Collection) else nullcontext()
-    ):
+    with collection.reading():
         header = Header(
             name=collection.name,
             n_bits=collection.n_bits,
@@ -417,7 +415,7 @@ def import_annotations(collection: CollectionBackend, export: Export) -> None:
     """
     if not export.labels and not export.judgements:
         return
-    if not isinstance(collection, Collection):
+    if collection.annotations is None:
         labels = counted(len(export.labels), "label")
         judgements = counted(len(export.judgements), "judgement")
         records = f"{labels} and {judgements}"
@@ -427,8 +425,8 @@ def import_annotations(collection: CollectionBackend, export: Export) -> None:
     collection.annotations.set_judgements(export.judgements)
 
 
-def _annotations(collection: CollectionBackend) -> Iterator[DocumentLabel | Judgement]:
-    if isinstance(collection, Collection):
+def _annotations(collection: AnyCollection) -> Iterator[DocumentLabel | Judgement]:
+    if collection.annotations is not None:
         yield from collection.annotations.labels()
         yield from collection.annotations.judgements()
 

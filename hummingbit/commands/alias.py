@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from hummingbit.commands.options import add_folder, add_url, open_folder, service_at
+from hummingbit.commands.options import add_folder, add_url, open_collections
 from hummingbit.commands.printing import add_json, print_result
 from hummingbit.index.catalog import AddAlias, AliasAction, RemoveAlias
 
@@ -29,12 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run_list(args: argparse.Namespace) -> int:
     """Print an alias a line."""
-    if args.url is not None:
-        with service_at(args) as client:
-            aliases = client.aliases()
-    else:
-        with open_folder(args, writable=False) as folder:
-            aliases = {**folder.aliases()}
+    with open_collections(args, writable=False) as folder:
+        aliases = {**folder.aliases()}
     lines = [f"{alias}\t{collection}" for alias, collection in aliases.items()]
     print_result(args, {"aliases": aliases}, lines)
     return 0
@@ -42,11 +38,7 @@ def run_list(args: argparse.Namespace) -> int:
 
 def run_set(args: argparse.Namespace) -> int:
     """Set an alias, in one step."""
-    if args.url is not None:
-        with service_at(args) as client:
-            client.set_alias(args.alias, args.collection)
-    else:
-        _change(args, AddAlias(args.alias, args.collection))
+    _change(args, AddAlias(args.alias, args.collection))
     set_ = {"alias": args.alias, "collection": args.collection}
     print_result(args, set_, f"{args.alias}\t{args.collection}")
     return 0
@@ -54,15 +46,11 @@ def run_set(args: argparse.Namespace) -> int:
 
 def run_remove(args: argparse.Namespace) -> int:
     """Remove an alias."""
-    if args.url is not None:
-        with service_at(args) as client:
-            client.remove_alias(args.alias)
-    else:
-        _change(args, RemoveAlias(args.alias))
+    _change(args, RemoveAlias(args.alias))
     print_result(args, {"alias": args.alias, "removed": True}, f"{args.alias}: removed")
     return 0
 
 
 def _change(args: argparse.Namespace, action: AliasAction) -> None:
-    with open_folder(args, writable=True) as folder:
+    with open_collections(args, writable=True) as folder:
         folder.change_aliases([action])

@@ -11,8 +11,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
@@ -29,33 +29,30 @@ from hummingbit.commands.options import (
     add_layout,
     add_reading,
     add_url,
-    as_json,
     filling,
     layout_of,
     naming,
+    open_collections,
     open_folder,
     read,
     read_filter,
-    service_at,
-    wait_for,
 )
 from hummingbit.commands.printing import add_json, print_json, print_result
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.lines import open_bytes
 from hummingbit.corpus.readers import count_documents
-from hummingbit.corpus.tables import FieldType, FieldTypes
 from hummingbit.encoder.codes import PACKINGS, Packing, code_to_hex
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.files import replacing
 from hummingbit.foundation.slices import begin_stage, count_in_stage
-from hummingbit.index.backend import MAX_K, CollectionBackend
+from hummingbit.index.backend import MAX_K, AnyCollection, CollectionBackend
+from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.duplicates import DuplicateCriteria, find_duplicates
 from hummingbit.index.encoding import available_cores, batches
 from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.errors import CollectionExists, UnknownCollection, UnknownDocument
-from hummingbit.index.filters import Filter
-from hummingbit.index.ingestion import CollectionFieldTypes, IngestReport, held_type, ingest
+from hummingbit.index.ingestion import CollectionFieldTypes, IngestReport, ingest
 from hummingbit.index.kept_vectors import FLOAT32, FORMS
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.records import Query, StoredDocument
@@ -72,11 +69,10 @@ from hummingbit.index.transfer import (
     export_collection,
     import_documents,
     read_points,
-    write_export,
 )
 
 if TYPE_CHECKING:
-    from hummingbit.clients.client import Client
+    from hummingbit.remote import RemoteCollection, RemoteFolder
 
 
 # ----------------------------------------------------------------------------
@@ -84,12 +80,10 @@ if TYPE_CHECKING:
 
 
 def print_ingested(
-    args: argparse.Namespace, name: str, total: int, report: IngestReport, refused: int = 0
-) -> None:
-    """Print the result of an ingestion or import into a collection of now `total` documents.
-
-    The report does not count the documents that a service `refused`.
-    """
+    args: argparse.Namespace, collection: AnyCollection, report: IngestReport
+) -> int:
+    """Print the result of writing documents to a collection; return 1 if some were refused."""
+    name, total = collection.name, len(collection)
     rate = report.documents / report.seconds if report.seconds else 0.0
     unchanged = f"{report.unchanged:,} of them unchanged, " if report.unchanged else ""
     later = "replaced by a later document with the same id"
@@ -99,7 +93,7 @@ def print_ingested(
         "given": report.documents,
         "unchanged": report.unchanged,
         "repeated": report.repeated,
-        "refused": refused,
+        "refused": report.refused,
         "seconds": report.seconds,
         "documents": total,
         "generation": report.generation,
@@ -111,6 +105,9 @@ def print_ingested(
         f" ({rate:,.0f} a second), {unchanged}{repeated}{total:,} in all,"
         f" generation {report.generation}",
     )
+    if report.refused:
+        print(f"{args.collection}: {counted(report.refused, 'document')} refused", file=sys.stderr)
+    return 1 if report.refused else 0
 
 
 # ----------------------------------------------------------------------------
@@ -122,61 +119,31 @@ BATCH = 1000
 BATCH_BYTES = 4 << 20
 
 
-class ServiceFieldTypes(FieldTypes):
-    """The types of the fields of a service's collection: those of most of its documents' values."""
-
-    def __init__(self, client: Client, collection: str) -> None:
-        """Ask `client` about `collection` once a field is met."""
-        super().__init__()
-        self._client, self._collection = client, collection
-
-    def known(self, names: Collection[str]) -> dict[str, FieldType]:
-        """Return the types of those of the fields `names` that have one."""
-        known = super().known(names)
-        if unknown := sorted({*names} - known.keys()):
-            found = {name: self._held(name) for name in unknown} if self._count(None) else {}
-            self.remember({name: type_ for name, type_ in found.items() if type_ is not None})
-        return super().known(names)
-
-    def _held(self, name: str) -> FieldType | None:
-        return held_type(name, lambda filter_: self._count(filter_) > 0, self._count)
-
-    def _count(self, filter_: Filter | None) -> int:
-        condition = None if filter_ is None else as_json(filter_)
-        return self._client.count(self._collection, condition)
-
-
-def send_sources(client: Client, args: argparse.Namespace) -> int:
-    """Send the documents of ``args.sources``; see :func:`send`."""
+def send(
+    collection: AnyCollection,
+    documents: Iterable[Document],
+    total: int | None,
+) -> IngestReport:
+    """Let a service upsert documents, which it encodes; print which it refuses."""
     from hummingbit.remote import record_of  # noqa: PLC0415 - only a service needs it
 
-    counts = [count_documents(source) for source in args.sources]
-    total = None if None in counts else sum(count or 0 for count in counts)
-    types = ServiceFieldTypes(client, args.collection)
-    sources = (read(args, one, unique_ids=False, field_types=types) for one in args.sources)
-    records = map(record_of, itertools.chain.from_iterable(sources))
-    return send(client, args, records, total)
+    return send_records(cast("RemoteCollection", collection), map(record_of, documents), total)
 
 
-def send(
-    client: Client,
-    args: argparse.Namespace,
+def send_records(
+    collection: RemoteCollection,
     records: Iterable[dict[str, Any]],
     total: int | None,
     encoder_fingerprint: str | None = None,
-) -> int:
-    """Upsert documents, skipping unchanged ones; return 1 if some were refused."""
-    from hummingbit.remote import summary_of  # noqa: PLC0415 - only a service needs it
-
-    name = args.collection
+) -> IngestReport:
+    """Upsert documents, skipping unchanged ones; print which the service refuses."""
+    name = collection.name
     began = time.perf_counter()
     sent, unchanged, failed, repeated = 0, 0, 0, 0
     with count_in_stage("sending", total) as advance:
         try:
             for part in _parts(records):
-                outcome = client.bulk(
-                    name, part, skip_unchanged=True, encoder_fingerprint=encoder_fingerprint
-                )
+                outcome = collection.bulk(part, encoder_fingerprint)
                 sent, failed = sent + len(part), failed + outcome["failed"]
                 unchanged += outcome["unchanged"]
                 repeated += len(part) - len({record["id"] for record in part})
@@ -185,19 +152,24 @@ def send(
                 advance(len(part))
         except BaseException:
             if sent > failed:
-                hint = "to continue, run the command again"
+                stored = counted(sent - failed, "document")
                 print(
-                    f"{name}: {counted(sent - failed, 'document')} stored; {hint}", file=sys.stderr
+                    f"{name}: {stored} stored; to continue, run the command again", file=sys.stderr
                 )
             raise
     seconds = time.perf_counter() - began
-    summary = summary_of(client, name)
-    generation = summary["generation"]
-    report = IngestReport(sent - failed, unchanged, seconds, generation, repeated)
-    print_ingested(args, summary["name"], summary["documents"], report, failed)
-    if failed:
-        print(f"{name}: {counted(failed, 'document')} refused", file=sys.stderr)
-    return 1 if failed else 0
+    return IngestReport(sent - failed, unchanged, seconds, collection.generation, repeated, failed)
+
+
+def send_export(collection: RemoteCollection, export: Export) -> IngestReport:
+    """Upsert the documents of an export with their codes, then its labels and judgements."""
+    from hummingbit.remote import exported_record  # noqa: PLC0415 - only a service needs it
+
+    header = export.header
+    records = (exported_record(document, code) for document, code in export.documents())
+    report = send_records(collection, records, header.documents, header.encoder_fingerprint)
+    collection.annotations.add([*export.labels, *export.judgements])
+    return report
 
 
 def _parts(records: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
@@ -214,186 +186,6 @@ def _parts(records: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
             part.append(record)
             size += length
         yield part
-
-
-# ----------------------------------------------------------------------------
-# ``hummingbit index … --url``: the actions on the collections of a service.
-
-
-EXTEND_HINT = "index add extends it, and continues an interrupted build"
-
-
-def build(args: argparse.Namespace) -> int:
-    """Create a collection and fill it; if no document gets in, delete it."""
-    name = args.collection
-    with service_at(args) as client:
-        if name in [summary["name"] for summary in client.collections()["collections"]]:
-            raise OptionError(f"collection {name!r} exists; {EXTEND_HINT}")
-        client.create_collection(
-            name,
-            encoder=args.encoder,
-            n_bits=args.bits,
-            engine=args.search_by,
-            indexed_fields=args.index_fields,
-            keep_vectors=None if args.keep_vectors == FLOAT32 else args.keep_vectors,
-        )
-
-        def send() -> int:
-            status = send_sources(client, args)
-            if not status:
-                check_filled(args, client.count(name))
-            return status
-
-        return fill(client, name, send)
-
-
-def check_filled(args: argparse.Namespace, documents: int) -> None:
-    """Raise OptionError if a build has stored no `documents`."""
-    if not documents:
-        raise OptionError(f"{', '.join(args.sources)}: there are no documents to index")
-
-
-def add(args: argparse.Namespace) -> int:
-    """Add documents; unchanged ones are skipped."""
-    with service_at(args) as client:
-        return send_sources(client, args)
-
-
-def get(args: argparse.Namespace) -> int:
-    """Print documents as they are stored, one a line."""
-    names = ("id", "text", "vector", "payload", "code")
-    with service_at(args) as client:
-        for ids in batches(args.ids, BATCH):
-            response = client.get_many(args.collection, ids)
-            by_id: dict[str, Any] = {document["id"]: document for document in response["documents"]}
-            for id_ in ids:
-                if id_ not in by_id:
-                    message = f"collection {args.collection!r} has no document {id_[:80]!r}"
-                    raise UnknownDocument(message)
-                document = by_id[id_]
-                fields = {name: document[name] for name in names if document[name] is not None}
-                print(json.dumps(fields, ensure_ascii=False))
-    return 0
-
-
-def count(args: argparse.Namespace, filter_: Filter | None) -> int:
-    """Print the number of documents, or of those that match the filter."""
-    condition = None if filter_ is None else as_json(filter_)
-    with service_at(args) as client:
-        response = client.explained_count(args.collection, condition)
-    print_count(args, response["count"], response.get("warnings", []))
-    return 0
-
-
-def print_count(args: argparse.Namespace, documents: int, warnings: Sequence[str]) -> None:
-    """Print how many documents were counted, and why if none passes the filter."""
-    result = {"collection": args.collection, "documents": documents}
-    print_result(args, result, str(documents), warnings)
-
-
-def delete(args: argparse.Namespace, filter_: Filter | None) -> int:
-    """Delete documents."""
-    with service_at(args) as client:
-        chosen: dict[str, Any] = (
-            {"ids": args.ids} if filter_ is None else {"filter": as_json(filter_)}
-        )
-        response = client.delete_many(args.collection, **chosen)
-        left = client.count(args.collection)
-    print_deleted(args, response["deleted"], left, response.get("warnings", []))
-    return 0
-
-
-def print_deleted(
-    args: argparse.Namespace, deleted: int, left: int, warnings: Sequence[str]
-) -> None:
-    """Print how many documents were deleted and how many are left."""
-    result = {"collection": args.collection, "deleted": deleted, "documents": left}
-    line = f"{args.collection}: {counted(deleted, 'document')} deleted; {left:,} in all"
-    print_result(args, result, line, warnings)
-
-
-def list_(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the collections and those that cannot be opened."""
-    with service_at(args) as client:
-        response = client.collections()
-    collections = [
-        {
-            "name": one["name"],
-            "documents": one["documents"],
-            "n_bits": one["n_bits"],
-            "encoder": None if one["encoder"] is None else one["encoder"]["name"],
-        }
-        for one in response["collections"]
-    ]
-    return {"collections": collections, "unavailable": response["unavailable"]}
-
-
-def stats(args: argparse.Namespace) -> int:
-    """Print the statistics of a collection as JSON, with the fields of a local one."""
-    with service_at(args) as client:
-        statistics: dict[str, Any] = {**client.stats(args.collection)}
-    encoder = statistics["encoder"] or {"name": None, "fingerprint": None}
-    statistics |= {"encoder": encoder["name"], "encoder_fingerprint": encoder["fingerprint"]}
-    first = ("name", "documents", "n_bits", "encoder", "encoder_fingerprint", "generation")
-    print_json({name: statistics[name] for name in dict.fromkeys([*first, *statistics])})
-    return 0
-
-
-def verify(args: argparse.Namespace) -> tuple[int, list[str]]:
-    """Return how many documents were checked, and the problems."""
-    with service_at(args) as client:
-        result = wait_for(client, client.verify_job(args.collection))["result"] or {}
-    return result["documents"], result["problems"]
-
-
-def compact(args: argparse.Namespace) -> tuple[int, int]:
-    """Return the size of the collection in bytes before and after."""
-    with service_at(args) as client:
-        result = wait_for(client, client.compact_job(args.collection))["result"] or {}
-    return result["bytes_before"], result["bytes_after"]
-
-
-def rank(args: argparse.Namespace) -> None:
-    """Set a collection's default ranking."""
-    with service_at(args) as client:
-        client.update_collection(args.collection, ranking=args.ranking)
-
-
-def fields(args: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """Index the fields given, or none with ``--none``; return the indexed ones, and warnings."""
-    result: dict[str, Any] = {}
-    with service_at(args) as client:
-        if args.fields or args.none:
-            job = client.index_fields_job(args.collection, args.fields)
-            result = wait_for(client, job)["result"] or {}
-        indexed = client.collection(args.collection)["indexed_fields"]
-    return indexed, result.get("warnings", [])
-
-
-def drop(args: argparse.Namespace) -> None:
-    """Delete a collection."""
-    with service_at(args) as client:
-        client.delete_collection(args.collection)
-
-
-def fill(client: Client, name: str, send: Callable[[], int]) -> int:
-    """Fill a new collection by `send`; delete it if it stays empty."""
-    from hummingbit import ServiceError  # noqa: PLC0415 - only a service needs it
-
-    try:
-        status = send()
-    except BaseException:
-        with suppress(ServiceError):  # the first error is the one to report
-            _delete_if_empty(client, name)
-        raise
-    if status:
-        _delete_if_empty(client, name)
-    return status
-
-
-def _delete_if_empty(client: Client, name: str) -> None:
-    if not client.count(name):
-        client.delete_collection(name)
 
 
 # ----------------------------------------------------------------------------
@@ -462,15 +254,14 @@ def configure_documents(actions: Actions) -> None:
 
 
 def run_build(args: argparse.Namespace) -> int:
-    """Create a collection and fill it; if that fails, there is no collection."""
-    if args.url is not None:
-        return build(args)
-    with open_folder(args, writable=True) as folder:
-        if args.collection in folder.collections():
-            message = f"collection {args.collection!r} exists; {EXTEND_HINT}"
-            raise CollectionExists(message)
+    """Create a collection and fill it; if no document gets in, there is no collection."""
+    name = args.collection
+    with open_collections(args, writable=True) as folder:
+        if name in folder.collections():
+            hint = "index add extends it, and continues an interrupted build"
+            raise CollectionExists(f"collection {name!r} exists; {hint}")
         collection = folder.create_collection(
-            args.collection,
+            name,
             encoder=args.encoder,
             n_bits=args.bits,
             engine=args.search_by,
@@ -479,33 +270,43 @@ def run_build(args: argparse.Namespace) -> int:
         )
         with filling(folder, collection, is_new=True):
             report = _ingest(args, collection)
-            check_filled(args, len(collection))
+            if not report.refused and not len(collection):
+                raise OptionError(f"{', '.join(args.sources)}: there are no documents to index")
         try:
             _check_recognized(args, collection)
         except OptionError:
-            folder.drop_collection(args.collection)
+            folder.drop_collection(name)
             raise
-        print_ingested(args, collection.name, len(collection), report)
-    return 0
+        return _end_import(args, folder, collection, report, is_new=True)
+
+
+def _end_import(
+    args: argparse.Namespace,
+    folder: DataFolder | RemoteFolder,
+    collection: AnyCollection,
+    report: IngestReport,
+    *,
+    is_new: bool,
+) -> int:
+    """Print the report, and drop a new collection of which every document was refused."""
+    status = print_ingested(args, collection, report)
+    if status and is_new and not len(collection):
+        folder.drop_collection(collection.name)
+    return status
 
 
 def run_add(args: argparse.Namespace) -> int:
     """Add documents in batches; unchanged ones are skipped."""
-    if args.url is not None:
-        return add(args)
-    with open_folder(args, writable=True) as folder:
+    with open_collections(args, writable=True) as folder:
         collection = folder.collection(args.collection)
         report = _ingest(args, collection)
         _check_recognized(args, collection)
-        print_ingested(args, collection.name, len(collection), report)
-    return 0
+        return print_ingested(args, collection, report)
 
 
 def run_get(args: argparse.Namespace) -> int:
     """Print stored documents as JSON lines."""
-    if args.url is not None:
-        return get(args)
-    with open_folder(args, writable=False) as folder:
+    with open_collections(args, writable=False) as folder:
         collection = folder.collection(args.collection)
         for id_ in args.ids:
             document = collection.get(id_)
@@ -520,14 +321,13 @@ def run_get(args: argparse.Namespace) -> int:
 def run_count(args: argparse.Namespace) -> int:
     """Print the number of documents, or of those that match the filter."""
     filter_ = read_filter(args)
-    if args.url is not None:
-        return count(args, filter_)
-    with open_folder(args, writable=False) as folder:
+    with open_collections(args, writable=False) as folder:
         begin_stage("filtering documents")
         collection = folder.collection(args.collection)
         documents = collection.count(filter_)
         warnings = [] if documents else reasons_for_none(collection, filter_)
-        print_count(args, documents, warnings)
+    result = {"collection": args.collection, "documents": documents}
+    print_result(args, result, str(documents), warnings)
     return 0
 
 
@@ -536,9 +336,7 @@ def run_delete(args: argparse.Namespace) -> int:
     filter_ = read_filter(args)
     if (filter_ is None) == (not args.ids):
         raise OptionError("ID: give either ids or --filter")
-    if args.url is not None:
-        return delete(args, filter_)
-    with open_folder(args, writable=True) as folder:
+    with open_collections(args, writable=True) as folder:
         collection = folder.collection(args.collection)
         begin_stage("deleting documents")
         if filter_ is None:
@@ -546,11 +344,19 @@ def run_delete(args: argparse.Namespace) -> int:
         else:
             deleted = collection.delete_where(filter_).deleted
         warnings = [] if deleted else reasons_for_none(collection, filter_)
-        print_deleted(args, deleted, len(collection), warnings)
+        left = len(collection)
+    result = {"collection": args.collection, "deleted": deleted, "documents": left}
+    line = f"{args.collection}: {counted(deleted, 'document')} deleted; {left:,} in all"
+    print_result(args, result, line, warnings)
     return 0
 
 
-def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> IngestReport:
+def _local(args: argparse.Namespace, collection: AnyCollection) -> CollectionBackend | None:
+    """Return the collection unless it is a service's, which encodes and writes by itself."""
+    return cast("CollectionBackend", collection) if args.url is None else None
+
+
+def _ingest(args: argparse.Namespace, collection: AnyCollection) -> IngestReport:
     if args.jobs < 1:
         raise OptionError(f"--jobs is {args.jobs}; it must be at least 1")
     types = CollectionFieldTypes(collection)
@@ -560,19 +366,22 @@ def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> IngestRe
     )
     counts = [count_documents(source) for source in args.sources]
     total = None if None in counts else sum(count or 0 for count in counts)
-    before = collection.generation
+    local = _local(args, collection)
+    if local is None:
+        return send(collection, documents, total)
+    before = local.generation
     with count_in_stage("indexing", total) as advance, _ended_in_order():
         try:
-            return ingest(collection, documents, jobs=args.jobs, progress=advance)
+            return ingest(local, documents, jobs=args.jobs, progress=advance)
         except BaseException as error:
-            if collection.generation != before:
-                stored = counted(len(collection), "document")
+            if local.generation != before:
+                stored = counted(len(local), "document")
                 print(
-                    f"{collection.name}: {stored} stored; to continue, run"
+                    f"{local.name}: {stored} stored; to continue, run"
                     " the same command as index add",
                     file=sys.stderr,
                 )
-            encodes = collection.encoder is not None
+            encodes = local.encoder is not None
             if not encodes and isinstance(error, InputError) and error.field in ("text", "vector"):
                 hint = "index build --encoder NAME makes a collection that encodes"
                 raise OptionError(f"{error}; {hint}") from None
@@ -596,14 +405,17 @@ def _ended_in_order() -> Iterator[None]:
         signal.signal(signal.SIGTERM, handler)
 
 
-def _check_recognized(args: argparse.Namespace, collection: CollectionBackend) -> None:
+def _check_recognized(args: argparse.Namespace, given: AnyCollection) -> None:
     """Warn about documents with no word that the encoder knows; they all have the same code.
 
     Raises:
         OptionError: if most documents are like that, unless ``--allow-unknown`` is given.
     """
-    encoder = collection.encoder
-    if encoder is None or not isinstance(encoder.features, TextFeatures) or not len(collection):
+    collection = _local(args, given)
+    encoder = None if collection is None else collection.encoder
+    if collection is None or encoder is None or not len(collection):
+        return
+    if not isinstance(encoder.features, TextFeatures):
         return
     # All of them have the code of the empty text. Other documents may have it too.
     empty = Query(code=code_to_hex(encoder.encode([""])[0]))
@@ -748,17 +560,12 @@ def run_import_points(args: argparse.Namespace) -> int:
     if args.file == "-":
         raise OptionError("FILE: is missing; with --from, name a file or a folder")
     incomplete: list[str] = []
-    status = (_import_locally if args.url is None else _import_remotely)(args, incomplete)
-    for sentence in incomplete:
-        _print_error(sentence)
-    return 1 if incomplete else status
-
-
-def _import_locally(args: argparse.Namespace, incomplete: list[str]) -> int:
-    with open_folder(args, writable=True) as folder:
+    with open_collections(args, writable=True) as folder:
+        collection: AnyCollection
         is_new = False
         try:
             collection = folder.collection(args.collection)
+            n_bits: int | None = collection.n_bits
         except UnknownCollection:
             is_new = True
             _check_creatable(args)
@@ -767,37 +574,17 @@ def _import_locally(args: argparse.Namespace, incomplete: list[str]) -> int:
                 args.collection, encoder=args.encoder, n_bits=n_bits
             )
         with filling(folder, collection, is_new=is_new):
-            kind = None if collection.encoder is None else collection.encoder.kind
-            documents = _documents(args, kind, collection.n_bits, incomplete)
-            with count_in_stage("importing") as advance:
-                report = ingest(collection, documents, progress=advance)
-        print_ingested(args, collection.name, len(collection), report)
-    return 0
-
-
-def _import_remotely(args: argparse.Namespace, incomplete: list[str]) -> int:
-    from hummingbit.clients.transport import ServiceError  # noqa: PLC0415 - only a service needs it
-    from hummingbit.remote import record_of, summary_of  # noqa: PLC0415
-
-    with service_at(args) as client:
-        is_new = False
-        try:
-            summary = summary_of(client, args.collection)
-        except ServiceError as error:
-            if error.code != "unknown_collection":
-                raise
-            is_new = True
-            _check_creatable(args)
-            n_bits = None if args.encoder is not None else _code_length(args)
-            summary = client.create_collection(args.collection, encoder=args.encoder, n_bits=n_bits)
-        encoder = summary["encoder"]
-        kind = None if encoder is None else client.encoder(encoder["name"])["kind"]
-
-        def send_all() -> int:
-            documents = _documents(args, kind, summary["n_bits"], incomplete)
-            return send(client, args, map(record_of, documents), None)
-
-        return fill(client, args.collection, send_all) if is_new else send_all()
+            documents = _documents(args, collection.encoder_kind, collection.n_bits, incomplete)
+            local = _local(args, collection)
+            if local is None:
+                report = send(collection, documents, None)
+            else:
+                with count_in_stage("importing") as advance:
+                    report = ingest(local, documents, progress=advance)
+        status = _end_import(args, folder, collection, report, is_new=is_new)
+    for sentence in incomplete:
+        _print_error(sentence)
+    return 1 if incomplete else status
 
 
 def _check_creatable(args: argparse.Namespace) -> None:
@@ -884,13 +671,11 @@ def configure_transfer(actions: Actions) -> None:
 
 def run_export(args: argparse.Namespace) -> int:
     """Write one generation of the collection."""
-    if args.url is not None:
-        exported = _export_remotely(args)
-    else:
-        with open_folder(args, writable=False) as folder:
-            collection = folder.collection(args.collection)
-            with _exporting(args.file, len(collection)) as (stream, progress):
-                exported = export_collection(collection, stream, progress)
+    with open_collections(args, writable=False) as folder:
+        collection = folder.collection(args.collection)
+        total = len(collection)
+        with _writing(args.file) as stream, count_in_stage("exporting", total) as advance:
+            exported = export_collection(collection, stream, advance)
     print(f"{args.collection}: {counted(exported, 'document')} exported", file=sys.stderr)
     return 0
 
@@ -900,21 +685,25 @@ def run_import(args: argparse.Namespace) -> int:
     if args.store is not None:
         return run_import_points(args)
     _check_no_store_options(args)
-    with _reading(args.file) as (stream, source):
-        if args.url is not None:
-            return _import_file_remotely(args, Export(stream, source))
-        with open_folder(args, writable=True) as folder:
-            export = Export(stream, source)
-            is_new = args.collection not in {*folder.collections(), *folder.aliases()}
-            collection = collection_for(folder, args.collection, export.header)
-            total = export.header.documents
+    with (
+        _reading(args.file) as (stream, source),
+        open_collections(args, writable=True) as folder,
+    ):
+        export = Export(stream, source)
+        is_new = args.collection not in {*folder.collections(), *folder.aliases()}
+        header = export.header
+        if isinstance(folder, DataFolder):
+            collection = collection_for(folder, args.collection, header)
             with (
                 filling(folder, collection, is_new=is_new),
-                count_in_stage("importing", total) as advance,
+                count_in_stage("importing", header.documents) as advance,
             ):
                 report = import_documents(collection, export, advance)
-            print_ingested(args, collection.name, len(collection), report)
-    return 0
+            return _end_import(args, folder, collection, report, is_new=is_new)
+        remote = folder.collection_for(args.collection, header)
+        with filling(folder, remote, is_new=is_new):
+            report = send_export(remote, export)
+        return _end_import(args, folder, remote, report, is_new=is_new)
 
 
 def _check_no_store_options(args: argparse.Namespace) -> None:
@@ -922,42 +711,6 @@ def _check_no_store_options(args: argparse.Namespace) -> None:
         if getattr(args, name) is not None:
             option = "--" + name.replace("_", "-")
             raise OptionError(f"{option}: is for files of other stores; name the store with --from")
-
-
-def _export_remotely(args: argparse.Namespace) -> int:
-    # Only a service needs these.
-    from hummingbit.remote import annotations_of, header_of, pages_of  # noqa: PLC0415
-
-    with service_at(args) as client:
-        header = header_of(client, args.collection)
-        with _exporting(args.file, header.documents) as (stream, progress):
-            pages, annotations = pages_of(client, header), annotations_of(client, header.name)
-            return write_export(header, pages, stream, progress, annotations)
-
-
-def _import_file_remotely(args: argparse.Namespace, export: Export) -> int:
-    from hummingbit.remote import create_collection_for, exported_record, send_annotations  # noqa: PLC0415
-
-    header, name = export.header, args.collection
-    with service_at(args) as client:
-        is_new = create_collection_for(client, name, header)
-        records = (exported_record(document, code) for document, code in export.documents())
-
-        def send_all() -> int:
-            status = send(client, args, records, header.documents, header.encoder_fingerprint)
-            send_annotations(client, name, export)
-            return status
-
-        return fill(client, name, send_all) if is_new else send_all()
-
-
-@contextmanager
-def _exporting(file: str, total: int) -> Iterator[tuple[BinaryIO, Callable[[int], object]]]:
-    with (
-        _writing(file) as stream,
-        count_in_stage("exporting", total) as advance,
-    ):
-        yield stream, advance
 
 
 @contextmanager
@@ -1035,21 +788,7 @@ def configure_upkeep(actions: Actions) -> None:
 
 def run_list(args: argparse.Namespace) -> int:
     """Print a collection a line: name, documents, bits, encoder."""
-    listed = list_(args) if args.url is not None else _list(args)
-    lines = [
-        f"{info['name']}\t{counted(info['documents'], 'document')}\t{info['n_bits']} bits"
-        f"\t{info['encoder'] or '-'}"
-        for info in listed["collections"]
-    ]
-    lines += [
-        f"{info['name']}\tcannot be opened: {info['reason']}" for info in listed["unavailable"]
-    ]
-    print_result(args, listed, lines)
-    return 0
-
-
-def _list(args: argparse.Namespace) -> dict[str, Any]:
-    with open_folder(args, writable=False) as folder:
+    with open_collections(args, writable=False) as folder:
         collections = [
             {
                 "name": name,
@@ -1059,18 +798,22 @@ def _list(args: argparse.Namespace) -> dict[str, Any]:
             }
             for name, collection in folder.collections().items()
         ]
-        unavailable = folder.unavailable().items()
-        return {
-            "collections": collections,
-            "unavailable": [{"name": name, "reason": str(reason)} for name, reason in unavailable],
-        }
+        unavailable = [
+            {"name": name, "reason": str(reason)} for name, reason in folder.unavailable().items()
+        ]
+    lines = [
+        f"{info['name']}\t{counted(info['documents'], 'document')}\t{info['n_bits']} bits"
+        f"\t{info['encoder'] or '-'}"
+        for info in collections
+    ]
+    lines += [f"{info['name']}\tcannot be opened: {info['reason']}" for info in unavailable]
+    print_result(args, {"collections": collections, "unavailable": unavailable}, lines)
+    return 0
 
 
 def run_stats(args: argparse.Namespace) -> int:
     """Print the statistics of a collection as JSON."""
-    if args.url is not None:
-        return stats(args)
-    with open_folder(args, writable=False) as folder:
+    with open_collections(args, writable=False) as folder:
         collection = folder.collection(args.collection)
         begin_stage(f"measuring {counted(len(collection), 'code')}")
         print_json(collection.stats())
@@ -1079,19 +822,16 @@ def run_stats(args: argparse.Namespace) -> int:
 
 def run_verify(args: argparse.Namespace) -> int:
     """Print the problems of a collection; return 1 if there are any."""
-    if args.url is not None:
-        if args.accept_loss:
+    if args.accept_loss:
+        if args.url is not None:
             raise OptionError(
                 "--accept-loss: cannot be combined with --url; stop the service and name its folder"
             )
-        documents, problems = verify(args)
-    else:
-        if args.accept_loss:
-            with open_folder(args, writable=True) as folder:
-                folder.accept_loss(args.collection)
-        with open_folder(args, writable=False) as folder:
-            verification = folder.collection(args.collection).verify()
-        documents, problems = verification.documents, verification.problems
+        with open_folder(args, writable=True) as folder:
+            folder.accept_loss(args.collection)
+    with open_collections(args, writable=False) as opened:
+        verification = opened.collection(args.collection).verify()
+    documents, problems = verification.documents, verification.problems
     for problem in problems:
         print(f"{args.collection}: {problem}", file=sys.stderr)
     outcome = counted(len(problems), "problem") if problems else "no problems"
@@ -1104,15 +844,12 @@ def run_verify(args: argparse.Namespace) -> int:
 
 def run_compact(args: argparse.Namespace) -> int:
     """Rewrite a collection without deleted documents, and print its size before and after."""
-    if args.url is not None:
-        before, after = compact(args)
-    else:
-        with open_folder(args, writable=True) as folder:
-            collection = folder.collection(args.collection)
-            before = collection.bytes_on_disk()
-            begin_stage(f"rewriting {args.collection}")
-            collection.compact()
-            after = collection.bytes_on_disk()
+    with open_collections(args, writable=True) as folder:
+        collection = folder.collection(args.collection)
+        before = collection.bytes_on_disk()
+        begin_stage(f"rewriting {args.collection}")
+        collection.compact()
+        after = collection.bytes_on_disk()
     result = {"collection": args.collection, "bytes_before": before, "bytes_after": after}
     print_result(args, result, f"{args.collection}: {before:,} bytes before, {after:,} after")
     return 0
@@ -1120,11 +857,8 @@ def run_compact(args: argparse.Namespace) -> int:
 
 def run_rank(args: argparse.Namespace) -> int:
     """Set a collection's default ranking."""
-    if args.url is not None:
-        rank(args)
-    else:
-        with open_folder(args, writable=True) as folder:
-            folder.collection(args.collection).set_ranking(args.ranking)
+    with open_collections(args, writable=True) as folder:
+        folder.collection(args.collection).set_ranking(args.ranking)
     result = {"collection": args.collection, "ranking": args.ranking}
     print_result(args, result, f"{args.collection}: searches are ranked by {args.ranking}")
     return 0
@@ -1134,17 +868,14 @@ def run_fields(args: argparse.Namespace) -> int:
     """Index fields of payloads, and print which are indexed."""
     if args.none and args.fields:
         raise OptionError("--none: cannot be combined with fields")
-    if args.url is not None:
-        indexed, warnings = fields(args)
-    else:
-        changes = bool(args.fields) or args.none
-        with open_folder(args, writable=changes) as folder:
-            collection = folder.collection(args.collection)
-            if changes:
-                begin_stage(f"indexing fields of {counted(len(collection), 'document')}")
-                collection.set_indexed_fields(args.fields)
-            indexed = [*collection.indexed_fields]
-            warnings = absent_fields(collection, args.fields)
+    changes = bool(args.fields) or args.none
+    with open_collections(args, writable=changes) as folder:
+        collection = folder.collection(args.collection)
+        if changes:
+            begin_stage(f"indexing fields of {counted(len(collection), 'document')}")
+            collection.set_indexed_fields(args.fields)
+        indexed = [*collection.indexed_fields]
+        warnings = absent_fields(collection, args.fields)
     result = {"collection": args.collection, "indexed_fields": indexed}
     line = f"{args.collection}: indexed fields: {', '.join(indexed) or 'none'}"
     print_result(args, result, line, warnings)
@@ -1153,11 +884,8 @@ def run_fields(args: argparse.Namespace) -> int:
 
 def run_drop(args: argparse.Namespace) -> int:
     """Delete a collection, even one that cannot be opened."""
-    if args.url is not None:
-        drop(args)
-    else:
-        with open_folder(args, writable=True) as folder:
-            folder.drop_collection(args.collection)
+    with open_collections(args, writable=True) as folder:
+        folder.drop_collection(args.collection)
     result = {"collection": args.collection, "dropped": True}
     print_result(args, result, f"{args.collection}: dropped")
     return 0

@@ -22,7 +22,6 @@ from hummingbit.commands.options import (
     naming,
     open_folder,
     service_at,
-    wait_for,
 )
 from hummingbit.commands.printing import add_json, print_json, print_result, without_controls
 from hummingbit.evaluation.labelling.exchange import (
@@ -156,11 +155,10 @@ class _Remote:
         return dict(self._client.label_stats(self._name, label_field))
 
     def records(self) -> tuple[list[DocumentLabel], list[Judgement]]:
-        from hummingbit.remote import annotations_of  # noqa: PLC0415 - only a service needs it
+        from hummingbit.remote import RemoteAnnotations  # noqa: PLC0415 - only a service needs it
 
-        records = list(annotations_of(self._client, self._name))
-        labels = [one for one in records if isinstance(one, DocumentLabel)]
-        return labels, [one for one in records if isinstance(one, Judgement)]
+        annotations = RemoteAnnotations(self._client, self._name)
+        return [*annotations.labels()], [*annotations.judgements()]
 
     def read(self, content: bytes, form: str, source: str, who: str | None) -> dict[str, Any]:  # noqa: ARG002
         return dict(self._client.import_labels(self._name, content, form, who))
@@ -405,9 +403,11 @@ def run_retrain(args: argparse.Namespace) -> int:
     """Wait for a retraining, and print whether the gate passed."""
     names = ("into", "alias", "label_field", "min_gain", "epochs", "n_bits")
     options = {name: getattr(args, name) for name in names}
+    from hummingbit.remote import wait_for  # noqa: PLC0415 - only a service needs it
+
     with service_at(args) as client:
-        job = wait_for(client, client.retrain(args.collection, auto=args.auto, **options))
-    result = job["result"] or {}
+        job = client.retrain(args.collection, auto=args.auto, **options)
+        result = wait_for(client, job)
     if args.json:
         print_json({"job": job["id"], **result})
         return 1 if result["state"] == "refused" else 0
@@ -430,8 +430,10 @@ def run_retrain(args: argparse.Namespace) -> int:
 
 def run_confirm(args: argparse.Namespace) -> int:
     """Wait until the new encoder is live."""
+    from hummingbit.remote import wait_for  # noqa: PLC0415 - only a service needs it
+
     with service_at(args) as client:
-        result = wait_for(client, client.confirm(args.job))["result"] or {}
+        result = wait_for(client, client.confirm(args.job))
     moved = "" if result["alias"] is None else f"; the alias {result['alias']} points to it"
     print_result(
         args, result, f"{result['collection']}: {counted(result['documents'], 'document')}{moved}"

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import Field, fields
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from hummingbit.encoder.codes import CodeError, check_n_bits
 from hummingbit.encoder.recipes import BaseRecipe, flag_of
 from hummingbit.foundation.errors import HummingbitError
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.backend import AnyCollection
 from hummingbit.index.catalog import NAME, RULE
 from hummingbit.index.data_folder import BACKENDS, DataFolder, DataFolderLocation
 from hummingbit.index.errors import DataFolderInUse
@@ -35,7 +35,7 @@ from hummingbit.training.word_vectors import WordVectors, read_word_vectors
 
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
-    from hummingbit.clients.responses import Job
+    from hummingbit.remote import RemoteFolder
 
 
 # ----------------------------------------------------------------------------
@@ -400,14 +400,18 @@ def service_at(args: argparse.Namespace) -> Client:
     return Client(args.url)
 
 
-def wait_for(client: Client, job: Job) -> Job:
-    """Wait until a job of the service is done and return it; the stage names the job.
+def open_collections(args: argparse.Namespace, *, writable: bool) -> DataFolder | RemoteFolder:
+    """Open the service that ``--url`` names, or else the data folder, as :func:`open_folder` does.
 
     Raises:
-        ServiceError: if it failed or was cancelled.
+        ServiceError: if the address does not begin with http:// or https://.
+        DataFolderError, StoreError: as for :func:`open_folder`.
     """
-    begin_stage(f"waiting for the service: {job['kind']}, job {job['id']}")
-    return client.wait_for(job)
+    if args.url is None:
+        return open_folder(args, writable=writable)
+    from hummingbit.remote import RemoteFolder  # noqa: PLC0415 - only a service needs it
+
+    return RemoteFolder(service_at(args))
 
 
 def open_folder(args: argparse.Namespace, *, writable: bool) -> DataFolder:
@@ -460,13 +464,18 @@ def as_json(filter_: Filter) -> dict[str, Any]:
 
 
 @contextmanager
-def filling(folder: DataFolder, collection: CollectionBackend, *, is_new: bool) -> Iterator[None]:
+def filling(
+    folder: DataFolder | RemoteFolder, collection: AnyCollection, *, is_new: bool
+) -> Iterator[None]:
     """Drop a collection that was just created if filling it fails before it has a document."""
+    from hummingbit.clients.transport import ServiceError  # noqa: PLC0415 - only a service needs it
+
     try:
         yield
     except BaseException:
-        if is_new and not len(collection):
-            folder.drop_collection(collection.name)
+        with suppress(ServiceError):  # the first error is the one to report
+            if is_new and not len(collection):
+                folder.drop_collection(collection.name)
         raise
 
 

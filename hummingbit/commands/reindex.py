@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from hummingbit.commands.options import add_folder, add_url, open_folder, service_at, wait_for
+from hummingbit.commands.options import add_folder, add_url, open_collections
 from hummingbit.commands.printing import add_json, print_result
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage, count_in_stage
@@ -39,15 +39,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Re-encode every document; if that fails, no new collection is left behind."""
-    if args.url is not None:
-        with service_at(args) as client:
-            job = client.reindex(
-                args.collection, args.encoder, args.into, args.alias, engine=args.search_by
-            )
-            documents = int((wait_for(client, job)["result"] or {})["documents"])
-    else:
-        with open_folder(args, writable=True) as folder:
+    with open_collections(args, writable=True) as folder:
+        if isinstance(folder, DataFolder):
             documents = _reindex(folder, args)
+        else:
+            documents = folder.reindex(
+                args.collection, args.encoder, args.into, args.alias, args.search_by
+            )
     moved = "" if args.alias is None else f"; the alias {args.alias} points to it"
     result = {"collection": args.into, "documents": documents, "alias": args.alias}
     print_result(args, result, f"{args.into}: {counted(documents, 'document')}{moved}")
