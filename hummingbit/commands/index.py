@@ -789,7 +789,7 @@ def configure_upkeep(actions: Actions) -> None:
 def run_list(args: argparse.Namespace) -> int:
     """Print a collection a line: name, documents, bits, encoder."""
     with open_collections(args, writable=False) as folder:
-        collections = [
+        collections: list[dict[str, Any]] = [
             {
                 "name": name,
                 "documents": len(collection),
