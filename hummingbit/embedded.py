@@ -34,7 +34,6 @@ from hummingbit.index.search import (
     Hit,
     SearchOptions,
     SearchResult,
-    reasons_for_none,
 )
 from hummingbit.inputs import data_frame
 
@@ -189,7 +188,7 @@ def hits_of(
     result: SearchResult, collection: CollectionBackend, filter_: Filter | None
 ) -> list[Hits]:
     """Return the hits of each query; if none has a hit, with the reasons that `filter_` gives."""
-    warnings = [] if any(result.hits) else reasons_for_none(collection, filter_)
+    warnings = [] if any(result.hits) else collection.explain_no_hits(filter_)
     return [Hits(result, place, warnings) for place in range(len(result.hits))]
 
 

@@ -40,6 +40,7 @@ from hummingbit.evaluation.report import Job, ReportError, parse_report
 from hummingbit.evaluation.result import Evaluation, EvaluationError
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.catalog import AddAlias, AliasAction
+from hummingbit.index.encoding import batches
 from hummingbit.index.errors import UnknownCollection
 from hummingbit.index.filters import Filter, filter_to_json
 from hummingbit.index.kept_vectors import FLOAT32
@@ -393,10 +394,23 @@ class RemoteCollection:
         """Return the number of documents, or of those that match the filter."""
         return self.client.count(self._given_name, _as_json(filter))
 
+    def explain_no_hits(self, filter: Filter | None) -> list[str]:  # noqa: A002
+        """Return what the service says why no document passes the filter."""
+        if filter is None:
+            return []
+        counted = self.client.explained_count(self._given_name, _as_json(filter))
+        return counted.get("warnings", [])
+
     def get(self, id_: str) -> StoredDocument | None:
         """Return the document with the id, or None."""
-        documents = self.client.get_many(self._given_name, [id_])["documents"]
-        return _to_document(documents[0]) if documents else None
+        return next(self.get_many([id_]))
+
+    def get_many(self, ids: Sequence[str]) -> Iterator[StoredDocument | None]:
+        """Yield the document of each id, or None; up to :data:`PAGE` are one request."""
+        for part in batches(ids, PAGE):
+            answer = self.client.get_many(self._given_name, part)
+            documents = {document["id"]: _to_document(document) for document in answer["documents"]}
+            yield from map(documents.get, part)
 
     def scroll(
         self,
@@ -437,11 +451,12 @@ class RemoteCollection:
 
     def set_indexed_fields(
         self, fields: Sequence[str], progress: Callable[[], object] | None = None
-    ) -> None:
+    ) -> list[str]:
         """Index these payload fields, and no others; `progress` is called once, at the end."""
-        wait_for(self.client, self.client.index_fields_job(self._given_name, fields))
+        result = wait_for(self.client, self.client.index_fields_job(self._given_name, fields))
         if progress is not None:
             progress()
+        return [*result.get("warnings", [])]
 
     def remember_field_types(self, types: Mapping[str, FieldType]) -> None:
         """Do nothing: the service decides from the documents."""

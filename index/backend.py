@@ -11,7 +11,7 @@ always means the same document. A replaced document counts as inserted last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -113,8 +113,17 @@ class AnyCollection(Protocol):
             StoreError: if the stored document is damaged.
         """
 
+    def get_many(self, ids: Sequence[str]) -> Iterator[StoredDocument | None]:
+        """Yield what :meth:`get` returns for each id, with few requests."""
+
     def count(self, filter: Filter | None = None) -> int:  # noqa: A002
         """Return the number of documents, or of those that match the filter."""
+
+    def explain_no_hits(self, filter: Filter | None) -> list[str]:  # noqa: A002
+        """Return a sentence for each condition of the filter that no document can meet.
+
+        See :func:`hummingbit.index.search.explain_no_hits`.
+        """
 
     def scroll(
         self,
@@ -146,11 +155,12 @@ class AnyCollection(Protocol):
 
     def set_indexed_fields(
         self, fields: Sequence[str], progress: Callable[[], object] | None = None
-    ) -> None:
+    ) -> list[str]:
         """Index these payload fields, and no others, in present and future documents.
 
         Filters match the same documents with and without an index. `progress` is called now and
-        then. If this is interrupted, later writes complete the indexes.
+        then. If this is interrupted, later writes complete the indexes. Returns a sentence for
+        each of the fields that no document has.
 
         Raises:
             InputError: if there are too many fields, a field cannot be used in a filter, or this

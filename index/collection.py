@@ -54,7 +54,9 @@ from hummingbit.index.search import (
     Search,
     SearchOptions,
     SearchResult,
+    absent_fields,
     check_ranking,
+    explain_no_hits,
     read_cursor,
     rows_of,
     write_cursor,
@@ -100,6 +102,27 @@ class CollectionBase(ABC):
     def reading(self) -> AbstractContextManager[object]:
         """See :meth:`hummingbit.index.backend.AnyCollection.reading`."""
         return nullcontext()
+
+    @abstractmethod
+    def get(self, id_: str) -> StoredDocument | None:
+        """See :meth:`hummingbit.index.backend.AnyCollection.get`."""
+
+    def get_many(self, ids: Sequence[str]) -> Iterator[StoredDocument | None]:
+        """See :meth:`hummingbit.index.backend.AnyCollection.get_many`."""
+        return map(self.get, ids)
+
+    @abstractmethod
+    def scroll(
+        self,
+        limit: int,
+        cursor: str | None = None,
+        filter: Filter | None = None,  # noqa: A002
+    ) -> ScrollPage:
+        """See :meth:`hummingbit.index.backend.AnyCollection.scroll`."""
+
+    def explain_no_hits(self, filter: Filter | None) -> list[str]:  # noqa: A002
+        """See :func:`hummingbit.index.search.explain_no_hits`."""
+        return explain_no_hits(self, filter)
 
     @abstractmethod
     def coded_payloads(self, *, with_given_labels: bool) -> CodedPayloads:
@@ -511,9 +534,10 @@ class Collection(IndexedCollection):
 
     def set_indexed_fields(
         self, fields: Sequence[str], progress: Callable[[], object] | None = None
-    ) -> None:
+    ) -> list[str]:
         """See :meth:`hummingbit.index.backend.CollectionBackend.set_indexed_fields`."""
         self._writer.set_indexed_fields(check_indexed_fields(fields), progress)
+        return absent_fields(self, fields)
 
     @property
     def field_types(self) -> Mapping[str, FieldType]:

@@ -12,7 +12,7 @@ from dataclasses import MISSING, Field, dataclass, field
 from dataclasses import fields as dataclass_fields
 from hashlib import blake2b
 from numbers import Integral, Real
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from hummingbit.encoder.codes import Codes, hamming_distance, unpack_codes
 from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.foundation.slices import checkpoint
-from hummingbit.index.backend import MAX_K, AnyCollection
+from hummingbit.index.backend import MAX_K
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.filters import (
     And,
@@ -55,7 +55,7 @@ from hummingbit.index.rankings import (
     RankingFromAnywhere,
     ranking_without_text,
 )
-from hummingbit.index.records import EncodedQueries, StoredRow
+from hummingbit.index.records import EncodedQueries, ScrollPage, StoredRow
 
 # ----------------------------------------------------------------------------
 # The options of a search, each declared once.
@@ -912,7 +912,14 @@ MAX_CHARACTERS = 4 << 20
 PAGE = 50
 
 
-def reasons_for_none(collection: AnyCollection, filter_: Filter | None) -> list[str]:
+class HasPages(Protocol):
+    """A collection whose documents can be read."""
+
+    def scroll(self, limit: int, cursor: str | None = None) -> ScrollPage:
+        """See :meth:`hummingbit.index.backend.AnyCollection.scroll`."""
+
+
+def explain_no_hits(collection: HasPages, filter_: Filter | None) -> list[str]:
     """Return why no document of a collection passes a filter, as :func:`explain_empty` does."""
     if filter_ is None:
         return []
@@ -920,7 +927,7 @@ def reasons_for_none(collection: AnyCollection, filter_: Filter | None) -> list[
     return explain_empty(filter_, payloads, are_all=are_all)
 
 
-def absent_fields(collection: AnyCollection, fields: Sequence[str]) -> list[str]:
+def absent_fields(collection: HasPages, fields: Sequence[str]) -> list[str]:
     """Return a sentence for each of the `fields` that no document of a collection has."""
     if not fields:
         return []
@@ -935,7 +942,7 @@ def with_warnings(answer: Mapping[str, Any], warnings: Sequence[str]) -> dict[st
     return {**answer, "warnings": [*warnings]} if warnings else {**answer}
 
 
-def _first_payloads(collection: AnyCollection) -> tuple[list[Mapping[str, Any]], bool]:
+def _first_payloads(collection: HasPages) -> tuple[list[Mapping[str, Any]], bool]:
     """Return the payloads of the first documents, and whether these are all."""
     payloads: list[Mapping[str, Any]] = []
     characters, cursor = 0, None

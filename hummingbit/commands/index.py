@@ -57,7 +57,6 @@ from hummingbit.index.kept_vectors import FLOAT32, FORMS
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.records import Query, StoredDocument
 from hummingbit.index.schema import AUTO
-from hummingbit.index.search import absent_fields, reasons_for_none
 from hummingbit.index.transfer import (
     STORES,
     VECTOR_TYPES,
@@ -308,8 +307,7 @@ def run_get(args: argparse.Namespace) -> int:
     """Print stored documents as JSON lines."""
     with open_collections(args, writable=False) as folder:
         collection = folder.collection(args.collection)
-        for id_ in args.ids:
-            document = collection.get(id_)
+        for id_, document in zip(args.ids, collection.get_many(args.ids), strict=True):
             if document is None:
                 raise UnknownDocument(
                     f"collection {args.collection!r} has no document {id_[:80]!r}"
@@ -325,7 +323,7 @@ def run_count(args: argparse.Namespace) -> int:
         begin_stage("filtering documents")
         collection = folder.collection(args.collection)
         documents = collection.count(filter_)
-        warnings = [] if documents else reasons_for_none(collection, filter_)
+        warnings = [] if documents else collection.explain_no_hits(filter_)
     result = {"collection": args.collection, "documents": documents}
     print_result(args, result, str(documents), warnings)
     return 0
@@ -343,7 +341,7 @@ def run_delete(args: argparse.Namespace) -> int:
             deleted = collection.delete(args.ids).deleted
         else:
             deleted = collection.delete_where(filter_).deleted
-        warnings = [] if deleted else reasons_for_none(collection, filter_)
+        warnings = [] if deleted else collection.explain_no_hits(filter_)
         left = len(collection)
     result = {"collection": args.collection, "deleted": deleted, "documents": left}
     line = f"{args.collection}: {counted(deleted, 'document')} deleted; {left:,} in all"
@@ -871,11 +869,11 @@ def run_fields(args: argparse.Namespace) -> int:
     changes = bool(args.fields) or args.none
     with open_collections(args, writable=changes) as folder:
         collection = folder.collection(args.collection)
+        warnings = []
         if changes:
             begin_stage(f"indexing fields of {counted(len(collection), 'document')}")
-            collection.set_indexed_fields(args.fields)
+            warnings = collection.set_indexed_fields(args.fields)
         indexed = [*collection.indexed_fields]
-        warnings = absent_fields(collection, args.fields)
     result = {"collection": args.collection, "indexed_fields": indexed}
     line = f"{args.collection}: indexed fields: {', '.join(indexed) or 'none'}"
     print_result(args, result, line, warnings)

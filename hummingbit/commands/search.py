@@ -36,7 +36,6 @@ from hummingbit.index.search import (
     Hybrid,
     Rescore,
     SearchOptions,
-    reasons_for_none,
     request_name,
     with_warnings,
 )
@@ -102,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         began = time.perf_counter()
         result = collection.find([query], options)
         seconds = time.perf_counter() - began
-        warnings = [] if result.hits[0] else reasons_for_none(collection, options.filter)
+        warnings = [] if result.hits[0] else collection.explain_no_hits(options.filter)
         if args.json:
             answer = search_answer(collection, result, 0, options, seconds)
             print_json(with_warnings(answer, warnings))

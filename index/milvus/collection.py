@@ -404,9 +404,10 @@ class MilvusCollection(SearchableCollection):
         self,
         fields: Sequence[str],
         progress: Callable[[], object] | None = None,  # noqa: ARG002 - there is nothing to do
-    ) -> None:
+    ) -> list[str]:
         """Raise an InputError unless `fields` is empty: Milvus evaluates filters itself."""
         check_fields_on_milvus(fields)
+        return []
 
     @property
     def field_types(self) -> Mapping[str, FieldType]:

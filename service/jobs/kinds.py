@@ -27,7 +27,7 @@ from hummingbit.index.errors import (
     StoreFull,
     UnknownSnapshot,
 )
-from hummingbit.index.search import absent_fields, with_warnings
+from hummingbit.index.search import with_warnings
 from hummingbit.index.snapshots import Snapshot
 from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.http.bodies import parse_json, validate
@@ -241,9 +241,8 @@ def index_fields(
     progress: Callable[[], object] | None = None,
 ) -> dict[str, Any]:
     """Index the fields, and return what IndexedFieldsInfo in ``schemas`` describes."""
-    collection.set_indexed_fields(fields, progress)
-    result: dict[str, Any] = {"indexed_fields": [*collection.indexed_fields]}
-    return with_warnings(result, absent_fields(collection, fields))
+    warnings = collection.set_indexed_fields(fields, progress)
+    return with_warnings({"indexed_fields": [*collection.indexed_fields]}, warnings)
 
 
 def _index_fields(folder: DataFolder, progress: Progress) -> dict[str, Any]:

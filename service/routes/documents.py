@@ -12,7 +12,7 @@ from fastapi import APIRouter, Header, Request, Response
 from fastapi import Query as QueryParameter
 from fastapi.concurrency import run_in_threadpool
 
-from hummingbit.index.search import reasons_for_none, with_warnings
+from hummingbit.index.search import with_warnings
 from hummingbit.service.http.bodies import JSON_LINES, check_media_type, save_body
 from hummingbit.service.http.keys import READ, WRITE
 from hummingbit.service.http.problems import ProblemError, invalid_field
@@ -128,7 +128,7 @@ def post_count(collection: CollectionOf, body: CountRequest) -> Response:
     """Count all documents, or those that match a filter."""
     filter_ = parse_body_filter(body.filter)
     documents = collection.count(filter_)
-    warnings = [] if documents else reasons_for_none(collection, filter_)
+    warnings = [] if documents else collection.explain_no_hits(filter_)
     return render(Count(**with_warnings({"count": documents}, warnings)))
 
 
@@ -148,7 +148,7 @@ def post_delete(collection: CollectionOf, body: DeleteRequest) -> Response:
         result = collection.delete(body.ids or [])
     else:
         result = collection.delete_where(filter_)
-    warnings = [] if result.deleted else reasons_for_none(collection, filter_)
+    warnings = [] if result.deleted else collection.explain_no_hits(filter_)
     answer = {"deleted": result.deleted, "generation": result.generation}
     return render(Deleted(**with_warnings(answer, warnings)))
 

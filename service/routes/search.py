@@ -27,7 +27,6 @@ from hummingbit.index.records import Query
 from hummingbit.index.search import (
     RANKING_NAMES,
     SearchOptions,
-    reasons_for_none,
     with_warnings,
 )
 from hummingbit.service.batching import BatchedQuery, BatchedResult
@@ -158,7 +157,7 @@ def _search_alone(
     answer = search_answer(collection, result, 0, options, seconds)
     is_first_page = options.cursor is None and not options.offset
     if is_first_page and not answer["hits"]:
-        answer = with_warnings(answer, reasons_for_none(collection, options.filter))
+        answer = with_warnings(answer, collection.explain_no_hits(options.filter))
     return answer_to_json(answer, app.state.settings.max_response_bytes)
 
 
@@ -561,7 +560,7 @@ def _search(
     with pointing_among("searches"):
         result = collection.find(queries, options)
     seconds = time.perf_counter() - start
-    warnings = [] if any(result.hits) else reasons_for_none(collection, common.filter)
+    warnings = [] if any(result.hits) else collection.explain_no_hits(common.filter)
     answers = [
         search_answer(collection, result, position, search, seconds)
         for position, search in enumerate(searches)

@@ -7,7 +7,7 @@ import http.client
 import io
 import json
 import logging
-import select
+import selectors
 import signal
 import socket
 import threading
@@ -253,9 +253,11 @@ def test_large_bodies_beside_each_other_are_bounded(tmp_path: Path) -> None:
         client.put(path, json={"n_bits": 8})
         part = b'{"code": "' + b" " * 200_000
         begun = [begin_body(client, f"{path}/search", 400_000, part) for _ in range(2)]
+        answers = slow.enter_context(selectors.DefaultSelector())
         for one in begun:
-            slow.enter_context(one)
-        (refused, *_), _, _ = select.select(begun, [], [], 20)
+            answers.register(slow.enter_context(one), selectors.EVENT_READ)
+        ((key, _), *_) = answers.select(20)
+        refused = cast("socket.socket", key.fileobj)
         assert refused.recv(20).startswith(b"HTTP/1.1 503 ")
         assert client.post(f"{path}/search", json={"code": "00"}).status_code == 200
 

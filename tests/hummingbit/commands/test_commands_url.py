@@ -95,6 +95,47 @@ def test_documents(ask: Ask, corpus: Path) -> None:
     assert ask("index", "list") == ""
 
 
+def test_a_service_says_why_no_document_passes_a_filter_as_a_folder_does(
+    ask: Ask, corpus: Path
+) -> None:
+    corpus.write_text(
+        "".join(
+            json.dumps({"id": f"d{i}", "text": text, "payload": {"year" if i < 110 else "late": i}})
+            + "\n"
+            for i, text in enumerate(random_texts(120))
+        )
+    )
+    ask("index", "build", "c", str(corpus), "--encoder", "words")
+    condition = '{"field": "late", "lt": 0}'
+    why = "none of the first 100 documents has the field 'late'"
+    assert f"filter: {why}" in ask.both("index", "count", "c", "--filter", condition)[1]
+    assert f"filter: {why}" in ask.both("index", "delete", "c", "--filter", condition)[1]
+    assert why in ask.both("index", "fields", "c", "late")[1]
+
+
+def test_many_documents_are_got_in_one_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = []
+    call = Client._call
+
+    def count(client: Client, request: Any) -> Any:
+        requests.append(request)
+        return call(client, request)
+
+    ids = [f"d{i}" for i in range(150)]
+    with (
+        running_service(make_data_folder(tmp_path)) as service,
+        Client(url := str(service.base_url)) as client,
+    ):
+        client.create_collection("c", n_bits=16)
+        client.upsert("c", [{"id": id_, "code": "00ff"} for id_ in ids])
+        monkeypatch.setattr(Client, "_call", count)
+        assert main(["index", "get", "c", *ids, "--url", url]) == 0
+    printed = [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()]
+    assert (printed, len(requests)) == (ids, 1)
+
+
 def test_a_later_table_is_read_by_the_types_of_the_collection(ask: Ask, tmp_path: Path) -> None:
     texts = random_texts(120)
 

@@ -12,7 +12,7 @@ from hummingbit.encoder.artifact import write_artifact
 from hummingbit.index import search
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.filters import parse_filter
-from hummingbit.index.search import SAMPLE, absent_fields, explain_empty, reasons_for_none
+from hummingbit.index.search import SAMPLE, absent_fields, explain_empty, explain_no_hits
 from tests.support.encoders import random_texts, text_encoder
 
 PAYLOADS: list[dict[str, Any]] = [
@@ -86,17 +86,17 @@ def test_only_the_first_documents_are_looked_at_and_the_sentences_say_so(tmp_pat
     year = parse_filter({"field": "year", "eq": "7"})
     with DataFolder(tmp_path, writable=True) as folder:
         collection = folder.create_collection("c", n_bits=16)
-        assert reasons_for_none(collection, late) == []
+        assert explain_no_hits(collection, late) == []
         assert absent_fields(collection, ["late"]) == []
         collection.upsert(documents[:SAMPLE])
-        assert reasons_for_none(collection, None) == []
-        assert reasons_for_none(collection, late) == ["filter: no document has the field 'late'"]
+        assert explain_no_hits(collection, None) == []
+        assert explain_no_hits(collection, late) == ["filter: no document has the field 'late'"]
         assert absent_fields(collection, ["late", "year"]) == ["no document has the field 'late'"]
         collection.upsert(documents[SAMPLE:])
         absent = "none of the first 100 documents has the field 'late'"
         assert absent_fields(collection, ["late", "year"]) == [absent]
-        assert reasons_for_none(collection, late) == [f"filter: {absent}"]
-        assert reasons_for_none(collection, year) == [
+        assert explain_no_hits(collection, late) == [f"filter: {absent}"]
+        assert explain_no_hits(collection, year) == [
             "filter: 'year' holds numbers in the first 100 documents; \"7\" finds strings only"
         ]
 
