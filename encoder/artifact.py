@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -93,8 +94,7 @@ class _Strict(BaseModel):
 class TextSpec(_Strict):
     """The settings of :class:`TextFeatures`; the vocabulary and idf are in files of their own.
 
-    `analyzer`, `stemmer_version` and `summary_weight` are left out where they have their defaults,
-    as in the first artifacts.
+    The settings that the first artifacts did not have are left out where they have their defaults.
     """
 
     kind: Literal["text"] = "text"
@@ -106,6 +106,8 @@ class TextSpec(_Strict):
     stemmer_version: str | None = Field(default=None, max_length=100)
     """The version of PyStemmer that stemmed the vocabulary."""
     summary_weight: float = Field(default=0.0, ge=0, le=MAX_SUMMARY_WEIGHT)
+    pieces: bool = False
+    corrections: bool = True
 
     @model_validator(mode="after")
     def _check_summary_weight(self) -> Self:
@@ -121,7 +123,7 @@ class TextSpec(_Strict):
     @model_serializer(mode="wrap")
     def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         written: dict[str, Any] = write(self)
-        for name in ("analyzer", "stemmer_version", "summary_weight"):
+        for name in ("analyzer", "stemmer_version", "summary_weight", "pieces", "corrections"):
             if written[name] == TextSpec.model_fields[name].default:
                 del written[name]
         return written
@@ -162,11 +164,23 @@ class SpdSpec(_Strict):
 
 
 class LayerSpec(_Strict):
-    """The shape of a :class:`Layer`; its weight and bias are in ``weights.safetensors``."""
+    """The shape of a :class:`Layer`; its weight and bias are in ``weights.safetensors``.
+
+    Of a layer in 8 bits, the weight is ``layers.I.rows``, int8, times ``layers.I.scale``, float32,
+    a number for each input. `precision` is left out of the file if it is float32.
+    """
 
     inputs: int = Field(ge=1)
     outputs: int = Field(ge=1)
     activation: Activation
+    precision: Precision = "float32"
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = write(self)
+        if self.precision == "float32":
+            del written["precision"]
+        return written
 
 
 class ClassCodeSpec(_Strict):
@@ -318,6 +332,8 @@ def read_features(
         l2_normalize=spec.l2_normalize,
         analyzer=Analyzer.from_name(spec.analyzer),
         summary_weight=spec.summary_weight,
+        pieces=spec.pieces,
+        corrections=spec.corrections,
     )
 
 
@@ -375,6 +391,22 @@ def read_tensor(
     return tensor
 
 
+def _read_weight(
+    tensors: Mapping[str, npt.NDArray[Any]], folder: Path, i: int, spec: LayerSpec
+) -> Floats:
+    """Return the weight of layer `i`, float32; see :class:`LayerSpec`."""
+    shape = (spec.inputs, spec.outputs)
+    if spec.precision == "float32":
+        return read_tensor(tensors, folder, f"layers.{i}.weight", shape)
+    name = f"layers.{i}.rows"
+    rows = tensors.get(name)
+    if rows is None or rows.shape != shape or rows.dtype != np.int8:
+        found = "missing" if rows is None else f"{rows.dtype} {rows.shape}"
+        raise ArtifactError(f"{folder / WEIGHTS}: {name} is {found}; it must be int8 {shape}")
+    scale = read_tensor(tensors, folder, f"layers.{i}.scale", shape[:1])
+    return rows * scale[:, None]
+
+
 # ----------------------------------------------------------------------------
 # Writes an encoder: the contents of the files in its folder.
 
@@ -409,11 +441,16 @@ def as_inputs(encoder: Encoder, inputs: Sequence[Any]) -> Inputs:
     return inputs if encoder.kind == "text" else np.asarray(inputs, dtype=np.float32)
 
 
-def _tensors(encoder: Encoder) -> dict[str, Floats]:
+def _tensors(encoder: Encoder) -> dict[str, npt.NDArray[Any]]:
+    integers: dict[str, npt.NDArray[np.int8]] = {}
     tensors = {"thresholds": encoder.thresholds}
     for i, layer in enumerate(encoder.layers):
-        tensors[f"layers.{i}.weight"] = layer.weight
         tensors[f"layers.{i}.bias"] = layer.bias
+        if layer.precision == "float32":
+            tensors[f"layers.{i}.weight"] = layer.weight
+        else:
+            rows, tensors[f"layers.{i}.scale"] = _in_8_bits(layer.weight)
+            integers[f"layers.{i}.rows"] = rows
     if isinstance(encoder.features, TextFeatures) and encoder.features.idf is not None:
         tensors["idf"] = encoder.features.idf
     if isinstance(encoder.features, SpdFeatures):
@@ -425,21 +462,41 @@ def _tensors(encoder: Encoder) -> dict[str, Floats]:
             tensors[f"class_code.{name}.bias"] = class_map.bias
         tensors["class_code.codewords"] = code.codewords
         tensors["class_code.certainty"] = code.certainty
-    return {
+    floats = {
         name: np.ascontiguousarray(tensor, dtype=np.float32) for name, tensor in tensors.items()
     }
+    return {**floats, **integers}
+
+
+def _in_8_bits(weight: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
+    """Return the rows of `weight` as whole numbers from -127 to 127, and the scale of each.
+
+    A scale has 12 bits of precision, so that a row is the exact product of both and the largest
+    number of a row is 127. Rows that came from 8 bits give the same numbers again.
+    """
+    largest = np.abs(weight).max(axis=1, initial=0)
+    mantissa, exponent = np.frexp(largest / np.float32(127))
+    scale = np.ldexp(np.ceil(mantissa * 4096) / 4096, exponent).astype(np.float32)
+    scale[largest == 0] = 1
+    return np.rint(weight / scale[:, None]).astype(np.int8), scale
 
 
 def _manifest(encoder: Encoder, contents: Mapping[str, bytes]) -> Manifest:
-    shapes = [(*layer.weight.shape, layer.activation) for layer in encoder.layers]
     return Manifest(
         n_bits=encoder.n_bits,
         features=_features_spec(encoder.features),
-        layers=tuple(LayerSpec(inputs=i, outputs=o, activation=a) for i, o, a in shapes),
+        layers=tuple(map(_layer_spec, encoder.layers)),
         class_code=_class_code_spec(encoder),
         hybrid_weight=encoder.hybrid_weight,
         metadata=dict(encoder.metadata),
         files={name: hashlib.sha256(raw).hexdigest() for name, raw in sorted(contents.items())},
+    )
+
+
+def _layer_spec(layer: Layer) -> LayerSpec:
+    inputs, outputs = layer.weight.shape
+    return LayerSpec(
+        inputs=inputs, outputs=outputs, activation=layer.activation, precision=layer.precision
     )
 
 
@@ -476,6 +533,8 @@ def _features_spec(features: Features) -> TextSpec | ModelSpec | VectorSpec | Sp
         analyzer=features.analyzer.name,
         stemmer_version=features.analyzer.stemmer_version,
         summary_weight=features.summary_weight,
+        pieces=features.pieces,
+        corrections=features.corrections,
     )
 
 
@@ -579,9 +638,10 @@ def load_encoder(folder: Path) -> Encoder:
         features=read_features(manifest, tensors, files, folder),
         layers=[
             Layer(
-                weight=tensor(f"layers.{i}.weight", (spec.inputs, spec.outputs)),
+                weight=_read_weight(tensors, folder, i, spec),
                 bias=tensor(f"layers.{i}.bias", (spec.outputs,)),
                 activation=spec.activation,
+                precision=spec.precision,
             )
             for i, spec in enumerate(manifest.layers)
         ],

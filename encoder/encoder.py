@@ -15,7 +15,7 @@ from hummingbit.encoder.class_code import ClassCode
 from hummingbit.encoder.codes import Codes, pack_bits
 from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures, native
-from hummingbit.encoder.text_model import TextModel
+from hummingbit.encoder.text_model import Precision, TextModel
 from hummingbit.encoder.vector_features import SpdFeatures, VectorFeatures
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.slices import checkpoint
@@ -46,11 +46,15 @@ Activation = Literal["relu", "identity"]
 
 @dataclass(frozen=True)
 class Layer:
-    """act(x W + b), with `weight` W of shape ``(inputs, outputs)`` and `bias` b ``(outputs,)``."""
+    """act(x W + b), with `weight` W of shape ``(inputs, outputs)`` and `bias` b ``(outputs,)``.
+
+    The `precision` is that of W in an artifact; in memory it is float32.
+    """
 
     weight: Floats
     bias: Floats
     activation: Activation
+    precision: Precision = "float32"
 
     def __call__(self, x: Floats | SparseRows) -> Floats:
         """Apply the layer to rows ``(N, inputs)``.

@@ -149,6 +149,12 @@ TERMS_AT_ONCE = 10_000
 FEW_TERMS = 64  # the compiled code weighs a query of fewer
 
 
+PIECE_MARK = "##"
+"""Precedes the pieces of words that do not begin a word."""
+_RUN = re.compile(r"[^\W\d_]+|\d+")
+_LONGEST_IN_PIECES = 64  # looking for pieces takes quadratic time in the length of a word
+
+
 class TextRow(NamedTuple):
     """The features of one text: a row of a matrix without its zeros."""
 
@@ -174,6 +180,12 @@ class TextFeatures:
     row is then scaled to unit length. Terms outside the vocabulary are ignored; a text without any
     known term is a row of zeros.
 
+    With `pieces`, the vocabulary also has pieces of words, those that do not begin a word with
+    ``##`` before them, as in BERT's WordPiece. An unknown word is then read as its longest known
+    pieces from the left, each of its runs of letters and of digits by itself: ``read_csv`` as
+    ``read``, ``cs`` and ``##v``. Without `corrections`, unknown words of queries are read as those
+    of documents are, and not corrected.
+
     A `summary_weight` is that of the title and the first sentence of a document, where the network
     of an encoder reads it (:meth:`add_summaries`).
 
@@ -188,6 +200,8 @@ class TextFeatures:
     l2_normalize: bool = False
     analyzer: Analyzer = WORDS
     summary_weight: float = 0.0
+    pieces: bool = False
+    corrections: bool = True
     _columns: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -203,7 +217,8 @@ class TextFeatures:
 
     def prepare(self) -> None:
         """Build the speller, which takes a tenth of a second for a vocabulary of 20,000 terms."""
-        _ = self._speller
+        if self.corrections:
+            _ = self._speller
 
     def terms(self, text: str) -> list[str]:
         """Return the terms of `text`, known and unknown, repeats included."""
@@ -287,7 +302,7 @@ class TextFeatures:
         if len(columns) < len(terms):
             corrections = self._corrections()
             terms = corrections.replace(self.terms(corrections.split_identifiers(text)))
-            columns = [column for column in map(self._columns.get, terms) if column is not None]
+            columns = self._columns_of(terms)
             corrected = corrections.pairs
         row = self._weigh_one(columns)
         return row, QueryTerms(len(row.columns), corrected)
@@ -334,7 +349,39 @@ class TextFeatures:
         return Corrections(self._columns, self.terms, self._correct)
 
     def _correct(self, word: str) -> str | None:
-        return self._speller.correct(word)
+        return self._speller.correct(word) if self.corrections else None
+
+    def _columns_of(self, terms: Sequence[str]) -> list[int]:
+        """Return the columns of `terms`; with `pieces`, also those of unknown words."""
+        found = [*map(self._columns.get, terms)]
+        if None not in found:
+            return found  # type: ignore[return-value]
+        if not self.pieces:
+            return [column for column in found if column is not None]
+        columns: list[int] = []
+        for term, column in zip(terms, found, strict=True):
+            if column is not None:
+                columns.append(column)
+            elif " " not in term:
+                columns += self._pieces_of(term[:_LONGEST_IN_PIECES])
+        return columns
+
+    def _pieces_of(self, word: str) -> list[int]:
+        """Return the columns of the longest known pieces of a word, from the left."""
+        columns: list[int] = []
+        for part in _RUN.findall(word):
+            start = 0
+            while start < len(part):
+                mark = PIECE_MARK if start else ""
+                for end in range(len(part), start, -1):
+                    column = self._columns.get(mark + part[start:end])
+                    if column is not None:
+                        columns.append(column)
+                        break
+                else:
+                    break  # a character that no piece has; the rest of the run is not read
+                start = end
+        return columns
 
     def _corrected_term_lists(self, text: str, corrections: Corrections) -> Iterator[list[str]]:
         for terms in self._term_lists(corrections.split_identifiers(text)):
@@ -343,7 +390,8 @@ class TextFeatures:
     def _look_up_together(self, texts: Sequence[str]) -> _KnownTerms:
         """Look up the terms of a group of texts, all at once if the texts are short and ASCII."""
         is_long = len(texts) == 1 and len(texts[0]) > PIECE_LENGTH
-        terms = None if is_long or self.max_words > 1 else self.analyzer.terms_of_all(texts)
+        is_joined = not is_long and self.max_words == 1 and not self.pieces
+        terms = self.analyzer.terms_of_all(texts) if is_joined else None
         if terms is None:
             return self._look_up_each(map(self._term_lists, texts))
         unknown, end = -1, self.dimension
@@ -355,14 +403,12 @@ class TextFeatures:
 
     def _look_up_each(self, texts: Iterable[Iterable[list[str]]]) -> _KnownTerms:
         """Look up the terms of texts, each of which comes as lists of terms."""
-        column_of = self._columns.get
         columns, lengths = array("i"), array("q")
         end_of_slice = TERMS_AT_ONCE
         for lists in texts:
             before = len(columns)
             for terms in lists:
-                found = map(column_of, terms)
-                columns.extend([column for column in found if column is not None])
+                columns.extend(self._columns_of(terms))
             lengths.append(len(columns) - before)
             if len(columns) > end_of_slice:
                 end_of_slice = len(columns) + TERMS_AT_ONCE
