@@ -229,6 +229,17 @@ class CollectionBackend(AnyCollection, Protocol):
         """The encoder that makes the codes; None if documents come with codes."""
 
     @property
+    def is_local(self) -> bool:
+        """Whether the documents are in the data folder; otherwise, searches wait for a server."""
+
+    @property
+    def compactions(self) -> int:
+        """How often the index was compacted since this process opened the collection."""
+
+    def prepare_fork(self) -> None:
+        """Make the memory ready to be shared with a process that is about to be forked."""
+
+    @property
     def is_read_by_model(self) -> bool:
         """Whether a language model reads the texts, which takes milliseconds for each."""
 

@@ -13,7 +13,7 @@ from collections.abc import Collection as Names
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from hummingbit.encoder.artifact import (
     ArtifactError,
@@ -388,7 +388,10 @@ class HiddenCollection(NamedTuple):
     delete: Callable[[], None]
 
 
-class Collections(ABC):
+C_co = TypeVar("C_co", bound=CollectionBackend, covariant=True)
+
+
+class Collections(ABC, Generic[C_co]):
     """The open collections of a data folder, and why others cannot be opened.
 
     Reading is thread-safe. Changes need the lock of the data folder.
@@ -398,11 +401,11 @@ class Collections(ABC):
         self._encoders = encoders
         self.linger_seconds = 0.0
         """See :attr:`hummingbit.index.data_folder.DataFolder.linger_seconds`."""
-        self.opened: dict[str, CollectionBackend] = {}
+        self.opened: dict[str, C_co] = {}
         """The open collections by name; for reading only."""
         self._unavailable: dict[str, StoreError | CollectionUnavailable] = {}
 
-    def by_name(self) -> Mapping[str, CollectionBackend]:
+    def by_name(self) -> Mapping[str, C_co]:
         """Return the open collections, in the order of their names."""
         return MappingProxyType(dict(sorted(self.opened.copy().items())))
 
@@ -415,7 +418,7 @@ class Collections(ABC):
         """Return the names of all collections, including those that cannot be opened."""
         return {*self.opened, *self._unavailable}
 
-    def get(self, name: str) -> CollectionBackend:
+    def get(self, name: str) -> C_co:
         """Return a collection.
 
         Raises:
@@ -443,13 +446,13 @@ class Collections(ABC):
         reason = "; but one cannot be opened, so its name is unknown: "
         return f"{reason}{nameless[0]}" if nameless else ""
 
-    def get_ready(self, name: str) -> CollectionBackend:
+    def get_ready(self, name: str) -> C_co:
         """Return a collection after preparing it for searches, which may take a while."""
         return self.get(name)
 
     def get_equal(
         self, description: Description, indexed_fields: Sequence[str] | None = None
-    ) -> CollectionBackend:
+    ) -> C_co:
         """Return the collection of that name if it has these settings.
 
         If `indexed_fields` is None, it may have any indexed fields.
@@ -522,7 +525,7 @@ class Collections(ABC):
         description: Description,
         encoder: Encoder | None,
         indexed_fields: Sequence[str] = (),
-    ) -> CollectionBackend:
+    ) -> C_co:
         """Create an empty collection under a free name and return it.
 
         Raises:
@@ -533,7 +536,7 @@ class Collections(ABC):
     @abstractmethod
     def create_hidden(
         self, description: Description, encoder: Encoder | None
-    ) -> tuple[HiddenCollection, CollectionBackend]:
+    ) -> tuple[HiddenCollection, C_co]:
         """Create an empty hidden collection; the second value is for writing to it.
 
         Raises:
@@ -550,7 +553,7 @@ class Collections(ABC):
         """
 
     @abstractmethod
-    def published_draft(self, id_: str) -> CollectionBackend | None:
+    def published_draft(self, id_: str) -> C_co | None:
         """Return the collection that was hidden under that id; None if it never appeared."""
 
     @abstractmethod
@@ -569,7 +572,7 @@ class Collections(ABC):
         """Accept the loss of acknowledged writes, so that a collection can be written again."""
         raise UnknownCollection(f"there is no collection {name!r}")
 
-    def find_gone(self) -> Mapping[str, CollectionBackend]:
+    def find_gone(self) -> Mapping[str, C_co]:
         """Return the open collections that another process has dropped since, by name."""
         return {}
 
@@ -582,7 +585,7 @@ class Collections(ABC):
         opened.
         """
 
-    def let_go(self, held: Names[CollectionBackend] = ()) -> None:  # noqa: B027 - none is gone
+    def let_go(self, held: Names[CollectionBackend] = ()) -> None:
         """Close the collections that are gone, except those that are still `held`."""
 
     def close(self) -> None:

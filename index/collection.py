@@ -17,7 +17,7 @@ from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.codes import Codes, pack_rows
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.foundation.errors import InputError
-from hummingbit.index.backend import BATCH_SIZE, MAX_K, AnyCollection
+from hummingbit.index.backend import BATCH_SIZE, MAX_K, AnyCollection, CollectionBackend
 from hummingbit.index.code_statistics import StatisticsCache, code_statistics
 from hummingbit.index.encoding import batches, encode_documents, encode_queries, last_of_each_id
 from hummingbit.index.engines.protocol import Rows
@@ -75,6 +75,15 @@ class CollectionBase(ABC):
     """A collection with the given description; `encoder` made its codes."""
 
     annotations: Annotations | None = None
+    is_local = False
+
+    @property
+    def compactions(self) -> int:
+        """See :attr:`hummingbit.index.backend.CollectionBackend.compactions`."""
+        return 0
+
+    def prepare_fork(self) -> None:  # noqa: B027 - there is nothing to share
+        """See :meth:`hummingbit.index.backend.CollectionBackend.prepare_fork`."""
 
     def __init__(self, description: Description, encoder: Encoder | None, incarnation: str) -> None:
         """Check the encoder against the description.
@@ -370,6 +379,7 @@ class Collection(IndexedCollection):
     """An :class:`CollectionBackend` over a store. All methods are thread-safe."""
 
     annotations: Annotations
+    is_local = True
 
     def __init__(
         self,
@@ -642,6 +652,18 @@ class Collection(IndexedCollection):
 
 
 PAGE = 1000
+
+
+def local_collection(collection: CollectionBackend, lacks: str) -> Collection:
+    """Return a collection of the data folder, which has labels, judgements and snapshots.
+
+    Raises:
+        InputError: if it is on Milvus; the message says that it `lacks` them.
+    """
+    if not isinstance(collection, Collection):
+        message = f"{collection.name!r} is on Milvus, where collections have no {lacks}"
+        raise InputError("collection", message)
+    return collection
 
 
 def pages_of(

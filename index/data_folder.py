@@ -25,6 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, get_args
 
+from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.extras import install_command
 from hummingbit.foundation.files import remove_leftovers
 from hummingbit.index.backend import CollectionBackend
@@ -36,7 +37,7 @@ from hummingbit.index.catalog import (
     HiddenCollection,
     check_name,
 )
-from hummingbit.index.collection import Collection
+from hummingbit.index.collection import local_collection
 from hummingbit.index.errors import (
     CollectionExists,
     DataFolderError,
@@ -143,7 +144,7 @@ class DataFolder:
         if follow and not writable:
             self._follower = Follower(lambda: self.follow(wait=False))
 
-    def _make_collections(self, engine: str, *, indexed: bool) -> Collections:
+    def _make_collections(self, engine: str, *, indexed: bool) -> Collections[CollectionBackend]:
         """Return the collections, none of them open yet."""
         path, writable = self.path / "collections", self.writable
         return LocalCollections(path, self.encoders, engine, writable=writable, indexed=indexed)
@@ -322,12 +323,13 @@ class DataFolder:
         """
         self._lock.check_writable()
         collection = self.collection(name)
-        if not isinstance(collection, Collection):
-            message = f"collection {name!r} is not stored in this folder; use index export"
-            raise SnapshotError(message)
-        encoder = collection.encoder_name
+        try:
+            local = local_collection(collection, "snapshots")
+        except InputError as error:
+            raise SnapshotError(f"{error.reason}; use index export") from None
+        encoder = local.encoder_name
         artifact = None if encoder is None else self.encoders.folder(encoder)
-        return self.snapshots.create(collection.store.copy_to, artifact, before_appearing)
+        return self.snapshots.create(local.store.copy_to, artifact, before_appearing)
 
     def restore_snapshot(
         self,

@@ -167,7 +167,7 @@ SECONDS_FOR_OPENING = 0.25
 IS_WINDOWS = os.name == "nt"
 
 
-class LocalCollections(Collections):
+class LocalCollections(Collections[Collection]):
     """The collections in one folder. The store holds the name, which never becomes a path."""
 
     def __init__(
@@ -185,7 +185,7 @@ class LocalCollections(Collections):
         self._folders: dict[str, Path] = {}
         self._rounds = 0
         self._opening: dict[Path, threading.Thread] = {}
-        self._gone: list[CollectionBackend] = []
+        self._gone: list[Collection] = []
         self._lingering: dict[Store, threading.Timer] = {}
 
     def open_all(self) -> None:
@@ -195,10 +195,10 @@ class LocalCollections(Collections):
         for folder in finished_folders(self._path):
             self._open_folder(folder, indexed=self._indexed)
 
-    def get_ready(self, name: str) -> CollectionBackend:
+    def get_ready(self, name: str) -> Collection:
         """Return a collection after building its index."""
         collection = self.get(name)
-        if self._indexed and isinstance(collection, Collection):
+        if self._indexed:
             collection.build_index()
         return collection
 
@@ -207,7 +207,7 @@ class LocalCollections(Collections):
         description: Description,
         encoder: Encoder | None,
         indexed_fields: Sequence[str] = (),
-    ) -> CollectionBackend:
+    ) -> Collection:
         """Create an empty collection under a free name and return it."""
         partial = self._begin_store(description, encoder, check_indexed_fields(indexed_fields))
         try:
@@ -223,7 +223,7 @@ class LocalCollections(Collections):
 
     def create_hidden(
         self, description: Description, encoder: Encoder | None
-    ) -> tuple[HiddenCollection, CollectionBackend]:
+    ) -> tuple[HiddenCollection, Collection]:
         """Create an empty collection in a partial folder."""
         partial = self._begin_store(description, encoder)
         try:
@@ -266,7 +266,7 @@ class LocalCollections(Collections):
             lambda: shutil.rmtree(partial, ignore_errors=True),
         )
 
-    def published_draft(self, id_: str) -> CollectionBackend | None:
+    def published_draft(self, id_: str) -> Collection | None:
         """Return the collection that was hidden under that id; None if it never appeared."""
         for name, folder in self._folders.copy().items():
             if folder.name == id_:
@@ -287,14 +287,13 @@ class LocalCollections(Collections):
         """Return why open collections refuse writes, by name; not of those dropped meanwhile."""
         problems: dict[str, list[str]] = {}
         for name, collection in self.by_name().items():
-            if isinstance(collection, Collection):
-                try:
-                    warnings = collection.store.warnings()
-                except StoreError as error:
-                    warnings = [str(error)]
-                is_kept = self.opened.get(name) is collection and not self._is_gone(name)
-                if warnings and is_kept:
-                    problems[name] = warnings
+            try:
+                warnings = collection.store.warnings()
+            except StoreError as error:
+                warnings = [str(error)]
+            is_kept = self.opened.get(name) is collection and not self._is_gone(name)
+            if warnings and is_kept:
+                problems[name] = warnings
         return MappingProxyType(problems)
 
     def accept_loss(self, name: str) -> None:
@@ -311,7 +310,7 @@ class LocalCollections(Collections):
         Store(folder / STORE_FILE, writable=True, accept_loss=True).close()
         self._open_folder(folder, indexed=False)
 
-    def find_gone(self) -> Mapping[str, CollectionBackend]:
+    def find_gone(self) -> Mapping[str, Collection]:
         """See :meth:`hummingbit.index.catalog.Collections.find_gone`."""
         present = {*finished_folders(self._path)}
         return {
@@ -346,11 +345,11 @@ class LocalCollections(Collections):
         Reads in progress go on for at most :attr:`linger_seconds`. They hold the collection, and
         its files can be read while they are open.
         """
-        gone, self._gone = self._gone, [folder for folder in self._gone if folder in held]
+        gone, self._gone = self._gone, [kept for kept in self._gone if kept in held]
         for collection in gone:
             if collection in held:
                 continue
-            if not isinstance(collection, Collection) or not self.linger_seconds or IS_WINDOWS:
+            if not self.linger_seconds or IS_WINDOWS:
                 collection.close()
                 continue
             collection.end_writing()
@@ -376,7 +375,7 @@ class LocalCollections(Collections):
     def _follow_collection(self, name: str) -> None:
         collection, reason = self.opened[name], None
         try:
-            if not isinstance(collection, Collection) or collection.follow():
+            if collection.follow():
                 return
         except StoreError as error:
             reason = error

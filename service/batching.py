@@ -30,7 +30,6 @@ from weakref import WeakKeyDictionary
 
 from hummingbit.foundation.slices import Allowance, BeyondAllowance, may_wait, within
 from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.collection import Collection
 from hummingbit.index.records import Query
 from hummingbit.index.search import SearchOptions, SearchResult
 from hummingbit.service.concurrency import SMALL_ANSWER
@@ -304,7 +303,7 @@ class Batcher(Generic[Answer]):
     def _note_time(self, collection: CollectionBackend, kind: _Kind, seconds: float) -> None:
         """Note how long a query of a kind took."""
         # A collection elsewhere spends its time waiting, which would block the event loop.
-        if isinstance(collection, Collection) and seconds <= QUICK_SECONDS:
+        if collection.is_local and seconds <= QUICK_SECONDS:
             self._paces.setdefault(collection, {})[kind] = _Pace(seconds)
             return
         paces = self._paces.get(collection, {})

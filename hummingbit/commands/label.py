@@ -42,12 +42,12 @@ from hummingbit.evaluation.labelling.suggestions import (
     suggest_documents,
     suggestions_to_json,
 )
-from hummingbit.foundation.errors import InputError, counted
+from hummingbit.foundation.errors import counted
 from hummingbit.foundation.extras import install_command
 from hummingbit.foundation.files import replace_file
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.foundation.times import now
-from hummingbit.index.collection import Collection
+from hummingbit.index.collection import Collection, local_collection
 from hummingbit.index.store.annotations import ANONYMOUS, DocumentLabel, Judgement
 
 if TYPE_CHECKING:
@@ -87,11 +87,7 @@ def label_source(args: argparse.Namespace, *, writable: bool = False) -> Iterato
             yield _Remote(client, args.collection)
         return
     with open_folder(args, writable=writable) as folder:
-        collection = folder.collection(args.collection)
-        if not isinstance(collection, Collection):
-            message = f"{collection.name!r} is on Milvus; only local collections have labels"
-            raise InputError("collection", message)
-        yield _Local(collection)
+        yield _Local(local_collection(folder.collection(args.collection), "labels"))
 
 
 class _Local:

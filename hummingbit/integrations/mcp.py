@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import Annotated, Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -17,9 +17,15 @@ from pydantic import BaseModel, Field
 
 from hummingbit.embedded import Collection
 from hummingbit.foundation.errors import HummingbitError
+from hummingbit.index.rankings import SUMMARIES
 
 MAX_HITS = 50
 """The largest number of hits of a search. Agents read all of them."""
+
+
+RankingName = Annotated[
+    str, Field(description=f"{SUMMARIES}. Without it, the collection's default applies.")
+]
 
 
 class FoundDocument(BaseModel):
@@ -79,13 +85,12 @@ def make_server(collection: Collection, *, read_only: bool = False) -> MCPServer
         query: str,
         limit: int = 10,
         filter: dict[str, Any] | None = None,  # noqa: A002
-        ranking: str | None = None,
+        ranking: RankingName | None = None,
     ) -> FindResult:
         """Find the documents that answer a query, best first.
 
         `filter` is a condition on metadata, such as {"field": "year", "gte": 1990}; conditions are
-        joined by {"and": [...]}, {"or": [...]} and {"not": {...}}. `ranking` is hybrid, bm25,
-        asymmetric or hamming; without it, the collection's default applies.
+        joined by {"and": [...]}, {"or": [...]} and {"not": {...}}.
         """
         capped = min(limit, MAX_HITS)
         with _tool_errors():

@@ -60,11 +60,11 @@ class MilvusFolder(DataFolder):
         engine: str,  # noqa: ARG002 - Milvus has its own
         *,
         indexed: bool,  # noqa: ARG002 - Milvus has its own index
-    ) -> Collections:
+    ) -> Collections[CollectionBackend]:
         return MilvusCollections(self._cluster, self.encoders, writable=self.writable)
 
 
-class MilvusCollections(Collections):
+class MilvusCollections(Collections[MilvusCollection]):
     """The collections on a Milvus cluster."""
 
     def __init__(self, cluster: Cluster, encoders: EncoderFolder, *, writable: bool) -> None:
@@ -84,7 +84,7 @@ class MilvusCollections(Collections):
         description: Description,
         encoder: Encoder | None,
         indexed_fields: Sequence[str] = (),
-    ) -> CollectionBackend:
+    ) -> MilvusCollection:
         """Create an empty collection under a free name and return it."""
         check_fields_on_milvus(indexed_fields)
         check_vectors_on_milvus(description.keep_vectors)
@@ -93,7 +93,7 @@ class MilvusCollections(Collections):
 
     def create_hidden(
         self, description: Description, encoder: Encoder | None
-    ) -> tuple[HiddenCollection, CollectionBackend]:
+    ) -> tuple[HiddenCollection, MilvusCollection]:
         """Create a collection that this process does not show.
 
         Milvus has no hidden collections, so other processes and the next opening see it.
@@ -117,7 +117,7 @@ class MilvusCollections(Collections):
         message = f"snapshot {tar.name!r} cannot be restored as {name!r} on Milvus"
         raise SnapshotError(f"{message}; {hint}")
 
-    def published_draft(self, id_: str) -> CollectionBackend | None:
+    def published_draft(self, id_: str) -> MilvusCollection | None:
         """Return the collection that was hidden under that id."""
         return self.opened.get(id_)
 

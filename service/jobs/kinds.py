@@ -14,10 +14,9 @@ from typing import Any
 from hummingbit.corpus.document import Document
 from hummingbit.evaluation.rankings import RelevanceSettings
 from hummingbit.evaluation.report import read_training_labels, run_job, write_report
-from hummingbit.foundation.errors import HummingbitError, InputError
+from hummingbit.foundation.errors import HummingbitError
 from hummingbit.foundation.files import replace_file, replacing
 from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.collection import Collection
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.duplicates import DuplicateCriteria, find_duplicates
 from hummingbit.index.errors import (
@@ -297,15 +296,3 @@ def _restore(folder: DataFolder, progress: Progress) -> dict[str, Any]:
         tar = folder.snapshots.file(progress.job.spec["snapshot"])
         restored = folder.restore_snapshot(tar, progress.job.collection, record)
     return {"collection": restored.name, "documents": len(restored)}
-
-
-def local_collection(collection: CollectionBackend) -> Collection:
-    """Return the collection if it is stored in the data folder.
-
-    Raises:
-        InputError: if it is stored elsewhere.
-    """
-    if not isinstance(collection, Collection):
-        message = f"collection {collection.name!r} is not in the service's data folder"
-        raise InputError("collection", message)
-    return collection

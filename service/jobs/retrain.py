@@ -37,7 +37,7 @@ from hummingbit.evaluation.labelling.trial import Trial, compare_encoders, hold_
 from hummingbit.evaluation.relevance import Labelled
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.files import replace_file
-from hummingbit.index.collection import Collection
+from hummingbit.index.collection import Collection, local_collection
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.store.annotations import agreed_labels
@@ -62,8 +62,7 @@ def retrain(
     """Do the job, or the rest of it after an earlier attempt, and return its result."""
     spec = progress.job.spec
     if (progress.recorded or {}).get("target") is None:
-        collection = folder.collection(spec["source"])
-        assert isinstance(collection, Collection)  # noqa: S101 - the route has checked it
+        collection = local_collection(folder.collection(spec["source"]), "labels")
         artifact = progress.folder / ENCODER_FOLDER
         if not (progress.folder / TRIAL_FILE).exists():
             _train_and_try(folder, collection, progress, elsewhere=elsewhere)

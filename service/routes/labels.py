@@ -37,9 +37,8 @@ from hummingbit.evaluation.labelling.suggestions import (
 )
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.times import now
-from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.catalog import AddAlias, check_name
-from hummingbit.index.collection import Collection
+from hummingbit.index.collection import Collection, local_collection
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.labels import AnnotationResult
 from hummingbit.index.store.annotations import (
@@ -54,7 +53,6 @@ from hummingbit.service.http.bodies import JSON_LINES, JSONRequest, check_media_
 from hummingbit.service.http.keys import ADMIN, READ, WRITE, request_key
 from hummingbit.service.http.problems import ProblemError, invalid_field
 from hummingbit.service.http.routing import JSONRoute
-from hummingbit.service.jobs.kinds import local_collection
 from hummingbit.service.jobs.reindex import is_same_source
 from hummingbit.service.jobs.retrain import check_retrainable
 from hummingbit.service.jobs.runner import Jobs
@@ -111,21 +109,8 @@ Cursor = Annotated[str | None, Query(description="The `next_cursor` of the previ
 Person = Annotated[str | None, Query(description="Only records of this person.")]
 
 
-def collection_with_labels(collection: CollectionBackend) -> Collection:
-    """Return the collection if it can store labels.
-
-    Raises:
-        ProblemError: 422 if it is on Milvus.
-    """
-    try:
-        return local_collection(collection)
-    except InputError:
-        message = f"collection {collection.name!r} is on Milvus, which cannot store labels"
-        raise invalid_field(message) from None
-
-
 async def _local(collection: CollectionOf) -> Collection:
-    return collection_with_labels(collection)
+    return local_collection(collection, "labels")
 
 
 async def _who(request: Request) -> str:
@@ -549,7 +534,7 @@ async def post_import(
     for batch in _batches(labels, judgements):
         async with writing(request):
             # An alias may have moved since the last batch.
-            collection = collection_with_labels(folder.collection(name))
+            collection = local_collection(folder.collection(name), "labels")
             written = await run_in_threadpool(import_records, collection, *batch)
         report = written if report is None else report.and_then(written)
     assert report is not None  # noqa: S101 - there is at least one batch
@@ -615,8 +600,8 @@ def post_retrain(
     continue.
     """
     collection = folder.collection(name)
+    local = local_collection(collection, "labels")
     with pointing_at():
-        local = local_collection(collection)
         encoder = check_retrainable(local)
     if limits.training == "here" and not can_train():
         message = (

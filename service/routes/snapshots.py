@@ -14,12 +14,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import Message, Receive, Scope, Send
 
 from hummingbit.index.catalog import check_name
+from hummingbit.index.collection import local_collection
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.service.http.bodies import check_media_type, save_body
 from hummingbit.service.http.keys import ADMIN
 from hummingbit.service.http.problems import ProblemError, problem_response, without_path
 from hummingbit.service.http.routing import JSONRoute
-from hummingbit.service.jobs.kinds import UPLOAD, local_collection, snapshot_record
+from hummingbit.service.jobs.kinds import UPLOAD, snapshot_record
 from hummingbit.service.routes.dependencies import (
     LONG_READ,
     CollectionOf,
@@ -63,7 +64,7 @@ def post_snapshot(
 
     With the header ``Prefer: respond-async`` it runs as a job.
     """
-    name = local_collection(collection).name
+    name = local_collection(collection, "snapshots").name
     if wants_async(request):
         return accepted_response(submit("snapshot", name))
     record = snapshot_record(folder.create_snapshot(name))

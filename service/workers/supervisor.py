@@ -28,7 +28,7 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ from typing import NamedTuple, NoReturn
 
 from hummingbit.foundation.errors import HummingbitError, counted
 from hummingbit.foundation.files import scratch_folder
-from hummingbit.index.collection import Collection
+from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder, Follower
 from hummingbit.index.errors import DataFolderError
 from hummingbit.service.app import create_app
@@ -331,13 +331,8 @@ class _Supervisor:
             with suppress(HummingbitError):  # logged; the next renewal tries again
                 self._renew_readers()
 
-    def _collections(self) -> dict[str, Collection]:
-        collections = {} if self._folder is None else self._folder.collections()
-        return {
-            name: collection
-            for name, collection in collections.items()
-            if isinstance(collection, Collection)
-        }
+    def _collections(self) -> Mapping[str, CollectionBackend]:
+        return {} if self._folder is None else self._folder.collections()
 
     def _compactions(self) -> dict[str, int]:
         """Return how often the index of each large collection was compacted."""

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
-from scipy.stats import rankdata
 
 from experiments.perception_coherence.coherence_estimates import (
     estimate_coherence_levels,
@@ -16,40 +14,19 @@ from hummingbit.training.objectives.dissimilarity import (
     euclidean_dissimilarity,
 )
 from hummingbit.training.objectives.perception_coherence import (
-    Ties,
     coherence_levels,
 )
-
-Floats = npt.NDArray[np.float64]
-
-
-def distribution(d: Floats, ties: Ties) -> Floats:
-    ranks: Floats = np.stack(
-        [rankdata(row, "max") if ties == "upper" else rankdata(row) - 0.5 for row in d]
-    )
-    shares: Floats = ranks / d.shape[1]
-    return shares
-
-
-def reference(student: Floats, teacher: Floats, ties: Ties) -> Floats:
-    difference: Floats = np.abs(distribution(student, ties) - distribution(teacher, ties))
-    levels: Floats = 1 - difference.mean(axis=1)
-    return levels
-
-
-def vectors(n: int, dimension: int, seed: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(n, dimension, dtype=torch.float64, generator=generator)
+from tests.support.oracles.coherence import coherence_levels_by_scipy, normal_vectors
 
 
 def test_the_global_level_is_the_mean_over_all_in_blocks_or_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    student, teacher = vectors(60, 3, 4), vectors(60, 8, 5)
+    student, teacher = normal_vectors(60, 3, 4), normal_vectors(60, 8, 5)
     d = [measure.numpy() for measure in (
         cosine_dissimilarity(student, student), euclidean_dissimilarity(teacher, teacher)
     )]  # fmt: skip
-    expected = reference(d[0], d[1], "upper").mean()
+    expected = coherence_levels_by_scipy(d[0], d[1], "upper").mean()
     for elements in (1 << 23, 60 * 7, 1):
         monkeypatch.setattr(
             "experiments.perception_coherence.coherence_estimates._ELEMENTS_AT_ONCE", elements
@@ -62,20 +39,20 @@ def test_the_global_level_is_the_mean_over_all_in_blocks_or_at_once(
 
 
 def test_batches_are_disjoint_and_leave_an_example_out_of_its_own_distribution() -> None:
-    student, teacher = vectors(7, 3, 6), vectors(7, 5, 7)
+    student, teacher = normal_vectors(7, 3, 6), normal_vectors(7, 5, 7)
     found = estimate_perception_coherence(student, teacher, 7, torch.Generator().manual_seed(0))
     expected = []
     for i in range(7):
         others = [j for j in range(7) if j != i]
         d = [cosine_dissimilarity(x[[i]], x[others]).numpy() for x in (student, teacher)]
-        expected.append(reference(d[0], d[1], "upper"))
+        expected.append(coherence_levels_by_scipy(d[0], d[1], "upper"))
     assert found == [pytest.approx(np.mean(expected), rel=1e-12)]
     thirds = estimate_perception_coherence(student, teacher, 3, torch.Generator().manual_seed(0))
     assert len(thirds) == 2
 
 
 def test_definition_4_1_counts_an_example_in_its_own_distribution() -> None:
-    student, teacher = vectors(64, 3, 10), vectors(64, 8, 11)
+    student, teacher = normal_vectors(64, 3, 10), normal_vectors(64, 8, 11)
     errors = []
     for size in (4, 16, 64):
         ours = estimate_perception_coherence(
@@ -94,7 +71,7 @@ def test_definition_4_1_counts_an_example_in_its_own_distribution() -> None:
 
 
 def test_estimates_come_near_the_level_as_batches_grow() -> None:
-    teacher = vectors(1500, 6, 8)
+    teacher = normal_vectors(1500, 6, 8)
     student = teacher[:, :3]
     d = [cosine_dissimilarity(x[:60], x[60:]) for x in (student, teacher)]
     full = coherence_levels(d[0], d[1])
@@ -108,7 +85,7 @@ def test_estimates_come_near_the_level_as_batches_grow() -> None:
 
 
 def test_bad_input_is_named() -> None:
-    x, generator = vectors(5, 3, 9), torch.Generator()
+    x, generator = normal_vectors(5, 3, 9), torch.Generator()
     with pytest.raises(ValueError, match="a batch of 1 has no pairs"):
         global_perception_coherence(x[:1], x[:1])
     with pytest.raises(ValueError, match="a row for each example"):

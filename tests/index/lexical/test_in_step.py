@@ -48,6 +48,8 @@ def check(collection: Collection) -> None:
     assert lexical.number == published.generation.number == collection.generation
     moments, expected = published.moments, CodeMoments.of_codes(published.generation.codes()[0])
     assert moments is not None
+    assert moments.products is not None
+    assert expected.products is not None
     assert moments.n_codes == expected.n_codes
     assert np.array_equal(moments.products, expected.products)
     assert np.array_equal(moments.sums, expected.sums)

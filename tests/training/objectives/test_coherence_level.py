@@ -3,36 +3,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
-from scipy.stats import rankdata
 
 from hummingbit.training.objectives.perception_coherence import (
     Ties,
     coherence_levels,
 )
-
-Floats = npt.NDArray[np.float64]
-
-
-def distribution(d: Floats, ties: Ties) -> Floats:
-    ranks: Floats = np.stack(
-        [rankdata(row, "max") if ties == "upper" else rankdata(row) - 0.5 for row in d]
-    )
-    shares: Floats = ranks / d.shape[1]
-    return shares
-
-
-def reference(student: Floats, teacher: Floats, ties: Ties) -> Floats:
-    difference: Floats = np.abs(distribution(student, ties) - distribution(teacher, ties))
-    levels: Floats = 1 - difference.mean(axis=1)
-    return levels
-
-
-def vectors(n: int, dimension: int, seed: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(n, dimension, dtype=torch.float64, generator=generator)
+from tests.support.oracles.coherence import coherence_levels_by_scipy, normal_vectors
 
 
 def test_hand_computed_values() -> None:
@@ -51,22 +29,24 @@ def test_it_equals_scipys_ranks_also_with_ties(ties: Ties) -> None:
     rng = np.random.default_rng(0)
     student, teacher = rng.integers(0, 6, (9, 30)).astype(float), rng.normal(size=(9, 30))
     found = coherence_levels(torch.from_numpy(student), torch.from_numpy(teacher), ties=ties)
-    np.testing.assert_allclose(found.numpy(), reference(student, teacher, ties), rtol=1e-12)
+    np.testing.assert_allclose(
+        found.numpy(), coherence_levels_by_scipy(student, teacher, ties), rtol=1e-12
+    )
 
 
 def test_independent_rankings_have_a_level_of_two_thirds() -> None:
-    levels = coherence_levels(vectors(40, 2000, 0), vectors(40, 2000, 1))
+    levels = coherence_levels(normal_vectors(40, 2000, 0), normal_vectors(40, 2000, 1))
     assert abs(levels.mean().item() - 2 / 3) < 0.005
 
 
 def test_a_monotone_rescaling_changes_nothing() -> None:
-    student, teacher = vectors(10, 50, 2), vectors(10, 50, 3)
+    student, teacher = normal_vectors(10, 50, 2), normal_vectors(10, 50, 3)
     one = coherence_levels(student, teacher)
     assert torch.equal(one, coherence_levels(student.exp(), 7 * teacher - 3))
 
 
 def test_bad_input_is_named() -> None:
-    x = vectors(5, 3, 9)
+    x = normal_vectors(5, 3, 9)
     with pytest.raises(ValueError, match=r"shapes \[5, 3\] and \[5, 2\]"):
         coherence_levels(x, x[:, :2])
     with pytest.raises(ValueError, match="contain NaN"):
