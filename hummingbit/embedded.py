@@ -281,8 +281,9 @@ class Collection:
         """Create the collection `name` in the data folder `folder`, which is created if missing.
 
         `encoder` is a fitted :class:`SemanticHasher`, an encoder's folder, or its name in the data
-        folder. Without it, the collection takes codes of `n_bits`. `keep_vectors` is float32,
-        float16, int8 or none. An existing collection is opened.
+        folder. With `n_bits` instead, documents bring codes. Without either, the encoder is that of
+        the package ``hummingbit-models``. `keep_vectors` is float32, float16, int8 or none. An
+        existing collection is opened.
 
         Raises:
             InputError, CollectionExists: if a setting is invalid, or an existing one differs.

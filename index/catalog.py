@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Names
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -284,6 +285,22 @@ def _read(path: Path) -> tuple[dict[str, str], list[str]]:
 # The encoders of a data folder, each loaded once.
 
 
+SHIPPED_PACKAGE = "hummingbit_models"
+"""The package of encoders that ship, from the distribution ``hummingbit-models``."""
+SHIPPED_NAME = "english"
+"""The encoder of English texts in it, and its name in a data folder."""
+
+
+def shipped_encoder() -> Path | None:
+    """Return the folder of the encoder that ships, or None if its package is not installed."""
+    spec = find_spec(SHIPPED_PACKAGE)
+    for location in (spec and spec.submodule_search_locations) or ():
+        folder = Path(location) / SHIPPED_NAME
+        if folder.is_dir():
+            return folder
+    return None
+
+
 class EncoderFolder:
     """Artifacts in folders that are named as the encoders. All methods are thread-safe.
 
@@ -340,6 +357,25 @@ class EncoderFolder:
         with self._loading:
             self._loaded[name] = install_artifact(source, self.path / name)
             return self._loaded[name]
+
+    def install_shipped(self) -> str:
+        """Return the name of the encoder that ships, which is copied here if it is missing.
+
+        So a collection keeps its encoder when another version of the package is installed.
+
+        Raises:
+            InputError: if its package is not installed.
+            ArtifactError: if it is damaged.
+        """
+        if SHIPPED_NAME not in self._folders():
+            source = shipped_encoder()
+            if source is None:
+                hint = "none is given; name one, or n_bits for documents with codes, or install one"
+                raise InputError(
+                    "encoder", f"{hint} for English texts: pip install hummingbit-models"
+                )
+            self.install(source, SHIPPED_NAME)
+        return SHIPPED_NAME
 
     def labelled_ids(self, name: str) -> list[str]:
         """Return the recorded ids of the documents whose labels trained an encoder.
@@ -493,15 +529,17 @@ class Collections(ABC, Generic[C_co]):
         """Return the settings of a collection to create, and its encoder.
 
         Raises:
-            InputError: if the name, `n_bits`, the engine or `keep_vectors` is invalid, or not
-                exactly one of encoder and `n_bits` is given.
+            InputError: if the name, `n_bits`, the engine or `keep_vectors` is invalid, or both
+                encoder and `n_bits` are given.
             UnknownEncoder: if no encoder has that name.
             ArtifactError: if the encoder is damaged.
         """
         check_name(name)
         check_form(keep_vectors)
-        if (encoder_name is None) == (n_bits is None):
-            raise InputError("encoder", "exactly one of encoder and n_bits must be given")
+        if encoder_name is not None and n_bits is not None:
+            raise InputError("encoder", "only one of encoder and n_bits can be given")
+        if encoder_name is None and n_bits is None:
+            encoder_name = self._encoders.install_shipped()
         if encoder_name is None:
             encoder = None
             description = Description(name, n_bits or 0, engine=engine, keep_vectors=keep_vectors)

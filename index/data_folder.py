@@ -232,13 +232,15 @@ class DataFolder:
     ) -> CollectionBackend:
         """Create a collection with an encoder, or for documents with codes of `n_bits`.
 
+        Without either, the encoder is the one that ships (:func:`catalog.shipped_encoder`).
         `engine` is one of :data:`hummingbit.index.engines.choice.INDEX_TYPES`.
         Filters on `indexed_fields` read no payloads. Vectors are kept in a form of
         :mod:`hummingbit.index.kept_vectors`. If a collection with the same name and settings
         exists, it is returned.
 
         Raises:
-            InputError: if a value is invalid, or not exactly one of encoder and `n_bits` is given.
+            InputError: if a value is invalid, both encoder and `n_bits` are given, or neither and
+                no encoder ships.
             UnknownEncoder, ArtifactError: if the encoder is missing or damaged.
             CollectionExists: if an alias or a collection with other settings has the name.
             StoreError: if it cannot be written.
@@ -264,6 +266,8 @@ class DataFolder:
     ) -> tuple[CollectionBackend, bool]:
         """Do as :meth:`create_collection`; tell also whether this call created the collection."""
         settings = (name, encoder, n_bits, engine, keep_vectors)
+        if encoder is None and n_bits is None:
+            self._lock.check_writable()
         description, loaded = self._collections.describe(*settings)
         with self._changing:
             if name in self._collections.names():

@@ -135,7 +135,7 @@ class Folder(Protocol):
 
         Raises:
             InputError: if the name or a setting is invalid or not supported by the folder's
-                collections, or not exactly one of encoder and `n_bits` is given.
+                collections, both encoder and `n_bits` are given, or neither and no encoder ships.
             UnknownEncoder: if no encoder has that name.
             ArtifactError: if the encoder is damaged.
             CollectionExists: if the name belongs to a collection with other settings.

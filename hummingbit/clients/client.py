@@ -83,6 +83,7 @@ class Client:
     ) -> responses.CollectionSummary:
         """Create a collection with an encoder, or for documents that bring codes of `n_bits`.
 
+        Without either, it has the encoder that ships, if the service has ``hummingbit-models``.
         Filters on `indexed_fields`, which are fields of payloads, do not read the payloads. Vectors
         are kept as `keep_vectors` says, by default whole, as float32.
         """

@@ -194,8 +194,12 @@ def _parts(records: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 def configure_documents(actions: Actions) -> None:
     """Add the actions."""
     build = add_action(actions, "build", run_build, "build a collection from documents")
-    kind = build.add_mutually_exclusive_group(required=True)
-    kind.add_argument("--encoder", metavar="NAME", help="an encoder of the data folder")
+    kind = build.add_mutually_exclusive_group()
+    kind.add_argument(
+        "--encoder",
+        metavar="NAME",
+        help="an encoder of the data folder (default: that of hummingbit-models)",
+    )
     kind.add_argument(
         "--bits",
         type=int,

@@ -31,7 +31,10 @@ from hummingbit.service.schemas.common import (
 
 
 class CreateCollection(RequestModel):
-    """Exactly one of `encoder`, which makes the codes, and `n_bits`, if documents have codes."""
+    """Its `encoder`, which makes the codes, or `n_bits`, if documents have codes.
+
+    Without either, it has the encoder that ships, if the service has hummingbit-models.
+    """
 
     encoder: str | None = None
     n_bits: int | None = Field(None, description="A multiple of 8 from 8 to 4096.")

@@ -1,0 +1,95 @@
+"""Collections without an encoder of their own: that of the package hummingbit_models."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hummingbit.cli import main
+from hummingbit.corpus.document import Document
+from hummingbit.embedded import Collection
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.foundation.errors import InputError
+from hummingbit.index import catalog
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.records import Query
+from tests.support.encoders import random_texts, text_encoder
+from tests.support.service import running_service
+
+TEXTS = random_texts(20)
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Make a package that is found before any other of its name."""
+    package = tmp_path / "site/hummingbit_models"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    write_artifact(package / "english", text_encoder(), TEXTS)
+    monkeypatch.syspath_prepend(str(package.parent))
+    importlib.invalidate_caches()
+    return package / "english"
+
+
+def test_a_collection_without_an_encoder_has_the_one_that_ships(
+    shipped: Path, tmp_path: Path
+) -> None:
+    with DataFolder(tmp_path / "data", writable=True) as data:
+        collection = data.create_collection("notes")
+        assert collection.encoder_name == "english"
+        collection.upsert([Document(str(i), text) for i, text in enumerate(TEXTS)])
+        assert collection.search([Query(text=TEXTS[3])], 1).hits[0][0].id == "3"
+        assert data.create_collection("notes") is collection
+    assert shipped.exists()
+
+
+def test_it_stays_once_the_package_is_gone(
+    shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with DataFolder(tmp_path / "data", writable=True) as data:
+        data.create_collection("notes")
+    monkeypatch.setattr(catalog, "shipped_encoder", lambda: None)
+    with DataFolder(tmp_path / "data", writable=True) as data:
+        assert data.collection("notes").encoder_name == "english"
+        assert data.create_collection("more").encoder_name == "english"
+
+
+def test_without_the_package_one_sentence_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "shipped_encoder", lambda: None)
+    with DataFolder(tmp_path / "data", writable=True) as data:
+        with pytest.raises(InputError, match=r"encoder: none is given;.*hummingbit-models"):
+            data.create_collection("notes")
+        assert not data.collections()
+        assert data.encoders.names() == []
+
+
+def test_the_library_has_it_too(shipped: Path, tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "data", "notes") as collection:
+        assert collection.backend.encoder_name == "english"
+        assert collection.n_bits == text_encoder().n_bits
+
+
+def test_the_command_has_it_too(shipped: Path, tmp_path: Path) -> None:
+    source = tmp_path / "notes.txt"
+    source.write_text("\n".join(TEXTS))
+    arguments = ["index", "build", "notes", str(source), "--data-dir", str(tmp_path / "data")]
+    assert main(arguments) == 0
+    with DataFolder(tmp_path / "data", writable=False) as data:
+        assert data.collection("notes").encoder_name == "english"
+        assert len(data.collection("notes")) == len(TEXTS)
+
+
+def test_a_service_on_an_empty_folder_has_it_too(shipped: Path, tmp_path: Path) -> None:
+    with running_service(tmp_path / "data") as client:
+        made = client.put("/v1/collections/notes", json={})
+        assert (made.status_code, made.json()["encoder"]["name"]) == (201, "english")
+        assert client.put("/v1/collections/notes", json={}).status_code == 200
+        documents = [{"id": str(i), "text": text} for i, text in enumerate(TEXTS)]
+        client.put("/v1/collections/notes/documents", json={"documents": documents})
+        hits = client.post("/v1/collections/notes/search", json={"text": TEXTS[3]}).json()["hits"]
+        assert hits[0]["id"] == "3"
