@@ -6,6 +6,7 @@ Made from :mod:`hummingbit.clients.client` by ``make clients``; edit that instea
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,19 @@ import httpx
 from hummingbit.clients import calls, responses, transport
 from hummingbit.clients.calls import SearchOptions, SnapshotFile
 from hummingbit.clients.responses import CodeFormat, JobState, Ranking
-from hummingbit.clients.transport import Call
+from hummingbit.clients.transport import (
+    Call,
+    as_list,
+    collection_path,
+    document_path,
+    encoder_path,
+    evaluation_path,
+    job_path,
+    json_value,
+    query_string,
+    snapshot_path,
+    without_none,
+)
 
 Answer = TypeVar("Answer")
 
@@ -47,19 +60,19 @@ class AsyncClient:
 
     async def ready(self) -> responses.Ready:
         """See :meth:`hummingbit.Client.ready`."""
-        return await self._call(calls.ready())
+        return await self._call(Call("GET", "/readyz"))
 
     async def collections(self) -> responses.Collections:
         """See :meth:`hummingbit.Client.collections`."""
-        return await self._call(calls.collections())
+        return await self._call(Call("GET", "/v1/collections"))
 
     async def collection(self, name: str) -> responses.CollectionDetail:
         """See :meth:`hummingbit.Client.collection`."""
-        return await self._call(calls.collection(name))
+        return await self._call(Call("GET", collection_path(name)))
 
     async def stats(self, name: str) -> responses.CollectionStats:
         """See :meth:`hummingbit.Client.stats`."""
-        return await self._call(calls.stats(name))
+        return await self._call(Call("GET", collection_path(name, "stats")))
 
     async def create_collection(
         self,
@@ -72,18 +85,24 @@ class AsyncClient:
         keep_vectors: responses.KeepVectors | None = None,
     ) -> responses.CollectionSummary:
         """See :meth:`hummingbit.Client.create_collection`."""
-        settings = (encoder, n_bits, engine, indexed_fields)
-        return await self._call(calls.create_collection(name, *settings, keep_vectors=keep_vectors))
+        body = without_none(
+            encoder=encoder,
+            n_bits=n_bits,
+            engine=engine,
+            indexed_fields=None if indexed_fields is None else [*indexed_fields],
+            keep_vectors=keep_vectors,
+        )
+        return await self._call(Call("PUT", collection_path(name), body))
 
     async def update_collection(
         self, name: str, *, ranking: Ranking
     ) -> responses.CollectionSummary:
         """See :meth:`hummingbit.Client.update_collection`."""
-        return await self._call(calls.update_collection(name, ranking))
+        return await self._call(Call("PATCH", collection_path(name), {"ranking": ranking}))
 
     async def delete_collection(self, name: str) -> None:
         """See :meth:`hummingbit.Client.delete_collection`."""
-        await self._call(calls.delete_collection(name))
+        await self._call(Call[None]("DELETE", collection_path(name)))
 
     async def upsert(
         self,
@@ -94,8 +113,20 @@ class AsyncClient:
         encoder_fingerprint: str | None = None,
     ) -> responses.Upserted:
         """See :meth:`hummingbit.Client.upsert`."""
-        call = calls.upsert(name, documents, encoder_fingerprint, create_only=create_only)
-        return await self._call(call)
+        records = [
+            {field: json_value(value) for field, value in document.items()}
+            for document in documents
+        ]
+        return await self._call(
+            Call(
+                "PUT",
+                collection_path(name, "documents"),
+                without_none(documents=records, encoder_fingerprint=encoder_fingerprint),
+                # A repeated creation would be refused, because the documents exist already.
+                repeatable=not create_only,
+                headers={"If-None-Match": "*"} if create_only else {},
+            )
+        )
 
     async def bulk(
         self,
@@ -107,14 +138,18 @@ class AsyncClient:
         encoder_fingerprint: str | None = None,
     ) -> responses.BulkAnswer:
         """See :meth:`hummingbit.Client.bulk`."""
-        call = calls.bulk(
-            name,
-            documents,
-            encoder_fingerprint,
-            create_only=create_only,
-            skip_unchanged=skip_unchanged,
+        headers = {"If-None-Match": "*"} if create_only else {}
+        answer: responses.BulkAnswer = await self._call(
+            calls.bulk(
+                name,
+                documents,
+                headers,
+                repeatable=not create_only,
+                skip_unchanged=skip_unchanged,
+                encoder_fingerprint=encoder_fingerprint,
+            )
         )
-        return await self._call(call)
+        return answer
 
     async def bulk_job(
         self,
@@ -127,15 +162,23 @@ class AsyncClient:
         idempotency_key: str | None = None,
     ) -> responses.Job:
         """See :meth:`hummingbit.Client.bulk_job`."""
-        call = calls.bulk_job(
-            name,
-            documents,
-            encoder_fingerprint,
-            idempotency_key,
-            create_only=create_only,
-            skip_unchanged=skip_unchanged,
+        headers = {
+            **({"If-None-Match": "*"} if create_only else {}),
+            **calls.IN_BACKGROUND,
+            # It keeps a retry from starting a second job.
+            "Idempotency-Key": idempotency_key or secrets.token_hex(16),
+        }
+        job: responses.Job = await self._call(
+            calls.bulk(
+                name,
+                documents,
+                headers,
+                repeatable=True,
+                skip_unchanged=skip_unchanged,
+                encoder_fingerprint=encoder_fingerprint,
+            )
         )
-        return await self._call(call)
+        return job
 
     async def scroll(
         self,
@@ -146,28 +189,31 @@ class AsyncClient:
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
     ) -> responses.DocumentPage:
         """See :meth:`hummingbit.Client.scroll`."""
-        return await self._call(calls.scroll(name, limit, cursor, filter))
+        body = without_none(limit=limit, cursor=cursor, filter=filter)
+        return await self._call(Call("POST", collection_path(name, "documents:scroll"), body))
 
     async def count(self, name: str, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
         """Count all documents, or those that match a filter."""
-        response = await self._call(calls.count(name, filter))
+        response = await self.explained_count(name, filter)
         return response["count"]
 
     async def explained_count(self, name: str, filter: Mapping[str, Any] | None) -> responses.Count:  # noqa: A002
         """Count as :meth:`count` does; if nothing matches the filter, `warnings` may say why."""
-        return await self._call(calls.count(name, filter))
+        body = without_none(filter=filter)
+        return await self._call(Call("POST", collection_path(name, "documents:count"), body))
 
     async def get(self, name: str, document_id: str) -> responses.StoredDocument:
         """See :meth:`hummingbit.Client.get`."""
-        return await self._call(calls.get(name, document_id))
+        return await self._call(Call("GET", document_path(name, document_id)))
 
     async def get_many(self, name: str, ids: Sequence[str]) -> responses.FoundDocuments:
         """See :meth:`hummingbit.Client.get_many`."""
-        return await self._call(calls.get_many(name, ids))
+        body = {"ids": as_list(ids)}
+        return await self._call(Call("POST", collection_path(name, "documents:get"), body))
 
     async def delete(self, name: str, document_id: str) -> None:
         """See :meth:`hummingbit.Client.delete`."""
-        await self._call(calls.delete(name, document_id))
+        await self._call(Call[None]("DELETE", document_path(name, document_id)))
 
     async def delete_many(
         self,
@@ -177,7 +223,8 @@ class AsyncClient:
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
     ) -> responses.Deleted:
         """See :meth:`hummingbit.Client.delete_many`."""
-        return await self._call(calls.delete_many(name, ids, filter))
+        body = without_none(ids=None if ids is None else as_list(ids), filter=filter)
+        return await self._call(Call("POST", collection_path(name, "documents:delete"), body))
 
     async def search(
         self,
@@ -190,8 +237,8 @@ class AsyncClient:
         **options: Unpack[SearchOptions],
     ) -> responses.SearchResponse:
         """See :meth:`hummingbit.Client.search`."""
-        query = {"text": text, "vector": vector, "code": code, "id": id}
-        return await self._call(calls.search(name, {**query, **options}))
+        body = calls.search_body(text=text, vector=vector, code=code, id=id, **options)
+        return await self._call(Call("POST", collection_path(name, "search"), body))
 
     async def search_batch(
         self,
@@ -204,17 +251,26 @@ class AsyncClient:
         encoder_fingerprint: str | None = None,
     ) -> list[responses.SearchResponse]:
         """See :meth:`hummingbit.Client.search_batch`."""
-        searched = (name, searches, ranking, filter, encoder_fingerprint)
-        response = await self._call(calls.search_batch(*searched, rescore=rescore))
+        body = without_none(
+            searches=[without_none(**search) for search in searches],
+            ranking=ranking,
+            rescore=rescore,
+            filter=filter,
+            encoder_fingerprint=encoder_fingerprint,
+        )
+        path = collection_path(name, "search/batch")
+        response = await self._call(
+            Call[dict[str, list[responses.SearchResponse]]]("POST", path, body)
+        )
         return response["results"]
 
     async def encoders(self) -> responses.Encoders:
         """See :meth:`hummingbit.Client.encoders`."""
-        return await self._call(calls.encoders())
+        return await self._call(Call("GET", "/v1/encoders"))
 
     async def encoder(self, name: str) -> responses.EncoderDetail:
         """See :meth:`hummingbit.Client.encoder`."""
-        return await self._call(calls.encoder(name))
+        return await self._call(Call("GET", encoder_path(name)))
 
     async def encode(
         self,
@@ -225,23 +281,32 @@ class AsyncClient:
         format: CodeFormat = "hex",  # noqa: A002 - as in the interface
     ) -> responses.EncodedInputs:
         """See :meth:`hummingbit.Client.encode`."""
-        return await self._call(calls.encode(encoder, texts, vectors, format))
+        if (texts is None) == (vectors is None):
+            raise ValueError("exactly one of texts and vectors must be given")
+        inputs = [{"text": text} for text in texts or ()]
+        inputs += [{"vector": json_value(vector)} for vector in vectors or ()]
+        body = {"inputs": inputs, "format": format}
+        return await self._call(Call("POST", f"{encoder_path(encoder)}/encode", body))
 
     async def evaluate(self, name: str, body: Mapping[str, Any]) -> responses.EvaluationStatus:
         """See :meth:`hummingbit.Client.evaluate`."""
-        return await self._call(calls.evaluate(name, body))
+        path = collection_path(name, "evaluate")
+        call = Call[responses.EvaluationStatus]
+        return await self._call(
+            call("POST", path, dict(body), repeatable=False, headers=calls.IN_BACKGROUND)
+        )
 
     async def evaluation(self, evaluation_id: str) -> responses.EvaluationStatus:
         """See :meth:`hummingbit.Client.evaluation`."""
-        return await self._call(calls.evaluation(evaluation_id))
+        return await self._call(Call("GET", evaluation_path(evaluation_id)))
 
     async def trec_run(self, evaluation_id: str) -> str:
         """See :meth:`hummingbit.Client.trec_run`."""
-        return await self._call(calls.trec_run(evaluation_id))
+        return await self._call(Call("GET", f"{evaluation_path(evaluation_id)}?format=trec"))
 
     async def aliases(self) -> dict[str, str]:
         """See :meth:`hummingbit.Client.aliases`."""
-        response = await self._call(calls.aliases())
+        response = await self._call(Call[responses.Aliases]("GET", "/v1/aliases"))
         return {alias["alias"]: alias["collection"] for alias in response["aliases"]}
 
     async def set_alias(self, alias: str, collection: str) -> None:
@@ -254,7 +319,10 @@ class AsyncClient:
 
     async def change_aliases(self, actions: Sequence[Mapping[str, Any]]) -> responses.Aliases:
         """See :meth:`hummingbit.Client.change_aliases`."""
-        return await self._call(calls.change_aliases(actions))
+        # Removing an alias a second time is an error.
+        repeatable = all("remove" not in action for action in actions)
+        body = {"actions": [dict(action) for action in actions]}
+        return await self._call(Call("POST", "/v1/aliases", body, repeatable=repeatable))
 
     async def reindex(
         self,
@@ -266,48 +334,54 @@ class AsyncClient:
         engine: str | None = None,
     ) -> responses.Job:
         """See :meth:`hummingbit.Client.reindex`."""
-        return await self._call(calls.reindex(name, encoder, into, alias, engine))
+        body = without_none(encoder=encoder, into=into, alias=alias, engine=engine)
+        return await self._call(
+            Call("POST", collection_path(name, "reindex"), body, repeatable=False)
+        )
 
     async def verify(self, name: str) -> responses.Verification:
         """See :meth:`hummingbit.Client.verify`."""
-        return await self._call(calls.verify(name))
+        return await self._call(Call("POST", collection_path(name, "verify")))
 
     async def verify_job(self, name: str) -> responses.Job:
         """See :meth:`hummingbit.Client.verify_job`."""
-        return await self._call(calls.verify_job(name))
+        return await self._call(calls.in_background(collection_path(name, "verify")))
 
     async def compact(self, name: str) -> responses.Compaction:
         """See :meth:`hummingbit.Client.compact`."""
-        return await self._call(calls.compact(name))
+        return await self._call(Call("POST", collection_path(name, "compact")))
 
     async def compact_job(self, name: str) -> responses.Job:
         """See :meth:`hummingbit.Client.compact_job`."""
-        return await self._call(calls.compact_job(name))
+        return await self._call(calls.in_background(collection_path(name, "compact")))
 
     async def index_fields(self, name: str, fields: Sequence[str]) -> responses.IndexedFields:
         """See :meth:`hummingbit.Client.index_fields`."""
-        return await self._call(calls.index_fields(name, fields))
+        body = {"indexed_fields": [*fields]}
+        return await self._call(Call("POST", collection_path(name, "index-fields"), body))
 
     async def index_fields_job(self, name: str, fields: Sequence[str]) -> responses.Job:
         """See :meth:`hummingbit.Client.index_fields_job`."""
-        return await self._call(calls.index_fields_job(name, fields))
+        body = {"indexed_fields": [*fields]}
+        return await self._call(calls.in_background(collection_path(name, "index-fields"), body))
 
     async def snapshots(self, collection: str | None = None) -> list[responses.Snapshot]:
         """See :meth:`hummingbit.Client.snapshots`."""
-        response = await self._call(calls.snapshots(collection))
+        path = f"/v1/snapshots{query_string(collection=collection)}"
+        response = await self._call(Call[responses.Snapshots]("GET", path))
         return response["snapshots"]
 
     async def snapshot(self, snapshot_id: str) -> responses.Snapshot:
         """See :meth:`hummingbit.Client.snapshot`."""
-        return await self._call(calls.snapshot(snapshot_id))
+        return await self._call(Call("GET", snapshot_path(snapshot_id)))
 
     async def create_snapshot(self, name: str) -> responses.Snapshot:
         """See :meth:`hummingbit.Client.create_snapshot`."""
-        return await self._call(calls.create_snapshot(name))
+        return await self._call(Call("POST", collection_path(name, "snapshots"), repeatable=False))
 
     async def snapshot_job(self, name: str) -> responses.Job:
         """See :meth:`hummingbit.Client.snapshot_job`."""
-        return await self._call(calls.snapshot_job(name))
+        return await self._call(calls.in_background(collection_path(name, "snapshots")))
 
     async def download_snapshot(self, snapshot_id: str, path: Path | str) -> responses.Snapshot:
         """See :meth:`hummingbit.Client.download_snapshot`."""
@@ -340,26 +414,29 @@ class AsyncClient:
 
     async def delete_snapshot(self, snapshot_id: str) -> None:
         """See :meth:`hummingbit.Client.delete_snapshot`."""
-        await self._call(calls.delete_snapshot(snapshot_id))
+        await self._call(Call[None]("DELETE", snapshot_path(snapshot_id)))
 
     async def restore_snapshot(self, snapshot_id: str, collection: str) -> responses.Job:
         """See :meth:`hummingbit.Client.restore_snapshot`."""
-        return await self._call(calls.restore_snapshot(snapshot_id, collection))
+        path, body = f"{snapshot_path(snapshot_id)}/restore", {"collection": collection}
+        return await self._call(Call("POST", path, body, repeatable=False))
 
     async def jobs(
         self, *, limit: int | None = None, state: JobState | None = None
     ) -> list[responses.Job]:
         """See :meth:`hummingbit.Client.jobs`."""
-        response = await self._call(calls.jobs(limit, state))
+        path = f"/v1/jobs{query_string(limit=limit, state=state)}"
+        response = await self._call(Call[responses.Jobs]("GET", path))
         return response["jobs"]
 
     async def job(self, job_id: str) -> responses.Job:
         """See :meth:`hummingbit.Client.job`."""
-        return await self._call(calls.job(job_id))
+        return await self._call(Call("GET", job_path(job_id)))
 
     async def cancel_job(self, job_id: str) -> responses.Job:
         """See :meth:`hummingbit.Client.cancel_job`."""
-        return await self._call(calls.cancel_job(job_id))
+        # Not repeatable, because the job may have finished by then.
+        return await self._call(Call("POST", f"{job_path(job_id)}/cancel", repeatable=False))
 
     async def wait_for(
         self, job: responses.Job | str, *, timeout: float | None = None
@@ -375,60 +452,65 @@ class AsyncClient:
 
     async def labels(self, name: str, **query: Any) -> responses.LabelPage:
         """See :meth:`hummingbit.Client.labels`."""
-        return await self._call(calls.labels(name, **query))
+        return await self._call(Call("GET", collection_path(name, "labels", **query)))
 
     async def set_labels(
         self, name: str, labels: Sequence[Mapping[str, Any]]
     ) -> responses.AnnotationsWritten:
         """See :meth:`hummingbit.Client.set_labels`."""
-        return await self._call(calls.set_labels(name, labels))
+        body = {"labels": [dict(label) for label in labels]}
+        return await self._call(Call("PUT", collection_path(name, "labels"), body))
 
     async def suggest_labels(
         self, name: str, n: int = 10, **query: Any
     ) -> responses.SuggestedLabels:
         """See :meth:`hummingbit.Client.suggest_labels`."""
-        return await self._call(calls.suggest_labels(name, n=n, **query))
+        return await self._call(Call("GET", collection_path(name, "labels/suggest", n=n, **query)))
 
     async def label_stats(self, name: str, label_field: str | None = None) -> responses.LabelStats:
         """See :meth:`hummingbit.Client.label_stats`."""
-        return await self._call(calls.label_stats(name, label_field))
+        path = collection_path(name, "labels/stats", label_field=label_field)
+        return await self._call(Call("GET", path))
 
     async def judgements(self, name: str, **query: Any) -> responses.JudgementPage:
         """See :meth:`hummingbit.Client.judgements`."""
-        return await self._call(calls.judgements(name, **query))
+        return await self._call(Call("GET", collection_path(name, "judgements", **query)))
 
     async def set_judgements(
         self, name: str, judgements: Sequence[Mapping[str, Any]]
     ) -> responses.AnnotationsWritten:
         """See :meth:`hummingbit.Client.set_judgements`."""
-        return await self._call(calls.set_judgements(name, judgements))
+        body = {"judgements": [dict(judgement) for judgement in judgements]}
+        return await self._call(Call("PUT", collection_path(name, "judgements"), body))
 
     async def judgement_pool(
         self, name: str, query: str, **options: Any
     ) -> responses.JudgementPool:
         """See :meth:`hummingbit.Client.judgement_pool`."""
-        return await self._call(calls.judgement_pool(name, query, **options))
+        path = collection_path(name, "judgements/pool", query=query, **options)
+        return await self._call(Call("GET", path))
 
     async def import_labels(
         self, name: str, content: bytes, form: str = "jsonl", who: str | None = None
     ) -> responses.Imported:
         """See :meth:`hummingbit.Client.import_labels`."""
-        return await self._call(calls.import_labels(name, content, form, who))
+        path = collection_path(name, "labels/import", format=form, who=who)
+        return await self._call(Call("POST", path, content=content, headers=calls.NDJSON))
 
     async def retrain(self, name: str, **options: Any) -> responses.Job:
         """See :meth:`hummingbit.Client.retrain`."""
-        return await self._call(calls.retrain(name, options))
+        body = without_none(**options)
+        return await self._call(
+            Call("POST", collection_path(name, "retrain"), body, repeatable=False)
+        )
 
     async def confirm(self, job: str) -> responses.Job:
         """See :meth:`hummingbit.Client.confirm`."""
-        return await self._call(calls.confirm(job))
+        return await self._call(Call("POST", f"{job_path(job)}/confirm"))
 
     async def take_back(self, job: str) -> responses.Alias:
         """See :meth:`hummingbit.Client.take_back`."""
-        return await self._call(calls.take_back(job))
-
-    # ----------------------------------------------------------------------------
-    # The client of a service.
+        return await self._call(Call("POST", f"{job_path(job)}/take-back", repeatable=False))
 
     async def _call(self, call: Call[Answer]) -> Answer:
         for attempt in range(self._retries + 1):

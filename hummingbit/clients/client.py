@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,19 @@ import httpx
 from hummingbit.clients import calls, responses, transport
 from hummingbit.clients.calls import SearchOptions, SnapshotFile
 from hummingbit.clients.responses import CodeFormat, JobState, Ranking
-from hummingbit.clients.transport import Call
+from hummingbit.clients.transport import (
+    Call,
+    as_list,
+    collection_path,
+    document_path,
+    encoder_path,
+    evaluation_path,
+    job_path,
+    json_value,
+    query_string,
+    snapshot_path,
+    without_none,
+)
 
 Answer = TypeVar("Answer")
 
@@ -57,19 +70,19 @@ class Client:
 
     def ready(self) -> responses.Ready:
         """Check that every collection and encoder is open, and return their names."""
-        return self._call(calls.ready())
+        return self._call(Call("GET", "/readyz"))
 
     def collections(self) -> responses.Collections:
         """List the collections."""
-        return self._call(calls.collections())
+        return self._call(Call("GET", "/v1/collections"))
 
     def collection(self, name: str) -> responses.CollectionDetail:
         """Describe a collection and its codes."""
-        return self._call(calls.collection(name))
+        return self._call(Call("GET", collection_path(name)))
 
     def stats(self, name: str) -> responses.CollectionStats:
         """Return a collection's search engine, the reason for it, and statistics of its codes."""
-        return self._call(calls.stats(name))
+        return self._call(Call("GET", collection_path(name, "stats")))
 
     def create_collection(
         self,
@@ -87,16 +100,22 @@ class Client:
         Filters on `indexed_fields`, which are fields of payloads, do not read the payloads. Vectors
         are kept as `keep_vectors` says, by default whole, as float32.
         """
-        settings = (encoder, n_bits, engine, indexed_fields)
-        return self._call(calls.create_collection(name, *settings, keep_vectors=keep_vectors))
+        body = without_none(
+            encoder=encoder,
+            n_bits=n_bits,
+            engine=engine,
+            indexed_fields=None if indexed_fields is None else [*indexed_fields],
+            keep_vectors=keep_vectors,
+        )
+        return self._call(Call("PUT", collection_path(name), body))
 
     def update_collection(self, name: str, *, ranking: Ranking) -> responses.CollectionSummary:
         """Set the default ranking of a collection."""
-        return self._call(calls.update_collection(name, ranking))
+        return self._call(Call("PATCH", collection_path(name), {"ranking": ranking}))
 
     def delete_collection(self, name: str) -> None:
         """Delete a collection and all of its documents."""
-        self._call(calls.delete_collection(name))
+        self._call(Call[None]("DELETE", collection_path(name)))
 
     def upsert(
         self,
@@ -112,8 +131,20 @@ class Client:
         documents bring codes, `encoder_fingerprint` says which encoder made them; a collection with
         another encoder refuses them.
         """
-        call = calls.upsert(name, documents, encoder_fingerprint, create_only=create_only)
-        return self._call(call)
+        records = [
+            {field: json_value(value) for field, value in document.items()}
+            for document in documents
+        ]
+        return self._call(
+            Call(
+                "PUT",
+                collection_path(name, "documents"),
+                without_none(documents=records, encoder_fingerprint=encoder_fingerprint),
+                # A repeated creation would be refused, because the documents exist already.
+                repeatable=not create_only,
+                headers={"If-None-Match": "*"} if create_only else {},
+            )
+        )
 
     def bulk(
         self,
@@ -131,14 +162,18 @@ class Client:
         `encoder_fingerprint`, the fingerprint of the encoder that made their codes, documents may
         have a code as well as a text or vector.
         """
-        call = calls.bulk(
-            name,
-            documents,
-            encoder_fingerprint,
-            create_only=create_only,
-            skip_unchanged=skip_unchanged,
+        headers = {"If-None-Match": "*"} if create_only else {}
+        answer: responses.BulkAnswer = self._call(
+            calls.bulk(
+                name,
+                documents,
+                headers,
+                repeatable=not create_only,
+                skip_unchanged=skip_unchanged,
+                encoder_fingerprint=encoder_fingerprint,
+            )
         )
-        return self._call(call)
+        return answer
 
     def bulk_job(
         self,
@@ -154,15 +189,23 @@ class Client:
 
         Repeating a call with the same `idempotency_key` returns the first call's job.
         """
-        call = calls.bulk_job(
-            name,
-            documents,
-            encoder_fingerprint,
-            idempotency_key,
-            create_only=create_only,
-            skip_unchanged=skip_unchanged,
+        headers = {
+            **({"If-None-Match": "*"} if create_only else {}),
+            **calls.IN_BACKGROUND,
+            # It keeps a retry from starting a second job.
+            "Idempotency-Key": idempotency_key or secrets.token_hex(16),
+        }
+        job: responses.Job = self._call(
+            calls.bulk(
+                name,
+                documents,
+                headers,
+                repeatable=True,
+                skip_unchanged=skip_unchanged,
+                encoder_fingerprint=encoder_fingerprint,
+            )
         )
-        return self._call(call)
+        return job
 
     def scroll(
         self,
@@ -173,28 +216,31 @@ class Client:
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
     ) -> responses.DocumentPage:
         """Get a page of documents in the order of insertion; `next_cursor` gets the next page."""
-        return self._call(calls.scroll(name, limit, cursor, filter))
+        body = without_none(limit=limit, cursor=cursor, filter=filter)
+        return self._call(Call("POST", collection_path(name, "documents:scroll"), body))
 
     def count(self, name: str, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
         """Count all documents, or those that match a filter."""
-        response = self._call(calls.count(name, filter))
+        response = self.explained_count(name, filter)
         return response["count"]
 
     def explained_count(self, name: str, filter: Mapping[str, Any] | None) -> responses.Count:  # noqa: A002
         """Count as :meth:`count` does; if nothing matches the filter, `warnings` may say why."""
-        return self._call(calls.count(name, filter))
+        body = without_none(filter=filter)
+        return self._call(Call("POST", collection_path(name, "documents:count"), body))
 
     def get(self, name: str, document_id: str) -> responses.StoredDocument:
         """Get a document as it is stored."""
-        return self._call(calls.get(name, document_id))
+        return self._call(Call("GET", document_path(name, document_id)))
 
     def get_many(self, name: str, ids: Sequence[str]) -> responses.FoundDocuments:
         """Get up to a thousand documents, and the ids of those that do not exist."""
-        return self._call(calls.get_many(name, ids))
+        body = {"ids": as_list(ids)}
+        return self._call(Call("POST", collection_path(name, "documents:get"), body))
 
     def delete(self, name: str, document_id: str) -> None:
         """Delete a document."""
-        self._call(calls.delete(name, document_id))
+        self._call(Call[None]("DELETE", document_path(name, document_id)))
 
     def delete_many(
         self,
@@ -203,8 +249,12 @@ class Client:
         ids: Sequence[str] | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
     ) -> responses.Deleted:
-        """Delete documents by ids or by a filter, not both; missing ids are ignored."""
-        return self._call(calls.delete_many(name, ids, filter))
+        """Delete documents by ids or by a filter, not both; missing ids are ignored.
+
+        If the call was retried, the count can be too low: the last attempt has fewer to delete.
+        """
+        body = without_none(ids=None if ids is None else as_list(ids), filter=filter)
+        return self._call(Call("POST", collection_path(name, "documents:delete"), body))
 
     def search(
         self,
@@ -220,8 +270,8 @@ class Client:
 
         The `options` are the fields of :class:`hummingbit.clients.calls.SearchOptions`.
         """
-        query = {"text": text, "vector": vector, "code": code, "id": id}
-        return self._call(calls.search(name, {**query, **options}))
+        body = calls.search_body(text=text, vector=vector, code=code, id=id, **options)
+        return self._call(Call("POST", collection_path(name, "search"), body))
 
     def search_batch(
         self,
@@ -234,17 +284,24 @@ class Client:
         encoder_fingerprint: str | None = None,
     ) -> list[responses.SearchResponse]:
         """Run searches, each a mapping of :meth:`search`'s arguments, in one generation."""
-        searched = (name, searches, ranking, filter, encoder_fingerprint)
-        response = self._call(calls.search_batch(*searched, rescore=rescore))
+        body = without_none(
+            searches=[without_none(**search) for search in searches],
+            ranking=ranking,
+            rescore=rescore,
+            filter=filter,
+            encoder_fingerprint=encoder_fingerprint,
+        )
+        path = collection_path(name, "search/batch")
+        response = self._call(Call[dict[str, list[responses.SearchResponse]]]("POST", path, body))
         return response["results"]
 
     def encoders(self) -> responses.Encoders:
         """List the encoders."""
-        return self._call(calls.encoders())
+        return self._call(Call("GET", "/v1/encoders"))
 
     def encoder(self, name: str) -> responses.EncoderDetail:
         """Describe an encoder: what it was trained on, and what training measured."""
-        return self._call(calls.encoder(name))
+        return self._call(Call("GET", encoder_path(name)))
 
     def encode(
         self,
@@ -254,24 +311,37 @@ class Client:
         vectors: Sequence[Sequence[float]] | None = None,
         format: CodeFormat = "hex",  # noqa: A002 - as in the interface
     ) -> responses.EncodedInputs:
-        """Return the codes of texts or vectors, encoded as documents."""
-        return self._call(calls.encode(encoder, texts, vectors, format))
+        """Return the codes of texts or vectors, encoded as documents.
+
+        Raises:
+            ValueError: unless exactly one of the two is given.
+        """
+        if (texts is None) == (vectors is None):
+            raise ValueError("exactly one of texts and vectors must be given")
+        inputs = [{"text": text} for text in texts or ()]
+        inputs += [{"vector": json_value(vector)} for vector in vectors or ()]
+        body = {"inputs": inputs, "format": format}
+        return self._call(Call("POST", f"{encoder_path(encoder)}/encode", body))
 
     def evaluate(self, name: str, body: Mapping[str, Any]) -> responses.EvaluationStatus:
         """Start an evaluation in the background; `body` is that of ``POST …/evaluate``."""
-        return self._call(calls.evaluate(name, body))
+        path = collection_path(name, "evaluate")
+        call = Call[responses.EvaluationStatus]
+        return self._call(
+            call("POST", path, dict(body), repeatable=False, headers=calls.IN_BACKGROUND)
+        )
 
     def evaluation(self, evaluation_id: str) -> responses.EvaluationStatus:
         """Get the status of an evaluation, and its report once it is done."""
-        return self._call(calls.evaluation(evaluation_id))
+        return self._call(Call("GET", evaluation_path(evaluation_id)))
 
     def trec_run(self, evaluation_id: str) -> str:
         """Return an evaluation's run in TREC's format."""
-        return self._call(calls.trec_run(evaluation_id))
+        return self._call(Call("GET", f"{evaluation_path(evaluation_id)}?format=trec"))
 
     def aliases(self) -> dict[str, str]:
         """Return the collection of each alias."""
-        response = self._call(calls.aliases())
+        response = self._call(Call[responses.Aliases]("GET", "/v1/aliases"))
         return {alias["alias"]: alias["collection"] for alias in response["aliases"]}
 
     def set_alias(self, alias: str, collection: str) -> None:
@@ -284,7 +354,10 @@ class Client:
 
     def change_aliases(self, actions: Sequence[Mapping[str, Any]]) -> responses.Aliases:
         """Apply actions, ``{"add": {…}}`` or ``{"remove": {…}}``, in one step: all or none."""
-        return self._call(calls.change_aliases(actions))
+        # Removing an alias a second time is an error.
+        repeatable = all("remove" not in action for action in actions)
+        body = {"actions": [dict(action) for action in actions]}
+        return self._call(Call("POST", "/v1/aliases", body, repeatable=repeatable))
 
     def reindex(
         self,
@@ -299,48 +372,52 @@ class Client:
 
         The search engine of the other collection is `engine`, or else that of the first.
         """
-        return self._call(calls.reindex(name, encoder, into, alias, engine))
+        body = without_none(encoder=encoder, into=into, alias=alias, engine=engine)
+        return self._call(Call("POST", collection_path(name, "reindex"), body, repeatable=False))
 
     def verify(self, name: str) -> responses.Verification:
         """Check every document, code and checksum; see :meth:`verify_job` for large ones."""
-        return self._call(calls.verify(name))
+        return self._call(Call("POST", collection_path(name, "verify")))
 
     def verify_job(self, name: str) -> responses.Job:
         """Start checking a collection; the job's result is what :meth:`verify` returns."""
-        return self._call(calls.verify_job(name))
+        return self._call(calls.in_background(collection_path(name, "verify")))
 
     def compact(self, name: str) -> responses.Compaction:
         """Free the space of deleted documents; see :meth:`compact_job` for large ones."""
-        return self._call(calls.compact(name))
+        return self._call(Call("POST", collection_path(name, "compact")))
 
     def compact_job(self, name: str) -> responses.Job:
         """Start compacting a collection; the job's result is what :meth:`compact` returns."""
-        return self._call(calls.compact_job(name))
+        return self._call(calls.in_background(collection_path(name, "compact")))
 
     def index_fields(self, name: str, fields: Sequence[str]) -> responses.IndexedFields:
         """Index these fields of payloads and no others; see :meth:`index_fields_job`."""
-        return self._call(calls.index_fields(name, fields))
+        body = {"indexed_fields": [*fields]}
+        return self._call(Call("POST", collection_path(name, "index-fields"), body))
 
     def index_fields_job(self, name: str, fields: Sequence[str]) -> responses.Job:
         """Start indexing fields; the job's result is what :meth:`index_fields` returns."""
-        return self._call(calls.index_fields_job(name, fields))
+        body = {"indexed_fields": [*fields]}
+        return self._call(calls.in_background(collection_path(name, "index-fields"), body))
 
     def snapshots(self, collection: str | None = None) -> list[responses.Snapshot]:
         """List the snapshots of one collection or of all, the oldest first."""
-        response = self._call(calls.snapshots(collection))
+        path = f"/v1/snapshots{query_string(collection=collection)}"
+        response = self._call(Call[responses.Snapshots]("GET", path))
         return response["snapshots"]
 
     def snapshot(self, snapshot_id: str) -> responses.Snapshot:
         """Describe a snapshot."""
-        return self._call(calls.snapshot(snapshot_id))
+        return self._call(Call("GET", snapshot_path(snapshot_id)))
 
     def create_snapshot(self, name: str) -> responses.Snapshot:
         """Create a snapshot of a collection; see :meth:`snapshot_job` for large ones."""
-        return self._call(calls.create_snapshot(name))
+        return self._call(Call("POST", collection_path(name, "snapshots"), repeatable=False))
 
     def snapshot_job(self, name: str) -> responses.Job:
         """Start creating a snapshot; the job's result is what :meth:`create_snapshot` returns."""
-        return self._call(calls.snapshot_job(name))
+        return self._call(calls.in_background(collection_path(name, "snapshots")))
 
     def download_snapshot(self, snapshot_id: str, path: Path | str) -> responses.Snapshot:
         """Write a snapshot to a file, which appears once it is complete and its SHA-256 is right.
@@ -385,26 +462,29 @@ class Client:
 
     def delete_snapshot(self, snapshot_id: str) -> None:
         """Delete a snapshot."""
-        self._call(calls.delete_snapshot(snapshot_id))
+        self._call(Call[None]("DELETE", snapshot_path(snapshot_id)))
 
     def restore_snapshot(self, snapshot_id: str, collection: str) -> responses.Job:
         """Start restoring a snapshot to a collection."""
-        return self._call(calls.restore_snapshot(snapshot_id, collection))
+        path, body = f"{snapshot_path(snapshot_id)}/restore", {"collection": collection}
+        return self._call(Call("POST", path, body, repeatable=False))
 
     def jobs(
         self, *, limit: int | None = None, state: JobState | None = None
     ) -> list[responses.Job]:
         """List the latest jobs, the newest first."""
-        response = self._call(calls.jobs(limit, state))
+        path = f"/v1/jobs{query_string(limit=limit, state=state)}"
+        response = self._call(Call[responses.Jobs]("GET", path))
         return response["jobs"]
 
     def job(self, job_id: str) -> responses.Job:
         """Get the state and progress of a job."""
-        return self._call(calls.job(job_id))
+        return self._call(Call("GET", job_path(job_id)))
 
     def cancel_job(self, job_id: str) -> responses.Job:
         """Cancel a queued or running job."""
-        return self._call(calls.cancel_job(job_id))
+        # Not repeatable, because the job may have finished by then.
+        return self._call(Call("POST", f"{job_path(job_id)}/cancel", repeatable=False))
 
     def wait_for(self, job: responses.Job | str, *, timeout: float | None = None) -> responses.Job:
         """Wait until a job is done and return it.
@@ -422,56 +502,59 @@ class Client:
 
     def labels(self, name: str, **query: Any) -> responses.LabelPage:
         """List a page of labels: `limit`, `cursor`, `document`, `who`."""
-        return self._call(calls.labels(name, **query))
+        return self._call(Call("GET", collection_path(name, "labels", **query)))
 
     def set_labels(
         self, name: str, labels: Sequence[Mapping[str, Any]]
     ) -> responses.AnnotationsWritten:
         """Set labels, such as ``{"id": "a", "label": "one"}``; a label of None removes it."""
-        return self._call(calls.set_labels(name, labels))
+        body = {"labels": [dict(label) for label in labels]}
+        return self._call(Call("PUT", collection_path(name, "labels"), body))
 
     def suggest_labels(self, name: str, n: int = 10, **query: Any) -> responses.SuggestedLabels:
         """Suggest `n` documents to label: `method`, `label_field`, `who`, `skip`."""
-        return self._call(calls.suggest_labels(name, n=n, **query))
+        return self._call(Call("GET", collection_path(name, "labels/suggest", n=n, **query)))
 
     def label_stats(self, name: str, label_field: str | None = None) -> responses.LabelStats:
         """Return counts of labels, people's agreement, and the expected gain of a further label."""
-        return self._call(calls.label_stats(name, label_field))
+        path = collection_path(name, "labels/stats", label_field=label_field)
+        return self._call(Call("GET", path))
 
     def judgements(self, name: str, **query: Any) -> responses.JudgementPage:
         """List a page of judgements: `limit`, `cursor`, `query`, `who`."""
-        return self._call(calls.judgements(name, **query))
+        return self._call(Call("GET", collection_path(name, "judgements", **query)))
 
     def set_judgements(
         self, name: str, judgements: Sequence[Mapping[str, Any]]
     ) -> responses.AnnotationsWritten:
         """Set judgements, such as ``{"query": "q", "id": "a", "grade": 1}``; None removes one."""
-        return self._call(calls.set_judgements(name, judgements))
+        body = {"judgements": [dict(judgement) for judgement in judgements]}
+        return self._call(Call("PUT", collection_path(name, "judgements"), body))
 
     def judgement_pool(self, name: str, query: str, **options: Any) -> responses.JudgementPool:
         """Get answers to judge, the most informative first: `n`, `depth`, `method`, `who`."""
-        return self._call(calls.judgement_pool(name, query, **options))
+        path = collection_path(name, "judgements/pool", query=query, **options)
+        return self._call(Call("GET", path))
 
     def import_labels(
         self, name: str, content: bytes, form: str = "jsonl", who: str | None = None
     ) -> responses.Imported:
         """Import labels and judgements from JSON lines, or judgements from qrels."""
-        return self._call(calls.import_labels(name, content, form, who))
+        path = collection_path(name, "labels/import", format=form, who=who)
+        return self._call(Call("POST", path, content=content, headers=calls.NDJSON))
 
     def retrain(self, name: str, **options: Any) -> responses.Job:
         """Start training a new encoder on the labels; see `POST …/retrain` for the options."""
-        return self._call(calls.retrain(name, options))
+        body = without_none(**options)
+        return self._call(Call("POST", collection_path(name, "retrain"), body, repeatable=False))
 
     def confirm(self, job: str) -> responses.Job:
         """Go live with the encoder of a retraining, as a job."""
-        return self._call(calls.confirm(job))
+        return self._call(Call("POST", f"{job_path(job)}/confirm"))
 
     def take_back(self, job: str) -> responses.Alias:
         """Move the alias of a retraining back to the old collection."""
-        return self._call(calls.take_back(job))
-
-    # ----------------------------------------------------------------------------
-    # The client of a service.
+        return self._call(Call("POST", f"{job_path(job)}/take-back", repeatable=False))
 
     def _call(self, call: Call[Answer]) -> Answer:
         for attempt in range(self._retries + 1):

@@ -80,7 +80,7 @@ class ServiceError(RuntimeError):
         self.request_id = request_id
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Call(Generic[Answer]):
     """A request whose response is an `Answer`; `repeatable` if a second one has no further effect.
 
@@ -193,19 +193,35 @@ def path_segment(text: str) -> str:
     return quote(text, safe="") if text.strip(".") else text.replace(".", "%2E")
 
 
-def collection_path(name: str) -> str:
-    """Return the path of a collection or alias."""
-    return f"/v1/collections/{path_segment(name)}"
+def collection_path(name: str, resource: str = "", **query: Any) -> str:
+    """Return the path of a collection or alias, or of one of its resources."""
+    path = f"/v1/collections/{path_segment(name)}"
+    return f"{path}/{resource}{query_string(**query)}" if resource else path
 
 
 def document_path(name: str, document_id: str) -> str:
     """Return the path of a document."""
-    return f"{collection_path(name)}/documents/{path_segment(document_id)}"
+    return collection_path(name, f"documents/{path_segment(document_id)}")
 
 
 def encoder_path(name: str) -> str:
     """Return the path of an encoder."""
     return f"/v1/encoders/{path_segment(name)}"
+
+
+def snapshot_path(snapshot_id: str) -> str:
+    """Return the path of a snapshot."""
+    return f"/v1/snapshots/{path_segment(snapshot_id)}"
+
+
+def job_path(job_id: str) -> str:
+    """Return the path of a job."""
+    return f"/v1/jobs/{path_segment(job_id)}"
+
+
+def evaluation_path(evaluation_id: str) -> str:
+    """Return the path of an evaluation."""
+    return f"/v1/evaluations/{path_segment(evaluation_id)}"
 
 
 def query_string(**fields: Any) -> str:
@@ -217,6 +233,11 @@ def query_string(**fields: Any) -> str:
 def without_none(**fields: Any) -> dict[str, Any]:
     """Return the fields that are not None, ready to be written as JSON."""
     return {name: json_value(value) for name, value in fields.items() if value is not None}
+
+
+def as_list(ids: Sequence[str]) -> Sequence[str]:
+    """Return `ids` as a list; a string stays a string, which the service refuses."""
+    return ids if isinstance(ids, str) else list(ids)
 
 
 def json_value(value: Any) -> Any:
