@@ -181,6 +181,9 @@ COMMANDS = {
     "evaluate curve": Command(
         "evaluation", "train with several shares of the labels, to see how many pay off"
     ),
+    "coherence": Command(
+        "evaluation", "find the documents that an encoder does not rank as its teacher does"
+    ),
     "leaderboard": Command("evaluation", "compare methods of text hashing on the same documents"),
     "reproduce": Command(
         "evaluation", "rerun a paper's experiment and print its figures beside ours"

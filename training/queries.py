@@ -200,7 +200,7 @@ class ClozeTask:
         queries = self._queries.draw(rows, generator)
         with_terms = np.flatnonzero(np.diff(queries.indptr))
         if len(with_terms) < 2:
-            return logits_NB.new_zeros(())
+            return 0 * logits_NB.sum()  # so that the batch has a gradient, of zeros
         queries, device, recipe = queries[with_terms], logits_NB.device, self._recipe
         batch = SparseBatch.of_rows(queries, np.arange(len(with_terms))).to(device)
         query_logits_NB = network(batch)[1].float()

@@ -158,6 +158,9 @@ def test_without_two_queries_the_loss_is_zero() -> None:
     logits = torch.ones(3, 8, requires_grad=True)
     loss = task.loss(network, logits, np.arange(3), generator())
     assert loss.item() == 0
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert logits.grad is not None
+    assert not logits.grad.any()
 
 
 @pytest.mark.parametrize("seed", range(3))

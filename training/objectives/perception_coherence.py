@@ -161,13 +161,22 @@ def coherence_levels(student_QN: Tensor, teacher_QN: Tensor, *, ties: Ties = "up
     Raises:
         ValueError: if the shapes differ, N < 2, or an entry is NaN.
     """
+    return 1 - rank_differences(student_QN, teacher_QN, ties=ties).mean(dim=1)
+
+
+@torch.no_grad()
+def rank_differences(student_QN: Tensor, teacher_QN: Tensor, *, ties: Ties = "upper") -> Tensor:
+    """Return |F̂₁(i, j) − F̂₂(i, j)|, float64[Q, N]: one minus its mean is the level of a row.
+
+    Raises:
+        ValueError: as :func:`coherence_levels`.
+    """
     if student_QN.shape != teacher_QN.shape or student_QN.ndim != 2 or student_QN.shape[1] < 2:
         shapes = f"{list(student_QN.shape)} and {list(teacher_QN.shape)}"
         raise ValueError(f"dissimilarities have shapes {shapes}; both must be [Q, N], N ≥ 2")
     if student_QN.isnan().any() or teacher_QN.isnan().any():
         raise ValueError("dissimilarities contain NaN; all must be numbers")
-    difference_QN = _distribution(student_QN, ties) - _distribution(teacher_QN, ties)
-    return 1 - difference_QN.abs().mean(dim=1)
+    return (_distribution(student_QN, ties) - _distribution(teacher_QN, ties)).abs()
 
 
 def _distribution(d_QN: Tensor, ties: Ties) -> Tensor:

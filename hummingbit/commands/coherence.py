@@ -1,0 +1,186 @@
+"""``hummingbit coherence``: where an encoder does not rank documents as its teacher does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hummingbit.commands.encoder import encoder_folder
+from hummingbit.commands.options import (
+    SOURCE_HELP,
+    OptionError,
+    add_reading,
+    read_training_data,
+    write_text,
+)
+from hummingbit.commands.printing import add_json, print_result, without_controls
+from hummingbit.encoder.artifact import load_encoder
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.evaluation.significance import Interval
+from hummingbit.foundation.slices import begin_stage
+from hummingbit.training.data import TrainingData
+from hummingbit.training.teachers import check_directions, read_teacher
+from hummingbit.training_methods import has_torch
+
+MAX_DOCUMENTS = 10_000
+SHOWN = 10
+_EXCERPT = 60
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "encoder", metavar="ENCODER", help="an encoder's folder, or its name in --data-dir"
+    )
+    parser.add_argument(
+        "--teacher",
+        required=True,
+        metavar="T",
+        help="as for distill: an encoder's folder, a file of vectors (.npz, .parquet, .npy), or a"
+        " sentence-transformers model",
+    )
+    parser.add_argument("--data", required=True, metavar="SOURCE", help=SOURCE_HELP)
+    parser.add_argument(
+        "--data-dir", type=Path, default=Path("data"), metavar="DIR",
+        help="the data folder of a named encoder (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--ranking",
+        choices=("hamming", "asymmetric"),
+        default="hamming",
+        help="how the encoder ranks (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--documents",
+        type=int,
+        default=MAX_DOCUMENTS,
+        metavar="N",
+        help="compare a sample of N documents where there are more (default: %(default)s);"
+        " the time grows with its square",
+    )
+    parser.add_argument(
+        "--limit", type=int, default=SHOWN, metavar="N",
+        help="print the N worst documents and classes (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write all documents, worst first, as JSON lines"
+    )
+    add_reading(parser)
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the global level, and the classes and documents of the lowest levels."""
+    for option in ("documents", "limit"):
+        if getattr(args, option) < (least := 3 if option == "documents" else 0):
+            given = getattr(args, option)
+            raise OptionError(f"--{option} {given}: must be at least {least}")
+    if args.out is not None and args.out.exists():
+        raise OptionError(f"--out {args.out}: already exists; name a file to create")
+    if not has_torch():
+        raise ModuleNotFoundError("coherence needs torch", name="torch")
+    from hummingbit.training.coherence import document_levels, mean_by_class  # noqa: PLC0415 - torch
+
+    encoder = _encoder(args)
+    begin_stage(f"reading {args.data}")
+    data = read_training_data(args, args.data)
+    n_read = len(data)
+    if n_read > args.documents:
+        rows = np.random.default_rng(0).permutation(n_read)[: args.documents]
+        data = data.select(np.sort(rows))
+    begin_stage(f"asking the teacher {args.teacher}")
+    teacher = read_teacher(args.teacher, data)
+    check_directions(teacher, data)
+    begin_stage(f"ranking {len(data):,} documents by both")
+    levels = document_levels(encoder, data, teacher.vectors, args.ranking)
+    documents = [
+        {
+            "id": data.ids[row],
+            "level": float(levels.levels[row]),
+            "interval": _bounds(levels.levels[row], levels.margins[row]),
+            "teacher_nearest": data.ids[levels.teacher_nearest[row]],
+            "rank": float(levels.nearest_rank[row]),
+            "encoder_nearest": data.ids[levels.encoder_nearest[row]],
+            "labels": [data.classes[column] for column in np.flatnonzero(data.tags[row])],
+        }
+        for row in levels.worst()
+    ]
+    classes = mean_by_class(levels, data)
+    mean = levels.mean()
+    if args.out is not None:
+        lines = (json.dumps(document, ensure_ascii=False) for document in documents)
+        write_text(args.out, "".join(f"{line}\n" for line in lines))
+    result = {
+        "level": mean.mean,
+        "interval": [mean.low, mean.high],
+        "documents": len(data),
+        "ranking": args.ranking,
+        "teacher": teacher.about(),
+        "fingerprint": encoder.fingerprint,
+        "classes": [
+            {"label": name, "documents": n, "level": one.mean, "interval": [one.low, one.high]}
+            for name, n, one in classes[: args.limit]
+        ],
+        "worst": documents[: args.limit],
+    }
+    lines = [
+        f"coherence level {_format(mean)} of {len(data):,} documents"
+        + (f", a sample of {n_read:,}" if n_read > len(data) else "")
+        + f", ranked by {args.ranking}; 1 is the teacher's order, .667 a random one",
+        *_class_lines(classes[: args.limit]),
+        *_document_lines(result["worst"], data, args.limit),
+    ]
+    if args.out is not None:
+        lines.append(f"{args.out}: all {len(data):,} documents, the worst first")
+    print_result(args, result, lines)
+    return 0
+
+
+def _encoder(args: argparse.Namespace) -> Encoder:
+    folder = Path(args.encoder)
+    return load_encoder(folder if folder.is_dir() else encoder_folder(args.data_dir, args.encoder))
+
+
+def _bounds(level: float, margin: float) -> list[float]:
+    return [float(max(level - margin, 0.0)), float(min(level + margin, 1.0))]
+
+
+def _format(interval: Interval) -> str:
+    return f"{interval.mean:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
+
+
+def _class_lines(classes: list[tuple[str, int, Interval]]) -> list[str]:
+    if len(classes) < 2:
+        return []
+    width = max(len(name) for name, _, _ in classes)
+    rows = [f"  {name:<{width}}  {_format(one)}  {n:,} documents" for name, n, one in classes]
+    return ["", "classes with the lowest mean level:", *map(without_controls, rows)]
+
+
+def _document_lines(worst: Any, data: TrainingData, limit: int) -> list[str]:
+    if not limit:
+        return []
+    rows = {name: row for row, name in enumerate(data.ids)}
+    lines = ["", "documents with the lowest level:"]
+    for document in worst:
+        level = _format(Interval(document["level"], *document["interval"], level=0.95))
+        lines.append(f"  {level}  {_name(document['id'], data, rows)}")
+        nearest = _name(document["teacher_nearest"], data, rows)
+        lines.append(f"      the teacher's nearest, rank {document['rank']:,.0f} here: {nearest}")
+        nearest = _name(document["encoder_nearest"], data, rows)
+        lines.append(f"      the encoder's nearest: {nearest}")
+    return [without_controls(line) for line in lines]
+
+
+def _name(name: str, data: TrainingData, rows: dict[str, int]) -> str:
+    """Return an id with the beginning of the document's text."""
+    if not data.is_text:
+        return name
+    text = " ".join(str(data.inputs[rows[name]]).split())
+    excerpt = text if len(text) <= _EXCERPT else f"{text[:_EXCERPT].rstrip()} …"
+    return f"{name}: {excerpt}"
