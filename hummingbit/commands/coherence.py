@@ -113,8 +113,8 @@ def run(args: argparse.Namespace) -> int:
     classes = mean_by_class(levels, data)
     mean = levels.mean()
     if args.out is not None:
-        lines = (json.dumps(document, ensure_ascii=False) for document in documents)
-        write_text(args.out, "".join(f"{line}\n" for line in lines))
+        written = (json.dumps(document, ensure_ascii=False) for document in documents)
+        write_text(args.out, "".join(f"{line}\n" for line in written))
     result = {
         "level": mean.mean,
         "interval": [mean.low, mean.high],
@@ -168,7 +168,8 @@ def _document_lines(worst: Any, data: TrainingData, limit: int) -> list[str]:
     rows = {name: row for row, name in enumerate(data.ids)}
     lines = ["", "documents with the lowest level:"]
     for document in worst:
-        level = _format(Interval(document["level"], *document["interval"], level=0.95))
+        low, high = document["interval"]
+        level = _format(Interval(document["level"], low, high, 0.95))
         lines.append(f"  {level}  {_name(document['id'], data, rows)}")
         nearest = _name(document["teacher_nearest"], data, rows)
         lines.append(f"      the teacher's nearest, rank {document['rank']:,.0f} here: {nearest}")
