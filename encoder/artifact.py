@@ -45,6 +45,7 @@ from hummingbit.encoder.encoder import (
     Inputs,
     Layer,
 )
+from hummingbit.encoder.learned import LearnedDocuments
 from hummingbit.encoder.text_features import MAX_SUMMARY_WEIGHT, Floats, TermWeighting, TextFeatures
 from hummingbit.encoder.text_model import MAX_TOKENS, ModelError, Pooling, Precision, TextModel
 from hummingbit.encoder.vector_features import SpdFeatures, VectorFeatures, triangle_length
@@ -84,6 +85,7 @@ GOLDEN = "golden.json"
 MODEL = "model.onnx"
 TOKENIZER = "tokenizer.json"
 LABELLED_IDS = "labelled_ids.json"
+LEARNED = "learned_documents.bin"
 METRICS = "metrics.json"
 
 
@@ -568,9 +570,10 @@ def _json_bytes(value: Any) -> bytes:
 # ======================  ============================================================
 #
 # Further files are listed and hashed like these: ``metrics.json``, ``labelled_ids.json`` with the
-# ids of the documents whose labels training used, and ``classifier.safetensors``. Searches need
-# none of them. The fingerprint is the SHA-256 of ``encoder.json`` and so covers every file. Nothing
-# is unpickled and no code is run. A folder appears whole or not at all.
+# ids of the documents whose labels training used, ``learned_documents.bin`` with a hash of each
+# document that training read (:mod:`hummingbit.encoder.learned`), and ``classifier.safetensors``.
+# Searches need none of them. The fingerprint is the SHA-256 of ``encoder.json`` and so covers every
+# file. Nothing is unpickled and no code is run. A folder appears whole or not at all.
 
 
 MAX_FILE_BYTES = 4 << 30
@@ -650,6 +653,7 @@ def load_encoder(folder: Path) -> Encoder:
         fingerprint=hashlib.sha256(raw_manifest).hexdigest(),
         class_code=read_class_code(manifest, tensors, folder),
         hybrid_weight=manifest.hybrid_weight,
+        learned=_read_learned(files, folder),
     )
     _check_golden(encoder, files[GOLDEN], folder, stemmer_mismatch(manifest))
     return encoder
@@ -661,12 +665,23 @@ def read_labelled_ids(folder: Path, encoder: Encoder) -> list[str]:
     Raises:
         ArtifactError: if the artifact in `folder` is not the one `encoder` was loaded from.
     """
-    ids = _read_record(folder, encoder, LABELLED_IDS)
+    return _check_ids(_read_record(folder, encoder, LABELLED_IDS), folder)
+
+
+def _check_ids(ids: Any, folder: Path) -> list[str]:
     if ids is None:
         return []
     if not isinstance(ids, list) or not all(isinstance(id_, str) for id_ in ids):
         raise ArtifactError(f"{folder / LABELLED_IDS}: must be a list of ids")
     return ids
+
+
+def _read_learned(files: Mapping[str, bytes], folder: Path) -> LearnedDocuments:
+    raw, raw_ids = files.get(LEARNED, b""), files.get(LABELLED_IDS, b"[]")
+    if len(raw) % 8:
+        raise ArtifactError(f"{folder / LEARNED}: has {len(raw)} bytes, not 8 for each document")
+    ids = _check_ids(_parse_record(raw_ids, folder / LABELLED_IDS), folder)
+    return LearnedDocuments(np.frombuffer(raw, "<u8"), frozenset(ids))
 
 
 def read_classifier(folder: Path, encoder: Encoder) -> Classifier | None:
@@ -759,12 +774,14 @@ def _read_listed_file(folder: Path, encoder: Encoder, name: str) -> bytes | None
 def _read_record(folder: Path, encoder: Encoder, name: str) -> Any:
     """Return the value of a listed JSON file, or None if there is none."""
     contents = _read_listed_file(folder, encoder, name)
-    if contents is None:
-        return None
+    return None if contents is None else _parse_record(contents, folder / name)
+
+
+def _parse_record(contents: bytes, path: Path) -> Any:
     try:
         return json.loads(contents)
     except (ValueError, RecursionError) as error:
-        raise ArtifactError(f"{folder / name}: cannot be read: {error}") from error
+        raise ArtifactError(f"{path}: cannot be read: {error}") from error
 
 
 def _check_golden(encoder: Encoder, raw: bytes, folder: Path, hint: str) -> None:

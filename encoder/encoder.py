@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -13,6 +13,7 @@ from scipy import sparse
 
 from hummingbit.encoder.class_code import ClassCode
 from hummingbit.encoder.codes import Codes, pack_bits
+from hummingbit.encoder.learned import LearnedDocuments
 from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures, native
 from hummingbit.encoder.text_model import Precision, TextModel
@@ -89,7 +90,8 @@ class Encoder:
     network reads the summaries of documents, too, if the features have a summary weight.
     `hybrid_weight` is the weight of codes in a hybrid ranking where a search names none.
     `metadata` records what the encoder was trained on and how. `fingerprint` identifies the
-    artifact that it was loaded from, and is empty for an encoder that was never written.
+    artifact that it was loaded from, and is empty for an encoder that was never written. `learned`
+    has the documents that it learned from, as far as the artifact records them.
     """
 
     features: Features
@@ -99,6 +101,7 @@ class Encoder:
     fingerprint: str = ""
     class_code: ClassCode | None = None
     hybrid_weight: float | None = None
+    learned: LearnedDocuments = field(default_factory=LearnedDocuments, compare=False)
 
     def __repr__(self) -> str:
         """Return a line without the weights, for interactive use."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes, codes_from_hex
 from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.learned import Content
 from hummingbit.evaluation.metrics import (
     DEFAULT_METRICS,
     Metric,
@@ -33,7 +35,15 @@ from hummingbit.evaluation.relevance import (
     relevance_by_qrels,
 )
 from hummingbit.evaluation.result import Evaluation, EvaluationError, row_blocks
-from hummingbit.evaluation.ties import Counts, DistanceCounts, TieGroups, best, expect, worst
+from hummingbit.evaluation.ties import (
+    Counts,
+    DistanceCounts,
+    TieGroups,
+    best,
+    ceiling,
+    expect,
+    worst,
+)
 from hummingbit.foundation.errors import counted
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.engines.choice import build
@@ -46,8 +56,8 @@ class _Values:
 
     def __init__(self, metrics: list[Metric], n_queries: int) -> None:
         self._metrics, self._n_queries = metrics, n_queries
-        self._served, self._expected, self._best, self._worst = (
-            {metric.name: np.empty(n_queries) for metric in metrics} for _ in range(4)
+        self._served, self._expected, self._best, self._worst, self._ceiling = (
+            {metric.name: np.empty(n_queries) for metric in metrics} for _ in range(5)
         )
 
     def measure(self, block: slice, lists: RankedLists, ties: TieGroups) -> None:
@@ -60,6 +70,7 @@ class _Values:
             self._expected[metric.name][block] = expected
             self._best[metric.name][block] = best(metric, ties)
             self._worst[metric.name][block] = worst(metric, ties)
+            self._ceiling[metric.name][block] = ceiling(metric, ties)
 
     def evaluation(self, **others: Any) -> Evaluation:
         """Return the result, with the `others` of its fields."""
@@ -68,6 +79,7 @@ class _Values:
             expected_per_query=self._expected,
             best_per_query=self._best,
             worst_per_query=self._worst,
+            ceiling_per_query=self._ceiling,
             queries=self._n_queries,
             **others,
         )
@@ -109,6 +121,7 @@ def evaluate_by_score(
     self_rows: Ids | None = None,
     query_ids: Sequence[str] = (),
     notes: Sequence[str] = (),
+    warning: str | None = None,
 ) -> Evaluation:
     """Rank the database for every query by (score descending, row) and measure the lists.
 
@@ -117,6 +130,7 @@ def evaluate_by_score(
     Documents of exactly equal score are tied. A document of score −∞ is not found: it is in no
     list, but still counts among the relevant documents. `self_rows`, int64[Q], is the row of the
     document that is the query itself, or -1 if there is none; it is neither ranked nor counted.
+    `notes` and `warning` are copied to the result.
 
     Raises:
         MetricError: if a name in `metrics` is not that of a metric, or needs Hamming distances.
@@ -153,6 +167,7 @@ def evaluate_by_score(
         queries_without_relevant=n_without_relevant,
         query_ids=tuple(query_ids),
         notes=tuple(notes),
+        warning=warning,
     )
 
 
@@ -252,14 +267,15 @@ def evaluate_ranking(
     self_rows: Ids | None = None,
     query_ids: Sequence[str] = (),
     notes: Sequence[str] = (),
+    warning: str | None = None,
     index: Callable[[], CodeIndex] | None = None,
 ) -> Evaluation:
     """Rank the database for every query by (Hamming distance, row) and measure by `relevance`.
 
     `self_rows`, int64[Q], is the row of the document that is the query itself, -1 if there is none.
     That document is neither ranked nor counted for its query. `query_ids` names the queries.
-    `notes` are copied to the result. `index` returns an index of the `database_codes` by row; if it
-    is not passed, an index is built.
+    `notes` and `warning` are copied to the result. `index` returns an index of the `database_codes`
+    by row; if it is not passed, an index is built.
 
     Raises:
         MetricError: if a name in `metrics` is not that of a metric.
@@ -280,6 +296,7 @@ def evaluate_ranking(
         distinct_codes=ranking.counts.n_distinct,
         query_ids=tuple(query_ids),
         notes=(*notes, note) if len(without) else tuple(notes),
+        warning=warning,
     )
 
 
@@ -430,10 +447,13 @@ def evaluate_encoder(
     *,
     hierarchy: bool = False,
     relevant_from: int = 1,
+    keep_learned: bool = False,
 ) -> Evaluation:
     """Encode `database` and `queries` with `encoder` and evaluate their codes.
 
-    Texts of `queries` are encoded as queries, without correction of their spelling.
+    Texts of `queries` are encoded as queries, without correction of their spelling. Queries that
+    the encoder learned from are left out as :func:`split_learned` says, unless `keep_learned`
+    asks for all, as the protocol of a paper does.
 
     Raises:
         MetricError, EvaluationError: as :func:`evaluate_codes`.
@@ -441,9 +461,10 @@ def evaluate_encoder(
     """
     names = [metric.name for metric in parse_metrics(metrics)]
     check_labels(queries.labels, database.labels)
+    queries, learned = (queries, Learned()) if keep_learned else unseen(encoder, queries)
     query_codes = encoder.encode_uncorrected_queries(queries.inputs)
     codes = encoder.encode(database.inputs)
-    return evaluate_codes(
+    evaluation = evaluate_codes(
         query_codes,
         queries.labels,
         codes,
@@ -452,6 +473,8 @@ def evaluate_encoder(
         hierarchy=hierarchy,
         relevant_from=relevant_from,
     )
+    notes = (*learned.notes, *evaluation.notes)
+    return replace(evaluation, notes=notes, warning=learned.warning)
 
 
 def evaluate_collection(
@@ -484,6 +507,7 @@ def evaluate_collection(
             document holds something other than labels.
     """
     names = [metric.name for metric in parse_metrics(metrics)]
+    queries, learned = unseen_queries(collection, queries)
     query_ids = [query.id for query in queries]
     stored = _read_stored_documents(collection, label_field, ids=qrels is not None or exclude_self)
     relevance, notes = relevance_in(
@@ -503,8 +527,78 @@ def evaluate_collection(
         names,
         self_rows=self_rows,
         query_ids=query_ids,
-        notes=notes,
+        notes=[*learned.notes, *notes],
+        warning=learned.warning,
     )
+
+
+# ----------------------------------------------------------------------------
+# Queries that the encoder learned from
+
+
+class Learned(NamedTuple):
+    """What an evaluation says about queries that the encoder learned from.
+
+    `warning` is set if it learned from all of them; `notes` say how many were left out otherwise.
+    """
+
+    notes: tuple[str, ...] = ()
+    warning: str | None = None
+
+
+def split_learned(learned: npt.NDArray[np.bool_]) -> tuple[list[int], Learned]:
+    """Return which queries to evaluate, given which the encoder learned from, bool[Q].
+
+    These are the others. If there are no others, all are evaluated, with a warning.
+    """
+    n, rows = len(learned), np.flatnonzero(~learned).tolist()
+    if len(rows) == n:
+        return rows, Learned()
+    if rows:
+        left_out = counted(n - len(rows), "query", "queries")
+        note = f"left out {left_out} of {n:,}: the encoder learned from these documents"
+        return rows, Learned((note,))
+    all_of = "the query" if n == 1 else f"all {n:,} queries"
+    warning = (
+        f"values of training data: the encoder learned from {all_of}; other queries will score"
+        " lower"
+    )
+    return list(range(n)), Learned((), warning)
+
+
+def unseen(encoder: Encoder, queries: Labelled) -> tuple[Labelled, Learned]:
+    """Return the queries that the encoder did not learn from, as :func:`split_learned` says."""
+    rows, learned = split_learned(encoder.learned.contain(queries.inputs))
+    return queries if len(rows) == len(queries) else queries.take(rows), learned
+
+
+def unseen_queries(
+    collection: CollectionBackend,
+    queries: Sequence[Document],
+    documents: Sequence[StoredDocument] | None = None,
+) -> tuple[list[Document], Learned]:
+    """Return the queries that the collection's encoder did not learn from.
+
+    All of them are returned if it learned from all; see :func:`split_learned`. `documents` are
+    those of the collection, if they were read before. A query that is only a code is taken for one
+    that it did not learn from.
+    """
+    encoder = collection.encoder
+    if encoder is None or not encoder.learned or not queries:
+        return list(queries), Learned()
+
+    def content(document: Document | StoredDocument) -> Content | None:
+        return document.text if encoder.kind == "text" else document.vector
+
+    stored: list[tuple[str, Content | None]] = []
+    if encoder.kind == "vector" or not len(encoder.learned.hashes):
+        if documents is None:
+            ids = collection.existing_ids(sorted(encoder.learned.labelled_ids))
+            documents = [one for id_ in ids if (one := collection.get(id_)) is not None]
+        stored = [(document.id, content(document)) for document in documents]
+    is_learned = encoder.learned.contain(map(content, queries), stored)
+    rows, learned = split_learned(is_learned)
+    return [queries[row] for row in rows], learned
 
 
 def encode_queries(collection: CollectionBackend, queries: Sequence[Document]) -> EncodedQueries:
@@ -670,6 +764,7 @@ def evaluate_run(
         expected_per_query={metric.name: expect(metric, groups) for metric in parsed_metrics},
         best_per_query={metric.name: best(metric, groups) for metric in parsed_metrics},
         worst_per_query={metric.name: worst(metric, groups) for metric in parsed_metrics},
+        ceiling_per_query={metric.name: ceiling(metric, groups) for metric in parsed_metrics},
         queries=len(query_ids),
         documents=len(retrieved),
         queries_without_relevant=int((n_relevant == 0).sum()),

@@ -15,7 +15,15 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 from hummingbit.evaluation.metrics import dialects
-from hummingbit.evaluation.report import Job, Report, format_share, metric_rows, write_report
+from hummingbit.evaluation.report import (
+    Job,
+    Report,
+    ceilings,
+    format_share,
+    full_name,
+    metric_rows,
+    write_report,
+)
 from hummingbit.foundation.errors import HummingbitError, counted
 from hummingbit.foundation.extras import install_command
 
@@ -227,7 +235,8 @@ PLOTS = {
     ),
     "precision-at-k": (
         "Precision at k",
-        "Mean over the queries. The band reaches from the worst to the best order of ties.",
+        "By Hamming distance, mean over the queries. The band reaches from the worst to the best"
+        " order of ties.",
     ),
     "distances": (
         "Distances",
@@ -260,20 +269,22 @@ def to_html(report: Report, baseline: Report | None = None) -> str:
         Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8")
     )
     heads, rows = metric_rows(report)
-    names = [metric.name for metric in report.metrics]
+    names = [metric.measure for metric in report.metrics]
     classes = sorted(report.classes, key=lambda figures: figures.expected[names[0]])
     page: str = template.render(
         report=report,
         facts=_facts(report),
         metric_heads=heads,
         metric_rows=rows,
-        dialects=dialects(names),
+        dialects=[*ceilings(report), *dialects(metric.name for metric in report.metrics)],
         plots=[
             (name, title, caption, markup(_use_page_colours(plots[name])))
             for name, (title, caption) in PLOTS.items()
         ],
         class_heads=["class", "queries", "documents", *names],
-        first_metric=names[0],
+        first_metric=full_name(names[0]),
+        ranking=report.metrics[0].ranking,
+        has_labels=any(hit.labels for query in report.worst_queries for hit in query.hits),
         classes=[
             (
                 figures.label,
@@ -297,15 +308,19 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         ("queries", f"{report.queries:,}"),
         ("documents", f"{subject.documents:,}"),
         ("bits", str(subject.n_bits)),
-        (
-            "distinct codes",
-            "–" if subject.distinct_codes is None else f"{subject.distinct_codes:,}",
-        ),
+        ("distinct codes", _count(subject.distinct_codes)),
+        ("without a label", _count(subject.unlabelled)),
+        ("searches rank by", subject.ranking),
+        ("weight of codes", "" if subject.codes_weight is None else f"{subject.codes_weight:g}"),
         ("relevant", report.relevance),
         ("encoder", subject.encoder or "none: documents come with codes"),
         ("fingerprint", (subject.fingerprint or "")[:16]),
-        ("generation", "" if subject.generation is None else f"{subject.generation:,}"),
+        ("generation", _count(subject.generation)),
     ]
+
+
+def _count(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"
 
 
 def _use_page_colours(plot: str) -> str:
@@ -344,7 +359,7 @@ def to_junit(report: Report) -> str:
     suite = ET.Element("testsuite", name=_clean(f"evaluation of {report.subject.name}"))
     gate = report.gate or []
     names = dict.fromkeys(result.metric for result in gate) or [
-        metric.name for metric in report.metrics
+        metric.measure for metric in report.metrics
     ]
     for name in names:
         case = _case(suite, report, name)
@@ -366,14 +381,18 @@ def to_junit(report: Report) -> str:
     suites.append(suite)
     ET.indent(suites)
     text = ET.tostring(suites, encoding="unicode")
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
+    warning = "" if report.warning is None else f" <!-- {report.warning} -->"
+    return f'<?xml version="1.0" encoding="utf-8"?>{warning}\n{text}\n'
 
 
-def _case(suite: ET.Element, report: Report, metric: str) -> ET.Element:
-    case = ET.SubElement(suite, "testcase", classname="hummingbit.evaluate", name=_clean(metric))
-    figures = report.metric(metric)
+def _case(suite: ET.Element, report: Report, measure: str) -> ET.Element:
+    ranking = full_name(measure).rpartition(" ")[0]
+    classname = f"hummingbit.evaluate.{ranking}"
+    case = ET.SubElement(suite, "testcase", classname=_clean(classname), name=_clean(measure))
+    figures = report.metric(measure)
     if figures is not None:
         properties = ET.SubElement(case, "properties")
+        ET.SubElement(properties, "property", name="ranking", value=ranking)
         for kind in ("served", "expected", "worst", "best"):
             value = getattr(figures, kind)
             if value is not None:
@@ -409,18 +428,23 @@ def _title(report: Report) -> str:
     if subject.encoder is not None:
         source = f"encoder {_code(subject.encoder)} `{(subject.fingerprint or '')[:12]}`"
     queries = counted(report.queries, "query", "queries")
+    served = f"searches rank by {subject.ranking}"
+    if subject.codes_weight is not None:
+        served += f", weight of codes {subject.codes_weight:g}"
+    unlabelled = f" ({subject.unlabelled:,} without a label)" if subject.unlabelled else ""
+    warning = "" if report.warning is None else f"**{_cell(report.warning)}**\n\n"
     return (
-        f"### {verdict}Retrieval evaluation of {_code(subject.name)}\n\n"
-        f"{queries}, {counted(subject.documents, 'document')}, {subject.n_bits} bits, "
-        f"{source}; relevant: {_cell(report.relevance)}."
+        f"{warning}### {verdict}Retrieval evaluation of {_code(subject.name)}\n\n"
+        f"{queries}, {counted(subject.documents, 'document')}{unlabelled}, {subject.n_bits} bits, "
+        f"{source}; relevant: {_cell(report.relevance)}; {served}."
     )
 
 
 def _metrics(report: Report) -> str:
     head, rows = metric_rows(report)
-    suffix = {False: "", True: ", classifier baseline"}
-    table = _table(head, [[row.name + suffix[row.is_baseline], *row.cells] for row in rows])
-    return "\n\n".join([table, *dialects(metric.name for metric in report.metrics)])
+    table = _table(head, [[row.name, *row.cells] for row in rows])
+    names = dialects(metric.name for metric in report.metrics)
+    return "\n\n".join([table, *ceilings(report), *names])
 
 
 def _gate(report: Report) -> str:
@@ -443,7 +467,7 @@ def _notes(report: Report) -> str:
 
 
 def _classes(report: Report) -> str:
-    name = report.metrics[0].name
+    name = report.metrics[0].measure
     hardest = sorted(report.classes, key=lambda figures: figures.expected[name])[
         :MAX_MARKDOWN_CLASSES
     ]
@@ -459,7 +483,8 @@ def _classes(report: Report) -> str:
     if not rows:
         return ""
     title = f"<details><summary>The {len(rows)} hardest classes, tie-averaged</summary>"
-    return f"{title}\n\n{_table(['class', 'queries', 'documents', name], rows)}\n\n</details>"
+    head = ["class", "queries", "documents", full_name(name)]
+    return f"{title}\n\n{_table(head, rows)}\n\n</details>"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> str:

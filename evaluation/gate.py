@@ -13,31 +13,50 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit.evaluation.metrics import MetricError, parse_metric
+from hummingbit.evaluation.rankings import parse_ranking
 from hummingbit.evaluation.relevance import duplicates
-from hummingbit.evaluation.report import Change, GateResult, Report
+from hummingbit.evaluation.report import Change, GateResult, Report, full_name, measure_name
 from hummingbit.evaluation.result import Evaluation, EvaluationError, PerQuery
-from hummingbit.evaluation.significance import Comparison, compare, pair_queries
+from hummingbit.evaluation.significance import (
+    Comparison,
+    compare,
+    pair_queries,
+    queries_to_detect,
+)
+from hummingbit.foundation.errors import counted
+from hummingbit.index.rankings import HAMMING, RANKINGS
+from hummingbit.index.search import RESCORERS
 
 # ----------------------------------------------------------------------------
-# The gate of a build: the value that each metric must reach, and how far it may drop.
+# The gate of a build: the value that each measure must reach, and how far it may drop.
 #
-# A gate is a TOML file with a table for each metric:
+# A gate is a TOML file with a table for each measure, a metric of a ranking:
 #
-#     [metrics."P@100"]
+#     [metrics."hybrid nDCG@10"]
 #     min = 0.6            # the mean over the queries, as served, must not be lower
 #     max_drop = 0.01      # the most that it may drop below the baseline's,
 #     alpha = 0.05         # unless the drop is not significant at this level
+#     detect = 0.05        # the drop that the queries must suffice to notice
 #     level = "error"      # or "warn": report a failure, but pass
 #
+#     [metrics."P@100"]    # without a ranking, by Hamming distance
+#     min = 0.4
+#
 # A drop fails if it is larger than `max_drop` and also significant, by the two-sided paired
-# permutation test with Holm's correction over all metrics of the gate that have a `max_drop`. So
+# permutation test with Holm's correction over all measures of the gate that have a `max_drop`. So
 # ``max_drop = 0`` forbids any drop that is more than noise. ``alpha = 1`` forbids any drop that is
-# larger than `max_drop`, noise or not.
+# larger than `max_drop`, noise or not. A drop that is not significant passes only if the queries
+# suffice: if two systems differed by `detect`, the test would say so four times of five. Otherwise
+# nothing is known, and the condition fails.
+#
+# Values of training data pass no gate, unless it has ``training_queries = true`` at its top.
 
 
 DEFAULT_ALPHA = 0.05
+DEFAULT_DETECT = 0.05
 LEVELS = ("error", "warn")
-_KEYS = ("min", "max_drop", "alpha", "level")
+_KEYS = ("min", "max_drop", "alpha", "detect", "level")
+_TOP = "training_queries"
 
 
 class GateError(EvaluationError):
@@ -46,13 +65,24 @@ class GateError(EvaluationError):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The conditions for one metric. `minimum` or `max_drop` or both are set."""
+    """The conditions for one measure. `minimum` or `max_drop` or both are set.
+
+    A drop of `detect` must be noticeable; by default, it is the larger of :data:`DEFAULT_DETECT`
+    and `max_drop`.
+    """
 
     metric: str
     minimum: float | None = None
     max_drop: float | None = None
     alpha: float = DEFAULT_ALPHA
+    detect: float | None = None
     level: Literal["error", "warn"] = "error"
+
+
+class Gate(list[Rule]):
+    """The rules of a gate; with `training_queries`, values of training data can pass it."""
+
+    training_queries = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +95,7 @@ class Check:
     sentence: str
 
 
-def read_gate(path: str | Path) -> list[Rule]:
+def read_gate(path: str | Path) -> Gate:
     """Read the gate in the file `path`.
 
     Raises:
@@ -82,12 +112,13 @@ def read_gate(path: str | Path) -> list[Rule]:
         raise GateError(message) from None
 
 
-def parse_gate(text: str) -> list[Rule]:
+def parse_gate(text: str) -> Gate:
     """Parse a gate in TOML.
 
     Raises:
-        GateError: if `text` is not TOML, holds anything but ``[metrics."NAME"]`` tables with the
-            keys min, max_drop, alpha and level, has no rule, or has a value out of range.
+        GateError: if `text` is not TOML, holds anything but ``training_queries`` and
+            ``[metrics."NAME"]`` tables with the keys min, max_drop, alpha, detect and level, has no
+            rule, or has a value out of range.
     """
     try:
         record = tomllib.loads(text)
@@ -100,12 +131,15 @@ def parse_gate(text: str) -> list[Rule]:
     except ValueError:  # the interpreter's limit, see sys.set_int_max_str_digits
         message = "the gate has a whole number with too many digits"
         raise GateError(message) from None
-    _refuse_unknown(record, ("metrics",), "the gate")
+    _refuse_unknown(record, (_TOP, "metrics"), "the gate")
+    if not isinstance(record.get(_TOP, False), bool):
+        raise GateError(f"{_TOP} is {record[_TOP]!r}; it must be true or false")
     tables = record.get("metrics")
     if not isinstance(tables, dict) or not tables:
         message = 'the gate has no rule; it needs a table such as [metrics."P@100"] with min = 0.6'
         raise GateError(message)
-    rules = [_parse_rule(name, table) for name, table in tables.items()]
+    rules = Gate(_parse_rule(name, table) for name, table in tables.items())
+    rules.training_queries = record.get(_TOP, False)
     names = [rule.metric for rule in rules]
     repeated = duplicates(names)
     if repeated:
@@ -131,6 +165,9 @@ def apply_gate(
             no baseline or it lacks the metric.
         EvaluationError: if the baseline has a different number of queries.
     """
+    if evaluation.warning is not None and not getattr(rules, _TOP, False):
+        message = f"{evaluation.warning}; to gate them all the same, put {_TOP} = true at its top"
+        raise GateError(f"the gate refuses {message}")
     drops = _compare(rules, evaluation, baseline, seed)
     checks = []
     for rule in rules:
@@ -138,15 +175,30 @@ def apply_gate(
         if rule.minimum is not None:
             checks.append(_check_minimum(rule, rule.minimum, evaluation.metrics[rule.metric]))
         if rule.max_drop is not None:
-            checks.append(_check_drop(rule, rule.max_drop, drops[rule.metric]))
+            change = evaluation.per_query[rule.metric] - (baseline or {})[rule.metric]
+            checks.append(_check_drop(rule, rule.max_drop, drops[rule.metric], change))
     return checks
 
 
-def _parse_rule(name: str, table: object) -> Rule:
+def parse_measure(name: str) -> str:
+    """Return the name of a measure: that of a metric, or of a ranking and a metric.
+
+    Raises:
+        GateError: if there is no such ranking or metric.
+    """
+    ranking, _, metric = name.strip().rpartition(" ")
+    by = parse_ranking(ranking.strip() or HAMMING)
+    if by[0] not in RANKINGS or (by[1] is not None and by[1].by not in RESCORERS):
+        known = ", ".join(RANKINGS)
+        raise GateError(f"{ranking!r} in {name!r} is not a ranking; they are {known}")
     try:
-        metric = parse_metric(name).name
+        return measure_name(ranking.strip() or HAMMING, parse_metric(metric).name)
     except MetricError as error:
         raise GateError(str(error)) from None
+
+
+def _parse_rule(name: str, table: object) -> Rule:
+    metric = parse_measure(name)
     if not isinstance(table, dict):
         message = f'metrics."{metric}" is {table!r}; it must be a table with min or max_drop'
         raise GateError(message)
@@ -154,13 +206,17 @@ def _parse_rule(name: str, table: object) -> Rule:
     if "min" not in table and "max_drop" not in table:
         message = f"{metric} has neither min nor max_drop; a rule needs at least one of them"
         raise GateError(message)
-    if "alpha" in table and "max_drop" not in table:
-        message = f"{metric} has alpha but no max_drop; alpha is for drops"
-        raise GateError(message)
+    for key in ("alpha", "detect"):
+        if key in table and "max_drop" not in table:
+            message = f"{metric} has {key} but no max_drop; {key} is for drops"
+            raise GateError(message)
     alpha = _number(table, "alpha", metric)
     if alpha == 0:
         message = f"alpha of {metric} is 0; it must be above 0 and at most 1"
         raise GateError(message)
+    detect = _number(table, "detect", metric)
+    if detect == 0:
+        raise GateError(f"detect of {metric} is 0; it must be above 0 and at most 1")
     level = table.get("level", "error")
     if level not in LEVELS:
         message = f'level of {metric} is {level!r}; it must be "error" or "warn"'
@@ -170,6 +226,7 @@ def _parse_rule(name: str, table: object) -> Rule:
         minimum=_number(table, "min", metric),
         max_drop=_number(table, "max_drop", metric),
         alpha=DEFAULT_ALPHA if alpha is None else alpha,
+        detect=detect,
         level=level,
     )
 
@@ -194,7 +251,11 @@ def _refuse_unknown(table: Mapping[str, Any], known: Sequence[str], whose: str) 
 def _check_measured(metric: str, evaluation: Evaluation) -> None:
     if metric not in evaluation.per_query:
         measured = ", ".join(evaluation.per_query)
-        message = f"{metric} has a rule but was not measured; the metrics measured are {measured}"
+        ranking, _, name = full_name(metric).rpartition(" ")
+        message = (
+            f"{metric} has a rule but was not measured; the metrics measured are {measured};"
+            f" evaluate with the ranking {ranking} and the metric {name}"
+        )
         raise GateError(message)
 
 
@@ -208,38 +269,61 @@ def _compare(
     if not names:
         return {}
     if baseline is None:
-        message = f"{names[0]} has max_drop, which needs a baseline; there is none"
+        message = (
+            f"{names[0]} has max_drop, which needs a baseline; there is none. Pass --baseline with"
+            " the report.json that evaluate --out DIR wrote for what is in use"
+        )
         raise GateError(message)
     for name in names:
         _check_measured(name, evaluation)
         if name not in baseline:
-            available = ", ".join(baseline)
-            message = f"{name} has max_drop, but the baseline has only {available}"
+            ranking, _, metric = full_name(name).rpartition(" ")
+            message = (
+                f"{name} has max_drop, but the baseline has only {', '.join(baseline)}; evaluate"
+                f" the baseline's collection again with --rankings {ranking} --metrics {metric}"
+                " --out DIR, and use the report.json there"
+            )
             raise GateError(message)
     return compare({name: evaluation.per_query[name] for name in names}, baseline, seed=seed)
 
 
 def _check_minimum(rule: Rule, minimum: float, value: float) -> Check:
+    by = _by(rule)
     if value >= minimum:
-        sentence = f"{rule.metric} is {value:.4f}, at or above the minimum of {minimum:g}"
+        sentence = f"{rule.metric} is {value:.4f}{by}, at or above the minimum of {minimum:g}"
         return Check(rule.metric, "min", "passed", sentence)
-    sentence = f"{rule.metric} is {value:.4f}, below the minimum of {minimum:g}"
+    sentence = f"{rule.metric} is {value:.4f}{by}, below the minimum of {minimum:g}"
     return Check(rule.metric, "min", _failure_status(rule), sentence)
 
 
-def _check_drop(rule: Rule, max_drop: float, comparison: Comparison) -> Check:
+def _check_drop(rule: Rule, max_drop: float, comparison: Comparison, change: PerQuery) -> Check:
     before, after = comparison.baseline, comparison.current
     p_value = comparison.adjusted_p_value
-    change = f"{rule.metric} went from {before:.4f} to {after:.4f} (p = {p_value:.2g})"
+    went = f"{rule.metric} went from {before:.4f} to {after:.4f}{_by(rule)} (p = {p_value:.2g})"
     # Values that are equal in exact arithmetic may differ in their last digits.
-    if before - after <= max_drop or math.isclose(before - after, max_drop, abs_tol=1e-12):
-        sentence = f"{change}, not more than {max_drop:g} down"
-        return Check(rule.metric, "max_drop", "passed", sentence)
-    if p_value > rule.alpha:
-        sentence = f"{change}, more than {max_drop:g} down, not significant at {rule.alpha:g}"
-        return Check(rule.metric, "max_drop", "passed", sentence)
-    sentence = f"{change}, more than {max_drop:g} down and significant at {rule.alpha:g}"
-    return Check(rule.metric, "max_drop", _failure_status(rule), sentence)
+    is_small = before - after <= max_drop or math.isclose(before - after, max_drop, abs_tol=1e-12)
+    if not is_small and p_value <= rule.alpha:
+        sentence = f"{went}, more than {max_drop:g} down and significant at {rule.alpha:g}"
+        return Check(rule.metric, "max_drop", _failure_status(rule), sentence)
+    detect = max(DEFAULT_DETECT, max_drop) if rule.detect is None else rule.detect
+    # With alpha = 1 nothing is taken for noise.
+    needed = len(change) if rule.alpha == 1 else queries_to_detect(change, detect, rule.alpha)
+    if needed > len(change):
+        sentence = (
+            f"{went}: cannot tell; {counted(len(change), 'query', 'queries')} would not show a drop"
+            f" of {detect:g} reliably. Label {needed - len(change):,} more"
+        )
+        return Check(rule.metric, "max_drop", _failure_status(rule), sentence)
+    if is_small:
+        sentence = f"{went}, not more than {max_drop:g} down"
+    else:
+        sentence = f"{went}, more than {max_drop:g} down, not significant at {rule.alpha:g}"
+    return Check(rule.metric, "max_drop", "passed", sentence)
+
+
+def _by(rule: Rule) -> str:
+    """Return how a sentence names Hamming distance, which the name of a measure leaves out."""
+    return "" if " " in rule.metric else " by Hamming distance"
 
 
 def _failure_status(rule: Rule) -> Literal["failed", "warned"]:
@@ -304,7 +388,29 @@ def to_evaluation(report: Report) -> Evaluation:
         distinct_codes=report.subject.distinct_codes,
         query_ids=tuple(report.query_ids),
         notes=tuple(report.notes),
+        warning=report.warning,
     )
+
+
+def by_ranking(report: Report) -> dict[str, Evaluation]:
+    """Return the evaluation of each ranking of a report, with the metrics that all of them have."""
+    rankings = report.rankings
+    names = [
+        metric.name
+        for metric in next(iter(rankings.values()))
+        if all(measure_name(ranking, metric.name) in report.per_query for ranking in rankings)
+    ]
+    whole = to_evaluation(report)
+    return {
+        ranking: replace(
+            whole,
+            per_query={name: whole.per_query[measure_name(ranking, name)] for name in names},
+            expected_per_query={
+                name: whole.expected_per_query[measure_name(ranking, name)] for name in names
+            },
+        )
+        for ranking in rankings
+    }
 
 
 def _restrict_to_common(

@@ -19,8 +19,8 @@ from hummingbit.foundation.errors import HummingbitError, abbreviate
 MAX_K = 10_000
 MAX_RADIUS = 4096
 DEFAULT_METRICS = ("P@100", "mAP@100")
-KNOWN_ITEM_METRICS = ("Success@10", "MRR", "nDCG@10", "Recall@100")
-"""Metrics for queries with few relevant documents."""
+JUDGED_METRICS = ("nDCG@10", "MRR", "Success@10", "Recall@100")
+"""Metrics for judged queries, which have few relevant documents."""
 NEAREST_METRICS = ("Recall@100",)
 """The metric for relevance by nearness."""
 

@@ -1,17 +1,17 @@
-"""Evaluates several rankings of a collection on the same queries."""
+"""Evaluates rankings of a collection on the same queries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hummingbit.corpus.document import Document
-from hummingbit.encoder.codes import Codes, hamming_distance
+from hummingbit.encoder.codes import Codes
 from hummingbit.evaluation.evaluate import (
     StoredDocuments,
     build_index,
@@ -22,6 +22,7 @@ from hummingbit.evaluation.evaluate import (
     relevance_in,
     rows_of,
     to_stored_documents,
+    unseen_queries,
 )
 from hummingbit.evaluation.metrics import DEFAULT_METRICS, parse_metrics
 from hummingbit.evaluation.nearness import nearest_qrels
@@ -30,23 +31,39 @@ from hummingbit.evaluation.result import Evaluation, EvaluationError
 from hummingbit.evaluation.trec import format_run
 from hummingbit.foundation.arrays import sorted_distinct
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.backend import MAX_K, CollectionBackend
 from hummingbit.index.engines.protocol import CodeIndex
 from hummingbit.index.engines.weighted import weighted_distances
-from hummingbit.index.rankings import ASYMMETRIC, HAMMING, quantize_weights
-from hummingbit.index.search import DEFAULT_OVERSAMPLE, Rescore, check_ranking
+from hummingbit.index.filters import Exists, Filter, Or
+from hummingbit.index.rankings import (
+    ASYMMETRIC,
+    BY_WORDS,
+    DEFAULT_WEIGHT,
+    HAMMING,
+    HYBRID,
+    quantize_weights,
+    ranking_without_text,
+)
+from hummingbit.index.records import EncodedQueries
+from hummingbit.index.search import (
+    DEFAULT_OVERSAMPLE,
+    Hybrid,
+    Rescore,
+    SearchOptions,
+    check_ranking,
+    choose_ranking,
+)
+
+SERVED = "served"
+"""In place of a ranking: that of a search that names none."""
+QUERIES_AT_ONCE, HAMMING_QUERIES_AT_ONCE = 16, 1024
+DEPTH = 1000
+"""The number of hits of a search that are evaluated."""
+
+Floats = npt.NDArray[np.float64]
 
 # ----------------------------------------------------------------------------
 # A collection and its queries, read once for all parts of a report.
-
-
-class RelevanceOptions(TypedDict):
-    """Keyword arguments of :func:`hummingbit.evaluation.evaluate.evaluate_collection`."""
-
-    qrels: Mapping[str, Mapping[str, int]] | None
-    hierarchy: bool
-    relevant_from: int
-    exclude_self: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +71,8 @@ class RelevanceSettings:
     """Which documents count as relevant; see :func:`evaluate_collection`.
 
     With `nearest`, the documents nearest to a query are relevant
-    (:mod:`hummingbit.evaluation.nearness`), that many for each query.
+    (:mod:`hummingbit.evaluation.nearness`), that many for each query. With `only_labelled`, only
+    documents with a label are searched.
     """
 
     label_field: str = "label"
@@ -63,16 +81,7 @@ class RelevanceSettings:
     relevant_from: int = 1
     exclude_self: bool = False
     nearest: int | None = None
-
-    @property
-    def relevance(self) -> RelevanceOptions:
-        """The settings as keyword arguments, without the label field."""
-        return {
-            "qrels": self.qrels,
-            "hierarchy": self.hierarchy,
-            "relevant_from": self.relevant_from,
-            "exclude_self": self.exclude_self,
-        }
+    only_labelled: bool = False
 
     @property
     def by_label_only(self) -> bool:
@@ -107,15 +116,25 @@ class RelevanceSettings:
             kind = f"{self.relevant_from} or more levels of {self.label_field!r} in common"
         else:
             kind = f"a shared {self.label_field!r}"
+        if self.only_labelled:
+            kind += ", among labelled documents"
         return f"{kind}, the query itself left out" if self.exclude_self else kind
+
+
+class CollectionChangedError(EvaluationError):
+    """The collection was written to while it was evaluated."""
 
 
 class EvaluationInput:
     """The stored documents and the queries of an evaluation, read and encoded once.
 
-    `codes` (uint8[N, C]), `labels` and `documents` have an entry for each row of the collection,
-    and `query_labels`, `query_ids`, `texts` and `encoded` one for each query. `self_rows` is as in
-    :func:`hummingbit.evaluation.evaluate.evaluate_ranking`. `notes` has a sentence for each oddity.
+    `codes` (uint8[N, C]), `labels` and `documents` have an entry for each document that is
+    searched, in the order of rows. `queries` are those that the encoder did not learn from
+    (:func:`hummingbit.evaluation.evaluate.unseen_queries`), and `query_labels`, `query_ids`,
+    `texts` and `encoded` have an entry for each of them. `self_rows` is as in
+    :func:`hummingbit.evaluation.evaluate.evaluate_ranking`. `notes` has a sentence for each oddity,
+    `warning` one if the values are of training data. `n_unlabelled` counts the documents without a
+    label, None if labels do not matter.
     """
 
     def __init__(
@@ -132,13 +151,23 @@ class EvaluationInput:
             :func:`hummingbit.evaluation.nearness.nearest_qrels`, or if `settings` has
                 `nearest` and `qrels` or `hierarchy`.
         """
+        self.collection, self.generation = collection, collection.generation
+        self.settings = settings
         self.documents = collection.all_documents()
+        self.queries, learned = unseen_queries(collection, queries, self.documents)
+        self.warning = learned.warning
         stored = to_stored_documents(self.documents, collection.n_bits, settings.label_field)
+        by_label = settings.qrels is None and settings.nearest is None
+        n_unlabelled = sum(not labels for labels in stored.labels)
+        self.n_unlabelled = n_unlabelled if by_label or settings.only_labelled else None
+        self.filter: Filter | None = None
+        if settings.only_labelled and n_unlabelled:
+            self.filter, stored = self._keep_labelled(stored, settings.label_field)
         self.codes: Codes = stored.codes
         self.labels = stored.labels
-        self.query_labels = query_labels(queries, settings.label_field)
-        self.query_ids = [query.id for query in queries]
-        self.texts = [query.text for query in queries]
+        self.query_labels = query_labels(self.queries, settings.label_field)
+        self.query_ids = [query.id for query in self.queries]
+        self.texts = [query.text for query in self.queries]
         self.self_rows: Ids | None = (
             rows_of(self.query_ids, stored.ids) if settings.exclude_self else None
         )
@@ -148,33 +177,111 @@ class EvaluationInput:
                     "nearest is set with qrels or hierarchy; relevance is by one of them"
                 )
             begin_stage("finding the nearest documents")
-            near = nearest_qrels(self.documents, queries, settings.nearest, self.self_rows)
+            near = nearest_qrels(self.documents, self.queries, settings.nearest, self.self_rows)
             settings = replace(settings, qrels=near)
-        self.relevance, self.notes = settings.apply(stored, queries)
-        self.encoded = encode_queries(collection, queries)
+        self.relevance, notes = settings.apply(stored, self.queries)
+        self.notes = [*learned.notes, *notes]
+        if self.filter is not None:
+            self.notes.append(f"left out {n_unlabelled:,} documents without a label")
+        self.encoded = encode_queries(collection, self.queries)
+
+    def _keep_labelled(
+        self, stored: StoredDocuments, label_field: str
+    ) -> tuple[Filter, StoredDocuments]:
+        """Leave out the documents without a label; return the filter of a search, and the rest."""
+        rows = [row for row, labels in enumerate(stored.labels) if labels]
+        self.documents = [self.documents[row] for row in rows]
+        fields = (label_field, "labels") if label_field == "label" else (label_field,)
+        kept = StoredDocuments(
+            stored.codes[rows],
+            [stored.labels[row] for row in rows],
+            [stored.ids[row] for row in rows],
+        )
+        return Or(tuple(map(Exists, fields))), kept
+
+    @property
+    def served_ranking(self) -> str:
+        """The ranking of a search for these queries that names none."""
+        default = self.collection.ranking
+        if default in BY_WORDS and any(text is None for text in self.texts):
+            default = ranking_without_text(default)
+        return choose_ranking(default, self.encoded, SearchOptions(k=1))
 
     @cached_property
     def index(self) -> CodeIndex:
         """An index of the documents' codes by row, for the metrics and the hits."""
         return build_index(self.codes)
 
-    def evaluate(self, metrics: Iterable[str]) -> Evaluation:
-        """Measure the ranking by Hamming distance.
+    def evaluate(
+        self,
+        metrics: Iterable[str],
+        ranking: str = HAMMING,
+        *,
+        oversample: float = DEFAULT_OVERSAMPLE,
+        codes_weight: float | None = None,
+    ) -> Evaluation:
+        """Measure a ranking, or of a ``RANKING+SCORE`` the rescored candidates.
+
+        The `codes_weight` of ``hybrid`` is that of the encoder if it is None.
 
         Raises:
-            MetricError: if a name in `metrics` is not that of a metric.
-            EvaluationError: if there are no documents.
+            MetricError: if a name in `metrics` is not that of a metric, or the metric needs Hamming
+                distances and the ranking has none.
+            EvaluationError: if there are no documents, or the collection was written to.
+            InputError: if there is no such ranking, or it does not accept a query.
         """
-        return evaluate_ranking(
-            self.encoded.codes,
-            self.codes,
+        if not self.documents:
+            raise EvaluationError("the database is empty; there must be at least one document")
+        if ranking == HAMMING:
+            return evaluate_ranking(
+                self.encoded.codes,
+                self.codes,
+                self.relevance,
+                metrics,
+                self_rows=self.self_rows,
+                query_ids=self.query_ids,
+                notes=self.notes,
+                warning=self.warning,
+                index=lambda: self.index,
+            )
+        names = list(metrics)
+        return evaluate_by_score(
+            self._scores(ranking, list_length(names), oversample, codes_weight),
             self.relevance,
-            metrics,
+            names,
             self_rows=self.self_rows,
             query_ids=self.query_ids,
             notes=self.notes,
-            index=lambda: self.index,
+            warning=self.warning,
         )
+
+    def evaluate_all(
+        self,
+        metrics: Sequence[str],
+        rankings: Sequence[str] | None = None,
+        *,
+        oversample: float = DEFAULT_OVERSAMPLE,
+        hamming_metrics: Iterable[str] = (),
+    ) -> dict[str, Evaluation]:
+        """Measure each ranking; by default, that of a search that names none, and Hamming.
+
+        A metric that needs Hamming distances is measured by Hamming only, unless there is no other,
+        and so are the further `hamming_metrics`.
+
+        Raises:
+            MetricError, EvaluationError, InputError: as :meth:`evaluate`.
+        """
+        served = self.served_ranking
+        named = rankings or [SERVED, HAMMING]
+        names = dict.fromkeys(served if name == SERVED else name for name in named)
+        others = [metric.name for metric in parse_metrics(metrics) if not metric.needs_codes]
+        return {
+            name: self.evaluate([*metrics, *hamming_metrics])
+            if name == HAMMING
+            # If there is no other metric, the error names this one.
+            else self.evaluate(others or metrics, name, oversample=oversample)
+            for name in names
+        }
 
     def evaluate_others(
         self, query_codes: Codes, codes: Codes, metrics: Iterable[str]
@@ -184,60 +291,160 @@ class EvaluationInput:
             query_codes, codes, self.relevance, metrics, self_rows=self.self_rows
         )
 
+    def _scores(
+        self, name: str, length: int, oversample: float, codes_weight: float | None
+    ) -> Iterator[Floats]:
+        """Yield the scores of all documents, ``float64[q, N]``, a few queries at a time."""
+        begin_stage(f"searching {self.collection.name} by {name}")
+        _, rescore = parse_ranking(name, oversample)
+        depth = DEPTH if rescore is None else length
+        for start in range(0, len(self.encoded), QUERIES_AT_ONCE):
+            encoded = self.encoded[start : start + QUERIES_AT_ONCE]
+            if name == ASYMMETRIC:
+                weights, _ = quantize_weights(encoded.weights)
+                yield -np.stack(
+                    [weighted_distances(self.codes, of_query) for of_query in weights]
+                ).astype(float)
+                continue
+            table = np.full((len(encoded), len(self.documents)), -np.inf)
+            hits = self.search(encoded, name, depth, oversample, codes_weight)
+            for line, (columns, scores) in zip(table, hits, strict=True):
+                line[columns] = scores
+            yield table
+
+    def search(
+        self,
+        queries: EncodedQueries,
+        name: str,
+        k: int,
+        oversample: float = DEFAULT_OVERSAMPLE,
+        codes_weight: float | None = None,
+    ) -> list[tuple[Ids, Floats]]:
+        """Return positions and scores of the `k` best documents, and of the query itself if it is
+        left out of the lists.
+
+        Raises:
+            EvaluationError: if the collection was written to since the documents were read.
+        """
+        ranking, rescore = parse_ranking(name, oversample)
+        results = self.collection.search(
+            queries,
+            min(MAX_K, k + (self.self_rows is not None)),
+            ranking=ranking,
+            rescore=rescore,
+            filter=self.filter,
+            hybrid=None if codes_weight is None or ranking != HYBRID else Hybrid(codes_weight),
+        )
+        # A document that was written since has no position.
+        self.check_generation(results.generation)
+        found = []
+        for hits in results.hits:
+            rows = np.array([hit.row for hit in hits], dtype=np.int64)
+            scores = np.array([hit.score for hit in hits], dtype=np.float64)
+            positions = np.searchsorted(self._rows, rows)
+            # A filter keeps an empty list of labels.
+            is_known = np.append(self._rows, -1)[positions] == rows
+            found.append((positions[is_known], scores[is_known]))
+        return found
+
+    def hits(
+        self, ranking: str, depth: int, queries: Sequence[int] | None = None
+    ) -> Iterator[tuple[Ids, Floats]]:
+        """Yield positions and scores of the `depth` first hits of each query, without itself.
+
+        `queries` are some of the queries, by default all. The score by ``hamming`` is minus the
+        distance.
+        """
+        step = HAMMING_QUERIES_AT_ONCE if ranking == HAMMING else QUERIES_AT_ONCE
+        starts = range(0, len(self.encoded), step) if queries is None else queries
+        for start in starts:
+            encoded = self.encoded[start : start + (step if queries is None else 1)]
+            if ranking == HAMMING:
+                nearest = self.index.search(encoded.codes, depth + (self.self_rows is not None))
+                found = [(one.rows, -one.distances.astype(np.float64)) for one in nearest]
+            else:
+                found = self.search(encoded, ranking, depth)
+            for place, (rows, scores) in enumerate(found, start):
+                is_other = rows != (-1 if self.self_rows is None else self.self_rows[place])
+                yield rows[is_other][:depth], scores[is_other][:depth]
+
+    @cached_property
+    def _rows(self) -> Ids:
+        return np.array([document.row for document in self.documents], dtype=np.int64)
+
+    def codes_of(self, query: int) -> Codes:
+        """Return the code of a query, uint8[C]."""
+        code: Codes = self.encoded.codes[query]
+        return code
+
+    def best_relevant(self, query: int) -> list[int]:
+        """Return the positions of the relevant documents of a query, of the highest grades first.
+
+        The document that is the query itself is left out.
+        """
+        sets = self.relevance.query_sets[[query]]
+        positions = np.arange(len(self.documents))[None, :]
+        grades = self.relevance.grade_lists(sets, positions)[0]
+        relevant = np.flatnonzero(grades >= self.relevance.relevant_from)
+        if self.self_rows is not None:
+            relevant = relevant[relevant != self.self_rows[query]]
+        order = np.argsort(-grades[relevant], kind="stable")
+        rows: list[int] = relevant[order].tolist()
+        return rows
+
+    @property
+    def codes_weight(self) -> float:
+        """The weight of codes in the hybrid ranking of a search that names none."""
+        encoder = self.collection.encoder
+        return (None if encoder is None else encoder.hybrid_weight) or DEFAULT_WEIGHT
+
+    def check_generation(self, generation: int) -> None:
+        """Raise CollectionChangedError if `generation` is not the one whose documents were read."""
+        if generation != self.generation:
+            raise CollectionChangedError(
+                f"collection {self.collection.name!r} was written to while it was evaluated; try"
+                " again"
+            )
+
 
 class Hits:
-    """The first hits of every query of an evaluation, nearest first."""
+    """The first hits of every query of an evaluation by one ranking, best first."""
 
-    def __init__(self, data: EvaluationInput, depth: int) -> None:
+    def __init__(self, data: EvaluationInput, ranking: str, depth: int) -> None:
         """Search for the `depth` first hits of each query."""
         self._data = data
-        self._rows, self._distances = self._search(depth)
+        hits = list(data.hits(ranking, depth))
+        self._rows = [rows.astype(np.int32) for rows, _ in hits]
+        self._scores = [scores for _, scores in hits]
 
-    def first(self, query: int, count: int) -> list[tuple[int, int, bool]]:
-        """Return row, distance and relevance of the first hits of a query."""
+    def first(self, query: int, count: int) -> list[tuple[int, float, bool]]:
+        """Return row, score and relevance of the first hits of a query."""
         rows = self._rows[query][:count].astype(np.int64)
         sets = self._data.relevance.query_sets[[query]]
         relevant = self._data.relevance.relevant(sets, rows[None, :])[0]
-        hits = zip(rows, self._distances[query], relevant, strict=False)
-        return [(int(row), int(distance), bool(is_relevant)) for row, distance, is_relevant in hits]
+        hits = zip(rows, self._scores[query], relevant, strict=False)
+        return [(int(row), float(score), bool(is_relevant)) for row, score, is_relevant in hits]
 
     def run_writer(self) -> Callable[[], str]:
         """Return a function that writes the run in TREC's format, with a line for each hit.
 
-        The score is minus the distance. The function holds the ids of the hits, but not the
-        documents.
+        The function holds the ids of the hits, but not the documents.
         """
-        query_ids, hit_rows, hit_distances = self._data.query_ids, self._rows, self._distances
+        query_ids, hit_rows, hit_scores = self._data.query_ids, self._rows, self._scores
         distinct_rows = sorted_distinct(np.concatenate(hit_rows)).tolist()
         ids = {row: self._data.documents[row].id for row in distinct_rows}
 
         def write() -> str:
             results = {
                 query: [
-                    (ids[row], -float(distance))
-                    for row, distance in zip(rows.tolist(), distances.tolist(), strict=True)
+                    (ids[row], score)
+                    for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
                 ]
-                for query, rows, distances in zip(query_ids, hit_rows, hit_distances, strict=True)
+                for query, rows, scores in zip(query_ids, hit_rows, hit_scores, strict=True)
             }
             return "".join(f"{line}\n" for line in format_run(results))
 
         return write
-
-    def _search(
-        self, depth: int
-    ) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int16]]]:
-        nearest = self._data.index.search(
-            self._data.encoded.codes, depth + (self._data.self_rows is not None)
-        )
-        self_rows = self._data.self_rows
-        if self_rows is None:
-            self_rows = np.full(len(nearest), -1)
-        rows, distances = [], []
-        for neighbours, self_row in zip(nearest, self_rows, strict=True):
-            is_other = neighbours.rows != self_row
-            rows.append(neighbours.rows[is_other][:depth].astype(np.int32))
-            distances.append(neighbours.distances[is_other][:depth].astype(np.int16))
-        return rows, distances
 
     def trec_problems(self) -> list[str]:
         """Return a sentence that says why there is no TREC run; an empty list if there is one."""
@@ -252,13 +459,6 @@ class Hits:
 
 # ----------------------------------------------------------------------------
 # Evaluate several rankings of a collection on the same queries.
-
-
-QUERIES_AT_ONCE = 16
-DEPTH = 1000
-"""The number of hits of a search that are evaluated."""
-
-Floats = npt.NDArray[np.float64]
 
 
 def evaluate_rankings(
@@ -289,79 +489,65 @@ def evaluate_rankings(
         InputError: if there is no such ranking, or it does not accept a query.
     """
     names = list(dict.fromkeys(rankings))
-    for name in names:
-        check_ranking(parse_ranking(name, oversample)[0])
-    generation, metric_names = collection.generation, list(metrics)
+    check_rankings(names, oversample)
     data = EvaluationInput(collection, queries, settings or RelevanceSettings())
-    if not data.documents:
-        raise EvaluationError("the database is empty; there must be at least one document")
-    evaluations = {
-        name: evaluate_by_score(
-            _scores(
-                collection,
-                data,
-                name,
-                generation,
-                oversample=oversample,
-                length=list_length(metric_names),
-            ),
-            data.relevance,
-            metric_names,
-            self_rows=data.self_rows,
-            query_ids=data.query_ids,
-        )
-        for name in names
-    }
-    _check_generation(collection, collection.generation, generation)
+    metric_names = list(metrics)
+    evaluations = {name: data.evaluate(metric_names, name, oversample=oversample) for name in names}
+    data.check_generation(collection.generation)
     return evaluations
 
 
-def parse_ranking(name: str, oversample: float) -> tuple[str, Rescore | None]:
+def measure_rankings(
+    collection: CollectionBackend,
+    queries: Sequence[Document],
+    metrics: Sequence[str],
+    settings: RelevanceSettings,
+    *,
+    rankings: Sequence[str] | None = None,
+    oversample: float = DEFAULT_OVERSAMPLE,
+) -> dict[str, Any]:
+    """Return the means of each ranking as plain JSON values, without intervals and plots.
+
+    `rankings` has the means of each, `served_ranking` names that of a search that names none, and
+    the other fields are those of :meth:`Evaluation.to_dict` for `ranking`: Hamming if it was
+    measured, or else the first.
+
+    Raises:
+        MetricError, EvaluationError, InputError: as :func:`evaluate_rankings`.
+    """
+    check_rankings(rankings or (), oversample)
+    data = EvaluationInput(collection, queries, settings)
+    evaluations = data.evaluate_all(list(metrics), rankings, oversample=oversample)
+    data.check_generation(collection.generation)
+    chosen = HAMMING if HAMMING in evaluations else next(iter(evaluations))
+    means = {name: one.to_dict() for name, one in evaluations.items()}
+    return {
+        **means[chosen],
+        "warning": data.warning,
+        "ranking": chosen,
+        "served_ranking": data.served_ranking,
+        "rankings": {
+            name: {kind: one[kind] for kind in ("metrics", "expected", "best", "worst")}
+            for name, one in means.items()
+        },
+    }
+
+
+def parse_ranking(name: str, oversample: float = DEFAULT_OVERSAMPLE) -> tuple[str, Rescore | None]:
     """Return the ranking and the rescoring of a name such as ``hamming`` or ``hamming+vectors``."""
     ranking, plus, by = name.partition("+")
     return ranking, Rescore(by, oversample) if plus else None
 
 
+def check_rankings(names: Iterable[str], oversample: float = DEFAULT_OVERSAMPLE) -> None:
+    """Raise InputError unless each name is that of a ranking, alone or with a score."""
+    for name in names:
+        ranking, rescore = parse_ranking(name, oversample)
+        if name != SERVED:
+            check_ranking(ranking)
+            SearchOptions(k=1, ranking=ranking, rescore=rescore).check(8, 1)
+
+
 def list_length(metrics: Iterable[str]) -> int:
     """Return the length of the longest list that metrics need, :data:`DEPTH` at most."""
     return max(metric.depth(DEPTH) for metric in parse_metrics(metrics))
-
-
-def _check_generation(collection: CollectionBackend, current: int, expected: int) -> None:
-    if current != expected:
-        message = f"collection {collection.name!r} was written to while it was evaluated; try again"
-        raise EvaluationError(message)
-
-
-def _scores(
-    collection: CollectionBackend,
-    data: EvaluationInput,
-    name: str,
-    generation: int,
-    *,
-    oversample: float,
-    length: int,
-) -> Iterator[Floats]:
-    """Yield the scores of all documents, ``float64[q, N]``, a few queries at a time."""
-    begin_stage(f"searching {collection.name} by {name}")
-    rows = np.array([document.row for document in data.documents])
-    ranking, rescore = parse_ranking(name, oversample)
-    depth = (DEPTH if rescore is None else length) + (data.self_rows is not None)
-    for start in range(0, len(data.encoded), QUERIES_AT_ONCE):
-        encoded = data.encoded[start : start + QUERIES_AT_ONCE]
-        if name == HAMMING:
-            distances = [hamming_distance(data.codes, code) for code in encoded.codes]
-            yield -np.stack(distances).astype(np.float64)
-        elif name == ASYMMETRIC:
-            weights, _ = quantize_weights(encoded.weights)
-            yield -np.stack(
-                [weighted_distances(data.codes, of_query) for of_query in weights]
-            ).astype(float)
-        else:
-            table = np.full((len(encoded), len(rows)), -np.inf)
-            results = collection.search(encoded, depth, ranking=ranking, rescore=rescore)
-            # A document that was written since the rows were read has no column in the table.
-            _check_generation(collection, results.generation, generation)
-            for line, hits in zip(table, results.hits, strict=True):
-                line[np.searchsorted(rows, [hit.row for hit in hits])] = [hit.score for hit in hits]
-            yield table

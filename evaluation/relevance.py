@@ -53,6 +53,12 @@ class Labelled:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def take(self, rows: Sequence[int]) -> Labelled:
+        """Return the inputs and labels of `rows`."""
+        inputs = self.inputs
+        taken = inputs[rows] if isinstance(inputs, np.ndarray) else [inputs[row] for row in rows]
+        return Labelled(taken, [self.labels[row] for row in rows])
+
 
 class Relevance:
     """The grade of every document for every query, 0 where it is not relevant.

@@ -14,7 +14,8 @@ import numpy as np
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from hummingbit.corpus.document import Document
-from hummingbit.encoder.codes import Codes, unpack_codes, whole_codes
+from hummingbit.encoder.analyzers import VISIBLE
+from hummingbit.encoder.codes import Codes, hamming_distance, unpack_codes, whole_codes
 from hummingbit.evaluation.baselines import (
     ClassifierReference,
     TrainingLabels,
@@ -22,16 +23,31 @@ from hummingbit.evaluation.baselines import (
     classifier_warnings,
     collection_classifier_baseline,
 )
-from hummingbit.evaluation.metrics import DEFAULT_METRICS, parse_metrics
-from hummingbit.evaluation.rankings import EvaluationInput, Hits, RelevanceSettings
+from hummingbit.evaluation.metrics import (
+    DEFAULT_METRICS,
+    JUDGED_METRICS,
+    NEAREST_METRICS,
+    parse_metrics,
+)
+from hummingbit.evaluation.rankings import (
+    DEPTH,
+    CollectionChangedError,
+    EvaluationInput,
+    Hits,
+    RelevanceSettings,
+    check_rankings,
+    parse_ranking,
+)
 from hummingbit.evaluation.relevance import Ids, LabelSet, Relevance
-from hummingbit.evaluation.result import Evaluation, EvaluationError, PerQuery, row_blocks
+from hummingbit.evaluation.result import Evaluation, PerQuery, row_blocks
 from hummingbit.evaluation.significance import bootstrap_intervals
 from hummingbit.evaluation.ties import DistanceCounts
 from hummingbit.foundation.errors import HummingbitError, counted
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.rankings import HAMMING, HYBRID
+from hummingbit.index.search import DEFAULT_OVERSAMPLE
 
 # ----------------------------------------------------------------------------
 # ``report.json``
@@ -56,7 +72,12 @@ class _Part(BaseModel):
 
 
 class Subject(_Part):
-    """The collection that was evaluated; `encoder` is null if documents came with codes."""
+    """The collection that was evaluated; `encoder` is null if documents came with codes.
+
+    `ranking` is that of a search for the queries that names none, and `codes_weight` the weight of
+    codes in the hybrid ranking, null if it was not measured. `unlabelled` counts the documents
+    without a label, null if labels do not matter.
+    """
 
     name: str
     n_bits: int
@@ -64,23 +85,46 @@ class Subject(_Part):
     fingerprint: str | None = None
     generation: int | None = None
     documents: int
+    unlabelled: int | None = None
     distinct_codes: int | None = None
+    ranking: str = HAMMING
+    codes_weight: float | None = None
 
 
 class MetricFigures(_Part):
-    """A metric's mean over the queries.
+    """The mean of a metric over the queries, for one ranking.
 
     `served` has ties in the order of insertion, and `expected` is the mean over all orders of ties.
     `best` and `worst` are the values in the best and the worst order of ties. `interval` is the
-    bootstrap interval of `served` over the queries.
+    bootstrap interval of `served` over the queries. `ceiling` is the value of the ideal ranking.
     """
 
+    ranking: str = HAMMING
     name: str
     served: float
     expected: float
     best: float | None = None
     worst: float | None = None
     interval: tuple[float, float] | None = None
+    ceiling: float | None = None
+
+    @property
+    def measure(self) -> str:
+        """The name of the metric with its ranking; see :func:`measure_name`."""
+        return measure_name(self.ranking, self.name)
+
+
+def measure_name(ranking: str, metric: str) -> str:
+    """Return the name of a metric of a ranking: ``P@100`` by Hamming, ``hybrid P@100`` otherwise.
+
+    Gates, baselines and the values of single queries use these names.
+    """
+    return metric if ranking == HAMMING else f"{ranking} {metric}"
+
+
+def full_name(measure: str) -> str:
+    """Return the name of a measure with its ranking, Hamming as well: ``hamming P@100``."""
+    return measure if " " in measure else f"{HAMMING} {measure}"
 
 
 class QueryFigures(_Part):
@@ -91,7 +135,7 @@ class QueryFigures(_Part):
 
 
 class ClassFigures(_Part):
-    """The queries that carry a label, and each metric's mean over them, tie-averaged."""
+    """The queries that carry a label, and the mean of each measure over them, tie-averaged."""
 
     label: str
     queries: int
@@ -133,27 +177,44 @@ class Shape(_Part):
 
 
 class ReportedHit(_Part):
-    """A document that a query found."""
+    """A document that a query found, with its Hamming distance; `score` is that of the ranking."""
 
     id: str
     distance: int
+    score: float | None = None
     relevant: bool
     labels: list[str]
     text: str
 
 
+class RightAnswer(_Part):
+    """A document judged relevant, and why a query finds it or not.
+
+    `ranks` has its rank under each ranking, null beyond the first thousand. `words` are the terms
+    of the query that its text has, `missing_words` the others. `distance` is that of the codes.
+    """
+
+    id: str
+    text: str
+    ranks: dict[str, int | None]
+    distance: int
+    words: list[str]
+    missing_words: list[str]
+
+
 class WorstQuery(_Part):
-    """One of the queries with the lowest values, and its first hits."""
+    """One of the queries with the lowest values, its first hits, and what is judged relevant."""
 
     id: str
     labels: list[str]
     text: str
     value: float
     hits: list[ReportedHit]
+    answers: list[RightAnswer] = []
 
 
 class Change(_Part):
-    """A metric compared with the baseline's; `difference` is the mean over the common queries.
+    """A measure compared with the baseline's; `difference` is the mean over the common queries.
 
     `interval` is the bootstrap interval of the difference. `p_value` is that of the two-sided
     paired permutation test, and `adjusted` is the same after Holm's correction over all metrics.
@@ -169,7 +230,7 @@ class Change(_Part):
 
 
 class GateResult(_Part):
-    """The result of one condition of the gate for one metric; `sentence` explains it."""
+    """The result of one condition of the gate for one measure; `sentence` explains it."""
 
     metric: str
     condition: Literal["min", "max_drop"]
@@ -180,10 +241,13 @@ class GateResult(_Part):
 class Report(_Part):
     """An evaluation, its comparison with a baseline, and the results of the gate.
 
-    `notes` lists oddities of the input that do not stop an evaluation, such as queries without a
-    relevant document. `has_run` says whether there is also a run in TREC's format.
+    `warning` is set if the encoder learned from all queries. `notes` lists oddities of the input
+    that do not stop an evaluation, such as queries without a relevant document. `has_run` says
+    whether there is also a run in TREC's format, which is that of the ranking `worst_queries` and
+    the run are by, the first of `metrics`.
     """
 
+    warning: str | None = None
     schema_version: Literal[1] = SCHEMA_VERSION
     hummingbit: str
     subject: Subject
@@ -212,8 +276,8 @@ class Report(_Part):
             message = f"query_ids has {len(self.query_ids)} entries; it must have {self.queries}"
             raise ValueError(f"{message}, one for each query")
         for metric in self.metrics:
-            if metric.name not in self.per_query:
-                raise ValueError(f"per_query has no values of {metric.name}")
+            if metric.measure not in self.per_query:
+                raise ValueError(f"per_query has no values of {metric.measure}")
         for name, values in self.per_query.items():
             if not len(values.served) == len(values.expected) == self.queries:
                 raise ValueError(
@@ -226,9 +290,17 @@ class Report(_Part):
         """Whether there is no gate, or none of its conditions failed."""
         return not any(result.status == "failed" for result in self.gate or [])
 
-    def metric(self, name: str) -> MetricFigures | None:
-        """Return the figures of a metric, None if it was not measured."""
-        return next((metric for metric in self.metrics if metric.name == name), None)
+    @property
+    def rankings(self) -> dict[str, list[MetricFigures]]:
+        """The metrics of each ranking."""
+        rankings: dict[str, list[MetricFigures]] = {}
+        for metric in self.metrics:
+            rankings.setdefault(metric.ranking, []).append(metric)
+        return rankings
+
+    def metric(self, measure: str) -> MetricFigures | None:
+        """Return the figures of a measure, None if it was not measured."""
+        return next((metric for metric in self.metrics if metric.measure == measure), None)
 
 
 def write_report(report: Report) -> str:
@@ -286,26 +358,42 @@ class MetricRow:
 
 
 def metric_rows(report: Report) -> tuple[list[str], list[MetricRow]]:
-    """Return the column heads, and the rows: the codes' metrics, then the classifier's.
+    """Return the column heads, and the rows: the metrics of each ranking, then the classifier's.
 
     If the report was compared with a baseline, there are columns for it. They have dashes for a
-    metric that the baseline lacks, and are empty for the classifier, which is not compared.
+    measure that the baseline lacks, and are empty for the classifier, which is not compared.
     """
     changes = {change.metric: change for change in report.changes or []}
     interval = f"{report.confidence:.0%} interval"
-    head = ["metric", "as served", interval, "tie-averaged", "worst order", "best order"]
+    head = ["metric", "ranking", "as served", interval, "tie-averaged", "worst order", "best order"]
     if changes:
         head += ["baseline", "change", "p (Holm)"]
-    absent = ["–"] * (len(head) - 6)
+    absent = ["–"] * (len(head) - 7)
     rows = []
     for metric in report.metrics:
-        change = changes.get(metric.name)
+        change = changes.get(metric.measure)
         cells = _figure_cells(metric) + (absent if change is None else _change_cells(change))
-        rows.append(MetricRow(metric.name, is_baseline=False, cells=cells))
+        rows.append(MetricRow(metric.name, is_baseline=False, cells=[metric.ranking, *cells]))
     for metric in report.classifier_baseline or []:
-        cells = _figure_cells(metric) + [""] * len(absent)
+        cells = ["classifier baseline", *_figure_cells(metric), *[""] * len(absent)]
         rows.append(MetricRow(metric.name, is_baseline=True, cells=cells))
     return head, rows
+
+
+LOW_CEILING = 0.9
+
+
+def ceilings(report: Report) -> list[str]:
+    """Return a sentence for each metric whose ceiling is below :data:`LOW_CEILING`."""
+    low = {
+        metric.name: metric.ceiling
+        for metric in report.metrics
+        if metric.ceiling is not None and metric.ceiling < LOW_CEILING
+    }
+    if not low:
+        return []
+    listed = ", ".join(f"{value:.3f} in {name}" for name, value in low.items())
+    return [f"With these queries even an ideal ranking reaches only {listed}."]
 
 
 def format_share(value: float | None) -> str:
@@ -440,6 +528,8 @@ CURVE_KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 CONFIDENCE = 0.95
 WORST_QUERIES = 10
 HITS_PER_QUERY = 5
+MAX_RELEVANT, ANSWERS = 20, 3
+"""The right answers of a query are shown if it has at most so many, and the first so many."""
 NO_BASELINE = (
     "there is no classifier baseline: it needs 2 to 1,024 labels on the documents that trained the"
     " encoder"
@@ -461,29 +551,50 @@ class Job:
 def run_job(
     collection: CollectionBackend,
     queries: Sequence[Document],
-    metrics: Iterable[str] = DEFAULT_METRICS,
+    metrics: Iterable[str] | None = None,
     settings: RelevanceSettings | None = None,
     training_labels: TrainingLabels | None = None,
+    *,
+    rankings: Iterable[str] | None = None,
+    oversample: float = DEFAULT_OVERSAMPLE,
 ) -> Job:
-    """Evaluate `collection` as :func:`evaluate_collection` does, and report.
+    """Evaluate rankings of `collection` and report.
 
-    With `training_labels`, those that the collection's encoder was trained with, the classifier
-    baseline is measured too, provided that relevance is by label only or by nearness.
+    `rankings` are named as in :func:`hummingbit.evaluation.rankings.evaluate_rankings`; by default
+    they are that of a search that names none, and Hamming. By default, `metrics` are those of
+    :func:`default_metrics`. A metric that needs Hamming distances is measured by Hamming only. With
+    `training_labels`, those that the collection's encoder was trained with, the classifier baseline
+    is measured too, provided that relevance is by label only or by nearness.
 
     Raises:
-        MetricError, EvaluationError, InputError: as `evaluate_collection`.
+        MetricError, EvaluationError, InputError: as
+            :func:`hummingbit.evaluation.rankings.evaluate_rankings`.
         EvaluationError: if the collection was written to during each of three attempts.
     """
-    names = [metric.name for metric in parse_metrics(metrics)]
     settings = settings or RelevanceSettings()
-    for _ in range(ATTEMPTS):
-        generation = collection.generation
-        job = _run(collection, queries, names, settings, training_labels)
-        # The collection is read in several steps, which agree only if nothing was written between.
-        if collection.generation == generation:
+    chosen = default_metrics(settings) if metrics is None else metrics
+    names = [metric.name for metric in parse_metrics(chosen)]
+    named = None if rankings is None else list(dict.fromkeys(rankings))
+    check_rankings(named or (), oversample)
+    for attempt in range(ATTEMPTS):
+        try:
+            data = EvaluationInput(collection, queries, settings)
+            job = _run(data, names, named, training_labels, oversample)
+            # The collection is read in several steps, which agree only if nothing was written.
+            data.check_generation(collection.generation)
+        except CollectionChangedError:
+            if attempt == ATTEMPTS - 1:
+                raise
+        else:
             return job
-    message = f"collection {collection.name!r} was written to while it was evaluated; try again"
-    raise EvaluationError(message)
+    raise AssertionError
+
+
+def default_metrics(settings: RelevanceSettings) -> tuple[str, ...]:
+    """Return the metrics for labels, for judgements or for nearness."""
+    if settings.nearest is not None:
+        return NEAREST_METRICS
+    return DEFAULT_METRICS if settings.qrels is None else JUDGED_METRICS
 
 
 def read_training_labels(
@@ -499,89 +610,123 @@ def read_training_labels(
 
 
 def _run(
-    collection: CollectionBackend,
-    queries: Sequence[Document],
+    data: EvaluationInput,
     metrics: list[str],
-    settings: RelevanceSettings,
+    rankings: list[str] | None,
     training_labels: TrainingLabels | None,
+    oversample: float,
 ) -> Job:
-    generation = collection.generation
-    deepest = max(
-        [100, *(metric.k or 0 for metric in parse_metrics(metrics) if not metric.needs_codes)]
-    )
+    settings = data.settings
+    collection, queries = data.collection, data.queries
+    parsed = parse_metrics(metrics)
+    without_codes = [metric.name for metric in parsed if not metric.needs_codes]
+    deepest = max([100, *(metric.k or 0 for metric in parsed if not metric.needs_codes)])
     curve = {f"P@{k}": k for k in CURVE_KS if k <= deepest}
     begin_stage(f"evaluating {collection.name} by {counted(len(queries), 'query', 'queries')}")
-    data = EvaluationInput(collection, queries, settings)
-    evaluation = data.evaluate([*metrics, *curve])
-    hits = Hits(data, deepest)
+    evaluations = data.evaluate_all(metrics, rankings, oversample=oversample, hamming_metrics=curve)
+    rankings = list(evaluations)
+    by_hamming = evaluations.get(HAMMING) or data.evaluate([*metrics, *curve])
+    baseline, warnings = _classifier_baseline(data, metrics, training_labels, by_hamming)
+    hits = Hits(data, rankings[0], deepest)
     trec_problems = hits.trec_problems()
-    baseline, warnings = None, []
-    if training_labels is not None and settings.nearest is not None:
-        begin_stage("measuring the classifier baseline")
-        codes = class_code_queries_and_documents(data.documents, training_labels.reference, queries)
-        baseline = None if codes is None else data.evaluate_others(*codes, metrics)
-    elif training_labels is not None and settings.by_label_only:
-        begin_stage("measuring the classifier baseline")
-        baseline = collection_classifier_baseline(
-            data.documents, training_labels, queries, metrics, settings.label_field
-        )
-        warnings = [NO_BASELINE]
-        if baseline is not None:
-            warnings = classifier_warnings(
-                evaluation.expected, baseline.expected, training_labels.reference.encoder
-            )
     begin_stage("computing intervals")
-    expected = {name: evaluation.expected_per_query[name] for name in metrics}
+    measured = {
+        ranking: metrics if ranking == HAMMING else without_codes for ranking in evaluations
+    }
+    figures = [
+        figure
+        for ranking, one in evaluations.items()
+        for figure in _figures(one, measured[ranking], ranking)
+    ]
+    expected = {
+        measure_name(ranking, name): one.expected_per_query[name]
+        for ranking, one in evaluations.items()
+        for name in measured[ranking]
+    }
     report = Report(
+        warning=data.warning,
         hummingbit=_version(),
-        subject=_subject(collection, generation, evaluation),
+        subject=_subject(data, by_hamming, rankings),
         relevance=settings.describe(),
-        queries=evaluation.queries,
-        queries_without_relevant=evaluation.queries_without_relevant,
+        queries=by_hamming.queries,
+        queries_without_relevant=by_hamming.queries_without_relevant,
         confidence=CONFIDENCE,
-        metrics=_figures(evaluation, metrics),
+        metrics=figures,
         classifier_baseline=None if baseline is None else _figures(baseline, metrics),
         classes=class_figures(data.query_labels, data.labels, expected),
-        worst_queries=_worst(data, hits, evaluation, metrics[0]),
-        shape=_shape(data, evaluation, curve),
-        notes=[*evaluation.notes, *trec_problems, *warnings],
+        worst_queries=_worst(data, hits, rankings, expected[figures[0].measure]),
+        shape=_shape(data, by_hamming, curve),
+        notes=[*by_hamming.notes, *trec_problems, *warnings],
         has_run=not trec_problems,
-        query_ids=[query.id for query in queries],
+        query_ids=data.query_ids,
         per_query={
-            name: QueryFigures(
-                served=evaluation.per_query[name].tolist(), expected=expected[name].tolist()
+            measure_name(ranking, name): QueryFigures(
+                served=one.per_query[name].tolist(), expected=one.expected_per_query[name].tolist()
             )
-            for name in metrics
+            for ranking, one in evaluations.items()
+            for name in measured[ranking]
         },
     )
     return Job(report, hits.run_writer() if report.has_run else None)
 
 
-def _subject(collection: CollectionBackend, generation: int, evaluation: Evaluation) -> Subject:
+def _classifier_baseline(
+    data: EvaluationInput,
+    metrics: list[str],
+    training_labels: TrainingLabels | None,
+    codes: Evaluation,
+) -> tuple[Evaluation | None, list[str]]:
+    """Return the baseline's figures, if it can be measured, and sentences about it."""
+    settings = data.settings
+    if training_labels is None or not (settings.nearest is not None or settings.by_label_only):
+        return None, []
+    begin_stage("measuring the classifier baseline")
+    reference = training_labels.reference
+    if settings.nearest is not None:
+        pair = class_code_queries_and_documents(data.documents, reference, data.queries)
+        return None if pair is None else data.evaluate_others(*pair, metrics), []
+    baseline = collection_classifier_baseline(
+        data.documents, training_labels, data.queries, metrics, settings.label_field
+    )
+    if baseline is None:
+        return None, [NO_BASELINE]
+    return baseline, classifier_warnings(codes.expected, baseline.expected, reference.encoder)
+
+
+def _subject(data: EvaluationInput, evaluation: Evaluation, rankings: list[str]) -> Subject:
+    collection = data.collection
+    has_weight = any(parse_ranking(name)[0] == HYBRID for name in rankings)
     return Subject(
         name=collection.name,
         n_bits=collection.n_bits,
         encoder=collection.encoder_name,
         fingerprint=collection.encoder_fingerprint,
-        generation=generation,
+        generation=data.generation,
         documents=evaluation.documents,
+        unlabelled=data.n_unlabelled,
         distinct_codes=evaluation.distinct_codes,
+        ranking=data.served_ranking,
+        codes_weight=data.codes_weight if has_weight else None,
     )
 
 
-def _figures(evaluation: Evaluation, metrics: list[str]) -> list[MetricFigures]:
+def _figures(
+    evaluation: Evaluation, metrics: list[str], ranking: str = HAMMING
+) -> list[MetricFigures]:
     values = {name: evaluation.per_query[name] for name in metrics}
     intervals = bootstrap_intervals(values, level=CONFIDENCE)
     served, expected = evaluation.metrics, evaluation.expected
-    best, worst = evaluation.best, evaluation.worst
+    best, worst, ceiling = evaluation.best, evaluation.worst, evaluation.ceiling
     return [
         MetricFigures(
+            ranking=ranking,
             name=name,
             served=served[name],
             expected=expected[name],
             best=best[name],
             worst=worst[name],
             interval=(intervals[name].low, intervals[name].high),
+            ceiling=ceiling[name],
         )
         for name in metrics
     ]
@@ -609,28 +754,70 @@ def _shape(data: EvaluationInput, evaluation: Evaluation, curve: Mapping[str, in
 
 
 def _worst(
-    data: EvaluationInput, hits: Hits, evaluation: Evaluation, metric: str
+    data: EvaluationInput, hits: Hits, rankings: list[str], values: PerQuery
 ) -> list[WorstQuery]:
-    values = evaluation.expected_per_query[metric]
-    return [
-        WorstQuery(
-            id=data.query_ids[query],
-            labels=list(data.query_labels[query]),
-            text=shorten(data.texts[query]),
-            value=float(values[query]),
-            hits=[
-                ReportedHit(
-                    id=data.documents[row].id,
-                    distance=distance,
-                    relevant=relevant,
-                    labels=list(data.labels[row]),
-                    text=shorten(data.documents[row].text),
-                )
-                for row, distance, relevant in hits.first(query, HITS_PER_QUERY)
-            ],
+    queries = worst_queries(values, WORST_QUERIES)
+    answers = _right_answers(data, queries, rankings)
+    worst = []
+    for query in queries:
+        first = hits.first(query, HITS_PER_QUERY)
+        distances = hamming_distance(data.codes[[row for row, *_ in first]], data.codes_of(query))
+        worst.append(
+            WorstQuery(
+                id=data.query_ids[query],
+                labels=list(data.query_labels[query]),
+                text=shorten(data.texts[query]),
+                value=float(values[query]),
+                hits=[
+                    ReportedHit(
+                        id=data.documents[row].id,
+                        distance=distance,
+                        score=None if rankings[0] == HAMMING else score,
+                        relevant=relevant,
+                        labels=list(data.labels[row]),
+                        text=shorten(data.documents[row].text),
+                    )
+                    for (row, score, relevant), distance in zip(
+                        first, distances.tolist(), strict=True
+                    )
+                ],
+                answers=answers[query],
+            )
         )
-        for query in worst_queries(values, WORST_QUERIES)
-    ]
+    return worst
+
+
+def _right_answers(
+    data: EvaluationInput, queries: list[int], rankings: list[str]
+) -> dict[int, list[RightAnswer]]:
+    """Return the best documents of those queries that have few relevant ones."""
+    relevant = {query: data.best_relevant(query) for query in queries}
+    few = [query for query in queries if 0 < len(relevant[query]) <= MAX_RELEVANT]
+    ranks: dict[int, dict[str, dict[int, int]]] = {query: {} for query in few}
+    for ranking in rankings:
+        lists = data.hits(ranking, DEPTH, few)
+        for query, (rows, _) in zip(few, lists, strict=True):
+            ranks[query][ranking] = {row: rank for rank, row in enumerate(rows.tolist(), 1)}
+    answers: dict[int, list[RightAnswer]] = {query: [] for query in queries}
+    for query in few:
+        rows = relevant[query][:ANSWERS]
+        terms = list(dict.fromkeys(VISIBLE.terms(data.texts[query] or "")))
+        for row, distance in zip(
+            rows, hamming_distance(data.codes[rows], data.codes_of(query)).tolist(), strict=True
+        ):
+            text = data.documents[row].text
+            held = set(VISIBLE.terms(text or ""))
+            answers[query].append(
+                RightAnswer(
+                    id=data.documents[row].id,
+                    text=shorten(text),
+                    ranks={name: places.get(row) for name, places in ranks[query].items()},
+                    distance=distance,
+                    words=[term for term in terms if term in held],
+                    missing_words=[term for term in terms if term not in held],
+                )
+            )
+    return answers
 
 
 def _version() -> str:

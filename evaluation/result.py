@@ -40,7 +40,9 @@ class Evaluation:
     `distinct_codes` counts the distinct codes of the database; None if it has no codes. `query_ids`
     names the queries in order; empty if they have no names. `notes` has a sentence for each oddity
     of the input that did not stop the evaluation, such as judgements of documents that are not
-    stored.
+    stored. `warning` is a sentence if the encoder learned from all of the queries, so that the
+    values are of training data. `ceiling_per_query` has the values of the ideal ranking; it is
+    empty where there is none.
     """
 
     per_query: Mapping[str, PerQuery]
@@ -53,6 +55,8 @@ class Evaluation:
     worst_per_query: Mapping[str, PerQuery] = field(default_factory=dict)
     query_ids: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    warning: str | None = None
+    ceiling_per_query: Mapping[str, PerQuery] = field(default_factory=dict)
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -74,9 +78,18 @@ class Evaluation:
         """The mean of each metric over the queries, in the worst order of ties of each query."""
         return _means(self.worst_per_query)
 
+    @property
+    def ceiling(self) -> dict[str, float]:
+        """The mean of each metric over the queries if every ranking were ideal."""
+        return _means(self.ceiling_per_query)
+
     def to_dict(self) -> dict[str, Any]:
-        """Return the means, counts and notes as plain JSON values, without values by query."""
+        """Return the means, counts and notes as plain JSON values, without values by query.
+
+        The `warning` comes first, and only if there is one.
+        """
         return {
+            **({} if self.warning is None else {"warning": self.warning}),
             "metrics": self.metrics,
             "expected": self.expected,
             "best": self.best,

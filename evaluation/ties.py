@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -464,6 +464,18 @@ def best(metric: Metric, groups: TieGroups) -> Floats:
 def worst(metric: Metric, groups: TieGroups) -> Floats:
     """Return the least value of `metric` over the orders of ties for each query, float64[Q]."""
     return _extreme(metric, groups, largest=False)
+
+
+def ceiling(metric: Metric, groups: TieGroups) -> Floats:
+    """Return the value of `metric` for the ideal ranking of each query, float64[Q].
+
+    Only metrics whose divisor can exceed the number of hits have ceilings between 0 and 1: P@k
+    with fewer than k relevant documents, Recall@k and mAP-trec@k with more.
+    """
+    if metric.kind not in ("P", "Recall", "mAP-trec"):
+        return (groups.n_relevant > 0).astype(np.float64)
+    ideal = replace(groups, n=groups.totals.sum(axis=1)[:, None], by_grade=groups.totals[:, None])
+    return expect(metric, _split_by_grade(ideal, descending=True))
 
 
 def precision_within_radius(n: Counts, r: Counts, radius: int) -> Floats:

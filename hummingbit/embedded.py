@@ -20,7 +20,6 @@ from hummingbit.clients.calls import RankingOptions
 from hummingbit.corpus.layout import Layout
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder_loading import install_encoder
-from hummingbit.evaluation.metrics import DEFAULT_METRICS
 from hummingbit.evaluation.rankings import RelevanceSettings
 from hummingbit.evaluation.report import Report, read_training_labels, run_job
 from hummingbit.foundation.errors import InputError, counted
@@ -420,14 +419,18 @@ class Collection:
         *,
         qrels: Mapping[str, Mapping[str, int]] | None = None,
         ids: Sequence[Any] | None = None,
-        metrics: Iterable[str] = DEFAULT_METRICS,
+        metrics: Iterable[str] | None = None,
+        rankings: Iterable[str] | None = None,
         label_field: str = "label",
         exclude_self: bool = False,
+        only_labelled: bool = False,
     ) -> Report:
         """Evaluate the collection with queries, as ``hummingbit evaluate`` does.
 
         `queries` have the form of documents in :meth:`add`. A document is relevant if it shares a
         label with the query or, with `qrels` (grades by query id and document id), by its grade.
+        By default, the `rankings` are that of a search that names none, and ``hamming``. Queries
+        that the encoder learned from are left out; if it learned from all, `warning` says so.
         Each metric of the report has a value as served, and a tie-averaged one, `expected`.
 
         Raises:
@@ -435,9 +438,13 @@ class Collection:
             InputError: if the encoder does not take such queries.
         """
         parsed = inputs.documents_of(queries, Layout(), ids=ids, labels=labels)
-        settings = RelevanceSettings(label_field, qrels=qrels, exclude_self=exclude_self)
+        settings = RelevanceSettings(
+            label_field, qrels=qrels, exclude_self=exclude_self, only_labelled=only_labelled
+        )
         known = read_training_labels(self._folder, self.backend)
-        return run_job(self.backend, [one for one, _ in parsed], metrics, settings, known).report
+        documents = [document for document, _ in parsed]
+        job = run_job(self.backend, documents, metrics, settings, known, rankings=rankings)
+        return job.report
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a row for each document: id, text, code, and a column for each payload field."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from functools import cached_property, partial
@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from hummingbit.clients import responses
 from hummingbit.clients.client import Client
@@ -27,17 +26,8 @@ from hummingbit.clients.transport import ServiceError
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.codes import Codes, code_to_hex
-from hummingbit.evaluation.evaluate import StoredDocuments, evaluate_by_score
 from hummingbit.evaluation.labelling.exchange import write_records
-from hummingbit.evaluation.rankings import (
-    DEPTH,
-    QUERIES_AT_ONCE,
-    RelevanceSettings,
-    list_length,
-    parse_ranking,
-)
 from hummingbit.evaluation.report import Job, ReportError, parse_report
-from hummingbit.evaluation.result import Evaluation, EvaluationError
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.catalog import AddAlias, AliasAction
 from hummingbit.index.encoding import batches
@@ -50,9 +40,7 @@ from hummingbit.index.records import (
     ScrollPage,
     StoredDocument,
     Verification,
-    labels_of,
 )
-from hummingbit.index.search import DEFAULT_OVERSAMPLE
 from hummingbit.index.snapshots import Contents, Snapshot
 from hummingbit.index.store.annotations import (
     DocumentLabel,
@@ -582,93 +570,3 @@ def evaluate_remotely(url: str, collection: str, body: Mapping[str, Any]) -> Job
             raise ServiceError(f"{url}: {error}") from None
         run = client.trec_run(id_) if report.has_run else None
     return Job(report, None if run is None else lambda: run)
-
-
-def evaluate_rankings_remotely(
-    url: str,
-    collection: str,
-    queries: Sequence[Document],
-    rankings: Iterable[str],
-    *,
-    metrics: Sequence[str],
-    settings: RelevanceSettings,
-    oversample: float = DEFAULT_OVERSAMPLE,
-) -> dict[str, Evaluation]:
-    """Measure rankings at a service, as :func:`evaluate_rankings` does here.
-
-    This reads the first :data:`DEPTH` hits of every ranking. If a group of ties continues beyond
-    them, only the part within them is averaged.
-
-    Raises:
-        ServiceError: as for :func:`evaluate_remotely`.
-        MetricError, EvaluationError: as for
-        :func:`hummingbit.evaluation.rankings.evaluate_rankings`.
-    """
-    with Client(url) as client:
-        begin_stage(f"reading the documents of {collection}")
-        pages = all_pages(partial(client.scroll, collection, limit=DEPTH))
-        documents = [one for page in pages for one in page["documents"]]
-        labels = [labels_of(one["payload"], settings.label_field) for one in documents]
-        stored = StoredDocuments(
-            np.empty((len(documents), 0), np.uint8), labels, [d["id"] for d in documents]
-        )
-        relevance, _ = settings.apply(stored, queries)
-        place = {id_: row for row, id_ in enumerate(stored.ids)}
-        own = np.array([place.get(one.id, -1) for one in queries], dtype=np.int64)
-        return {
-            ranking: evaluate_by_score(
-                _scores(
-                    client,
-                    collection,
-                    queries,
-                    ranking,
-                    place,
-                    oversample=oversample,
-                    length=list_length(metrics) + settings.exclude_self,
-                ),
-                relevance,
-                metrics,
-                self_rows=own if settings.exclude_self else None,
-                query_ids=[one.id for one in queries],
-            )
-            for ranking in dict.fromkeys(rankings)
-        }
-
-
-def _scores(
-    client: Client,
-    collection: str,
-    queries: Sequence[Document],
-    name: str,
-    place: Mapping[str, int],
-    *,
-    oversample: float,
-    length: int,
-) -> Iterator[npt.NDArray[np.float64]]:
-    """Yield the scores of all documents, ``float64[q, N]``; −∞ for those that are not hits."""
-    begin_stage(f"searching {collection} by {name}")
-    ranking, rescore = parse_ranking(name, oversample)
-    limit = DEPTH if rescore is None else length
-    for start in range(0, len(queries), QUERIES_AT_ONCE):
-        block = queries[start : start + QUERIES_AT_ONCE]
-        searches = [{**_input(one), "limit": limit} for one in block]
-        answers = client.search_batch(
-            collection,
-            searches,
-            ranking=cast("Ranking", ranking),
-            rescore=None if rescore is None else asdict(rescore),
-        )
-        table = np.full((len(block), len(place)), -np.inf)
-        for line, answer in zip(table, answers, strict=True):
-            for hit in answer["hits"]:
-                if hit["id"] not in place:
-                    message = f"collection {collection!r} was written to while it was evaluated"
-                    raise EvaluationError(f"{message}; run the evaluation again")
-                line[place[hit["id"]]] = hit["score"]
-        yield table
-
-
-def _input(query: Document) -> dict[str, Any]:
-    vector = None if query.vector is None else query.vector.tolist()
-    content = {"text": query.text, "vector": vector, "code": query.code}
-    return {name: value for name, value in content.items() if value is not None}

@@ -11,10 +11,17 @@ from typing import Any
 import numpy as np
 
 from hummingbit.encoder.analyzers import VISIBLE, Analyzer
-from hummingbit.encoder.artifact import GOLDEN_INPUTS, LABELLED_IDS, METRICS, write_artifact
+from hummingbit.encoder.artifact import (
+    GOLDEN_INPUTS,
+    LABELLED_IDS,
+    LEARNED,
+    METRICS,
+    write_artifact,
+)
 from hummingbit.encoder.classifier import CLASSIFIER, Classifier, classifier_bytes
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import Encoder, Features
+from hummingbit.encoder.learned import learned_bytes
 from hummingbit.encoder.recipes import LabelledRecipe
 from hummingbit.encoder.text_features import Floats
 from hummingbit.encoder.vector_features import VectorFeatures
@@ -204,6 +211,7 @@ def write_encoder(
         extra_files={
             **({} if classifier is None else {CLASSIFIER: classifier_bytes(classifier)}),
             LABELLED_IDS: json.dumps(labelled_ids, ensure_ascii=False, indent=0) + "\n",
+            LEARNED: learned_bytes(data.take(parts.training)),
             METRICS: json.dumps({"validation": figures, "epochs": history or []}, indent=2) + "\n",
         },
         overwrite=overwrite,

@@ -45,20 +45,28 @@ from hummingbit.evaluation.formats import (
     missing_for_html,
     write_folder,
 )
-from hummingbit.evaluation.gate import Rule, compare_reports, read_gate, to_evaluation
+from hummingbit.evaluation.gate import (
+    Gate,
+    Rule,
+    by_ranking,
+    compare_reports,
+    read_gate,
+    to_evaluation,
+)
 from hummingbit.evaluation.metrics import (
     DEFAULT_METRICS,
-    KNOWN_ITEM_METRICS,
+    JUDGED_METRICS,
     NEAREST_METRICS,
     parse_metric,
     parse_metrics,
 )
-from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
+from hummingbit.evaluation.rankings import SERVED, RelevanceSettings
 from hummingbit.evaluation.report import (
     Job,
     MetricFigures,
     Report,
     format_probability,
+    full_name,
     read_report,
     read_training_labels,
     run_job,
@@ -69,9 +77,9 @@ from hummingbit.evaluation.trec import Qrels, Run, read_qrels, read_run
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.rankings import RANKINGS
+from hummingbit.index.rankings import HAMMING, RANKINGS
 from hummingbit.index.search import DEFAULT_OVERSAMPLE, RESCORERS
-from hummingbit.remote import evaluate_rankings_remotely, evaluate_remotely
+from hummingbit.remote import evaluate_remotely
 from hummingbit.training.data import TrainingData
 from hummingbit.training_methods import check_torch
 
@@ -100,7 +108,7 @@ def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = T
         action="extend",
         metavar="NAME",
         help="such as P@100 mAP@100 nDCG@10 Recall@1000 MRR P@radius2 (default: P@100 mAP@100; for"
-        " the judged queries of a named data set Success@10 MRR nDCG@10 Recall@100)",
+        " judged queries nDCG@10 MRR Success@10 Recall@100)",
     )
     parser.add_argument(
         "--label-field",
@@ -132,6 +140,11 @@ def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = T
         action="store_true",
         help="leave out the stored document with the query's own id",
     )
+    parser.add_argument(
+        "--only-labelled",
+        action="store_true",
+        help="search only the documents that have a label",
+    )
     add_folder(parser)
     parser.add_argument("--url", metavar="URL", help="a running service instead of a data folder")
     add_reading(parser, label_field=False)
@@ -157,10 +170,16 @@ class Measuring:
         if self._qrels is None and args.nearest is None:
             _check_labels(args, self._queries)
 
-    def measure(self, names: Sequence[str]) -> dict[str, Job]:
-        """Evaluate collections, and return the result of each by name."""
+    def measure(
+        self, names: Sequence[str], rankings: Sequence[str] | None = None
+    ) -> dict[str, Job]:
+        """Evaluate collections, and return the result of each by name.
+
+        By default, the rankings are those of :func:`hummingbit.evaluation.report.run_job`.
+        """
+        oversample = getattr(self._args, "oversample", None) or DEFAULT_OVERSAMPLE
         if self._args.url is not None:
-            body = self._body()
+            body = {**self._body(), "rankings": rankings, "oversample": oversample}
             return {name: evaluate_remotely(self._args.url, name, body) for name in names}
         with open_folder(self._args, writable=False) as folder:
             collections = {name: folder.collection(name) for name in names}
@@ -171,32 +190,14 @@ class Measuring:
                     self._metrics,
                     self._settings(),
                     read_training_labels(folder, collection),
+                    rankings=rankings,
+                    oversample=oversample,
                 )
                 for name, collection in collections.items()
             }
 
-    def measure_rankings(self, name: str, rankings: Sequence[str]) -> dict[str, Evaluation]:
-        """Evaluate rankings of one collection, and return the result of each by ranking."""
-        settings = self._settings()
-        given = self._args.oversample
-        oversample = DEFAULT_OVERSAMPLE if given is None else given
-        if self._args.url is not None:
-            return evaluate_rankings_remotely(
-                self._args.url,
-                name,
-                self._queries,
-                rankings,
-                metrics=self._metrics,
-                settings=settings,
-                oversample=oversample,
-            )
-        with open_folder(self._args, writable=False) as folder:
-            collection = folder.collection(name)
-            judged = (collection, self._queries, rankings, self._metrics, settings)
-            return evaluate_rankings(*judged, oversample=oversample)
-
     def _choices(self) -> dict[str, Any]:
-        names = ("label_field", "hierarchy", "relevant_from", "exclude_self")
+        names = ("label_field", "hierarchy", "relevant_from", "exclude_self", "only_labelled")
         return {name: getattr(self._args, name) for name in names}
 
     def _settings(self) -> RelevanceSettings:
@@ -258,7 +259,7 @@ def metrics_of(args: argparse.Namespace) -> list[str]:
         return list(NEAREST_METRICS)
     source = args.qrels or args.queries
     has_judgements = source is not None and is_judged(*_name_and_split(source))
-    return list(KNOWN_ITEM_METRICS if has_judgements else DEFAULT_METRICS)
+    return list(JUDGED_METRICS if args.qrels or has_judgements else DEFAULT_METRICS)
 
 
 def _name_and_split(source: str) -> tuple[str, str]:
@@ -311,12 +312,21 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
 def run_compare(args: argparse.Namespace) -> int:
     """Print the figures of each system, and the significance of their differences."""
     names = list(dict.fromkeys(args.names))
+    if args.runs and args.qrels is None:
+        raise OptionError("--runs: needs --qrels FILE, the judgements of the queries")
     if len(names) < 2:
-        raise OptionError(f"NAME: only {names[0]!r} is given; a comparison needs two or more")
+        what = "file of a TREC run" if args.runs else "encoder" if args.data else "collection"
+        raise OptionError(
+            f"NAME: only {names[0]!r} is given; a comparison needs two or more, so name another"
+            f" {what} after it"
+        )
     systems = _evaluate(args, names)
     begin_stage("testing the differences")
     comparisons = compare_systems(systems)
     if args.json is not True:
+        for name, one in systems.items():
+            if one.warning is not None:
+                print(f"{name}: {one.warning}")
         print_figures(systems)
         for comparison in comparisons.values():
             print_comparison(comparison)
@@ -332,7 +342,7 @@ def _evaluate(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluatio
         raise OptionError("--queries: is missing; only a comparison of --runs needs none")
     if args.data is not None:
         return _evaluate_encoders(args, names)
-    jobs = Measuring(args, metrics_of(args)).measure(names)
+    jobs = Measuring(args, metrics_of(args)).measure(names, [HAMMING])
     return {name: to_evaluation(job.report) for name, job in jobs.items()}
 
 
@@ -566,7 +576,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gate",
         metavar="FILE",
-        help="TOML file with min, max_drop, alpha and level of metrics; exit with 1 if one fails",
+        help="TOML file with min, max_drop, alpha, detect and level of metrics, such as P@100 and"
+        " hybrid nDCG@10; exit with 1 if one fails",
+    )
+    parser.add_argument(
+        "--allow-training-queries",
+        action="store_true",
+        help="gate the values although the encoder learned from all queries",
     )
     parser.add_argument("--min-p100", type=float, metavar="X", help="exit with 1 if P@100 is lower")
     parser.add_argument(
@@ -581,8 +597,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="extend",
         choices=JUDGED_RANKINGS,
         metavar="NAME",
-        help="compare these rankings of the collection side by side, with significance"
-        f" (default: hamming alone): {', '.join(RANKINGS)};"
+        help="measure these rankings of the collection, and test their differences"
+        f" (default: that of searches, and hamming): {', '.join(RANKINGS)};"
         f" NAME+SCORE rescores their candidates: {', '.join(RESCORERS)}",
     )
     parser.add_argument(
@@ -600,21 +616,24 @@ def run(args: argparse.Namespace) -> int:
     name = _collection(args)
     if args.oversample is not None and not any("+" in one for one in args.rankings or ()):
         raise OptionError("--oversample: needs a rescored ranking, such as hamming+vectors")
-    if args.rankings is not None:
-        return _compare_rankings(args, name)
     rules = _rules(args)
-    metrics = list(dict.fromkeys([*metrics_of(args), *(rule.metric for rule in rules)]))
+    measured = [full_name(rule.metric).rpartition(" ") for rule in rules]
+    metrics = list(dict.fromkeys([*metrics_of(args), *(metric for _, _, metric in measured)]))
+    rankings = _rankings(args, [ranking for ranking, _, _ in measured])
     baseline = None if args.baseline is None else read_report(args.baseline)
     if args.out is not None and (missing := missing_for_html()):
         print(f"--out {args.out}: index.html will be left out: {missing}", file=sys.stderr)
-    job = Measuring(args, metrics).measure([name])[name]
+    job = Measuring(args, metrics).measure([name], rankings)[name]
     report = compare_reports(
         job.report, rules, baseline, ignore_unmatched_queries=args.ignore_unmatched_queries
     )
+    comparisons = compare_systems(by_ranking(report)) if args.rankings and rankings[1:] else {}
     if args.json:
-        print_json(_figures(report))
+        print_json({**_figures(report), **_comparison(args, report, comparisons)})
     else:
         print_report(report)
+        for comparison in comparisons.values():
+            print_comparison(comparison)
         sys.stdout.flush()
     if args.out is not None:
         _write(Job(report, job.run), args.out, baseline)
@@ -625,21 +644,26 @@ def run(args: argparse.Namespace) -> int:
     return 0 if report.passed else 1
 
 
-def _compare_rankings(args: argparse.Namespace, name: str) -> int:
-    """Print the figures of each ranking, and the significance of their differences."""
-    for option in ("gate", "baseline", "out", "min_p100"):
-        if getattr(args, option) is not None:
-            flag = "--" + option.replace("_", "-")
-            raise OptionError(f"--rankings: cannot be combined with {flag}")
-    evaluations = Measuring(args, metrics_of(args)).measure_rankings(name, args.rankings)
-    comparisons = compare_systems(evaluations) if len(evaluations) > 1 else {}
-    if args.json:
-        print_json(comparison_to_json(evaluations, comparisons))
-        return 0
-    print_figures(evaluations)
-    for comparison in comparisons.values():
-        print_comparison(comparison)
-    return 0
+def _rankings(args: argparse.Namespace, gated: Sequence[str]) -> list[str]:
+    """Return the rankings to measure; an empty list stands for that of searches, and Hamming."""
+    if args.rankings is None and not set(gated) - {HAMMING}:
+        return []
+    named = [SERVED, HAMMING] if args.rankings is None else args.rankings
+    return list(dict.fromkeys([*named, *gated]))
+
+
+def _comparison(
+    args: argparse.Namespace, report: Report, comparisons: Mapping[str, SystemComparison]
+) -> dict[str, Any]:
+    """Return the figures of ``--rankings``, each as a system, and their differences."""
+    if not args.rankings:
+        return {}
+    systems = {name: _means(metrics) for name, metrics in report.rankings.items()}
+    return {
+        "schema_version": 1,
+        "systems": systems,
+        "metrics": {name: one.to_dict() for name, one in comparisons.items()},
+    }
 
 
 def _collection(args: argparse.Namespace) -> str:
@@ -649,12 +673,14 @@ def _collection(args: argparse.Namespace) -> str:
     return str(names[0])
 
 
-def _rules(args: argparse.Namespace) -> list[Rule]:
+def _rules(args: argparse.Namespace) -> Gate:
     """Return the rules of --gate and the one of --min-p100."""
-    rules: list[Rule] = []
+    rules = Gate()
     if args.gate is not None:
         with naming(args.gate):
-            rules += read_gate(args.gate)
+            rules = read_gate(args.gate)
+    if args.allow_training_queries:
+        rules.training_queries = True
     if args.min_p100 is not None:
         if not 0 <= args.min_p100 <= 1:
             raise OptionError(f"--min-p100 is {args.min_p100:g}; it must be from 0 to 1")
@@ -669,10 +695,19 @@ def _write(job: Job, folder: Path, baseline: Report | None) -> None:
 
 def _figures(report: Report) -> dict[str, Any]:
     """Return the figures of a report without those of single queries and of plots."""
+    rankings = report.rankings
+    chosen = HAMMING if HAMMING in rankings else next(iter(rankings))
     return {
-        **_means(report.metrics),
+        **({} if report.warning is None else {"warning": report.warning}),
+        "ranking": chosen,
+        "served_ranking": report.subject.ranking,
+        "codes_weight": report.subject.codes_weight,
+        **_means(rankings[chosen]),
+        "ceiling": {metric.name: metric.ceiling for metric in rankings[chosen]},
+        "rankings": {name: _means(metrics) for name, metrics in rankings.items()},
         "queries": report.queries,
         "documents": report.subject.documents,
+        "unlabelled": report.subject.unlabelled,
         "queries_without_relevant": report.queries_without_relevant,
         "distinct_codes": report.subject.distinct_codes,
         "notes": report.notes,

@@ -15,7 +15,14 @@ from typing import Any
 from hummingbit.commands.options import write_text
 from hummingbit.evaluation.baselines import classifier_warnings
 from hummingbit.evaluation.metrics import dialects
-from hummingbit.evaluation.report import MetricFigures, Report, format_interval, format_probability
+from hummingbit.evaluation.report import (
+    MetricFigures,
+    Report,
+    ceilings,
+    format_interval,
+    format_probability,
+    full_name,
+)
 from hummingbit.evaluation.result import Evaluation
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import end_stage
@@ -194,27 +201,36 @@ def print_trained(out: Path, trained: Trained) -> None:
 def print_report(report: Report) -> None:
     """Print what was evaluated, notes, a line for each metric, and changes from the baseline."""
     subject = report.subject
+    if report.warning is not None:
+        print(report.warning)
     queries = counted(report.queries, "query", "queries")
-    print(f"{queries}, {counted(subject.documents, 'document')}")
+    unlabelled = f" ({subject.unlabelled:,} without a label)" if subject.unlabelled else ""
+    print(f"{queries}, {counted(subject.documents, 'document')}{unlabelled}")
     for note in report.notes:
         print(note)
+    served = f"searches rank by {subject.ranking}"
+    if subject.codes_weight is not None:
+        served += f"; weight of codes in hybrid: {subject.codes_weight:g}"
     if subject.distinct_codes is not None:
         codes = counted(subject.distinct_codes, "distinct code")
-        print(f"{subject.n_bits} bits, {codes}; ranking: hamming")
+        print(f"{subject.n_bits} bits, {codes}; {served}")
+    names = [f"{metric.name}, {metric.ranking}" for metric in report.metrics]
+    baseline = [
+        f"{metric.name}, classifier baseline" for metric in report.classifier_baseline or []
+    ]
     title = f"{report.confidence:.0%} interval"
-    width = max(22, *(len(f"{one.name}, classifier baseline ") for one in report.metrics))
+    width = max(22, *(len(name) + 1 for name in [*names, *baseline]))
     print(f"{'':<{width}}{'as served':>10}{title:>17}{'tie-averaged':>14}{'worst':>8}{'best':>8}")
-    for one in report.metrics:
-        _print_metric(one.name, one, width)
-    for one in report.classifier_baseline or []:
-        _print_metric(f"{one.name}, classifier baseline", one, width)
-    for sentence in dialects(one.name for one in report.metrics):
+    metrics = [*report.metrics, *(report.classifier_baseline or [])]
+    for name, metric in zip([*names, *baseline], metrics, strict=True):
+        _print_metric(name, metric, width)
+    for sentence in [*ceilings(report), *dialects(metric.name for metric in report.metrics)]:
         print(sentence)
     for change in report.changes or []:
         difference = f"{change.baseline:.4f} in the baseline, {change.difference:+.4f}"
         interval = format_interval(change.interval)
         p_value = format_probability(change.adjusted)
-        print(f"{change.metric}: {difference} ({interval}), {p_value} after Holm")
+        print(f"{full_name(change.metric)}: {difference} ({interval}), {p_value} after Holm")
 
 
 def _print_metric(name: str, one: MetricFigures, width: int) -> None:

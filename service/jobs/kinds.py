@@ -108,7 +108,13 @@ def evaluate(folder: DataFolder, limits: Settings, progress: Progress) -> dict[s
     progress.advance(total=len(queries))
     collection = folder.collection(progress.job.collection)
     evaluated = run_job(
-        collection, queries, body.metrics, settings, read_training_labels(folder, collection)
+        collection,
+        queries,
+        body.metrics,
+        settings,
+        read_training_labels(folder, collection),
+        rankings=body.rankings,
+        oversample=body.oversample,
     )
     if evaluated.run is not None:
         replace_file(progress.folder / RUN_FILE, evaluated.run())
@@ -134,7 +140,7 @@ def parse_evaluation(
             raise invalid_field(
                 "must have a label or labels, unless the request has qrels", "queries", position
             )
-    names = ("label_field", "qrels", "hierarchy", "relevant_from", "exclude_self")
+    names = ("label_field", "qrels", "hierarchy", "relevant_from", "exclude_self", "only_labelled")
     return queries, RelevanceSettings(**{name: getattr(body, name) for name in names})
 
 

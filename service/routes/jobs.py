@@ -17,10 +17,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from hummingbit.evaluation.evaluate import evaluate_collection
 from hummingbit.evaluation.formats import FORMATS, PlotError
 from hummingbit.evaluation.gate import GateError, compare_reports, parse_gate
-from hummingbit.evaluation.report import Job, Report, parse_report
+from hummingbit.evaluation.rankings import measure_rankings
+from hummingbit.evaluation.report import Job, Report, default_metrics, parse_report
 from hummingbit.evaluation.result import EvaluationError
 from hummingbit.foundation.files import replace_file
 from hummingbit.index.duplicates import DuplicateCriteria
@@ -372,12 +372,17 @@ def post_evaluate(
         return render(status, 202, {"Location": f"/v1/evaluations/{id_}"})
     start = time.perf_counter()
     with pointing_among("queries"):
-        result = evaluate_collection(
-            collection, queries, body.metrics, body.label_field, **settings.relevance
+        means = measure_rankings(
+            collection,
+            queries,
+            body.metrics or default_metrics(settings),
+            settings,
+            rankings=body.rankings,
+            oversample=body.oversample,
         )
     return render(
         EvaluateResponse(
-            **result.to_dict(),
+            **means,
             n_bits=collection.n_bits,
             encoder=encoder_name(collection),
             took_ms=round((time.perf_counter() - start) * 1000, 3),

@@ -9,6 +9,7 @@ from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 from hummingbit.evaluation.report import Change, GateResult, Report
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.duplicates import MAX_SHINGLE
+from hummingbit.index.search import DEFAULT_OVERSAMPLE, MAX_OVERSAMPLE
 from hummingbit.service.schemas.common import (
     Code,
     EncoderName,
@@ -131,8 +132,25 @@ class EvaluateRequest(RequestModel):
     """Labelled queries, and the metrics to compute over their hits."""
 
     queries: list[LabelledQuery] = Field(min_length=1)
-    metrics: Strings = Field(
-        ["P@100", "mAP@100"], min_length=1, max_length=20, description="Such as P@k and mAP@k."
+    metrics: Strings | None = Field(
+        None,
+        min_length=1,
+        max_length=20,
+        description="Such as P@k and mAP@k. The default is P@100 and mAP@100; for qrels, nDCG@10,"
+        " MRR, Success@10 and Recall@100.",
+    )
+    rankings: Strings | None = Field(
+        None,
+        min_length=1,
+        max_length=20,
+        description="The rankings to measure, such as hybrid, or hamming+vectors for rescored"
+        " candidates. The default is the one that a search uses, and hamming.",
+    )
+    oversample: float = Field(
+        DEFAULT_OVERSAMPLE,
+        ge=1,
+        le=MAX_OVERSAMPLE,
+        description="Candidates for each hit of a rescored ranking.",
     )
     label_field: FieldName = Field("label", description="The payload field that holds the label.")
     qrels: Annotated[dict[str, dict[str, int]], WrapValidator(_check_grades)] | None = Field(
@@ -148,9 +166,10 @@ class EvaluateRequest(RequestModel):
     exclude_self: bool = Field(
         False, description="Leave out the stored document with the query's own id."
     )
+    only_labelled: bool = Field(False, description="Search only the documents that have a label.")
 
 
-class EvaluateResponse(ResponseModel):
+class RankingMeans(ResponseModel):
     """Means over the queries: `metrics` as served, `expected` tie-averaged.
 
     `best` and `worst` are the extremes that the order of ties could give.
@@ -160,6 +179,20 @@ class EvaluateResponse(ResponseModel):
     expected: dict[str, float]
     best: dict[str, float]
     worst: dict[str, float]
+
+
+class EvaluateResponse(RankingMeans):
+    """Means over the queries.
+
+    `rankings` has those of each ranking, and the fields beside it repeat those of `ranking`:
+    Hamming if it was measured, or else the first. `warning` is set if the encoder learned from all
+    of the queries; `served_ranking` is that of a search that names none.
+    """
+
+    warning: str | None
+    ranking: str
+    served_ranking: str
+    rankings: dict[str, RankingMeans]
     queries: int
     documents: int
     queries_without_relevant: int
