@@ -265,12 +265,14 @@ def to_html(report: Report, baseline: Report | None = None) -> str:
     plots = draw_plots(report, baseline)
     environment, markup = _load_jinja()
     environment.filters["share"] = format_share
+    environment.filters["full_name"] = full_name
     template = environment.from_string(
         Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8")
     )
     heads, rows = metric_rows(report)
     names = [metric.measure for metric in report.metrics]
-    classes = sorted(report.classes, key=lambda figures: figures.expected[names[0]])
+    first = report.primary.measure
+    classes = sorted(report.classes, key=lambda figures: figures.expected[first])
     page: str = template.render(
         report=report,
         facts=_facts(report),
@@ -282,8 +284,8 @@ def to_html(report: Report, baseline: Report | None = None) -> str:
             for name, (title, caption) in PLOTS.items()
         ],
         class_heads=["class", "queries", "documents", *names],
-        first_metric=full_name(names[0]),
-        ranking=report.metrics[0].ranking,
+        first_metric=full_name(first),
+        ranking=report.primary.ranking,
         has_labels=any(hit.labels for query in report.worst_queries for hit in query.hits),
         classes=[
             (
@@ -293,7 +295,7 @@ def to_html(report: Report, baseline: Report | None = None) -> str:
                     f"{figures.documents:,}",
                     *(format_share(figures.expected[name]) for name in names),
                 ],
-                f"{100 * max(0.0, min(1.0, figures.expected[names[0]])):.1f}",
+                f"{100 * max(0.0, min(1.0, figures.expected[first])):.1f}",
             )
             for figures in classes[:MAX_HTML_CLASSES]
         ],
@@ -453,7 +455,7 @@ def _gate(report: Report) -> str:
     rows = [
         [
             f"{MARKS[result.status]} {result.status}",
-            result.metric,
+            full_name(result.metric),
             result.condition,
             _cell(result.sentence),
         ]
@@ -467,7 +469,7 @@ def _notes(report: Report) -> str:
 
 
 def _classes(report: Report) -> str:
-    name = report.metrics[0].measure
+    name = report.primary.measure
     hardest = sorted(report.classes, key=lambda figures: figures.expected[name])[
         :MAX_MARKDOWN_CLASSES
     ]

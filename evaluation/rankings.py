@@ -263,7 +263,7 @@ class EvaluationInput:
         oversample: float = DEFAULT_OVERSAMPLE,
         hamming_metrics: Iterable[str] = (),
     ) -> dict[str, Evaluation]:
-        """Measure each ranking; by default, that of a search that names none, and Hamming.
+        """Measure each ranking; by default, Hamming and that of a search that names none.
 
         A metric that needs Hamming distances is measured by Hamming only, unless there is no other,
         and so are the further `hamming_metrics`.
@@ -272,7 +272,7 @@ class EvaluationInput:
             MetricError, EvaluationError, InputError: as :meth:`evaluate`.
         """
         served = self.served_ranking
-        named = rankings or [SERVED, HAMMING]
+        named = rankings or [HAMMING, SERVED]
         names = dict.fromkeys(served if name == SERVED else name for name in named)
         others = [metric.name for metric in parse_metrics(metrics) if not metric.needs_codes]
         return {
@@ -412,7 +412,7 @@ class Hits:
 
     def __init__(self, data: EvaluationInput, ranking: str, depth: int) -> None:
         """Search for the `depth` first hits of each query."""
-        self._data = data
+        self._data, self.ranking = data, ranking
         hits = list(data.hits(ranking, depth))
         self._rows = [rows.astype(np.int32) for rows, _ in hits]
         self._scores = [scores for _, scores in hits]

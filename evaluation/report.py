@@ -243,8 +243,8 @@ class Report(_Part):
 
     `warning` is set if the encoder learned from all queries. `notes` lists oddities of the input
     that do not stop an evaluation, such as queries without a relevant document. `has_run` says
-    whether there is also a run in TREC's format, which is that of the ranking `worst_queries` and
-    the run are by, the first of `metrics`.
+    whether there is also a run in TREC's format. The run and the `worst_queries` are by the ranking
+    of :attr:`primary`.
     """
 
     warning: str | None = None
@@ -297,6 +297,12 @@ class Report(_Part):
         for metric in self.metrics:
             rankings.setdefault(metric.ranking, []).append(metric)
         return rankings
+
+    @property
+    def primary(self) -> MetricFigures:
+        """The first metric of the ranking that searches use, or else of the first ranking."""
+        rankings = self.rankings
+        return rankings.get(self.subject.ranking, self.metrics)[0]
 
     def metric(self, measure: str) -> MetricFigures | None:
         """Return the figures of a measure, None if it was not measured."""
@@ -627,7 +633,8 @@ def _run(
     rankings = list(evaluations)
     by_hamming = evaluations.get(HAMMING) or data.evaluate([*metrics, *curve])
     baseline, warnings = _classifier_baseline(data, metrics, training_labels, by_hamming)
-    hits = Hits(data, rankings[0], deepest)
+    primary = data.served_ranking if data.served_ranking in evaluations else rankings[0]
+    hits = Hits(data, primary, deepest)
     trec_problems = hits.trec_problems()
     begin_stage("computing intervals")
     measured = {
@@ -654,7 +661,9 @@ def _run(
         metrics=figures,
         classifier_baseline=None if baseline is None else _figures(baseline, metrics),
         classes=class_figures(data.query_labels, data.labels, expected),
-        worst_queries=_worst(data, hits, rankings, expected[figures[0].measure]),
+        worst_queries=_worst(
+            data, hits, rankings, expected[measure_name(primary, measured[primary][0])]
+        ),
         shape=_shape(data, by_hamming, curve),
         notes=[*by_hamming.notes, *trec_problems, *warnings],
         has_run=not trec_problems,
@@ -772,7 +781,7 @@ def _worst(
                     ReportedHit(
                         id=data.documents[row].id,
                         distance=distance,
-                        score=None if rankings[0] == HAMMING else score,
+                        score=None if hits.ranking == HAMMING else score,
                         relevant=relevant,
                         labels=list(data.labels[row]),
                         text=shorten(data.documents[row].text),
@@ -800,10 +809,10 @@ def _right_answers(
             ranks[query][ranking] = {row: rank for rank, row in enumerate(rows.tolist(), 1)}
     answers: dict[int, list[RightAnswer]] = {query: [] for query in queries}
     for query in few:
-        rows = relevant[query][:ANSWERS]
+        some = relevant[query][:ANSWERS]
         terms = list(dict.fromkeys(VISIBLE.terms(data.texts[query] or "")))
         for row, distance in zip(
-            rows, hamming_distance(data.codes[rows], data.codes_of(query)).tolist(), strict=True
+            some, hamming_distance(data.codes[some], data.codes_of(query)).tolist(), strict=True
         ):
             text = data.documents[row].text
             held = set(VISIBLE.terms(text or ""))

@@ -272,7 +272,7 @@ def queries_to_detect(
 
     z = stats.norm.isf(alpha / 2) + stats.norm.ppf(POWER)
     if (normal := math.ceil((z * float(spread.std()) / size) ** 2)) > MAX_SIMULATED:
-        return normal
+        return int(normal)
     low, high = 4, 5
     while power(high) < POWER:
         low, high = high, 2 * high

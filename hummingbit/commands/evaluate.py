@@ -627,7 +627,8 @@ def run(args: argparse.Namespace) -> int:
     report = compare_reports(
         job.report, rules, baseline, ignore_unmatched_queries=args.ignore_unmatched_queries
     )
-    comparisons = compare_systems(by_ranking(report)) if args.rankings and rankings[1:] else {}
+    several = args.rankings and len(report.rankings) > 1
+    comparisons = compare_systems(by_ranking(report)) if several else {}
     if args.json:
         print_json({**_figures(report), **_comparison(args, report, comparisons)})
     else:
@@ -640,15 +641,16 @@ def run(args: argparse.Namespace) -> int:
     for one in report.gate or []:
         if one.status != "passed":
             kind = "gate" if one.status == "failed" else "gate, warning only"
-            print(f"{kind}: {one.sentence}", file=sys.stderr)
+            by = "" if " " in one.metric else f" (by {HAMMING} distance)"
+            print(f"{kind}: {one.sentence}{by}", file=sys.stderr)
     return 0 if report.passed else 1
 
 
-def _rankings(args: argparse.Namespace, gated: Sequence[str]) -> list[str]:
-    """Return the rankings to measure; an empty list stands for that of searches, and Hamming."""
+def _rankings(args: argparse.Namespace, gated: Sequence[str]) -> list[str] | None:
+    """Return the rankings to measure; None stands for Hamming and that of searches."""
     if args.rankings is None and not set(gated) - {HAMMING}:
-        return []
-    named = [SERVED, HAMMING] if args.rankings is None else args.rankings
+        return None
+    named = [HAMMING, SERVED] if args.rankings is None else args.rankings
     return list(dict.fromkeys([*named, *gated]))
 
 
@@ -658,7 +660,10 @@ def _comparison(
     """Return the figures of ``--rankings``, each as a system, and their differences."""
     if not args.rankings:
         return {}
-    systems = {name: _means(metrics) for name, metrics in report.rankings.items()}
+    figures = _figures(report)
+    kinds = ("queries", "documents", "queries_without_relevant", "distinct_codes", "notes")
+    counts = {name: figures[name] for name in kinds}
+    systems = {name: {**_means(one), **counts} for name, one in report.rankings.items()}
     return {
         "schema_version": 1,
         "systems": systems,

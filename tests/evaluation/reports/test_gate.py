@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +71,7 @@ def test_a_gate_is_read_from_toml(tmp_path: Path) -> None:
         ("", "the gate has no rule"),
         ("[metrics]", "the gate has no rule"),
         ("metrics = 3", "the gate has no rule"),
-        ("seed = 3", "the gate has the unknown key 'seed'; the keys are metrics"),
+        ("seed = 3", "the gate has the unknown key 'seed'; the keys are metrics, training_queries"),
         ('[metrics."P@x"]\nmin = 0.5', "'P@x' is not a metric"),
         ('[metrics]\n"P@1" = 0.5', 'metrics."P@1" is 0.5; it must be a table'),
         ('[metrics."P@1"]\nminimum = 0.5', "P@1 has the unknown key 'minimum'; the keys are min"),
@@ -124,8 +125,12 @@ def test_a_drop_must_be_large_and_significant_to_fail() -> None:
         apply_gate([Rule("P@100", max_drop=0.0, alpha=alpha)], few, {"P@100": before[:4]})[0]
         for alpha in (0.05, 1)
     ]
-    assert [one.status for one in checks] == ["passed", "failed"]
-    assert "not significant at 0.05" in checks[0].sentence
+    assert [one.status for one in checks] == ["failed", "failed"]
+    assert "cannot tell; 4 queries would not show a drop of 0.05" in checks[0].sentence
+    assert "Label" in checks[0].sentence
+    assert "cannot tell" not in checks[1].sentence
+    loose = Rule("P@100", max_drop=0.0, detect=1.0)
+    assert apply_gate([loose], few, {"P@100": before[:4]})[0].status == "passed"
 
 
 def test_a_rule_of_level_warn_only_warns(evaluation: Evaluation) -> None:
@@ -143,7 +148,8 @@ def test_drops_are_corrected_for_being_looked_at_together() -> None:
     alone = apply_gate([Rule("P@1", max_drop=0.0)], now, baseline)
     assert alone[0].status == "failed"
     both = apply_gate([Rule("P@1", max_drop=0.0), Rule("P@2", max_drop=0.0)], now, baseline)
-    assert [one.status for one in both] == ["passed", "passed"]
+    assert [one.status for one in both] == ["failed", "passed"]
+    assert "cannot tell" in both[0].sentence
     assert "p = 0.062" in both[0].sentence
 
 
@@ -158,3 +164,44 @@ def test_a_gate_that_cannot_be_applied_is_no_pass(evaluation: Evaluation) -> Non
         apply_gate([Rule("P@100", max_drop=0.5)], evaluation, {"MRR": np.zeros(2)})
     with pytest.raises(EvaluationError, match="shapes"):
         apply_gate([Rule("P@100", max_drop=0.5)], evaluation, {"P@100": np.zeros(3)})
+
+
+def test_measures_of_other_rankings_are_named_with_them() -> None:
+    text = '[metrics."hybrid ndcg@10"]\nmin = 0.2\n[metrics."hamming P@100"]\nmin = 0.1'
+    assert [rule.metric for rule in parse_gate(text)] == ["hybrid nDCG@10", "P@100"]
+    with pytest.raises(GateError, match="'cosine' in 'cosine P@1' is not a ranking"):
+        parse_gate('[metrics."cosine P@1"]\nmin = 0.2')
+    values = {"hybrid nDCG@10": np.full(9, 0.5), "P@100": np.full(9, 0.2)}
+    checks = apply_gate(parse_gate(text), measured(values))
+    assert [one.sentence.split(",")[0] for one in checks] == [
+        "hybrid nDCG@10 is 0.5000",
+        "P@100 is 0.2000",
+    ]
+    drop = parse_gate('[metrics."hybrid nDCG@10"]\nmax_drop = 0.1')
+    with pytest.raises(GateError, match="--rankings hybrid --metrics nDCG@10"):
+        apply_gate(drop, measured(values), {"P@100": values["P@100"]})
+
+
+def test_a_gate_refuses_values_of_training_data(evaluation: Evaluation) -> None:
+    seen = replace(evaluation, warning="values of training data: …")
+    rule = '[metrics."P@100"]\nmin = 0.6\n'
+    with pytest.raises(GateError, match="values of training data: …; to gate them all the same"):
+        apply_gate(parse_gate(rule), seen)
+    assert apply_gate(parse_gate(f"training_queries = true\n{rule}"), seen)[0].status == "passed"
+
+
+def test_gates_of_two_rankings_find_a_regression_and_pass_noise() -> None:
+    """100 simulated builds: at most five wrong, in either direction."""
+    text = '[metrics."hybrid nDCG@10"]\nmax_drop = 0\n[metrics."P@100"]\nmax_drop = 0'
+    rules, rng, wrong = parse_gate(text), np.random.default_rng(1), {"noise": 0, "drop": 0}
+    for _ in range(50):
+        before = {"hybrid nDCG@10": rng.beta(1, 1, 400), "P@100": rng.beta(2, 3, 400)}
+        for kind, drop in (("noise", 0.0), ("drop", 0.03)):
+            now = {
+                name: values + rng.normal(0, 0.1, 400) * (rng.random(400) < 0.4)
+                for name, values in before.items()
+            }
+            now["hybrid nDCG@10"] -= drop
+            statuses = {one.status for one in apply_gate(rules, measured(now), before)}
+            wrong[kind] += ("failed" in statuses) != (kind == "drop")
+    assert sum(wrong.values()) <= 5, wrong

@@ -112,7 +112,8 @@ def test_judgements_of_a_file(
         if one.labels == query.labels
     ]
     (tmp_path / "qrels").write_text("".join(lines))
-    assert hummingbit(*evaluate, "good", "--qrels", tmp_path / "qrels", "--json") == 0
+    by_qrels = [*evaluate, "good", "--qrels", tmp_path / "qrels", "--json"]
+    assert hummingbit(*by_qrels, "--metrics", "P@100", "mAP@100") == 0
     judged = json.loads(capsys.readouterr().out)
     assert {one: judged[one] for one in FIGURES} == {one: by_label[one] for one in FIGURES}
 
@@ -190,7 +191,8 @@ def test_comparing_runs_of_any_system(
     (tmp_path / "qrels").write_text("".join(judged))
     runs = ["evaluate", "compare", baseline / "run.trec", tmp_path / "run.trec", "--runs"]
     capsys.readouterr()
-    assert hummingbit(*runs, "--qrels", tmp_path / "qrels", "--json") == 0
+    judgements = ["--qrels", tmp_path / "qrels", "--metrics", "P@100"]
+    assert hummingbit(*runs, *judgements, "--json") == 0
     found = json.loads(capsys.readouterr().out)["systems"]
     report = read_report(tmp_path / "report.json")
     assert found[str(tmp_path / "run.trec")]["metrics"]["P@100"] == report.metrics[0].served
@@ -344,7 +346,7 @@ def test_judged_queries_of_a_named_data_set_bring_their_judgements(
     capsys.readouterr()
     assert hummingbit(*asked, "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert list(found["metrics"]) == ["Success@10", "MRR", "nDCG@10", "Recall@100"]
+    assert list(found["metrics"]) == ["nDCG@10", "MRR", "Success@10", "Recall@100"]
     assert set(found["metrics"].values()) == {1.0}
     assert found["queries"] == 1
     assert hummingbit(*asked, "--metrics", "P@10") == 0
