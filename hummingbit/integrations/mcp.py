@@ -65,8 +65,12 @@ class LabelledText(BaseModel):
 
 
 class EvaluationResult(BaseModel):
-    """Retrieval quality: the tie-averaged mean of each metric over the queries, from 0 to 1."""
+    """Retrieval quality: the tie-averaged mean of each metric over the queries, from 0 to 1.
 
+    A metric of a ranking other than by Hamming distance has that ranking before its name.
+    """
+
+    warning: str | None = Field(description="Set if the values are of training data.")
     queries: int
     metrics: dict[str, float]
     notes: list[str]
@@ -115,8 +119,9 @@ def make_server(collection: Collection, *, read_only: bool = False) -> MCPServer
                 [query.text for query in queries], [query.label for query in queries]
             )
         return EvaluationResult(
+            warning=report.warning,
             queries=report.queries,
-            metrics={metric.name: metric.expected for metric in report.metrics},
+            metrics={metric.measure: metric.expected for metric in report.metrics},
             notes=list(report.notes),
         )
 
