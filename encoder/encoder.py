@@ -135,6 +135,12 @@ class Encoder:
         """Whether a language model reads the texts, a thousand times slower than a word index."""
         return isinstance(self.features, TextModel)
 
+    def are_cut(self, texts: Sequence[str]) -> list[bool]:
+        """Tell which documents are longer than what a language model reads."""
+        if not isinstance(self.features, TextModel):
+            return [False] * len(texts)
+        return [one.is_cut for one in self.features.tokenize(texts, self.features.document_prompt)]
+
     def prepare(self) -> None:
         """Build what the first query with an unknown word would otherwise wait for."""
         if isinstance(self.features, TextFeatures | TextModel):

@@ -121,6 +121,12 @@ class RelevanceSettings:
         return f"{kind}, the query itself left out" if self.exclude_self else kind
 
 
+FIRST_PASSAGES = (
+    "hamming is measured by the codes of first passages; the other rankings are measured as they"
+    " search, by the best passages"
+)
+
+
 class CollectionChangedError(EvaluationError):
     """The collection was written to while it was evaluated."""
 
@@ -183,6 +189,8 @@ class EvaluationInput:
         self.notes = [*learned.notes, *notes]
         if self.filter is not None:
             self.notes.append(f"left out {n_unlabelled:,} documents without a label")
+        if collection.passages is not None:
+            self.notes.append(FIRST_PASSAGES)
         self.encoded = encode_queries(collection, self.queries)
 
     def _keep_labelled(
@@ -479,8 +487,9 @@ def evaluate_rankings(
 
     *As served* is the list that a search returns. It lacks the documents that the search does not
     find, such as those without a word of the query. Documents of equal score are tied. ``hamming``
-    and ``asymmetric`` find every document; of the other rankings, the first :data:`DEPTH` hits are
-    evaluated. Relevance is as in :func:`hummingbit.evaluation.evaluate.evaluate_collection`.
+    and ``asymmetric`` find every document; of the other rankings, and in a collection with
+    passages, the first :data:`DEPTH` hits are evaluated. Relevance is as in
+    :func:`hummingbit.evaluation.evaluate.evaluate_collection`.
 
     Raises:
         MetricError: if a name in `metrics` is not that of a metric, or needs Hamming distances.

@@ -7,10 +7,9 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +27,7 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import DataFolderError
 from hummingbit.index.filters import Filter
 from hummingbit.index.kept_vectors import FLOAT32
+from hummingbit.index.passages import Passages
 from hummingbit.index.records import Query, StoredDocument
 from hummingbit.index.search import (
     Hit,
@@ -276,12 +276,14 @@ class Collection:
         encoder: SemanticHasher | str | Path | None = None,
         n_bits: int | None = None,
         keep_vectors: str = FLOAT32,
+        passages: Mapping[str, int] | Literal["auto"] | bool | None = None,
     ) -> Self:
         """Create the collection `name` in the data folder `folder`, which is created if missing.
 
         `encoder` is a fitted :class:`SemanticHasher`, an encoder's folder, or its name in the data
         folder. With `n_bits` instead, documents bring codes. Without either, the encoder is that of
-        the package ``hummingbit-models``. `keep_vectors` is float32, float16, int8 or none. An
+        the package ``hummingbit-models``. `keep_vectors` is float32, float16, int8 or none.
+        With `passages`, texts are split (:meth:`hummingbit.index.passages.Passages.of`). An
         existing collection is opened.
 
         Raises:
@@ -292,8 +294,13 @@ class Collection:
         path = Path(folder)
         with shared_folder(path) as data_folder:
             installed = None if encoder is None else install_encoder(data_folder, encoder, name)
-            create = partial(data_folder.create_collection, name, keep_vectors=keep_vectors)
-            create(encoder=installed, n_bits=n_bits)
+            data_folder.create_collection(
+                name,
+                encoder=installed,
+                n_bits=n_bits,
+                keep_vectors=keep_vectors,
+                passages=Passages.of(passages),
+            )
             return cls._open(path, name, writable=True)
 
     @classmethod

@@ -34,6 +34,7 @@ from hummingbit.index.encoding import batches
 from hummingbit.index.errors import UnknownCollection
 from hummingbit.index.filters import Filter, filter_to_json
 from hummingbit.index.kept_vectors import FLOAT32
+from hummingbit.index.passages import Passages
 from hummingbit.index.rankings import HAMMING
 from hummingbit.index.records import (
     DeleteResult,
@@ -123,6 +124,7 @@ class RemoteFolder:
         engine: str | None = None,
         indexed_fields: Sequence[str] | None = None,
         keep_vectors: str = FLOAT32,
+        passages: Passages | None = None,
     ) -> RemoteCollection:
         """Create an empty collection."""
         kept = None if keep_vectors == FLOAT32 else cast(responses.KeepVectors, keep_vectors)
@@ -133,6 +135,7 @@ class RemoteFolder:
             engine=engine,
             indexed_fields=indexed_fields,
             keep_vectors=kept,
+            passages=None if passages is None else passages.json,
         )
         return RemoteCollection(self.client, name, summary)
 
@@ -203,6 +206,7 @@ class RemoteFolder:
             "engine": header.engine,
             "indexed_fields": header.indexed_fields,
             "keep_vectors": header.keep_vectors,
+            "passages": header.passages,
         }
         while True:
             try:
@@ -344,6 +348,11 @@ class RemoteCollection:
     def keep_vectors(self) -> str:
         """The form in which vectors are kept."""
         return self._summary.get("keep_vectors", FLOAT32)
+
+    @property
+    def passages(self) -> Passages | None:
+        """How texts are split into passages; None if they are not."""
+        return Passages.of(self._summary.get("passages"))
 
     @property
     def ranking(self) -> str:

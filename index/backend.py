@@ -20,6 +20,7 @@ from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.index.filters import Filter
+from hummingbit.index.passages import DocumentCodes, Passages
 from hummingbit.index.records import (
     CodedPayloads,
     DeleteResult,
@@ -84,6 +85,10 @@ class AnyCollection(Protocol):
     @property
     def keep_vectors(self) -> str:
         """The form in which vectors are kept; see :mod:`hummingbit.index.kept_vectors`."""
+
+    @property
+    def passages(self) -> Passages | None:
+        """How texts are split into passages; None if they are not."""
 
     @property
     def ranking(self) -> str:
@@ -263,11 +268,12 @@ class CollectionBackend(AnyCollection, Protocol):
     def upsert_encoded(
         self,
         documents: Sequence[Document],
-        codes: Codes,
+        codes: DocumentCodes,
         bookmark: tuple[str, str] | None = None,
     ) -> UpsertResult:
         """Insert or replace documents whose codes, ``uint8[N, n_bits / 8]``, are already known.
 
+        In a collection with passages, a document with one code is a single passage.
         `bookmark`, a key and a value, is committed in the same transaction as the documents.
 
         Raises:

@@ -41,6 +41,7 @@ from hummingbit.index.errors import (
     UnknownEncoder,
 )
 from hummingbit.index.kept_vectors import FLOAT32, check_form
+from hummingbit.index.passages import Passages
 from hummingbit.index.schema import Description
 
 # ----------------------------------------------------------------------------
@@ -505,13 +506,15 @@ class Collections(ABC, Generic[C_co]):
             collection.encoder_fingerprint,
             collection.engine_setting,
             collection.keep_vectors,
+            collection.passages,
         )
         if actual != description:
             name = collection.encoder_name
             codes = f"encoder {name}" if name else f"{collection.n_bits} bits"
             message = f"collection {description.name!r} already exists, with {codes}"
             settings = f"engine {collection.engine_setting}, keep_vectors {collection.keep_vectors}"
-            raise CollectionExists(f"{message}, {settings}")
+            passages = f"passages {collection.passages or 'none'}"
+            raise CollectionExists(f"{message}, {settings}, {passages}")
         if indexed_fields is not None and {*indexed_fields} != {*collection.indexed_fields}:
             fields = ", ".join(collection.indexed_fields) or "none"
             message = f"collection {description.name!r} already exists; its indexed fields are"
@@ -524,13 +527,15 @@ class Collections(ABC, Generic[C_co]):
         encoder_name: str | None,
         n_bits: int | None,
         engine: str,
+        *,
         keep_vectors: str = FLOAT32,
+        passages: Passages | None = None,
     ) -> tuple[Description, Encoder | None]:
         """Return the settings of a collection to create, and its encoder.
 
         Raises:
-            InputError: if the name, `n_bits`, the engine or `keep_vectors` is invalid, or both
-                encoder and `n_bits` are given.
+            InputError: if the name, `n_bits`, the engine, `keep_vectors` or `passages` is invalid,
+                or both encoder and `n_bits` are given.
             UnknownEncoder: if no encoder has that name.
             ArtifactError: if the encoder is damaged.
         """
@@ -543,12 +548,15 @@ class Collections(ABC, Generic[C_co]):
         if encoder_name is None:
             encoder = None
             description = Description(name, n_bits or 0, engine=engine, keep_vectors=keep_vectors)
+            _check_takes_texts(None, passages)
             _check_n_bits(description.n_bits)
         else:
             encoder = self._encoders.load(encoder_name)
             _check_has_vectors(encoder, keep_vectors)
+            _check_takes_texts(encoder, passages)
+            made_by = encoder_name, encoder.fingerprint
             description = Description(
-                name, encoder.n_bits, encoder_name, encoder.fingerprint, engine, keep_vectors
+                name, encoder.n_bits, *made_by, engine, keep_vectors, passages
             )
         self.check_engine(engine, description.n_bits)
         return description, encoder
@@ -646,6 +654,12 @@ def _check_has_vectors(encoder: Encoder, keep_vectors: str) -> None:
     if encoder.kind == "text" and keep_vectors != FLOAT32:
         message = f"is {keep_vectors!r}, but the encoder takes texts; leave it out"
         raise InputError("keep_vectors", message)
+
+
+def _check_takes_texts(encoder: Encoder | None, passages: Passages | None) -> None:
+    """Raise InputError if there are to be passages, but the encoder reads no texts."""
+    if passages is not None and (encoder is None or encoder.kind != "text"):
+        raise InputError("passages", "are parts of texts; they need an encoder of texts")
 
 
 def _check_n_bits(n_bits: int) -> None:

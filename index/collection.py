@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any
 
@@ -25,6 +25,7 @@ from hummingbit.index.errors import EncoderMismatch, RowsRemoved, StoreError
 from hummingbit.index.filters import Filter, check_indexed_fields, filter_to_json
 from hummingbit.index.generations import PublishedGeneration, PublishedIndex, Writer
 from hummingbit.index.labels import Annotations
+from hummingbit.index.passages import PASSAGE_BITS, DocumentCodes, PassageCodes, Passages
 from hummingbit.index.rankings import (
     BY_WORDS,
     HAMMING,
@@ -106,6 +107,7 @@ class CollectionBase(ABC):
         self.encoder_fingerprint: str | None = description.encoder_fingerprint
         self.engine_setting: str = description.engine
         self.keep_vectors: str = description.keep_vectors
+        self.passages: Passages | None = description.passages
         self.ranking: str = HAMMING
 
     def reading(self) -> AbstractContextManager[object]:
@@ -183,8 +185,12 @@ class CollectionBase(ABC):
         engine_reason: str,
         statistics: Mapping[str, Any],
         problems: list[str],
+        passages: int = 0,
     ) -> dict[str, Any]:
-        """Return what :meth:`hummingbit.index.backend.CollectionBackend.stats` returns."""
+        """Return what :meth:`hummingbit.index.backend.CollectionBackend.stats` returns.
+
+        `passages` is the number of passages, if the collection has any.
+        """
         return {
             "name": self.name,
             "documents": documents,
@@ -194,6 +200,8 @@ class CollectionBase(ABC):
             "generation": generation,
             "engine_setting": self.engine_setting,
             "keep_vectors": self.keep_vectors,
+            "passages": None if self.passages is None else asdict(self.passages),
+            "n_passages": passages if self.passages is not None else None,
             "ranking": self.ranking,
             "indexed_fields": list(self.indexed_fields),
             "engine": engine,
@@ -204,15 +212,18 @@ class CollectionBase(ABC):
         }
 
     def _last_of_each_id(
-        self, documents: Sequence[Document], codes: Codes
-    ) -> tuple[list[Document], Codes]:
-        """Keep the last document of each id, and its code.
+        self, documents: Sequence[Document], codes: DocumentCodes
+    ) -> tuple[list[Document], DocumentCodes]:
+        """Keep the last document of each id, and its code or those of its passages.
 
         Raises:
-            InputError: unless there is a code of `n_bits` for each document.
+            InputError: unless there is a code of `n_bits` for each document or passage.
         """
         shape = (len(documents), self.n_bits // 8)
-        if codes.dtype != np.uint8 or codes.shape != shape:
+        if isinstance(codes, PassageCodes):
+            if self.passages is None or len(codes) != len(documents):
+                raise InputError("codes", "are those of passages; the collection has none")
+        elif codes.dtype != np.uint8 or codes.shape != shape:
             actual = f"{codes.dtype}{list(codes.shape)}"
             raise InputError("codes", f"are {actual}; they must be uint8{list(shape)}")
         last = sorted({document.id: at for at, document in enumerate(documents)}.values())
@@ -279,6 +290,7 @@ class SearchableCollection(CollectionBase, ABC):
             # Learning from its best documents helps a query by words that its code does not know.
             # A language model knows them, and the best document then loses its rank to others.
             n_feedback=0 if self.is_read_by_model else N_FEEDBACK,
+            code_column=self.description.code_column,
         )
         return self._run_search(search)
 
@@ -330,16 +342,17 @@ class IndexedCollection(SearchableCollection, ABC):
     ) -> SearchResult | None:
         """Search one generation; return None if a hit or candidate was removed from the store."""
         generation, options = published.generation, search.options
+        column = search.code_column
         ranking: Ranking = HammingRanking(generation, options.radius)
-        if not search.by_distance:
+        if not search.by_distance or column.has_passages:
             vectors = self.store.read_vectors, self.store.description.keep_vectors
             texts = published.lexical, published.moments
-            ranking = make_ranking(search, SearchedDocuments(generation, *texts, *vectors))
+            ranking = make_ranking(search, SearchedDocuments(generation, *texts, *vectors, column))
         try:
             pages = search.pages(ranking, allowed)
         except RowsRemoved:
             return None
-        rows, fields = rows_of(pages), search.stored_fields
+        rows, fields = rows_of(pages, column), search.stored_fields
         stored_rows = (
             self.store.read_rows(rows, *fields) if any(fields) else self.store.read_ids(rows)
         )
@@ -429,8 +442,8 @@ class Collection(IndexedCollection):
         return self.store.generation() if built is None else built.number
 
     def __len__(self) -> int:
-        built = self._published_index.built_generation()
-        return self.store.count() if built is None else len(built)
+        published = self._published_index.published
+        return self.store.count() if published is None else published.documents
 
     def upsert(
         self,
@@ -444,10 +457,10 @@ class Collection(IndexedCollection):
         There may be any number of documents. Other writes wait until this one is done.
         """
 
-        def encoded_batches() -> Iterator[tuple[list[Document], Codes]]:
+        def encoded_batches() -> Iterator[tuple[list[Document], DocumentCodes]]:
             for batch in batches(documents, batch_size):
                 distinct = last_of_each_id(batch)
-                yield distinct, encode_documents(distinct, self.encoder, self.n_bits)
+                yield distinct, encode_documents(distinct, self.encoder, self.n_bits, self.passages)
                 if progress is not None:
                     progress(len(batch))
 
@@ -456,7 +469,7 @@ class Collection(IndexedCollection):
     def upsert_encoded(
         self,
         documents: Sequence[Document],
-        codes: Codes,
+        codes: DocumentCodes,
         bookmark: tuple[str, str] | None = None,
     ) -> UpsertResult:
         """See :meth:`upsert_encoded`; an error undoes it all."""
@@ -503,7 +516,11 @@ class Collection(IndexedCollection):
         if self._published_index.built_generation() is None or not self.store.is_covered(filter):
             return self.store.count_matching(filter)
         published, rows = self._published_index.search_target(filter)
-        return 0 if rows is None else len(published.generation.live_rows(rows))
+        if rows is None:
+            return 0
+        if self.passages is not None:
+            rows = rows << PASSAGE_BITS  # a document has a first passage
+        return len(published.generation.live_rows(rows))
 
     def scroll(
         self,
@@ -576,7 +593,9 @@ class Collection(IndexedCollection):
             with self._published_index.lock:
                 connection = stack.enter_context(self.store.read_transaction())
                 generation = self._published_index.catch_up().generation
-            verification = verify_store(connection, self.n_bits // 8, Block(*generation.codes()))
+            verification = verify_store(
+                connection, self.description.code_column, Block(*generation.codes())
+            )
             verification.problems.extend(islice(damaged_runs(connection), MAX_PROBLEMS))
         warnings = self.store.warnings()
         # The missing files of a dropped collection would be called a problem.
@@ -603,9 +622,11 @@ class Collection(IndexedCollection):
 
     def stats(self) -> dict[str, Any]:
         """See :meth:`hummingbit.index.backend.CollectionBackend.stats`."""
-        generation = self._published_index.current().generation
+        published = self._published_index.current()
+        generation = published.generation
         return self._stats(
-            documents=len(generation),
+            documents=published.documents,
+            passages=len(generation),
             generation=generation.number,
             engine=generation.index_type,
             engine_reason=generation.index_type_reason,

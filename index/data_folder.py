@@ -47,6 +47,7 @@ from hummingbit.index.errors import (
 from hummingbit.index.folders import Draft, LocalCollections
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.lock import FolderLock
+from hummingbit.index.passages import Passages
 from hummingbit.index.schema import AUTO
 from hummingbit.index.snapshots import Snapshot, Snapshots
 
@@ -229,14 +230,15 @@ class DataFolder:
         engine: str = AUTO,
         indexed_fields: Sequence[str] | None = None,
         keep_vectors: str = FLOAT32,
+        passages: Passages | None = None,
     ) -> CollectionBackend:
         """Create a collection with an encoder, or for documents with codes of `n_bits`.
 
         Without either, the encoder is the one that ships (:func:`catalog.shipped_encoder`).
         `engine` is one of :data:`hummingbit.index.engines.choice.INDEX_TYPES`.
         Filters on `indexed_fields` read no payloads. Vectors are kept in a form of
-        :mod:`hummingbit.index.kept_vectors`. If a collection with the same name and settings
-        exists, it is returned.
+        :mod:`hummingbit.index.kept_vectors`. With `passages`, texts are split. If a collection with
+        the same name and settings exists, it is returned.
 
         Raises:
             InputError: if a value is invalid, both encoder and `n_bits` are given, or neither and
@@ -252,6 +254,7 @@ class DataFolder:
             engine=engine,
             indexed_fields=indexed_fields,
             keep_vectors=keep_vectors,
+            passages=passages,
         )[0]
 
     def find_or_create_collection(
@@ -263,12 +266,14 @@ class DataFolder:
         engine: str = AUTO,
         indexed_fields: Sequence[str] | None = None,
         keep_vectors: str = FLOAT32,
+        passages: Passages | None = None,
     ) -> tuple[CollectionBackend, bool]:
         """Do as :meth:`create_collection`; tell also whether this call created the collection."""
-        settings = (name, encoder, n_bits, engine, keep_vectors)
         if encoder is None and n_bits is None:
             self._lock.check_writable()
-        description, loaded = self._collections.describe(*settings)
+        description, loaded = self._collections.describe(
+            name, encoder, n_bits, engine, keep_vectors=keep_vectors, passages=passages
+        )
         with self._changing:
             if name in self._collections.names():
                 return self._collections.get_equal(description, indexed_fields), False
@@ -277,7 +282,13 @@ class DataFolder:
             return self._collections.create(description, loaded, indexed_fields or ()), True
 
     def draft_collection(
-        self, name: str, *, encoder: str, engine: str = AUTO, keep_vectors: str = FLOAT32
+        self,
+        name: str,
+        *,
+        encoder: str,
+        engine: str = AUTO,
+        keep_vectors: str = FLOAT32,
+        passages: Passages | None = None,
     ) -> Draft:
         """Create a collection that is hidden until it is published; its name is reserved meanwhile.
 
@@ -285,7 +296,9 @@ class DataFolder:
             InputError, UnknownEncoder, ArtifactError, StoreError: as :meth:`create_collection`.
             CollectionExists: if the name is taken.
         """
-        description, loaded = self._collections.describe(name, encoder, None, engine, keep_vectors)
+        description, loaded = self._collections.describe(
+            name, encoder, None, engine, keep_vectors=keep_vectors, passages=passages
+        )
         with self._changing:
             self._check_free(name)
             self._lock.check_writable()

@@ -21,7 +21,16 @@ from hummingbit.encoder.codes import Codes, code_from_hex, codes_from_hex, pack_
 from hummingbit.encoder.encoder import Encoder, Inputs
 from hummingbit.encoder.vector_features import VectorFeatures
 from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.errors import UnknownDocument
+from hummingbit.index.passages import (
+    DocumentCodes,
+    PassageCodes,
+    Passages,
+    Span,
+    passage_texts,
+    split_to_fit,
+)
 from hummingbit.index.records import EncodedQueries, Query
 from hummingbit.index.schema import Description
 
@@ -39,28 +48,46 @@ class Contents:
     """The contents of documents: codes, and inputs that are to be encoded.
 
     `codes` is ``uint8[N, n_bits / 8]``, with zeros for documents without a code. `inputs` are the
-    texts or vectors to encode, and `positions` the documents that they belong to.
+    texts or vectors to encode, and `positions` the documents that they belong to. In a collection
+    with passages, the inputs are the passages of the documents, whose `spans` are given.
     """
 
     codes: Codes
     positions: list[int]
     inputs: Inputs
+    spans: Sequence[Sequence[Span]] | None = None
 
-    def insert_codes(self, encoded: Codes) -> Codes:
+    def insert_codes(self, encoded: Codes) -> DocumentCodes:
         """Put the codes of the inputs, ``uint8[len(inputs), C]``, into `codes` and return these."""
-        self.codes[self.positions] = encoded
-        return self.codes
+        if self.spans is None:
+            self.codes[self.positions] = encoded
+            return self.codes
+        counts = np.ones(len(self.codes), dtype=np.int64)
+        counts[self.positions] = [len(some) for some in self.spans]
+        is_encoded = np.zeros(len(self.codes), dtype=np.bool_)
+        is_encoded[self.positions] = True
+        codes = np.repeat(self.codes, counts, axis=0)
+        spans = np.zeros((len(codes), 2), dtype=np.uint32)
+        codes[np.repeat(is_encoded, counts)] = encoded
+        spans[np.repeat(is_encoded, counts)] = [*itertools.chain.from_iterable(self.spans)]
+        return PassageCodes(codes, counts, spans)
 
 
-def encode_documents(documents: Sequence[Document], encoder: Encoder | None, n_bits: int) -> Codes:
+def encode_documents(
+    documents: Sequence[Document],
+    encoder: Encoder | None,
+    n_bits: int,
+    passages: Passages | None = None,
+) -> DocumentCodes:
     """Return the codes of `documents`, ``uint8[N, n_bits / 8]``: read, or made by `encoder`.
 
-    Documents without text, vector and code get zeros.
+    Documents without text, vector and code get zeros. With `passages`, return the codes of the
+    passages of their texts.
 
     Raises:
         InputError: if a document is invalid; it names the field, what is wrong and the document.
     """
-    contents = read_contents(documents, encoder, n_bits)
+    contents = read_contents(documents, encoder, n_bits, passages)
     if encoder is None or not contents.positions:
         return contents.codes
     return contents.insert_codes(encoder.encode(contents.inputs))
@@ -118,14 +145,27 @@ def _vectors_of(queries: Sequence[Query], encoder: Encoder) -> Sequence[Vector |
 
 
 def read_contents(
-    items: Sequence[Document | Query], encoder: Encoder | None, n_bits: int
+    items: Sequence[Document | Query],
+    encoder: Encoder | None,
+    n_bits: int,
+    passages: Passages | None = None,
 ) -> Contents:
     """Check `items` and parse their codes; texts and vectors are not encoded.
 
     Raises:
         InputError: if an item is invalid; it names the field, what is wrong and the item.
     """
-    return Contents(*_read(items, encoder, n_bits))
+    codes, positions, inputs = _read(items, encoder, n_bits)
+    if passages is None or encoder is None or encoder.kind != "text" or not positions:
+        return Contents(codes, positions, inputs)
+    spans, texts = [], []
+    for position in positions:
+        checkpoint()
+        text = items[position].text or ""
+        some = split_to_fit(text, passages.split(text), encoder.are_cut)
+        spans.append(some)
+        texts += passage_texts(text, some)
+    return Contents(codes, positions, texts, spans)
 
 
 def _read(

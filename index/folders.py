@@ -37,6 +37,7 @@ from hummingbit.index.errors import (
 )
 from hummingbit.index.filters import check_indexed_fields
 from hummingbit.index.kept_vectors import FLOAT32
+from hummingbit.index.passages import Passages
 from hummingbit.index.rankings import HYBRID
 from hummingbit.index.schema import AUTO, Description
 from hummingbit.index.snapshots import restore
@@ -126,12 +127,13 @@ class Folder(Protocol):
         engine: str = AUTO,
         indexed_fields: Sequence[str] | None = None,
         keep_vectors: str = FLOAT32,
+        passages: Passages | None = None,
     ) -> CollectionBackend:
         """Create a collection with an encoder, or for documents with codes of `n_bits`.
 
         `engine` must be an engine of the folder's collections. `keep_vectors` is a form of
-        :mod:`hummingbit.index.kept_vectors`. If a collection with the same name and settings
-        exists, it is returned.
+        :mod:`hummingbit.index.kept_vectors`. With `passages`, texts are split. If a collection with
+        the same name and settings exists, it is returned.
 
         Raises:
             InputError: if the name or a setting is invalid or not supported by the folder's

@@ -37,6 +37,7 @@ from hummingbit.index.filters import Filter
 from hummingbit.index.kept_vectors import NONE
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.moments import CodeMoments
+from hummingbit.index.passages import DocumentCodes
 from hummingbit.index.records import DeleteResult, UpsertResult
 from hummingbit.index.store.matching import MatchingRows
 from hummingbit.index.store.store import Changes, Store, document_checksums
@@ -46,10 +47,11 @@ from hummingbit.index.store.store import Changes, Store, document_checksums
 
 
 class PublishedGeneration(NamedTuple):
-    """A generation, and the last row that had been assigned by then."""
+    """A generation, and the last row of a document that had been assigned by then."""
 
     generation: IndexSnapshot
     last_row: int
+    documents: int
     lexical: LexicalIndex | None = None
     """The texts of the same generation; None until a search needs them."""
     moments: CodeMoments | None = None
@@ -71,6 +73,7 @@ class TextChanges:
         self._changes = changes
         self._codes = codes
         self._removed = removed
+        self._last_index_row = changes.last_index_row
 
     def apply_to(
         self, before: PublishedGeneration
@@ -79,7 +82,8 @@ class TextChanges:
         if before.lexical is None or before.moments is None:
             return None, None
         # This write both added and removed the rows after `last_row`.
-        removed = before.generation.codes_of(self._removed[self._removed <= before.last_row])
+        last = self._last_index_row(before.last_row)
+        removed = before.generation.codes_of(self._removed[self._removed <= last])
         return before.lexical.with_changes(*self.write), before.moments.with_changes(
             self._codes, removed
         )
@@ -313,7 +317,8 @@ class PublishedIndex:
                 # The lexical index may have been built meanwhile.
                 lexical, moments = texts.apply_to(self._catch_up(changes.generation))
             changes.commit()
-            self.published = PublishedGeneration(after, changes.last_row, lexical, moments)
+            last = changes.last_row, changes.documents
+            self.published = PublishedGeneration(after, *last, lexical, moments)
         self._compaction.record_write((number, codes, rows, removed), after)
         if lexical is not None:
             self._lexical_compaction.record_write(texts.write, lexical)
@@ -372,13 +377,13 @@ class PublishedIndex:
                 return self._rebuild()
             number, codes, rows, removed = later.write
             after = before.generation.with_changes(*later.write)
-            if len(after) != later.documents:
+            if len(after) != later.n_codes:
                 # Blocks were folded since, so the list of removed rows is incomplete.
                 rows_before = before.generation.codes()[1]
                 rows_now = self._store.read_codes().rows
                 removed = np.setdiff1d(rows_before, rows_now, assume_unique=True)
                 after = before.generation.with_changes(number, codes, rows, removed)
-            if len(after) != later.documents:
+            if len(after) != later.n_codes:
                 return self._rebuild()
             lexical, moments = before.lexical, before.moments
             if lexical is not None and moments is not None:
@@ -388,17 +393,17 @@ class PublishedIndex:
                 removed_live = before.generation.live_rows(removed)
                 moments = moments.with_changes(codes, before.generation.codes_of(removed_live))
         self._compaction.record_write((number, codes, rows, removed), after)
-        return PublishedGeneration(after, later.last_row, lexical, moments)
+        return PublishedGeneration(after, later.last_row, later.documents, lexical, moments)
 
     def _rebuild(self) -> PublishedGeneration:
         """Return the store's generation, made from all codes."""
         with inner_stage("indexing the codes"):
-            number, codes, rows, last_row = self._store.read_codes()
+            number, codes, rows, last_row, documents = self._store.read_codes()
             # Running compactions rebuild an index that is now obsolete; their results are dropped.
             self._compaction = Compaction(self._finish_compaction)
             self._lexical_compaction = Compaction(self._finish_lexical_compaction)
             generation = IndexSnapshot.build(number, codes, rows, self._engine)
-        return PublishedGeneration(generation, last_row)
+        return PublishedGeneration(generation, last_row, documents)
 
     def _finish_compaction(
         self, compaction: Compaction[IndexSnapshot], generation: IndexSnapshot
@@ -472,7 +477,7 @@ class Writer:
 
     def upsert(
         self,
-        encoded: Iterator[tuple[list[Document], Codes]],
+        encoded: Iterator[tuple[list[Document], DocumentCodes]],
         bookmark: tuple[str, str] | None = None,
     ) -> UpsertResult:
         """Insert the documents of all batches, or replace those with the same id.
@@ -491,8 +496,9 @@ class Writer:
             removed: list[int] = []
             for batch, batch_codes in chain(first, encoded):
                 removed += changes.delete([document.id for document in batch])
-                rows.append(changes.insert(batch, batch_codes))
-                codes.append(batch_codes)
+                inserted = changes.insert(batch, batch_codes)
+                rows.append(inserted.rows)
+                codes.append(inserted.codes)
             added, removed_rows = np.concatenate(rows), np.array(removed, dtype=np.int64)
             if bookmark is not None:
                 changes.set_bookmark(*bookmark)
@@ -503,7 +509,7 @@ class Writer:
             number = self._published_index.publish(
                 changes, np.concatenate(codes)[remaining], added[remaining], removed_rows
             )
-            return UpsertResult(int(remaining.sum()), number)
+            return UpsertResult(self._number_of_documents(added[remaining]), number)
 
     def delete(self, ids: Sequence[str]) -> DeleteResult:
         """Delete the documents with these ids and their annotations.
@@ -543,9 +549,7 @@ class Writer:
         """
         keep_vectors = self._store.description.keep_vectors
         marks = self._store.read_marks(list({document.id: None for document in documents}))
-        stored = [
-            document for document in documents if _may_be_stored(document, marks, keep_vectors)
-        ]
+        stored = [document for document in documents if self._may_be_stored(document, marks)]
         codes = [marks[document.id][0] for document in stored]
         checksums = document_checksums(stored, codes, keep_vectors)
         unchanged = {
@@ -616,16 +620,18 @@ class Writer:
             if not len(removed):
                 return DeleteResult(0, changes.generation)
             number = self._published_index.publish(changes, self._no_codes(), removed[:0], removed)
-            return DeleteResult(len(removed), number)
+            return DeleteResult(self._number_of_documents(removed), number)
+
+    def _number_of_documents(self, index_rows: Rows) -> int:
+        return len(self._store.code_column.document_rows(index_rows))
 
     def _no_codes(self) -> Codes:
         return np.empty((0, self._store.description.n_bits // 8), dtype=np.uint8)
 
-
-def _may_be_stored(
-    document: Document, marks: Mapping[str, tuple[bytes, bytes]], keep_vectors: str
-) -> bool:
-    """Return whether a document with this id and this code, if it has one, is stored."""
-    if document.id not in marks or (document.vector is not None and keep_vectors == NONE):
-        return False
-    return document.code is None or document.code.lower() == marks[document.id][0].hex()
+    def _may_be_stored(self, document: Document, marks: Mapping[str, tuple[bytes, bytes]]) -> bool:
+        """Return whether a document with this id and this code, if it has one, is stored."""
+        keep_vectors = self._store.description.keep_vectors
+        if document.id not in marks or (document.vector is not None and keep_vectors == NONE):
+            return False
+        # A document that brings its code has one passage.
+        return document.code is None or document.code.lower() == marks[document.id][0].hex()

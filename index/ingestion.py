@@ -28,6 +28,7 @@ from hummingbit.index.filters import Filter, InRange
 from hummingbit.index.folders import Folder
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.labels import CopiedMarks, copy_annotations, copy_most_annotations
+from hummingbit.index.passages import DocumentCodes, Passages
 from hummingbit.index.records import StoredDocument
 
 # ----------------------------------------------------------------------------
@@ -156,7 +157,7 @@ def ingest(
     try:
         for batch in _encoded_batches(collection, documents, batch_size, pool, ahead=2 * jobs - 2):
             if batch.documents:
-                codes = batch.contents.codes
+                codes: DocumentCodes = batch.contents.codes
                 if batch.contents.positions:
                     codes = batch.contents.insert_codes(batch.encoded.result())
                 written += collection.upsert_encoded(batch.documents, codes).upserted
@@ -185,7 +186,9 @@ def _encoded_batches(
             pending_ids = {document.id for earlier in waiting for document in earlier.documents}
             latest = last_of_each_id(batch)
             changed = _changed_documents(collection, latest, pending_ids)
-            contents = read_contents(changed, collection.encoder, collection.n_bits)
+            contents = read_contents(
+                changed, collection.encoder, collection.n_bits, collection.passages
+            )
             codes = pool.submit(contents.inputs)
             waiting.append(_Batch(len(batch), len(latest), changed, contents, codes))
             while len(waiting) > ahead:
@@ -301,6 +304,11 @@ def form_for(folder: Folder, encoder: str, source: CollectionBackend) -> str:
     """Return the form in which a new collection with an encoder keeps the vectors of `source`."""
     takes_texts = folder.encoders.load(encoder).kind == "text"
     return FLOAT32 if takes_texts else source.keep_vectors
+
+
+def passages_for(folder: Folder, encoder: str, source: CollectionBackend) -> Passages | None:
+    """Return how a new collection with an encoder splits the texts of `source`."""
+    return source.passages if folder.encoders.load(encoder).kind == "text" else None
 
 
 def _to_encode(stored: StoredDocument, encoder: Encoder | None) -> Document:

@@ -93,7 +93,8 @@ class Annotations:
 
         The same documents give the same sample.
         """
-        rows = self._published_index.current().generation.codes()[1]
+        index_rows = self._published_index.current().generation.codes()[1]
+        rows = self._store.code_column.document_rows(index_rows)
         if len(rows) > size:
             rows = np.random.default_rng(0).choice(rows, size, replace=False)
         return sorted({*rows.tolist(), *self._store.rows_of(list(dict.fromkeys(ids)))})

@@ -24,6 +24,7 @@ from hummingbit.index.errors import RowsRemoved
 from hummingbit.index.kept_vectors import NONE, packed_size, unpack_vectors
 from hummingbit.index.lexical import UNIT, LexicalIndex, Matches, WeighedQuery
 from hummingbit.index.moments import CodeMoments, StandardScore, sums_of_scores
+from hummingbit.index.passages import PASSAGE_BITS, CodeColumn
 from hummingbit.index.records import EncodedQueries, QueryWords
 
 if TYPE_CHECKING:
@@ -120,6 +121,8 @@ class SearchedDocuments(NamedTuple):
     read_vectors: ReadVectors
     keep_vectors: str
     """The form of the kept vectors, one of :data:`hummingbit.index.kept_vectors.FORMS`."""
+    code_column: CodeColumn
+    """Whether the documents have passages, which are then what is ranked."""
 
     def words(self) -> tuple[LexicalIndex, CodeMoments]:
         """Return the words of the documents and the moments of their codes."""
@@ -912,6 +915,68 @@ class RescoredRanking:
 
 
 # ----------------------------------------------------------------------------
+# Documents by their best passages.
+#
+# The rankings above order passages where documents have several. The first passage of a document in
+# such an order is its best one. So documents in the order of their first passages are ordered by
+# (score of the best passage descending, row), because rows of passages ascend with those of
+# documents.
+
+
+PASSAGES_A_HIT = 4
+"""For each document to find, so many passages are ranked at first."""
+
+
+class BestPassages:
+    """A :class:`Ranking` of the best passage of each document, by rows of passages."""
+
+    def __init__(self, passages: Ranking, generation: IndexSnapshot, column: CodeColumn) -> None:
+        """Take the passages from a ranking of those of `generation`."""
+        self._passages = passages
+        self._generation = generation
+        self._column = column
+        self.name = passages.name
+
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
+        """See :meth:`Ranking.rank`; `allowed` are rows of documents."""
+        if allowed is not None:
+            firsts = allowed << PASSAGE_BITS
+            lasts = self._column.last_index_row(0) + firsts
+            allowed = self._generation.rows_between(firsts, lasts)
+        count = PASSAGES_A_HIT * k
+        results = []
+        for place, found in enumerate(self._passages.rank(queries, count, allowed)):
+            n_ranked, ranked = count, found
+            best = _first_of_each_document(ranked)
+            while len(best.rows) < k and len(ranked.rows) == n_ranked:
+                checkpoint()
+                n_ranked *= PASSAGES_A_HIT
+                query = queries[place : place + 1]
+                (ranked,) = self._passages.rank(query, n_ranked, allowed)
+                best = _first_of_each_document(ranked)
+            results.append(RankedRows(best.rows[:k], best.scores[:k], best.statistics))
+        return results
+
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+        """Return the scores of the passages."""
+        return self._passages.hit_scores(queries, found)
+
+    def anchors(
+        self, queries: EncodedQueries, found: Sequence[RankedRows]
+    ) -> list[tuple[float, float]]:
+        """Return the anchors of the passages."""
+        return self._passages.anchors(queries, found)
+
+
+def _first_of_each_document(ranked: RankedRows) -> RankedRows:
+    _, first = np.unique(ranked.rows >> PASSAGE_BITS, return_index=True)
+    first.sort()
+    return RankedRows(ranked.rows[first], ranked.scores[first], ranked.statistics)
+
+
+# ----------------------------------------------------------------------------
 # The registry of rankings, and the ranking of a search.
 
 
@@ -943,6 +1008,8 @@ def make_ranking(search: Search, documents: SearchedDocuments) -> Ranking:
         InputError: if the search rescores by vectors and the collection keeps none.
     """
     ranking, rescore = _first_ranking(search, documents), search.options.rescore
+    if documents.code_column.has_passages:
+        ranking = BestPassages(ranking, documents.generation, documents.code_column)
     if rescore is None:
         return ranking
     scorer = SCORERS[rescore.by].of(documents, search)

@@ -2,7 +2,8 @@
 
 ``documents`` holds the documents, each with a checksum of the whole row, and a vector in the form
 that the description names (:mod:`hummingbit.index.kept_vectors`). Stores whose vectors are not
-whole have a later format version, which versions of hummingbit without these forms refuse.
+whole, or whose documents have passages (:mod:`hummingbit.index.passages`), have a later format
+version, which versions of hummingbit without these forms refuse.
 ``codes`` holds the packed codes a second time, in blocks of thousands, so that opening a collection
 reads a few large values and no document. ``removed`` lists the rows of those blocks that were
 deleted.
@@ -14,17 +15,20 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any
 
 from hummingbit.corpus.tables import NUMBER, STRING, FieldType
 from hummingbit.encoder.codes import check_n_bits
+from hummingbit.foundation.errors import InputError
 from hummingbit.index.errors import StoreError
 from hummingbit.index.kept_vectors import FLOAT32, FORMS
+from hummingbit.index.passages import CodeColumn, Passages
 
 FORMAT_VERSION = 2
 ROUNDED_VECTORS_VERSION = 3
+PASSAGES_VERSION = 4
 APPLICATION_ID = 0x48424954
 AUTO = "auto"
 # The prefix of the keys of ``meta`` under which jobs store their progress.
@@ -63,25 +67,41 @@ class Description:
     """The engine that :func:`hummingbit.index.engines.choice.build` uses."""
     keep_vectors: str = FLOAT32
     """The form in which vectors are kept, one of :data:`hummingbit.index.kept_vectors.FORMS`."""
+    passages: Passages | None = None
+    """How texts are split into passages; None if they are not."""
+
+    @property
+    def code_column(self) -> CodeColumn:
+        """How the codes of documents are stored."""
+        return CodeColumn(self.n_bits // 8, self.passages is not None)
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The entries of ``meta`` that hold the settings."""
+        entries = {**asdict(self)}
+        del entries["passages"]
+        if self.passages is None:
+            return entries
+        return {**entries, "passages": json.dumps(self.passages.json)}
 
     @property
     def format_version(self) -> int:
         """The version of the store's format."""
+        if self.passages is not None:
+            return PASSAGES_VERSION
         return FORMAT_VERSION if self.keep_vectors == FLOAT32 else ROUNDED_VECTORS_VERSION
 
 
 def initial_meta(description: Description, ranking: str | None = None) -> dict[str, Any]:
     """Return the entries of ``meta`` in an empty store; `ranking` is the default ranking."""
     default_ranking = {} if ranking is None else {"default_ranking": ranking}
+    passages = {} if description.passages is None else {"n_passages": 0}
     return {
         **default_ranking,
+        **description.meta,
+        **passages,
         "format_version": description.format_version,
-        "name": description.name,
         "n_bits": check_n_bits(description.n_bits),
-        "encoder_name": description.encoder_name,
-        "encoder_fingerprint": description.encoder_fingerprint,
-        "engine": description.engine,
-        "keep_vectors": description.keep_vectors,
         "incarnation": new_incarnation(),
         "generation": 0,
         "documents": 0,
@@ -100,10 +120,10 @@ def read_description(connection: sqlite3.Connection) -> Description:
         raise StoreError(f"{path}: is not a hummingbit store")
     meta = dict(connection.execute("SELECT key, value FROM meta"))
     version = meta.get("format_version")
-    if version not in {FORMAT_VERSION, ROUNDED_VECTORS_VERSION}:
-        later = isinstance(version, int) and version > ROUNDED_VECTORS_VERSION
+    if version not in {FORMAT_VERSION, ROUNDED_VECTORS_VERSION, PASSAGES_VERSION}:
+        later = isinstance(version, int) and version > PASSAGES_VERSION
         hint = "use a later hummingbit" if later else "index the documents again"
-        known = f"versions {FORMAT_VERSION} and {ROUNDED_VECTORS_VERSION}"
+        known = f"versions {FORMAT_VERSION} to {PASSAGES_VERSION}"
         message = f"has format version {version}; this hummingbit reads {known}"
         raise StoreError(f"{path}: {message}; {hint}")
     try:
@@ -115,10 +135,11 @@ def read_description(connection: sqlite3.Connection) -> Description:
             # Stores of earlier versions have no engine, and their vectors are whole.
             engine=str(meta.get("engine", AUTO)),
             keep_vectors=str(meta.get("keep_vectors", FLOAT32)),
+            passages=Passages.of(json.loads(meta.get("passages") or "null")),
         )
         if description.keep_vectors not in FORMS or description.format_version != version:
             raise ValueError(f"keep_vectors is {description.keep_vectors[:40]!r}")
-    except (KeyError, TypeError, ValueError) as error:
+    except (InputError, KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{path}: is damaged: {error}") from error
     return description
 
@@ -152,6 +173,12 @@ def number_in_meta(connection: sqlite3.Connection, key: str) -> int:
     """Return one of the counts ``generation``, ``documents`` and ``removed``."""
     query = "SELECT value FROM meta WHERE key = ?"
     return int(connection.execute(query, (key,)).fetchone()[0])
+
+
+def number_of_codes(connection: sqlite3.Connection) -> int:
+    """Return the number of codes in the index: that of passages, or else of documents."""
+    stored = connection.execute("SELECT value FROM meta WHERE key = 'n_passages'").fetchone()
+    return number_in_meta(connection, "documents") if stored is None else int(stored[0])
 
 
 def new_incarnation() -> str:

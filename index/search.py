@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.codes import Codes, hamming_distance, unpack_codes
 from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT
 from hummingbit.foundation.errors import InputError, abbreviate
@@ -38,6 +39,7 @@ from hummingbit.index.filters import (
 )
 from hummingbit.index.highlights import Highlight, highlight
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
+from hummingbit.index.passages import MAX_PASSAGES, CodeColumn, Span
 from hummingbit.index.rankings import (
     BY_CODES,
     BY_WORDS,
@@ -222,6 +224,11 @@ class SearchOptions:
     with_payload: bool = option(False, batch="each")
     with_text: bool = option(
         False, "Return the text of each hit; null if it has none.", batch="each"
+    )
+    with_passage: bool = option(
+        False,
+        "Return the passage that ranked each hit; in collections with passages only.",
+        batch="each",
     )
     with_code: bool = option(
         False, "Return the codes of the query and of the hits.", flag="with_code"
@@ -534,6 +541,7 @@ class Hit(NamedTuple):
     rerank_score: float | None = None
     highlight: Highlight | None = None
     relevance: float | None = None
+    passage: Span | None = None
 
 
 class SearchResult(NamedTuple):
@@ -571,19 +579,37 @@ def hits_with_codes(
     rows: Sequence[int],
     stored: Sequence[StoredRow],
     scores: Sequence[float],
+    *,
+    column: CodeColumn,
 ) -> list[Hit]:
-    """Return the hits of one query from rows that were read with their codes.
+    """Return the hits of one query from documents that were read with their codes.
 
-    `scores` are those of :meth:`hummingbit.index.rankings.Ranking.hit_scores`.
+    `rows` are those of the index, and `scores` those of
+    :meth:`hummingbit.index.rankings.Ranking.hit_scores`.
     """
-    packed = b"".join(code or b"" for _, _, _, code in stored)
+    columns = [code or b"" for _, _, _, code in stored]
+    spans: list[Span | None] = [None] * len(rows)
+    if column.has_passages:
+        numbers = [row % MAX_PASSAGES for row in rows]
+        spans = [*map(column.span, columns, numbers)]
+        columns = [*map(column.code_of_passage, columns, numbers)]
+    packed = b"".join(columns)
     codes = np.frombuffer(packed, dtype=np.uint8).reshape(len(stored), query.codes.shape[1])
     distances = hamming_distance(codes, query.codes[0]).tolist()
     with_code = options.with_code or options.explain
     hits = [
-        Hit(id_, distance, score, row, payload, text, code.hex() if with_code and code else None)
-        for row, distance, score, (id_, payload, text, code) in zip(
-            rows, distances, scores, stored, strict=True
+        Hit(
+            id_,
+            distance,
+            score,
+            column.document_row(row),
+            payload,
+            text,
+            code.hex() if with_code and code else None,
+            passage=span,
+        )
+        for row, distance, score, (id_, payload, text, _), code, span in zip(
+            rows, distances, scores, stored, columns, spans, strict=True
         )
     ]
     if not options.rerank:
@@ -642,7 +668,7 @@ def add_highlights(
         else:
             weights = {one.term: one.idf for one in lexical.weigh(*words).terms if one.idf}
         hits[place] = [
-            hit._replace(highlight=highlight(hit.text, weights, analyzer))
+            hit._replace(highlight=_highlight_hit(hit.text, hit.passage, weights, analyzer))
             if hit.text is not None
             else hit
             for hit in hits[place]
@@ -650,6 +676,16 @@ def add_highlights(
     if with_text:
         return hits
     return [[hit._replace(text=None) for hit in query_hits] for query_hits in hits]
+
+
+def _highlight_hit(
+    text: str, passage: Span | None, weights: Mapping[str, float], analyzer: Analyzer
+) -> Highlight:
+    """Highlight a text, or the passage that ranked it."""
+    if passage is None:
+        return highlight(text, weights, analyzer)
+    of_passage = highlight(text[passage.start : passage.end], weights, analyzer)
+    return of_passage._replace(start=passage.start + of_passage.start)
 
 
 # ----------------------------------------------------------------------------
@@ -746,11 +782,13 @@ class Search:
         *,
         hybrid_weight: float | None = None,
         n_feedback: int = N_FEEDBACK,
+        code_column: CodeColumn | None = None,
     ) -> None:
         """Begin a search of the collection `name`; cursors belong to one `incarnation` of it.
 
         `default` is the ranking, `hybrid_weight` the weight of codes, and
         `n_feedback` how many documents a hybrid query learns from, of options without them.
+        `code_column` says whether the documents have passages.
 
         Raises:
             InputError: if the queries and the options are not compatible, or the cursor belongs to
@@ -762,6 +800,7 @@ class Search:
         self.default = default
         self.hybrid_weight = hybrid_weight
         self.n_feedback = n_feedback
+        self.code_column = code_column or CodeColumn(queries.codes.shape[1])
         if (default != HAMMING or queries.vectors) and not options.ranking:
             default = choose_ranking(default, queries, options)
         self.ranking: str = options.ranking or default
@@ -777,7 +816,13 @@ class Search:
         self.needs_codes: bool = (
             options.with_code or options.explain or options.rerank or not self.by_distance
         )
-        with_text = options.with_text or options.highlight
+        has_passages = self.code_column.has_passages
+        if has_passages and (options.highlight or options.with_text or options.with_passage):
+            self.needs_codes = True  # the bounds of a passage are stored with its code
+        if options.with_passage and not has_passages:
+            message = f"collection {name!r} has no passages"
+            raise InputError("with_passage", message)
+        with_text = options.with_text or options.highlight or options.with_passage
         self.stored_fields = (options.with_payload, with_text, self.needs_codes)
         """Whether the payloads, the texts and the codes of the hits are needed."""
         if self.by_words or options.rerank or options.hybrid or rescore or options.cursor:
@@ -835,10 +880,12 @@ class Search:
         if options.with_relevance:
             hits = add_relevances(hits, ranking.anchors(queries, ranked))
         if options.highlight:
-            hits = add_highlights(hits, queries, lexical, with_text=options.with_text)
+            with_text = options.with_text or options.with_passage
+            hits = add_highlights(hits, queries, lexical, with_text=with_text)
         cursors: list[str | None] = [None] * len(pages)
         if self._identity and len(pages) == 1 and options.has_cursors:
-            last = last_row if self._after is None else self._after.last_row
+            last = self.code_column.last_index_row(last_row)
+            last = last if self._after is None else self._after.last_row
             cursors = [cursor_after(pages[0], last, self._identity)]
         return SearchResult(
             generation=generation,
@@ -869,23 +916,26 @@ class Search:
         self, place: int, found: RankedRows, scores: list[float], by_row: Mapping[int, StoredRow]
     ) -> list[Hit]:
         """Return the hits of one query, best first."""
+        column = self.code_column
         rows: list[int] = found.rows.tolist()
-        stored = [by_row[row] for row in rows]
+        document_rows = [*map(column.document_row, rows)] if column.has_passages else rows
+        stored = [by_row[row] for row in document_rows]
         if self.needs_codes:
             query = self.queries[place : place + 1]
-            return hits_with_codes(query, self.options, rows, stored, scores)
+            return hits_with_codes(query, self.options, rows, stored, scores, column=column)
         negative: list[int] = found.scores.tolist()
         return [
             Hit(id_, -distance, score, row, payload, text)
             for row, distance, score, (id_, payload, text, _) in zip(
-                rows, negative, scores, stored, strict=True
+                document_rows, negative, scores, stored, strict=True
             )
         ]
 
 
-def rows_of(pages: Sequence[Page]) -> list[int]:
-    """Return the rows of all hits, without duplicates."""
-    return list({row for page in pages for row in page.found.rows.tolist()})
+def rows_of(pages: Sequence[Page], column: CodeColumn) -> list[int]:
+    """Return the rows of the documents of all hits, without duplicates."""
+    rows = {row for page in pages for row in page.found.rows.tolist()}
+    return list({*map(column.document_row, rows)} if column.has_passages else rows)
 
 
 def _page(found: RankedRows, start: int, k: int, passed: int) -> Page:

@@ -313,7 +313,7 @@ def _check_store(path: Path, contents: Contents) -> Description:
             message = f"its description {expected} does not match its store, {description}"
             raise InvalidSnapshot(f"the snapshot is inconsistent: {message}")
         with store.read_transaction() as connection:
-            verification = verify_store(connection, description.n_bits // 8, None)
+            verification = verify_store(connection, description.code_column, None)
         generation, documents = store.generation(), verification.documents
         fields = list(store.indexed_fields())
         store.field_types()

@@ -38,6 +38,7 @@ from hummingbit.index.filters import check_indexed_fields
 from hummingbit.index.folders import Folder
 from hummingbit.index.ingestion import COMMIT_SIZE, IngestReport
 from hummingbit.index.kept_vectors import FLOAT32, FORMS
+from hummingbit.index.passages import Passages
 from hummingbit.index.rankings import HAMMING, RANKINGS
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.schema import AUTO, parse_field_types
@@ -57,7 +58,7 @@ from hummingbit.index.store.annotations import (
 #
 #     {"format": "hummingbit export", "version": 1, "name": ..., "n_bits": ..., "encoder": ...,
 #      "encoder_fingerprint": ..., "engine": ..., "documents": ..., "ranking": ...,
-#      "indexed_fields": [...], "keep_vectors": ..., "field_types": {...}}
+#      "indexed_fields": [...], "keep_vectors": ..., "passages": ..., "field_types": {...}}
 #     {"id": ..., "text": ..., "payload": {...}, "code": "00ff..."}
 #     ...
 #     {"labelled": {"id": ..., "labels": [...], "grade": 1, "who": ..., "when": ...}}
@@ -92,6 +93,8 @@ class Header:
     """The indexed fields of payloads."""
     keep_vectors: str = FLOAT32
     """The form in which vectors were kept; see :mod:`hummingbit.index.kept_vectors`."""
+    passages: Passages | None = None
+    """How texts were split into passages."""
     field_types: Mapping[str, FieldType] = field(default_factory=dict)
     """The types of payload fields that tables decided."""
 
@@ -111,7 +114,8 @@ def write_export(
         OSError: if the stream cannot be written.
         Exception: whatever `pages` raises.
     """
-    _write_line(stream, {"format": FORMAT, "version": VERSION, **asdict(header)})
+    passages = {"passages": None if header.passages is None else header.passages.json}
+    _write_line(stream, {"format": FORMAT, "version": VERSION, **asdict(header), **passages})
     written = 0
     for page in pages:
         for document in page:
@@ -231,6 +235,7 @@ def _parse_header(record: dict[str, Any]) -> Header:
         ranking=record.get("ranking", HAMMING),
         indexed_fields=_parse_fields(record.get("indexed_fields", [])),
         keep_vectors=record.get("keep_vectors", FLOAT32),
+        passages=_parse_passages(record.get("passages")),
         field_types=parse_field_types(record.get("field_types", {})),
     )
     strings = (header.name, header.encoder or "", header.encoder_fingerprint or "")
@@ -246,6 +251,13 @@ def _parse_header(record: dict[str, Any]) -> Header:
     if header.keep_vectors not in FORMS:
         raise TypeError(f"keep_vectors must be one of {', '.join(FORMS)}")
     return header
+
+
+def _parse_passages(value: Any) -> Passages | None:
+    try:
+        return Passages.of(value)
+    except InputError as error:
+        raise TypeError(str(error)) from None
 
 
 def _parse_fields(value: Any) -> tuple[str, ...]:
@@ -299,6 +311,7 @@ def export_collection(
             ranking=collection.ranking,
             indexed_fields=collection.indexed_fields,
             keep_vectors=collection.keep_vectors,
+            passages=collection.passages,
             field_types=collection.field_types,
         )
         return write_export(
@@ -324,7 +337,12 @@ def collection_for(folder: Folder, name: str, header: Header) -> CollectionBacke
         n_bits = header.n_bits if encoder is None else None
         engine = _engine_for(folder, header)
         create = partial(
-            folder.create_collection, name, encoder=encoder, n_bits=n_bits, engine=engine
+            folder.create_collection,
+            name,
+            encoder=encoder,
+            n_bits=n_bits,
+            engine=engine,
+            passages=header.passages,
         )
         try:
             created = create(keep_vectors=header.keep_vectors)
@@ -376,6 +394,8 @@ def import_documents(
 ) -> IngestReport:
     """Write the documents of an export to `collection`, in batches, with their codes.
 
+    If the collection has passages, its encoder makes their codes anew.
+
     Labels and judgements follow the documents. Unchanged documents are skipped, so to resume an
     import, run it again.
 
@@ -397,7 +417,11 @@ def import_documents(
         if new_pairs:
             documents = [document for document, _ in new_pairs.values()]
             codes = np.stack([code for _, code in new_pairs.values()])
-            written += collection.upsert_encoded(documents, codes).upserted
+            if collection.passages is None:
+                written += collection.upsert_encoded(documents, codes).upserted
+            else:
+                # An export has the codes of documents, and passages are encoded anew.
+                written += collection.upsert(documents).upserted
         read += len(batch)
         if progress is not None:
             progress(len(batch))

@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar, Unpack, cast
+from typing import Any, Literal, Self, TypeVar, Unpack, cast
 
 import httpx
 
@@ -83,6 +83,7 @@ class AsyncClient:
         engine: str | None = None,
         indexed_fields: Sequence[str] | None = None,
         keep_vectors: responses.KeepVectors | None = None,
+        passages: Mapping[str, int] | Literal["auto"] | bool | None = None,
     ) -> responses.CollectionSummary:
         """See :meth:`hummingbit.Client.create_collection`."""
         body = without_none(
@@ -91,6 +92,7 @@ class AsyncClient:
             engine=engine,
             indexed_fields=None if indexed_fields is None else [*indexed_fields],
             keep_vectors=keep_vectors,
+            passages=passages,
         )
         return await self._call(Call("PUT", collection_path(name), body))
 

@@ -56,6 +56,7 @@ class SearchOptions(RankingOptions, total=False):
     with_cursor: bool | None
     with_payload: bool | None
     with_text: bool | None
+    with_passage: bool | None
     with_code: bool | None
     explain: bool | None
     encoder_fingerprint: str | None

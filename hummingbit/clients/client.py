@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar, Unpack, cast
+from typing import Any, Literal, Self, TypeVar, Unpack, cast
 
 import httpx
 
@@ -93,12 +93,15 @@ class Client:
         engine: str | None = None,
         indexed_fields: Sequence[str] | None = None,
         keep_vectors: responses.KeepVectors | None = None,
+        passages: Mapping[str, int] | Literal["auto"] | bool | None = None,
     ) -> responses.CollectionSummary:
         """Create a collection with an encoder, or for documents that bring codes of `n_bits`.
 
         Without either, it has the encoder that ships, if the service has ``hummingbit-models``.
         Filters on `indexed_fields`, which are fields of payloads, do not read the payloads. Vectors
-        are kept as `keep_vectors` says, by default whole, as float32.
+        are kept as `keep_vectors` says, by default whole, as float32. With `passages`, texts are
+        split: True, ``"auto"``, or words, sentences, overlap and longer_than, as
+        ``docs/passages.md`` explains.
         """
         body = without_none(
             encoder=encoder,
@@ -106,6 +109,7 @@ class Client:
             engine=engine,
             indexed_fields=None if indexed_fields is None else [*indexed_fields],
             keep_vectors=keep_vectors,
+            passages=passages,
         )
         return self._call(Call("PUT", collection_path(name), body))
 

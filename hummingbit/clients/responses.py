@@ -29,6 +29,15 @@ class Unavailable(TypedDict):
     reason: str
 
 
+class PassageSettings(TypedDict):
+    """How texts are split into passages; null stands for what is left out."""
+
+    words: int
+    sentences: int | None
+    overlap: int
+    longer_than: int | None
+
+
 class CollectionSummary(TypedDict):
     """A collection; `encoder` is None if documents bring their own codes."""
 
@@ -39,6 +48,7 @@ class CollectionSummary(TypedDict):
     ranking: Ranking
     indexed_fields: list[str]
     keep_vectors: KeepVectors
+    passages: PassageSettings | None
     documents: int
     generation: int
 
@@ -46,6 +56,7 @@ class CollectionSummary(TypedDict):
 class CollectionDetail(CollectionSummary):
     """A collection, and statistics of its codes."""
 
+    n_passages: int | None
     distinct_codes: int
     largest_share: float | None
     bit_balance: dict[str, float] | None
@@ -151,6 +162,13 @@ class Highlight(TypedDict):
     marks: list[tuple[int, int]]
 
 
+class Passage(TypedDict):
+    """The part of a text that ranked it, and its position in the text."""
+
+    text: str
+    start: int
+
+
 class Hit(TypedDict):
     """A document found; it has the optional fields that the search requested."""
 
@@ -162,6 +180,7 @@ class Hit(TypedDict):
     code: NotRequired[str]
     rerank_score: NotRequired[float]
     highlight: NotRequired[Highlight | None]
+    passage: NotRequired[Passage | None]
     differing_bits: NotRequired[list[int]]
 
 

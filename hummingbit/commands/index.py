@@ -27,6 +27,7 @@ from hummingbit.commands.options import (
     add_filter,
     add_folder,
     add_layout,
+    add_passages,
     add_reading,
     add_url,
     filling,
@@ -42,6 +43,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.corpus.lines import open_bytes
 from hummingbit.corpus.readers import count_documents
 from hummingbit.encoder.codes import PACKINGS, Packing, code_to_hex
+from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.files import replacing
@@ -226,6 +228,7 @@ def configure_documents(actions: Actions) -> None:
         default=FLOAT32,
         help="how vectors are kept on disk: whole, rounded, or not at all (default: %(default)s)",
     )
+    add_passages(build)
     add = add_action(
         actions, "add", run_add, "add documents; those with a known id replace the stored ones"
     )
@@ -270,6 +273,7 @@ def run_build(args: argparse.Namespace) -> int:
             engine=args.search_by,
             indexed_fields=args.index_fields,
             keep_vectors=args.keep_vectors,
+            passages=args.passages or None,
         )
         with filling(folder, collection, is_new=True):
             report = _ingest(args, collection)
@@ -407,6 +411,9 @@ def _ended_in_order() -> Iterator[None]:
         signal.signal(signal.SIGTERM, handler)
 
 
+CUT_SAMPLE = 1000
+
+
 def _check_recognized(args: argparse.Namespace, given: AnyCollection) -> None:
     """Warn about documents with no word that the encoder knows; they all have the same code.
 
@@ -418,6 +425,7 @@ def _check_recognized(args: argparse.Namespace, given: AnyCollection) -> None:
     if collection is None or encoder is None or not len(collection):
         return
     if not isinstance(encoder.features, TextFeatures):
+        _tell_cut(collection, encoder)
         return
     # All of them have the code of the empty text. Other documents may have it too.
     empty = Query(code=code_to_hex(encoder.encode([""])[0]))
@@ -437,6 +445,18 @@ def _check_recognized(args: argparse.Namespace, given: AnyCollection) -> None:
         hint = "train an encoder on these documents, or pass --allow-unknown to keep them"
         raise OptionError(f"{collection.name}: {found}; {hint}")
     print(f"{collection.name}: {found}; only searches by words find them", file=sys.stderr)
+
+
+def _tell_cut(collection: CollectionBackend, encoder: Encoder) -> None:
+    """Say what share of the texts is longer than a language model reads, unless all are split."""
+    if collection.passages is not None or not encoder.is_slow:
+        return
+    texts = [one.text or "" for one in collection.scroll(CUT_SAMPLE).documents]
+    n_cut = sum(encoder.are_cut(texts))
+    if n_cut:
+        share = f"{n_cut / len(texts):.0%} of the first {counted(len(texts), 'text')}"
+        longer = "longer than the model reads, so their ends are not encoded"
+        print(f"{collection.name}: {share} are {longer}; see --passages", file=sys.stderr)
 
 
 def _to_json(document: StoredDocument) -> dict[str, object]:

@@ -23,13 +23,14 @@ from hummingbit.corpus.tables import FieldTypes
 from hummingbit.encoder.artifact import check_destination
 from hummingbit.encoder.codes import CodeError, check_n_bits
 from hummingbit.encoder.recipes import BaseRecipe, flag_of
-from hummingbit.foundation.errors import HummingbitError
+from hummingbit.foundation.errors import HummingbitError, InputError
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import AnyCollection
 from hummingbit.index.catalog import NAME, RULE
 from hummingbit.index.data_folder import BACKENDS, DataFolder, DataFolderLocation
 from hummingbit.index.errors import DataFolderInUse
 from hummingbit.index.filters import Filter, filter_to_json, parse_filter
+from hummingbit.index.passages import AUTO, LONG, Passages
 from hummingbit.training.data import TrainingData, TrainingDataError, gather
 from hummingbit.training.word_vectors import WordVectors, read_word_vectors
 
@@ -71,6 +72,35 @@ def add_data_dir(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="the folder that holds encoders/ and collections/ (default: the current one)",
     )
+
+
+def add_passages(parser: argparse.ArgumentParser, default: str = "no") -> None:
+    """Add ``--passages``; `default` is what the help says of a command without it."""
+    parser.add_argument(
+        "--passages",
+        nargs="?",
+        const=Passages(),
+        type=_parse_passages,
+        metavar="WORDS",
+        help=f"split texts into passages of at most WORDS words, {Passages().words} if it is left"
+        " out; auto splits texts of more than"
+        f" {LONG:,} words only; no splits none (default: {default})",
+    )
+
+
+def _parse_passages(value: str) -> Passages | bool:
+    """Return the passages that ``--passages`` asks for, or False.
+
+    Raises:
+        OptionError: if it is something else.
+    """
+    if value == "no":
+        return False
+    try:
+        return Passages.of(value if value == AUTO else {"words": int(value)}) or False
+    except ValueError as error:
+        reason = str(error) if isinstance(error, InputError) else "it must be a number, auto or no"
+        raise OptionError(f"--passages {value[:40]}: {reason}") from None
 
 
 def add_reading(parser: argparse.ArgumentParser, *, label_field: bool = True) -> None:

@@ -26,6 +26,7 @@ from hummingbit.commands.options import (
     OptionError,
     add_layout,
     add_model,
+    add_passages,
     add_word_vectors,
     check_writable,
     layout_of,
@@ -56,6 +57,7 @@ from hummingbit.index.catalog import NAME, RULE
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.encoding import available_cores
 from hummingbit.index.ingestion import ingest
+from hummingbit.index.passages import AUTO, LONG, Passages, size_of
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.records import Query
 from hummingbit.service.server import bind_listener, serve
@@ -237,6 +239,8 @@ def _held_out(corpus: Corpus) -> list[Document]:
 
 
 MIN_DOCUMENTS = 50
+LONG_SHARE = 0.1
+"""If so many texts of the sample are long, they are split into passages."""
 MAX_CANDIDATES = 5
 """More fields that may be the label are not listed."""
 
@@ -260,6 +264,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_word_vectors(parser)
     add_model(parser)
+    add_passages(parser, default="auto if a tenth of the texts are that long")
     parser.add_argument("--no-serve", action="store_true", help="stop after the comparison")
     parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="port (default: %(default)s)")
@@ -290,7 +295,7 @@ def run(args: argparse.Namespace) -> int:
             out = data_dir / "encoders" / name
             trained = train_by(data, recipe, out, word_vectors=word_vectors)
         with timed_stage("indexing"), DataFolder(data_dir, writable=True) as folder:
-            _index(folder, name, corpus)
+            _index(folder, name, corpus, _passages_for(corpus, args.passages))
     with DataFolder(data_dir, writable=True) as folder:
         collection = folder.collection(name)
         with timed_stage(f"comparing rankings by {len(corpus.held_out):,} held-out documents"):
@@ -313,8 +318,21 @@ def _removing_unfinished(data_dir: Path) -> Iterator[None]:
         raise
 
 
-def _index(folder: DataFolder, name: str, corpus: Corpus) -> None:
-    collection = folder.create_collection(name, encoder=name)
+def _passages_for(corpus: Corpus, asked: Passages | bool | None) -> Passages | None:
+    """Return how to split the texts: as `asked`, or if that is None, by their lengths."""
+    if asked is not None:
+        return Passages.of(asked)
+    n_long = sum(size_of(document.text or "") > LONG for document in corpus.sample)
+    if n_long < LONG_SHARE * len(corpus.sample):
+        return None
+    share = n_long / len(corpus.sample)
+    about = f"{share:.0%} of the texts have more than {LONG:,} words"
+    print(f"{about}: they are searched by passages (--passages no turns this off)")
+    return Passages.of(AUTO)
+
+
+def _index(folder: DataFolder, name: str, corpus: Corpus, passages: Passages | None) -> None:
+    collection = folder.create_collection(name, encoder=name, passages=passages)
     collection.remember_field_types(corpus.field_types.decided)
     with count_in_stage("encoding and storing", corpus.count) as advance:
         ingest(collection, corpus.stored_documents(), jobs=available_cores(), progress=advance)

@@ -11,7 +11,7 @@ from hummingbit.foundation.slices import begin_stage, count_in_stage
 from hummingbit.index.catalog import AddAlias, check_name
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.engines.choice import INDEX_TYPES
-from hummingbit.index.ingestion import carry_annotations, copy_following, form_for
+from hummingbit.index.ingestion import carry_annotations, copy_following, form_for, passages_for
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +59,11 @@ def _reindex(folder: DataFolder, args: argparse.Namespace) -> int:
     engine = args.search_by or source.engine_setting
     keep_vectors = form_for(folder, args.encoder, source)
     draft = folder.draft_collection(
-        args.into, encoder=args.encoder, engine=engine, keep_vectors=keep_vectors
+        args.into,
+        encoder=args.encoder,
+        engine=engine,
+        keep_vectors=keep_vectors,
+        passages=passages_for(folder, args.encoder, source),
     )
     try:
         draft.collection.set_ranking(source.ranking)

@@ -170,6 +170,16 @@ class ImmutableIndex(ABC):
         """Return those of `rows`, which ascend, that a search can find."""
         return self._rows[self._live_positions(rows)]
 
+    def rows_between(self, firsts: Rows, lasts: Rows) -> Rows:
+        """Return the rows from each of `firsts` to each of `lasts`, tombstones included.
+
+        Both ascend, and no range overlaps another.
+        """
+        starts = np.searchsorted(self._rows, firsts)
+        lengths = np.searchsorted(self._rows, lasts, side="right") - starts
+        offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return np.asarray(self._rows[np.repeat(starts, lengths) + offsets])
+
     def codes_of(self, rows: Rows) -> Codes:
         """Return the codes of `rows`, all of which must exist, in that order."""
         return self._codes_at(positions_of(self._rows, rows))

@@ -133,6 +133,13 @@ class IndexSnapshot:
         """Return those of `rows`, which ascend, that a search can find."""
         return np.concatenate([segment.live_rows(rows) for segment in self._segments])
 
+    def rows_between(self, firsts: Rows, lasts: Rows) -> Rows:
+        """Return the rows from each of `firsts` to each of `lasts`, ascending.
+
+        Both ascend, and no range overlaps another. Some of the rows may be tombstones.
+        """
+        return np.concatenate([segment.rows_between(firsts, lasts) for segment in self._segments])
+
     def codes_of(self, rows: Rows) -> Codes:
         """Return the codes of `rows`, ``int64[M]``, all of which must exist, in that order."""
         codes = np.empty((len(rows), self.n_bits // 8), dtype=np.uint8)

@@ -43,6 +43,7 @@ from hummingbit.index.milvus.cluster import Catalogue, Cluster, Counters, Progre
 from hummingbit.index.milvus.filters import check_fields_on_milvus
 from hummingbit.index.milvus.schema import is_intact, to_code, to_codes, to_payload, to_text
 from hummingbit.index.milvus.store import Band, ExactSearch, MilvusStore, Neighbour
+from hummingbit.index.passages import DocumentCodes, of_whole_documents
 from hummingbit.index.rankings import AGREEMENTS, HAMMING, RankedRows, bit_agreement
 from hummingbit.index.records import (
     CodedPayloads,
@@ -90,7 +91,7 @@ def search_on_milvus(search: Search, store: MilvusStore, now: Counters) -> Searc
     for _ in range(ATTEMPTS):
         ranking = _HammingOnMilvus(store, now.last_row, condition, options.radius)
         pages = search.pages(ranking, None)
-        stored_rows = ranking.read_hits(search, rows_of(pages))
+        stored_rows = ranking.read_hits(search, rows_of(pages, search.code_column))
         if stored_rows is not None:
             return search.result(
                 ranking,
@@ -268,9 +269,13 @@ class MilvusCollection(SearchableCollection):
         stream ends with an error, earlier batches stay; the generation does not count them.
         """
         encoded = (
-            (len(batch), self._entities(last, encode_documents(last, self.encoder, self.n_bits)))
+            (
+                len(batch),
+                self._entities(last, of_whole_documents(codes)),
+            )
             for batch in batches(documents, batch_size)
             for last in [last_of_each_id(batch)]
+            for codes in [encode_documents(last, self.encoder, self.n_bits)]
         )
         ready = list(encoded) if isinstance(documents, Sequence) else encoded
         ids: set[str] = set()
@@ -285,11 +290,12 @@ class MilvusCollection(SearchableCollection):
     def upsert_encoded(
         self,
         documents: Sequence[Document],
-        codes: Codes,
+        codes: DocumentCodes,
         bookmark: tuple[str, str] | None = None,  # noqa: ARG002 - see read_bookmark()
     ) -> UpsertResult:
         """See :meth:`hummingbit.index.backend.CollectionBackend.upsert_encoded`."""
-        entities = self._entities(*self._last_of_each_id(documents, codes))
+        last, last_codes = self._last_of_each_id(documents, codes)
+        entities = self._entities(last, of_whole_documents(last_codes))
         with self._one_writer():
             self._write(entities)
             number = self._progress.finish(changed=bool(entities))

@@ -16,6 +16,7 @@ from hummingbit.index.milvus.collection import MilvusCollection
 from hummingbit.index.milvus.filters import check_fields_on_milvus
 from hummingbit.index.milvus.schema import (
     PREFIX,
+    check_passages_on_milvus,
     check_vectors_on_milvus,
     create_on_milvus,
     name_on_milvus,
@@ -88,6 +89,7 @@ class MilvusCollections(Collections[MilvusCollection]):
         """Create an empty collection under a free name and return it."""
         check_fields_on_milvus(indexed_fields)
         check_vectors_on_milvus(description.keep_vectors)
+        check_passages_on_milvus(description.passages)
         self.opened[description.name] = collection = self._create(description, encoder)
         return collection
 
@@ -100,6 +102,7 @@ class MilvusCollections(Collections[MilvusCollection]):
         """
         name = description.name
         check_vectors_on_milvus(description.keep_vectors)
+        check_passages_on_milvus(description.passages)
         collection = self._create(description, encoder)
 
         def appear() -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from hummingbit.index.errors import StoreError
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.milvus.cluster import Cluster
 from hummingbit.index.milvus.filters import filterable
+from hummingbit.index.passages import Passages
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.schema import Description, checksum, payload_to_json
 from hummingbit.index.store.store import document_checksums
@@ -48,13 +48,19 @@ def check_vectors_on_milvus(keep_vectors: str) -> None:
         raise InputError("keep_vectors", message)
 
 
+def check_passages_on_milvus(passages: Passages | None) -> None:
+    """Raise an InputError if a collection on Milvus is to have passages."""
+    if passages is not None:
+        raise InputError("passages", "are not supported on Milvus, where a document has one code")
+
+
 def create_on_milvus(cluster: Cluster, description: Description) -> None:
     """Create an empty collection under a free name.
 
     Raises:
         StoreError: if Milvus refuses.
     """
-    about = {"hummingbit": FORMAT_VERSION, **asdict(description)}
+    about = {"hummingbit": FORMAT_VERSION, **description.meta}
     schema = cluster.make_schema(json.dumps(about))
     # Milvus counts bytes, of which a character takes up to four.
     schema.add_field("id", DataType.VARCHAR, is_primary=True, max_length=4 * MAX_ID_LENGTH)

@@ -9,7 +9,6 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import asdict
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +24,7 @@ from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.errors import StoreError
 from hummingbit.index.filters import Filter
 from hummingbit.index.kept_vectors import FLOAT32, pack_vector, unpack_vector
+from hummingbit.index.passages import CodeColumn, DocumentCodes, PassageCodes
 from hummingbit.index.records import (
     LONG_PAYLOAD,
     CodedPayloads,
@@ -40,6 +40,7 @@ from hummingbit.index.schema import (
     last_row,
     new_incarnation,
     number_in_meta,
+    number_of_codes,
     payloads_to_json,
     read_field_types,
 )
@@ -103,15 +104,15 @@ def join_blocks(blocks: Sequence[Block]) -> Block:
     return Block(codes, np.concatenate([block.rows for block in blocks]))
 
 
-def append_block(connection: sqlite3.Connection, block: Block) -> None:
-    """Add codes whose rows follow all others."""
+def append_block(connection: sqlite3.Connection, column: CodeColumn, block: Block) -> None:
+    """Add codes whose rows follow all others; `column` says how documents hold them."""
     query = "SELECT first_row, length(rows) FROM codes ORDER BY first_row DESC LIMIT 1"
     while len(block.rows) and (tail := connection.execute(query).fetchone()) is not None:
         first, size = tail[0], tail[1] // ROW_BYTES
         if size > len(block.rows) or size + len(block.rows) > BLOCK_ROWS:
             break
         last = int(block.rows[0]) - 1
-        before = _read_or_make_block(connection, first, last, block.codes.shape[1])
+        before = _read_or_make_block(connection, first, last, column)
         connection.execute("DELETE FROM codes WHERE first_row = ?", (first,))
         block = join_blocks([before, block])
     for start in range(0, len(block.rows), BLOCK_ROWS):
@@ -119,12 +120,11 @@ def append_block(connection: sqlite3.Connection, block: Block) -> None:
         _insert_block(connection, Block(block.codes[part], block.rows[part]))
 
 
-def read_blocks(connection: sqlite3.Connection, code_size: int, documents: int) -> Block:
+def read_blocks(connection: sqlite3.Connection, code_size: int, count: int) -> Block:
     """Return every code whose row was not removed, as one array.
 
     Raises:
-        BlockError: if a block is damaged, the rows do not ascend, or there are not as many codes as
-            `documents`.
+        BlockError: if a block is damaged, the rows do not ascend, or there are not `count` codes.
     """
     (size,) = connection.execute("SELECT coalesce(sum(length(rows)), 0) FROM codes").fetchone()
     rows = np.empty(size // ROW_BYTES, dtype=np.int64)
@@ -138,8 +138,8 @@ def read_blocks(connection: sqlite3.Connection, code_size: int, documents: int) 
     if (rows[1:] <= rows[:-1]).any():
         raise BlockError("the rows of the blocks of codes do not ascend")
     live = _remove_rows(Block(codes, rows), read_removed(connection))
-    if len(live.rows) != documents:
-        raise BlockError(f"the blocks hold {len(live.rows)} codes; there are {documents} documents")
+    if len(live.rows) != count:
+        raise BlockError(f"the blocks hold {len(live.rows)} codes; there are {count}")
     return live
 
 
@@ -151,25 +151,25 @@ def read_removed(connection: sqlite3.Connection, up_to: int = 2**63 - 1) -> Rows
 
 
 def fold_some(
-    connection: sqlite3.Connection, code_size: int, *, documents: int, removed: int, deleted: int
+    connection: sqlite3.Connection, column: CodeColumn, *, codes: int, removed: int, deleted: int
 ) -> int:
     """Fold some blocks if many rows were removed; return how many rows were taken out.
 
-    The arguments are the numbers of documents, of removed rows still in blocks, and of rows that
-    this write deleted.
+    The arguments are the numbers of codes, of removed rows still in blocks, and of rows that this
+    write deleted.
     """
-    if removed <= max(BLOCK_ROWS, REMOVED_SHARE * (documents + removed)):
+    if removed <= max(BLOCK_ROWS, REMOVED_SHARE * (codes + removed)):
         return 0
     # On average more than a quarter of a block is removed, so this keeps up with deletions.
     blocks = 1 + deleted * 8 // BLOCK_ROWS
-    return sum(_fold_first(connection, code_size) for _ in range(blocks))
+    return sum(_fold_first(connection, column) for _ in range(blocks))
 
 
-def rewrite_blocks(connection: sqlite3.Connection, block: Block) -> None:
+def rewrite_blocks(connection: sqlite3.Connection, column: CodeColumn, block: Block) -> None:
     """Replace all blocks by `block`, which holds every code."""
     connection.execute("DELETE FROM codes")
     connection.execute("DELETE FROM removed")
-    append_block(connection, block)
+    append_block(connection, column, block)
 
 
 def damaged_blocks(connection: sqlite3.Connection, code_size: int) -> list[str]:
@@ -183,7 +183,7 @@ def damaged_blocks(connection: sqlite3.Connection, code_size: int) -> list[str]:
     return problems
 
 
-def _fold_first(connection: sqlite3.Connection, code_size: int) -> int:
+def _fold_first(connection: sqlite3.Connection, column: CodeColumn) -> int:
     """Fold the first block with removed rows; return how many rows were taken out."""
     (lowest,) = connection.execute("SELECT min(row) FROM removed").fetchone()
     if lowest is None:
@@ -192,8 +192,8 @@ def _fold_first(connection: sqlite3.Connection, code_size: int) -> int:
     query = "SELECT max(first_row) FROM codes WHERE first_row <= ?"
     (first,) = connection.execute(query, (lowest,)).fetchone()
     if first is not None:
-        last = max(lowest, _last_row(connection, first))
-        block = _read_or_make_block(connection, first, last, code_size)
+        last = max(lowest, _last_row(connection, first, column))
+        block = _read_or_make_block(connection, first, last, column)
         connection.execute("DELETE FROM codes WHERE first_row = ?", (first,))
         remaining = _remove_rows(block, read_removed(connection, last))
         if len(remaining.rows):
@@ -208,31 +208,43 @@ def _insert_block(connection: sqlite3.Connection, block: Block) -> None:
 
 
 def _read_or_make_block(
-    connection: sqlite3.Connection, first: int, last: int, code_size: int
+    connection: sqlite3.Connection, first: int, last: int, column: CodeColumn
 ) -> Block:
     """Read a block; if it is damaged, rebuild it from the documents up to row `last`."""
     query = "SELECT * FROM codes WHERE first_row = ?"
     try:
-        return _parse_block(connection.execute(query, (first,)).fetchone(), code_size)
+        return _parse_block(connection.execute(query, (first,)).fetchone(), column.code_size)
     except BlockError:
         query = "SELECT row, code FROM documents WHERE row BETWEEN ? AND ? ORDER BY row"
-        rows = connection.execute(query, (first, last)).fetchall()
-    codes = np.frombuffer(b"".join(code for _, code in rows), dtype=np.uint8)
-    return Block(codes.reshape(-1, code_size), np.array([row for row, _ in rows], dtype=np.int64))
+        bounds = column.document_row(first), column.document_row(last)
+        codes, rows = codes_of_columns(connection.execute(query, bounds), column)
+    inside = (rows >= first) & (rows <= last)
+    return Block(codes[inside], rows[inside])
 
 
-def _last_row(connection: sqlite3.Connection, first: int) -> int:
+def codes_of_columns(columns: Iterable[tuple[int, bytes]], column: CodeColumn) -> Block:
+    """Return the codes that the columns ``code`` of documents hold, and their rows in the index.
+
+    A damaged column has no codes.
+    """
+    rows, codes = array("q"), bytearray()
+    for row, stored in columns:
+        rows.extend(column.index_rows(row, len(stored)))
+        codes += column.codes(stored) if column.has_passages else stored
+    packed = np.frombuffer(codes, dtype=np.uint8)
+    return Block(packed.reshape(-1, column.code_size), np.frombuffer(rows, dtype=np.int64))
+
+
+def _last_row(connection: sqlite3.Connection, first: int, column: CodeColumn) -> int:
     """Return the last row that a block starting at row `first` can hold."""
     query = "SELECT min(first_row) FROM codes WHERE first_row > ?"
     (following,) = connection.execute(query, (first,)).fetchone()
     if following is not None:
         return int(following) - 1
-    # Either table may be empty, and SQLite's max() of arguments with a NULL is NULL.
-    query = """
-        SELECT max(coalesce((SELECT max(row) FROM documents), 0),
-                   coalesce((SELECT max(row) FROM removed), 0), ?)
-    """
-    return int(connection.execute(query, (first,)).fetchone()[0])
+    # Either table may be empty.
+    (document,) = connection.execute("SELECT max(row) FROM documents").fetchone()
+    (removed,) = connection.execute("SELECT max(row) FROM removed").fetchone()
+    return max(column.last_index_row(document or 0), removed or 0, first)
 
 
 def _parse_block(stored: tuple[Any, ...], code_size: int) -> Block:
@@ -294,28 +306,28 @@ class Changes:
         self._last_row_before = self.last_row
         self._documents = number_in_meta(connection, "documents")
         self._removed = number_in_meta(connection, "removed")
+        self._n_codes = number_of_codes(connection)
         self._deleted = 0
         self._connection = connection
         self._commit = commit
-        self._code_size = description.n_bits // 8
+        self._column = description.code_column
         self._keep_vectors = description.keep_vectors
         self._inserted: list[Block] = []
         self._prepared = False
 
     def delete(self, ids: Sequence[str]) -> list[int]:
-        """Delete the documents with these ids and return their rows; unknown ids are ignored."""
-        query = "SELECT row FROM documents WHERE id IN "
-        rows = sorted(row for (row,) in in_chunks(self._connection, query, storable_ids(ids)))
-        self._delete_rows(rows)
-        return rows
+        """Delete the documents with these ids; unknown ids are ignored.
+
+        Return the rows that the index loses, ascending.
+        """
+        query = "SELECT row, length(code) FROM documents WHERE id IN "
+        return self._delete_rows(in_chunks(self._connection, query, storable_ids(ids)))
 
     def delete_where(self, filter_: Filter) -> list[int]:
-        """Delete the documents that match the filter, and return their rows."""
+        """Delete the documents that match the filter; see :meth:`delete`."""
         matching: list[int] = matching_rows(self._connection, filter_).tolist()
-        query = "SELECT row FROM documents WHERE row IN "
-        rows = sorted(row for (row,) in in_chunks(self._connection, query, matching))
-        self._delete_rows(rows)
-        return rows
+        query = "SELECT row, length(code) FROM documents WHERE row IN "
+        return self._delete_rows(in_chunks(self._connection, query, matching))
 
     def write_records(self, table: Table[Record], records: Iterable[Record]) -> int:
         """See :func:`hummingbit.index.store.annotations.write_records`."""
@@ -329,17 +341,21 @@ class Changes:
         """See :func:`hummingbit.index.store.annotations.delete_of_documents`."""
         delete_of_documents(self._connection, None if ids is None else storable_ids(ids))
 
-    def insert(self, documents: Sequence[Document], codes: Codes) -> Rows:
-        """Insert documents with new ids, and return their rows in order."""
+    def insert(self, documents: Sequence[Document], codes: DocumentCodes) -> Block:
+        """Insert documents with new ids; return the codes that the index gains, and their rows."""
         rows = self.last_row + 1 + np.arange(len(documents))
+        if self._column.has_passages and not isinstance(codes, PassageCodes):
+            codes = PassageCodes.of_documents(codes)
+        if isinstance(codes, PassageCodes):
+            block, stored = Block(codes.codes, codes.rows(self.last_row + 1)), codes.packed()
+        else:
+            size, packed = self._column.code_size, codes.tobytes()
+            block = Block(codes, rows)
+            stored = [packed[start : start + size] for start in range(0, len(packed), size)]
         self.last_row += len(documents)
         self._documents += len(documents)
-        size, packed = self._code_size, codes.tobytes()
-        columns = _stored_columns(
-            documents,
-            [packed[start : start + size] for start in range(0, len(packed), size)],
-            self._keep_vectors,
-        )
+        self._n_codes += len(block.rows)
+        columns = _stored_columns(documents, stored, self._keep_vectors)
         records = [*zip(rows.tolist(), *columns, strict=True)]
         whole = len(records) - len(records) % ROWS_A_STATEMENT
         groups = [
@@ -348,12 +364,22 @@ class Changes:
         ]
         self._connection.executemany(_insert_statement(ROWS_A_STATEMENT), groups)
         self._connection.executemany(_insert_statement(1), records[whole:])
-        self._inserted.append(Block(codes, rows))
-        return rows
+        self._inserted.append(block)
+        return block
+
+    @property
+    def documents(self) -> int:
+        """The number of documents."""
+        return self._documents
+
+    def last_index_row(self, row: int) -> int:
+        """See :meth:`hummingbit.index.passages.CodeColumn.last_index_row`."""
+        return self._column.last_index_row(row)
 
     def added_texts(self) -> list[tuple[int, str]]:
-        """Return (row, text) of the documents of this transaction that have a text, by row."""
-        return read_texts(self._connection, self._last_row_before, self.last_row)
+        """Return (row, text) of what this transaction adds to the lexical index, by row."""
+        stored = read_texts(self._connection, self._last_row_before, self.last_row)
+        return [*chain.from_iterable(self._column.texts(*one) for one in stored)]
 
     def prepare(self) -> None:
         """Write everything, so that only the commit itself is left."""
@@ -361,18 +387,19 @@ class Changes:
             return
         self._prepared = True
         if self._inserted:
-            append_block(self._connection, join_blocks(self._inserted))
+            append_block(self._connection, self._column, join_blocks(self._inserted))
             cover_after(self._connection, self.last_row - self._last_row_before)
         self._removed -= fold_some(
             self._connection,
-            self._code_size,
-            documents=self._documents,
+            self._column,
+            codes=self._n_codes,
             removed=self._removed,
             deleted=self._deleted,
         )
-        self._write_meta(
-            generation=self.generation + 1, documents=self._documents, removed=self._removed
-        )
+        counts = {"documents": self._documents, "removed": self._removed}
+        if self._column.has_passages:
+            counts["n_passages"] = self._n_codes
+        self._write_meta(generation=self.generation + 1, **counts)
 
     def commit(self) -> None:
         """Commit the changes as the next generation."""
@@ -383,7 +410,7 @@ class Changes:
         """Replace the description of the collection; the generation is unchanged."""
         # The indexes that came with the store are not trusted.
         repack(self._connection)
-        self._write_meta(**asdict(description), incarnation=new_incarnation())
+        self._write_meta(**description.meta, incarnation=new_incarnation())
         self._commit(self.generation)
 
     def set_default_ranking(self, ranking: str) -> None:
@@ -420,7 +447,7 @@ class Changes:
 
     def rewrite_codes(self, block: Block) -> None:
         """Replace all blocks by the codes of all documents; the generation is unchanged."""
-        rewrite_blocks(self._connection, block)
+        rewrite_blocks(self._connection, self._column, block)
         repack(self._connection)
         self._write_meta(removed=0)
         self._commit(self.generation)
@@ -430,21 +457,30 @@ class Changes:
         values = [{"key": key, "value": one} for key, one in entries.items()]
         self._connection.executemany(query, values)
 
-    def _delete_rows(self, rows: Sequence[int]) -> None:
-        parameters = [(row,) for row in rows]
-        self._documents -= len(rows)
-        self._removed += len(rows)
-        self._deleted += len(rows)
-        self._connection.executemany("DELETE FROM documents WHERE row = ?", parameters)
-        self._connection.executemany("INSERT INTO removed VALUES (?)", parameters)
+    def _delete_rows(self, stored: Iterable[tuple[int, int]]) -> list[int]:
+        """Delete documents, given their rows and the lengths of their codes, in any order."""
+        ordered = sorted(stored)
+        removed = [*chain.from_iterable(self._column.index_rows(*one) for one in ordered)]
+        self._documents -= len(ordered)
+        self._n_codes -= len(removed)
+        self._removed += len(removed)
+        self._deleted += len(removed)
+        self._connection.executemany(
+            "DELETE FROM documents WHERE row = ?", [(row,) for row, _ in ordered]
+        )
+        self._connection.executemany("INSERT INTO removed VALUES (?)", [(row,) for row in removed])
+        return removed
 
 
 def read_texts(
     connection: sqlite3.Connection, after: int, up_to: int, limit: int = -1
-) -> list[tuple[int, str]]:
-    """Return (row, text) of the first `limit` documents with a text in (after, up_to], by row."""
+) -> list[tuple[int, str, bytes]]:
+    """Return the row, text and codes of the first `limit` documents with a text, by row.
+
+    They are those in (after, up_to].
+    """
     query = """
-        SELECT row, text FROM documents
+        SELECT row, text, code FROM documents
         WHERE row > ? AND row <= ? AND text IS NOT NULL ORDER BY row LIMIT ?
     """
     return connection.execute(query, (after, up_to, limit)).fetchall()
@@ -495,6 +531,7 @@ class DocumentReader(RowReader):
     def __init__(self, path: Path, database: Database) -> None:
         super().__init__(path, database.connections)
         self.description = database.description
+        self.code_column = database.description.code_column
         self._keep_vectors = database.description.keep_vectors
         self._database = database
 
@@ -586,7 +623,7 @@ class DocumentReader(RowReader):
         return {id_: self._pack_codes([code])[0] for id_, (code, _) in self.read_marks(ids).items()}
 
     def read_marks(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
-        """Return the code and the checksum of each document; unknown ids are left out."""
+        """Return the stored codes and the checksum of each document; unknown ids are left out."""
         if not ids:
             return {}
         query = "SELECT id, code, checksum FROM documents WHERE id IN "
@@ -694,10 +731,13 @@ class DocumentReader(RowReader):
 
     @property
     def _code_size(self) -> int:
-        return self.description.n_bits // 8
+        return self.code_column.code_size
 
     def _pack_codes(self, codes: Sequence[bytes]) -> Codes:
+        """Return the codes of documents, given their columns ``code``."""
         size = self._code_size
+        if self.code_column.has_passages:
+            codes = [self.code_column.code(code) for code in codes]
         if any(not isinstance(code, bytes) or len(code) != size for code in codes):
             raise StoreError(f"{self.path}: is damaged: a code is not {size} bytes long")
         return np.frombuffer(b"".join(codes), dtype=np.uint8).reshape(len(codes), size)
@@ -726,25 +766,27 @@ TEXTS_AT_ONCE = 1000
 
 
 class StoredCodes(NamedTuple):
-    """Every code of a generation, ``uint8[N, C]``, and its row, ascending."""
+    """Every code of the index of a generation, ``uint8[N, C]``, and its row, ascending."""
 
     generation: int
     codes: Codes
     rows: Rows
     last_row: int
+    documents: int
 
 
 class LaterRows(NamedTuple):
-    """The codes written after a row, ``uint8[N, C]``, and their rows, ascending.
+    """The codes of the index written after a row, ``uint8[N, C]``, and their rows, ascending.
 
     `removed` are rows up to that row that were removed lately. It may lack rows that were removed
-    earlier; comparing with the total number of `documents` shows whether it does.
+    earlier; comparing with `n_codes`, the number of all codes, shows whether it does.
     """
 
     generation: int
     codes: Codes
     rows: Rows
     removed: Rows
+    n_codes: int
     documents: int
     last_row: int
 
@@ -841,18 +883,19 @@ class Store(DocumentReader):
             return last_row(connection)
 
     def texts(self, after: int = 0, up_to: int | None = None) -> Iterator[tuple[int, str]]:
-        """Yield (row, text) of the documents with a text in (after, up_to], by row.
+        """Yield the rows of the index of the documents in (after, up_to], each with its text.
 
-        Each thousand is read in a transaction of its own.
+        Each thousand documents is read in a transaction of its own.
         """
         last = self.last_row() if up_to is None else up_to
         while True:
             with self._database.reading() as connection:
-                texts = read_texts(connection, after, last, TEXTS_AT_ONCE)
-            yield from texts
-            if len(texts) < TEXTS_AT_ONCE:
+                stored = read_texts(connection, after, last, TEXTS_AT_ONCE)
+            for one in stored:
+                yield from self.code_column.texts(*one)
+            if len(stored) < TEXTS_AT_ONCE:
                 return
-            after = texts[-1][0]
+            after = stored[-1][0]
 
     def read_codes(self) -> StoredCodes:
         """Return every code of one generation.
@@ -864,28 +907,31 @@ class Store(DocumentReader):
             StoreError: if the documents are damaged, too.
         """
         with self._database.reading(transaction=True) as connection:
-            documents = number_in_meta(connection, "documents")
+            n_codes = number_of_codes(connection)
             try:
-                block = read_blocks(connection, self._code_size, documents)
+                block = read_blocks(connection, self._code_size, n_codes)
             except BlockError as error:
                 self.problems = [f"{error}; the codes were read from the documents instead"]
                 block = self._codes_of_documents(connection)
-            if len(block.rows) != documents:
-                counts = f"it has {documents} documents but {len(block.rows)} codes"
+            if len(block.rows) != n_codes:
+                counts = f"it has {n_codes} documents but {len(block.rows)} codes"
                 raise StoreError(f"{self.path}: is damaged: {counts}")
-            generation = number_in_meta(connection, "generation")
-            return StoredCodes(generation, block.codes, block.rows, last_row(connection))
+            generation, documents = (
+                number_in_meta(connection, key) for key in ("generation", "documents")
+            )
+            return StoredCodes(generation, block.codes, block.rows, last_row(connection), documents)
 
     def read_later(self, row: int) -> LaterRows:
         """Return the codes of the documents after `row`, and the removed rows up to it."""
         query = "SELECT row, code FROM documents WHERE row > ? ORDER BY row"
         with self._database.reading(transaction=True) as connection:
-            later = connection.execute(query, (row,)).fetchall()
+            later = codes_of_columns(connection.execute(query, (row,)), self.code_column)
             return LaterRows(
                 number_in_meta(connection, "generation"),
-                self._pack_codes([code for _, code in later]),
-                np.array([later_row for later_row, _ in later], dtype=np.int64),
-                read_removed(connection, row),
+                later.codes,
+                later.rows,
+                read_removed(connection, self.code_column.last_index_row(row)),
+                number_of_codes(connection),
                 number_in_meta(connection, "documents"),
                 last_row(connection),
             )
@@ -981,14 +1027,14 @@ class Store(DocumentReader):
         return self._database.bytes_on_disk()
 
     def _codes_of_documents(self, connection: sqlite3.Connection) -> Block:
-        rows, codes = array("q"), bytearray()
-        for row, code in connection.execute("SELECT row, code FROM documents ORDER BY row"):
-            rows.append(row)
-            codes += code
-        if len(codes) != len(rows) * self._code_size:
+        stored = connection.execute("SELECT row, code FROM documents ORDER BY row")
+        try:
+            block = codes_of_columns(stored, self.code_column)
+        except ValueError:
+            block = None
+        if block is None or len(block.codes) != len(block.rows):
             raise StoreError(f"{self.path}: is damaged: a code is not {self._code_size} bytes long")
-        packed = np.frombuffer(codes, dtype=np.uint8).reshape(-1, self._code_size)
-        return Block(packed, np.frombuffer(rows, dtype=np.int64))
+        return block
 
 
 # ----------------------------------------------------------------------------
@@ -1000,7 +1046,7 @@ MAX_PROBLEMS = 100
 
 
 def verify_store(
-    connection: sqlite3.Connection, code_size: int, indexed: Block | None
+    connection: sqlite3.Connection, column: CodeColumn, indexed: Block | None
 ) -> Verification:
     """Check pages, documents, labels, blocks of codes and the index against one another.
 
@@ -1010,18 +1056,20 @@ def verify_store(
     """
     rows, codes = array("q"), bytearray()
     problems: list[str] = []
+    n_documents = 0
     try:
         problems += _pages(connection)
-        problems += _documents(connection, code_size, rows, codes)
-        stored = Block(_packed_codes(codes, code_size), np.frombuffer(rows, dtype=np.int64))
-        problems += _counts(connection, stored)
-        problems += _blocks(connection, code_size, stored)
+        problems += _documents(connection, column, rows, codes)
+        stored = Block(_packed_codes(codes, column.code_size), np.frombuffer(rows, dtype=np.int64))
+        n_documents = len(column.document_rows(stored.rows))
+        problems += _counts(connection, stored, n_documents, column)
+        problems += _blocks(connection, column.code_size, stored)
         problems += islice(damaged_records(connection), MAX_PROBLEMS)
         if indexed is not None and not _are_equal(indexed, stored):
             problems.append("the index and the documents have different codes")
     except sqlite3.DatabaseError as error:
         problems.append(f"SQLite: {error}")
-    return Verification(len(rows), problems)
+    return Verification(n_documents, problems)
 
 
 def _pages(connection: sqlite3.Connection) -> Iterator[str]:
@@ -1032,18 +1080,22 @@ def _pages(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def _documents(
-    connection: sqlite3.Connection, code_size: int, rows: array[int], codes: bytearray
+    connection: sqlite3.Connection, column: CodeColumn, rows: array[int], codes: bytearray
 ) -> Iterator[str]:
-    """Check every document and append its row and code."""
+    """Check every document and append its rows in the index and its codes."""
     begin_stage("checking documents")
     damaged = 0
     query = "SELECT row, id, code, payload, text, vector, checksum FROM documents ORDER BY row"
-    for row, id_, code, payload, text, vector, mark in connection.execute(query):
-        if len(rows) % ROWS_AT_ONCE == 0:
+    for checked, stored in enumerate(connection.execute(query)):
+        row, id_, code, payload, text, vector, mark = stored
+        if checked % ROWS_AT_ONCE == 0:
             checkpoint()
-        rows.append(row)
-        codes += code[:code_size].ljust(code_size, b"\0")
-        if checksum(id_, code, payload, text, vector) != mark or len(code) != code_size:
+        # A code of the wrong length counts as that of a document without passages.
+        n = max(1, column.count(len(code)))
+        rows.extend(column.index_rows(row, len(code)) or column.index_rows(row, column.code_size))
+        codes += code[: n * column.code_size].ljust(n * column.code_size, b"\0")
+        wrong_length = column.count(len(code)) == 0
+        if wrong_length or checksum(id_, code, payload, text, vector) != mark:
             damaged += 1
             if damaged <= MAX_PROBLEMS:
                 yield f"document {id_!r} (row {row}) does not match its checksum"
@@ -1051,18 +1103,24 @@ def _documents(
         yield f"{damaged - MAX_PROBLEMS:,} more documents do not match their checksums"
 
 
-def _counts(connection: sqlite3.Connection, stored: Block) -> Iterator[str]:
-    documents = number_in_meta(connection, "documents")
-    if documents != len(stored.rows):
-        count = counted(len(stored.rows), "document")
+def _counts(
+    connection: sqlite3.Connection, stored: Block, n_documents: int, column: CodeColumn
+) -> Iterator[str]:
+    documents, n_codes = number_in_meta(connection, "documents"), number_of_codes(connection)
+    if documents != n_documents:
+        count = counted(n_documents, "document")
         yield f"the store holds {count}, not {documents:,} as recorded"
+    if column.has_passages and n_codes != len(stored.rows):
+        count = counted(len(stored.rows), "passage")
+        yield f"the store holds {count}, not {n_codes:,} as recorded"
     removed = number_in_meta(connection, "removed")
     (listed,) = connection.execute("SELECT count(*) FROM removed").fetchone()
     if removed != listed:
         yield f"the store lists {counted(listed, 'removed row')}, not {removed:,} as recorded"
     last = last_row(connection)
-    if len(stored.rows) and stored.rows[-1] > last:
-        yield f"there is a row {stored.rows[-1]}, but the last assigned row is {last}"
+    highest = column.document_row(int(stored.rows[-1])) if len(stored.rows) else 0
+    if highest > last:
+        yield f"there is a row {highest}, but the last assigned row is {last}"
 
 
 def _blocks(connection: sqlite3.Connection, code_size: int, stored: Block) -> Iterator[str]:

@@ -21,6 +21,7 @@ from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.encoding import batches, encode_documents, read_contents
 from hummingbit.index.errors import StoreClosed
 from hummingbit.index.folders import Folder
+from hummingbit.index.passages import DocumentCodes, PassageCodes
 from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.http.bodies import parse_short_json
 from hummingbit.service.http.problems import ProblemError
@@ -348,12 +349,19 @@ def _last_of_each_id(lines: list[Line]) -> list[Line]:
     return [line for line in lines if last[line.document.id] == line.number]
 
 
-def _codes_of(lines: list[Line], collection: CollectionBackend) -> Codes:
-    """Return the codes of the lines, ``uint8[N, n_bits / 8]``: their own, or encoded ones."""
+def _codes_of(lines: list[Line], collection: CollectionBackend) -> DocumentCodes:
+    """Return the codes of the lines: their own, or encoded ones.
+
+    In a collection with passages, which need codes of their own, every text is encoded.
+    """
+    has_code = [line.code is not None and collection.passages is None for line in lines]
+    documents = [line.document for line, known in zip(lines, has_code, strict=True) if not known]
+    settings = collection.encoder, collection.n_bits, collection.passages
+    encoded = encode_documents(documents, *settings)
+    if not any(has_code) or isinstance(encoded, PassageCodes):
+        return encoded
     codes = np.zeros((len(lines), collection.n_bits // 8), dtype=np.uint8)
-    positions = [position for position, line in enumerate(lines) if line.code is None]
-    documents = [lines[position].document for position in positions]
-    codes[positions] = encode_documents(documents, collection.encoder, collection.n_bits)
+    codes[~np.array(has_code)] = encoded
     for position, line in enumerate(lines):
         if line.code is not None:
             codes[position] = line.code

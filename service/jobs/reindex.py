@@ -27,6 +27,7 @@ from hummingbit.index.ingestion import (
     copy_following,
     delete_missing,
     form_for,
+    passages_for,
 )
 from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.http.problems import ProblemError
@@ -57,6 +58,7 @@ def _begin(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str,
         encoder=spec["encoder"],
         engine=spec["engine"],
         keep_vectors=form_for(folder, spec["encoder"], source),
+        passages=passages_for(folder, spec["encoder"], source),
     )
     try:
         draft.collection.set_ranking(source.ranking)

@@ -18,6 +18,7 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.filters import check_indexed_fields
 from hummingbit.index.maps import code_table
+from hummingbit.index.passages import Passages
 from hummingbit.service.http.bodies import in_turn
 from hummingbit.service.http.keys import ADMIN, READ, WRITE, Role
 from hummingbit.service.http.problems import (
@@ -140,6 +141,7 @@ def put_collection(name: str, body: CreateCollection, folder: Folder) -> Respons
         engine=body.engine,
         indexed_fields=body.indexed_fields,
         keep_vectors=body.keep_vectors,
+        passages=Passages.of(body.passages),
     )
     return render(_summary(collection), 201 if is_new else 200)
 
@@ -286,7 +288,11 @@ def _describe(collection: CollectionBackend, model: type[CollectionDetail]) -> d
 
 
 def _summary(collection: CollectionBackend) -> CollectionSummary:
-    derived: dict[str, Any] = {"encoder": encoder_name(collection), "documents": len(collection)}
+    derived: dict[str, Any] = {
+        "encoder": encoder_name(collection),
+        "documents": len(collection),
+        "passages": None if collection.passages is None else asdict(collection.passages),
+    }
     names = CollectionSummary.model_fields.keys() - derived.keys()
     own = {name: getattr(collection, name) for name in names}
     return CollectionSummary(**own, **derived)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -10,6 +10,15 @@ from hummingbit.index.backend import MAX_K
 from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.filters import MAX_INDEXED_FIELDS
 from hummingbit.index.kept_vectors import FLOAT32, FORMS
+from hummingbit.index.passages import (
+    LONG,
+    MAX_OVERLAP,
+    MAX_SENTENCES,
+    MAX_WORDS,
+    MIN_WORDS,
+    OVERLAP,
+    WORDS,
+)
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.schema import AUTO
 from hummingbit.service.schemas.common import (
@@ -28,6 +37,26 @@ from hummingbit.service.schemas.common import (
 
 # ----------------------------------------------------------------------------
 # Collections and their statistics.
+
+
+class PassageSettings(RequestModel):
+    """A passage has whole sentences, of at most so many `words` together."""
+
+    words: int = Field(WORDS, ge=MIN_WORDS, le=MAX_WORDS)
+    sentences: int | None = Field(
+        None, ge=1, le=MAX_SENTENCES, description="The most sentences of a passage."
+    )
+    overlap: int = Field(
+        OVERLAP,
+        ge=0,
+        le=MAX_OVERLAP,
+        description="The number of sentences that two neighbouring passages share.",
+    )
+    longer_than: int | None = Field(
+        None,
+        ge=0,
+        description="Texts with at most so many words are a single passage; by default `words`.",
+    )
 
 
 class CreateCollection(RequestModel):
@@ -56,6 +85,12 @@ class CreateCollection(RequestModel):
         " rounded to a half or a quarter of that; none, not at all. Kept vectors can rescore"
         " searches and be encoded again by a reindexing.",
         json_schema_extra={"enum": [*FORMS]},
+    )
+    passages: PassageSettings | Literal["auto"] | bool | None = Field(
+        None,
+        description="Split texts into passages with a code and words of their own: the best passage"
+        " ranks a document, and is its highlight. true takes the defaults; auto splits only texts"
+        f" of more than {LONG:,} words. A passage takes a code, 8 bytes more, and its words.",
     )
 
 
@@ -88,12 +123,21 @@ class Unavailable(ResponseModel):
     reason: str
 
 
+class PassagesInfo(ResponseModel):
+    """How texts are split into passages; null stands for what is left out."""
+
+    words: int
+    sentences: int | None
+    overlap: int
+    longer_than: int | None
+
+
 class CollectionSummary(ResponseModel):
     """A collection; `encoder` is null if its documents come with codes.
 
     `engine_setting` is the engine it was created with; `ranking` applies to searches that do not
     name one. Filters on `indexed_fields` read no payloads. `keep_vectors` is the form in which
-    vectors are kept.
+    vectors are kept. `passages` says how texts are split; null if they are not.
     """
 
     name: str
@@ -103,6 +147,7 @@ class CollectionSummary(ResponseModel):
     ranking: RankingUsed
     indexed_fields: list[str]
     keep_vectors: str = Field(json_schema_extra={"enum": [*FORMS]})
+    passages: PassagesInfo | None
     documents: int
     generation: int
 
@@ -123,8 +168,12 @@ class BitBalance(ResponseModel):
 
 
 class CollectionDetail(CollectionSummary):
-    """A collection and its codes; an encoder that has collapsed gives few distinct codes."""
+    """A collection and its codes; an encoder that has collapsed gives few distinct codes.
 
+    In a collection with passages, there are `n_passages`, and the codes are theirs.
+    """
+
+    n_passages: int | None
     distinct_codes: int
     largest_share: float | None
     bit_balance: BitBalance | None

@@ -20,6 +20,7 @@ from hummingbit.encoder.encoder import explain_text
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.filters import Filter
+from hummingbit.index.passages import Span
 from hummingbit.index.records import StoredDocument, StoredPayload
 from hummingbit.index.search import (
     REQUEST_OPTIONS,
@@ -194,6 +195,13 @@ class Highlight(ResponseModel):
     marks: list[tuple[int, int]]
 
 
+class Passage(ResponseModel):
+    """The part of a text that ranked it; `start` is its position, in Unicode code points."""
+
+    text: str
+    start: int
+
+
 class SearchHit(ResponseModel):
     """A document found; the fields below `score` are present on request.
 
@@ -210,6 +218,7 @@ class SearchHit(ResponseModel):
     payload: dict[str, Any] = ModelField(default_factory=dict)
     text: str | None = None
     highlight: Highlight | None = None
+    passage: Passage | None = None
     code: str = ""
     rerank_score: float = 0
     differing_bits: list[int] = ModelField(default_factory=list)
@@ -333,18 +342,37 @@ def _write_hits(
     if options.with_payload:
         for entry, hit in zip(written, hits, strict=True):
             entry["payload"] = {} if hit.payload is None else _payload(hit.payload)
-    if options.with_text:
-        for entry, hit in zip(written, hits, strict=True):
-            entry["text"] = hit.text
-    if result.highlighted:
-        for entry, hit in zip(written, hits, strict=True):
-            entry["highlight"] = None if hit.highlight is None else hit.highlight._asdict()
+    _write_texts(written, hits, options, highlighted=result.highlighted)
     if result.reranked:
         for entry, hit in zip(written, hits, strict=True):
             entry["rerank_score"] = hit.rerank_score
     if options.with_code or options.explain:
         _write_codes(written, hits, result.queries.codes[position], options)
     return written
+
+
+def _write_texts(
+    written: Sequence[dict[str, Any]],
+    hits: Sequence[Hit],
+    options: SearchOptions,
+    *,
+    highlighted: bool,
+) -> None:
+    """Add the text of each hit, and parts of it."""
+    if options.with_text:
+        for entry, hit in zip(written, hits, strict=True):
+            entry["text"] = hit.text
+    if highlighted:
+        for entry, hit in zip(written, hits, strict=True):
+            entry["highlight"] = None if hit.highlight is None else hit.highlight._asdict()
+    if options.with_passage:
+        for entry, hit in zip(written, hits, strict=True):
+            entry["passage"] = None if hit.text is None else _passage(hit.text, hit.passage)
+
+
+def _passage(text: str, span: Span | None) -> dict[str, Any]:
+    start, end = span or (0, len(text))
+    return {"text": text[start:end], "start": start}
 
 
 def _write_codes(

@@ -28,7 +28,7 @@ def insert(store: Store, *ids: str) -> list[int]:
     documents = [Document(id=id_, code="ffff", payload={"id": id_}) for id_ in ids]
     with store.writing() as transaction:
         transaction.delete(ids)
-        rows = transaction.insert(documents, np.full((len(ids), 2), 255, dtype=np.uint8))
+        rows = transaction.insert(documents, np.full((len(ids), 2), 255, dtype=np.uint8)).rows
         transaction.commit()
     return [int(row) for row in rows]
 
@@ -45,7 +45,7 @@ def test_what_was_committed_is_there_when_it_is_opened_again(path: Path) -> None
         assert insert(store, "a", "b") == [1, 2]
         assert insert(store, "a") == [3]
     with closing(Store(path, writable=True)) as store:
-        generation, codes, rows, last_row = store.read_codes()
+        generation, codes, rows, last_row, _ = store.read_codes()
         assert (generation, rows.tolist(), codes.tolist()) == (2, [2, 3], [[255, 255]] * 2)
         assert (last_row, store.count()) == (3, 2)
         assert store.read_rows([1, 2, 3], with_payload=True, with_code=True) == {
@@ -144,8 +144,8 @@ def test_more_ids_than_one_statement_takes(path: Path) -> None:
 
 def test_a_later_format_is_refused(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("UPDATE meta SET value = 4 WHERE key = 'format_version'")
-    with pytest.raises(StoreError, match="has format version 4; this hummingbit reads versions 2"):
+        connection.execute("UPDATE meta SET value = 5 WHERE key = 'format_version'")
+    with pytest.raises(StoreError, match="has format version 5; this hummingbit reads versions 2"):
         Store(path, writable=True)
 
 

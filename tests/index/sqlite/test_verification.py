@@ -12,6 +12,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.index.collection import Collection
 from hummingbit.index.errors import StoreError
 from hummingbit.index.filters import parse_filter
+from hummingbit.index.passages import CodeColumn
 from hummingbit.index.records import Query
 from hummingbit.index.store.store import Store, verify_store
 from tests.support.codes import random_hex
@@ -135,7 +136,10 @@ def test_pages_that_sqlite_cannot_read_are_reported(path: Path) -> None:
     path.write_bytes(raw)
     store = Store(path, writable=True)
     with closing(store), store.read_transaction() as connection:
-        assert any(one.startswith("SQLite: ") for one in verify_store(connection, 2, None).problems)
+        assert any(
+            one.startswith("SQLite: ")
+            for one in verify_store(connection, CodeColumn(2), None).problems
+        )
 
 
 def test_verifying_goes_on_beside_writes(path: Path) -> None:
