@@ -201,12 +201,15 @@ def _write_trial(collection: Collection, artifact: Path, progress: Progress) -> 
         _labelled(database, labels),
         _labelled(queries, labels),
         progress.job.spec["min_gain"],
+        seen=split["seen"],
+        # A job of an earlier version has no such setting.
+        accept_uncertain=progress.job.spec.get("accept_uncertain", False),
     )
     warnings = [
         f"the encoder in use learned from the {source}, which retraining does not have"
         for source in learned_from(current.metadata)
     ]
-    result = _trial_to_json(trial, split["seen"], warnings)
+    result = _trial_to_json(trial, warnings)
     replace_file(progress.folder / TRIAL_FILE, json.dumps(result))
 
 
@@ -218,12 +221,14 @@ def _labelled(documents: list[StoredDocument], labels: dict[str, list[str]]) -> 
     return Labelled(np.stack(vectors), names)
 
 
-def _trial_to_json(trial: Trial, seen: int, warnings: list[str]) -> dict[str, Any]:
+def _trial_to_json(trial: Trial, warnings: list[str]) -> dict[str, Any]:
+    fields = asdict(trial)
     return {
-        **asdict(trial),
+        "uncertainty": trial.uncertainty,
+        **fields,
         "gain": trial.gain,
         "passed": trial.passed,
-        "seen_by_current": seen,
+        "seen_by_current": fields.pop("seen"),
         "warnings": warnings,
     }
 

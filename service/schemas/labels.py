@@ -245,6 +245,11 @@ class Retrain(RequestModel):
         le=1,
         description="What the new encoder must add to the tie-averaged mAP@100 on held-out labels.",
     )
+    accept_uncertain: bool = Field(
+        False,
+        description="Let the gate pass although the held-out labels are too few to tell, or known"
+        " to the encoder in use.",
+    )
     n_bits: int | None = Field(None, description="By default that of the codes in use.")
     epochs: int | None = Field(
         None, ge=1, le=1000, description="Fewer make training faster; class codes have none."

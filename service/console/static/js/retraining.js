@@ -17,6 +17,7 @@ function Trial({ trial }) {
   ];
   return html`<${Table} label="Figures of the trial" columns=${columns} rows=${Object.entries(trial.candidate)} keyOf=${([name]) => name} />
     <p class="nothing">Tie-averaged over ${plural(trial.queries, "query", "queries")} whose labels were held out; p = ${figure(trial.p_value, 3)}. The gate requires a gain of ${signed(trial.min_gain)} in mAP@100: ${trial.passed ? "passed" : "failed"}.</p>
+    ${trial.uncertainty && html`<${Note} kind="warn">The gate ${trial.uncertainty}.<//>`}
     ${(trial.warnings ?? []).map((sentence) => html`<${Note} kind="warn" key=${sentence}>Note that ${sentence}.<//>`)}`;
 }
 
@@ -61,6 +62,7 @@ export function Retraining({ collection, hasEncoder, field, onChanged, stats }) 
   const [alias, setAlias] = useState(null);
   const [gain, setGain] = useState("0");
   const [epochs, setEpochs] = useState("");
+  const [uncertain, setUncertain] = useState(false);
   const runs = useLoaded(() => jobsOf("retrain", collection), [collection]);
   const aliases = useLoaded((signal) => get("v1/aliases", { signal }), []);
   const known = aliases.data?.aliases.find((alias) => alias.collection === collection)?.alias ?? "";
@@ -72,7 +74,7 @@ export function Retraining({ collection, hasEncoder, field, onChanged, stats }) 
   const start = (event) => {
     event.preventDefault();
     run(() => post(`${pathOf(collection)}/retrain`, {
-      alias: (alias ?? known).trim() || null, label_field: field || null, min_gain: Number(gain) || 0, epochs: epochs ? Number(epochs) : null,
+      alias: (alias ?? known).trim() || null, label_field: field || null, min_gain: Number(gain) || 0, accept_uncertain: uncertain, epochs: epochs ? Number(epochs) : null,
     }));
   };
   const finished = (runs.data ?? []).filter((job) => job.state === "done");
@@ -87,6 +89,7 @@ export function Retraining({ collection, hasEncoder, field, onChanged, stats }) 
           <${Field} label="Alias to move" hint="optional"><input size="14" disabled=${aliases.loading} value=${alias ?? known} onInput=${(event) => setAlias(event.currentTarget.value)} /><//>
           <${Field} label="Minimum gain" hint="in mAP@100"><input type="number" step="any" min="-1" max="1" value=${gain} onInput=${(event) => setGain(event.currentTarget.value)} /><//>
           <${Field} label="Epochs" hint="optional"><input type="number" min="1" max="1000" value=${epochs} onInput=${(event) => setEpochs(event.currentTarget.value)} /><//>
+          <label class="check"><input type="checkbox" checked=${uncertain} onChange=${(event) => setUncertain(event.currentTarget.checked)} /> Pass even if it cannot tell</label>
           <button class="button primary" type="submit" disabled=${busy || aliases.loading || tooFew}>Retrain</button>
           ${job && html`<${Progress} job=${job} />`}
         </div>
