@@ -61,8 +61,8 @@ class Trial:
         """Why the gate cannot tell, or None if it can."""
         if self.seen and self.seen == self.queries:
             return (
-                "cannot tell: values of training data, since the encoder in use was trained with the"
-                " labels of all held-out documents; label others"
+                "cannot tell: values of training data, since the encoder in use was trained with"
+                " the labels of all held-out documents; label others"
             )
         is_significant = self.gain > 0 and self.p_value <= ALPHA
         if is_significant or self.needed <= self.queries:
