@@ -152,8 +152,9 @@ class Hits(Sequence[Hit]):
 
     @property
     def distances(self) -> npt.NDArray[np.int64]:
-        """Hamming distances from the query's code, ``int64[k]``."""
-        return np.array([hit.distance for hit in self._hits], dtype=np.int64)
+        """Hamming distances from the query's code, ``int64[k]``; -1 if the query has only words."""
+        distances = [-1 if hit.distance is None else hit.distance for hit in self._hits]
+        return np.array(distances, dtype=np.int64)
 
     @property
     def scores(self) -> npt.NDArray[np.float64]:
@@ -401,14 +402,16 @@ class Collection:
     ) -> Hits:
         """Return the best hits for a text or vector, a packed `code` in hexadecimal, or an `id`.
 
-        A mapping brings a `text` and a `vector`. The `options` are those of
-        ``POST /v1/collections/{name}/search`` that :class:`LocalSearchOptions` names.
+        A mapping brings several of `text`, `vector` and `code`, and `code` may go with a text or
+        vector. The `options` are those of ``POST /v1/collections/{name}/search`` that
+        :class:`LocalSearchOptions` names.
 
         InputError is raised if an argument is invalid; it names the argument.
         """
-        if query is not None and (code, id) != (None, None):
-            raise InputError("query", "cannot be combined with code or id; pass one of the three")
-        parsed = Query(code=code, id=id) if query is None else inputs.query_of(query)
+        parsed = Query() if query is None else inputs.query_of(query)
+        if code is not None and parsed.code is not None:
+            raise InputError("code", "is given twice, in the query and beside it")
+        parsed = parsed._replace(code=parsed.code if code is None else code, id=id)
         return self.search_many([parsed], **options)[0]
 
     def search_many(self, queries: Any, **options: Unpack[LocalSearchOptions]) -> list[Hits]:

@@ -109,15 +109,20 @@ def filter_of(value: Mapping[str, Any] | None) -> Filter | None:
 
 
 def query_of(value: Any) -> Query:
-    """Return the query for a text, a vector ``(D,)``, or a mapping with a `text` and a `vector`.
+    """Return the query for a text, a vector ``(D,)``, or a mapping of `text`, `vector`, `code`.
 
     Raises:
         DocumentError: if `value` is none of these.
     """
     if isinstance(value, Mapping):
-        if set(value) != {"text", "vector"}:
-            raise DocumentError("query", f"is {value!r:.80}; it must have text and vector")
-        return Query(parse_text(value["text"]), parse_vector(value["vector"]))
+        if not value or not set(value) <= {*CONTENT_FIELDS}:
+            raise DocumentError("query", f"is {value!r:.80}; it may have text, vector and code")
+        text, vector, code = map(value.get, CONTENT_FIELDS)
+        return Query(
+            None if text is None else parse_text(text),
+            None if vector is None else parse_vector(vector),
+            code,
+        )
     if isinstance(value, str):
         return Query(text=parse_text(value, "query"))
     is_list = isinstance(value, list | tuple) and not any(isinstance(one, str) for one in value)

@@ -16,6 +16,7 @@ from hummingbit.corpus.document import MAX_TEXT_LENGTH, Document
 from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.codes import Codes, pack_rows
 from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import BATCH_SIZE, MAX_K, AnyCollection, CollectionBackend
 from hummingbit.index.code_statistics import StatisticsCache, code_statistics
@@ -57,6 +58,7 @@ from hummingbit.index.search import (
     SearchResult,
     absent_fields,
     check_ranking,
+    check_texts_are_taken,
     explain_no_hits,
     read_cursor,
     rows_of,
@@ -103,6 +105,7 @@ class CollectionBase(ABC):
         self.encoder: Encoder | None = encoder
         self.is_read_by_model: bool = encoder is not None and encoder.is_slow
         self.encoder_kind: str | None = None if encoder is None else encoder.kind
+        self._reads_terms = encoder is not None and isinstance(encoder.features, TextFeatures)
         self.encoder_name: str | None = description.encoder_name
         self.encoder_fingerprint: str | None = description.encoder_fingerprint
         self.engine_setting: str = description.engine
@@ -289,7 +292,7 @@ class SearchableCollection(CollectionBase, ABC):
             hybrid_weight=None if self.encoder is None else self.encoder.hybrid_weight,
             # Learning from its best documents helps a query by words that its code does not know.
             # A language model knows them, and the best document then loses its rank to others.
-            n_feedback=0 if self.is_read_by_model else N_FEEDBACK,
+            n_feedback=N_FEEDBACK if self._reads_terms else 0,
             code_column=self.description.code_column,
         )
         return self._run_search(search)
@@ -348,6 +351,8 @@ class IndexedCollection(SearchableCollection, ABC):
             vectors = self.store.read_vectors, self.store.description.keep_vectors
             texts = published.lexical, published.moments
             ranking = make_ranking(search, SearchedDocuments(generation, *texts, *vectors, column))
+            if search.queries.has_words and not published.lexical:
+                check_texts_are_taken(search.queries, self.encoder)
         try:
             pages = search.pages(ranking, allowed)
         except RowsRemoved:

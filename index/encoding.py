@@ -17,10 +17,16 @@ from typing import TypeVar
 import numpy as np
 
 from hummingbit.corpus.document import Document, Vector, parse_text, parse_vector
-from hummingbit.encoder.codes import Codes, code_from_hex, codes_from_hex, pack_bits
+from hummingbit.encoder.codes import (
+    Codes,
+    code_from_hex,
+    codes_from_hex,
+    codes_of_vectors,
+    pack_bits,
+)
 from hummingbit.encoder.encoder import Encoder, Inputs
-from hummingbit.encoder.vector_features import VectorFeatures
-from hummingbit.foundation.errors import InputError
+from hummingbit.encoder.vector_features import SpdFeatures
+from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.passages import (
@@ -102,101 +108,170 @@ def encode_queries(
     """Return the codes of `queries` and the real values behind them.
 
     `codes_of` returns the codes of the documents with the ids. Of a query by code or id only the
-    bits are known; each weighs 1.
+    bits are known; each weighs 1. If the collection has no encoder, the numbers of a vector are the
+    weights of the bits. A text that the encoder does not take has no code, and its weights are 0.
 
     Raises:
-        InputError: if a query does not have exactly one of text, vector, code and id, or a text and
-            a vector, or if the collection's encoder does not encode it. Its `position` says which
-            query.
+        InputError: if a query has none of text, vector, code and id, or an id and another one, or
+            if the collection's encoder does not take it. Its `position` says which query.
         UnknownDocument: if no document has the id of a query.
     """
+    n_bits = description.n_bits
+    codes = np.zeros((len(queries), n_bits // 8), dtype=np.uint8)
+    signs: list[int] = []
+    positions: list[int] = []
     for position, query in enumerate(queries):
-        others = (query.code is not None) + (query.id is not None)
-        contents = (query.text is not None) + (query.vector is not None)
-        if contents + others != 1 and (contents, others) != (2, 0):
-            raise InputError("query", _describe_fields(query), position)
-    codes, positions, inputs = _read(queries, encoder, description.n_bits)
-    all_encoded = len(positions) == len(queries)
-    if not all_encoded:
-        _insert_document_codes(queries, codes, description.name, codes_of)
-    if encoder is None or not positions:
-        return EncodedQueries.of_codes(codes)
-    texts, vectors = [query.text for query in queries], _vectors_of(queries, encoder)
-    weights, terms = encoder.read_queries(inputs)
-    encoded_codes = pack_bits(weights > 0)
-    # A text without a recognized term says nothing about any bit.
-    weights[[one is not None and not one.recognized_terms for one in terms]] = 0
-    if all_encoded:
-        weighted = np.ones(len(positions), dtype=np.bool_)
-        return EncodedQueries(encoded_codes, weights, texts, weighted, terms, vectors)
-    codes[positions] = encoded_codes
+        try:
+            code = _check_query(query, encoder, n_bits)
+        except InputError as error:
+            raise InputError(error.field, error.reason, position) from None
+        if code is not None:
+            codes[position] = code
+        elif query.vector is not None and encoder is None:
+            signs.append(position)
+        elif query.vector is not None or (query.text is not None and _takes_texts(encoder)):
+            positions.append(position)
+    _insert_document_codes(queries, codes, description.name, codes_of)
     encoded = EncodedQueries.of_codes(codes)
-    encoded.weights[positions], encoded.weighted[positions] = weights, True
-    terms_at = dict(zip(positions, terms, strict=True))
-    all_terms = [terms_at.get(position) for position in range(len(queries))]
-    return replace(encoded, texts=texts, terms=all_terms, vectors=vectors)
+    texts, terms = [query.text for query in queries], [*encoded.terms]
+    if signs:
+        weights = np.stack([np.asarray(queries[at].vector, dtype=np.float32) for at in signs])
+        codes[signs] = codes_of_vectors(weights, "sign")
+        encoded.weights[signs], encoded.weighted[signs] = weights, True
+    if encoder is not None and positions:
+        inputs = _encoder_inputs([queries[at] for at in positions], encoder)
+        weights, some_terms = encoder.read_queries(inputs)
+        codes[positions] = pack_bits(weights > 0)
+        # A text without a recognized term says nothing about any bit.
+        weights[[one is not None and not one.recognized_terms for one in some_terms]] = 0
+        encoded.weights[positions], encoded.weighted[positions] = weights, True
+        for at, one in zip(positions, some_terms, strict=True):
+            terms[at] = one
+    only_words = [
+        at
+        for at, (text, vector, code, _) in enumerate(queries)
+        if text is not None and vector is None and code is None and terms[at] is None
+    ]
+    encoded.weights[only_words] = 0
+    has_words = any(
+        text is not None and own is None for text, own in zip(texts, terms, strict=True)
+    )
+    return replace(
+        encoded,
+        texts=texts,
+        terms=terms,
+        vectors=_vectors_of(queries, encoder),
+        has_words=has_words,
+    )
 
 
-def _vectors_of(queries: Sequence[Query], encoder: Encoder) -> Sequence[Vector | None]:
-    """Return the vectors of queries; the triangle of a matrix is not a vector."""
-    if not isinstance(encoder.features, VectorFeatures):
+def _check_query(query: Query, encoder: Encoder | None, n_bits: int) -> Codes | None:
+    """Check the fields of a query; return its code if it brings one."""
+    text, vector, code, id_ = query
+    contents = (text is not None) + (vector is not None) + (code is not None)
+    if (contents > 0) == (id_ is not None):
+        raise InputError("query", _describe_fields(query))
+    if text is not None:
+        parse_text(text)
+    if vector is not None:
+        _check_vector(query, encoder, n_bits)
+    return None if code is None else code_from_hex(code, n_bits)
+
+
+def _check_vector(query: Query, encoder: Encoder | None, n_bits: int) -> None:
+    """Raise InputError unless a query's vector can be searched for or, beside a code, rescore."""
+    vector = parse_vector(query.vector)
+    if encoder is not None:
+        _check_vector_of(encoder, vector)
+    elif query.code is None and len(vector) != n_bits:
+        found = f"has {counted(len(vector), 'number')}"
+        message = f"the collection has codes of {n_bits} bits, so it must have one for each"
+        raise InputError("vector", f"{found}; {message}")
+
+
+def _takes_texts(encoder: Encoder | None) -> bool:
+    return encoder is not None and encoder.kind == "text"
+
+
+def _vectors_of(queries: Sequence[Query], encoder: Encoder | None) -> Sequence[Vector | None]:
+    """Return the vectors of queries, if there are any; the triangle of a matrix is not a vector."""
+    if encoder is not None and isinstance(encoder.features, SpdFeatures):
         return ()
-    return [query.vector for query in queries]
+    vectors = [query.vector for query in queries]
+    return () if all(vector is None for vector in vectors) else vectors
 
 
 def read_contents(
-    items: Sequence[Document | Query],
+    documents: Sequence[Document],
     encoder: Encoder | None,
     n_bits: int,
     passages: Passages | None = None,
 ) -> Contents:
-    """Check `items` and parse their codes; texts and vectors are not encoded.
+    """Check `documents` and parse their codes; texts and vectors are not encoded.
+
+    With `passages`, which need codes of their own, a code beside a text is left out.
 
     Raises:
-        InputError: if an item is invalid; it names the field, what is wrong and the item.
+        InputError: if a document is invalid; it names the field, what is wrong and the document.
     """
-    codes, positions, inputs = _read(items, encoder, n_bits)
+    if passages is not None and encoder is not None and encoder.kind == "text":
+        documents = [one if one.text is None else replace(one, code=None) for one in documents]
+    positions: list[int] = []
+    hex_codes = [document.code for document in documents if document.code is not None]
+    codes = np.zeros((len(documents), n_bits // 8), dtype=np.uint8)
+    parsed: Codes | None = None
+    if len(hex_codes) == len(documents):
+        # If one of them is invalid, the loop below parses them one by one and names it.
+        with suppress(InputError):
+            parsed = codes_from_hex(hex_codes, n_bits)
+    for position, document in enumerate(documents):
+        try:
+            if document.code is not None:
+                if parsed is None:
+                    codes[position] = code_from_hex(document.code, n_bits)
+                _check_beside_code(document, encoder)
+            elif document.text is not None or document.vector is not None:
+                _check_content(document, encoder)
+                positions.append(position)
+        except InputError as error:
+            raise InputError(error.field, f"{error.reason} (document {document.id!r})") from None
+    if parsed is not None:
+        codes = parsed
     if passages is None or encoder is None or encoder.kind != "text" or not positions:
+        inputs = _encoder_inputs([documents[at] for at in positions], encoder)
         return Contents(codes, positions, inputs)
     spans, texts = [], []
     for position in positions:
         checkpoint()
-        text = items[position].text or ""
+        text = documents[position].text or ""
         some = split_to_fit(text, passages.split(text), encoder.are_cut)
         spans.append(some)
         texts += passage_texts(text, some)
     return Contents(codes, positions, texts, spans)
 
 
-def _read(
-    items: Sequence[Document | Query], encoder: Encoder | None, n_bits: int
-) -> tuple[Codes, list[int], Inputs]:
-    positions: list[int] = []
-    hex_codes = [item.code for item in items if item.code is not None]
-    if len(hex_codes) == len(items):
-        # If one of them is invalid, the loop below parses them one by one and names it.
-        with suppress(InputError):
-            return codes_from_hex(hex_codes, n_bits), positions, []
-    codes = np.zeros((len(items), n_bits // 8), dtype=np.uint8)
-    for position, item in enumerate(items):
-        try:
-            if item.code is not None:
-                codes[position] = code_from_hex(item.code, n_bits)
-            elif item.text is not None or item.vector is not None:
-                _check_content(item, encoder)
-                positions.append(position)
-        except InputError as error:
-            if isinstance(item, Document):
-                raise InputError(error.field, f"{error.reason} (document {item.id!r})") from None
-            raise InputError(error.field, error.reason, position) from None
-    return codes, positions, _encoder_inputs([items[at] for at in positions], encoder)
+def _check_beside_code(document: Document, encoder: Encoder | None) -> None:
+    """Raise InputError unless the text and the vector beside a code can be stored."""
+    if document.text is not None:
+        parse_text(document.text)
+    if document.vector is not None:
+        vector = parse_vector(document.vector)
+        if encoder is not None:
+            _check_vector_of(encoder, vector)
+
+
+def _check_vector_of(encoder: Encoder, vector: Vector) -> None:
+    if encoder.kind != "vector":
+        message = f"cannot be encoded: the collection's encoder takes {encoder.kind}s"
+        raise InputError("vector", message)
+    encoder.check_vector(vector)
 
 
 def _describe_fields(query: Query) -> str:
     present = [name for name in QUERY_FIELDS if getattr(query, name) is not None]
     fields = " and ".join(present) or "none"
-    hint = "; only a text and a vector go together" if present else ""
-    return f"must have exactly one of {', '.join(QUERY_FIELDS)}; it has {fields}{hint}"
+    hint = "; an id goes with no other field" if present else ""
+    return f"must have at least one of {', '.join(QUERY_FIELDS)}; it has {fields}{hint}"
 
 
 def _insert_document_codes(
@@ -214,7 +289,7 @@ def _insert_document_codes(
         codes[position] = stored[id_]
 
 
-def _check_content(item: Document | Query, encoder: Encoder | None) -> None:
+def _check_content(item: Document, encoder: Encoder | None) -> None:
     """Raise InputError unless `encoder` can encode the text or vector of `item`."""
     # Beside a vector, a text is there for searches by words.
     field = "text" if item.vector is None else "vector"

@@ -841,6 +841,7 @@ class ReciprocalRanking(NamedRanking):
         results = []
         for scores in self._scores(queries):
             order = np.lexsort((rows, -scores[is_allowed]))[:k]
+            order = order[scores[is_allowed][order] > 0]
             results.append(RankedRows(rows[order], scores[is_allowed][order]))
         return results
 
@@ -860,10 +861,12 @@ class ReciprocalRanking(NamedRanking):
     def _scores(self, queries: EncodedQueries) -> list[npt.NDArray[np.float64]]:
         totals = []
         for place, words in enumerate(words_of(queries, self.name)):
-            (by_codes,) = self._codes.score(queries[place : place + 1], [self._rows])
             by_words = self._lexical.matches(self._lexical.weigh(*words)).scores_of(self._rows)
-            second = np.where(by_words > 0, 1 / (self._constant + _places(by_words)), 0.0)
-            totals.append(1 / (self._constant + _places(by_codes)) + second)
+            total = np.where(by_words > 0, 1 / (self._constant + _places(by_words)), 0.0)
+            if not queries.has_only_words(place):
+                (by_codes,) = self._codes.score(queries[place : place + 1], [self._rows])
+                total += 1 / (self._constant + _places(by_codes))
+            totals.append(total)
         return totals
 
 

@@ -22,11 +22,14 @@ from hummingbit.foundation.slices import has_allowance
 
 
 class Query(NamedTuple):
-    """What to search for: one of the four fields, or a text and a vector.
+    """What to search for: an id, or a text, a vector, a code or several of them.
 
-    With both, the text is searched for by its words, and the encoder encodes the vector. `code` is
-    a packed code in hexadecimal. `id` names a document of the collection: the search uses its code,
-    and finds the document itself at distance 0.
+    `code` is a packed code in hexadecimal. Without it, the encoder encodes the vector, or a text
+    without a vector. If the collection has no encoder, a vector has a number for each bit: bit b is
+    1 where number b is positive. A text beside a vector or a code is searched for by its words, and
+    a text that the encoder does not take by its words only. A vector beside a code only rescores.
+    `id` names a document of the collection: the search uses its code, and finds the document itself
+    at distance 0.
     """
 
     text: str | None = None
@@ -66,6 +69,8 @@ class EncodedQueries:
     """The terms that the encoder recognized in each query that is a text; None for others."""
     vectors: Sequence[Vector | None] = ()
     """The vector of each query, or None; empty if no query has one. A matrix is no vector."""
+    has_words: bool = False
+    """Whether some query has a text of which its code was not made."""
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -78,6 +83,7 @@ class EncodedQueries:
             self.weighted[some],
             self.terms[some],
             self.vectors[some],
+            self.has_words,
         )
 
     def words_of(self, place: int) -> QueryWords | None:
@@ -93,7 +99,14 @@ class EncodedQueries:
         All such queries have the same code, which says nothing about them.
         """
         terms = self.terms[place]
-        return terms is not None and not terms.recognized_terms
+        if terms is None:
+            return self.has_only_words(place)
+        return not terms.recognized_terms
+
+    def has_only_words(self, place: int) -> bool:
+        """Return whether a query is a text that the encoder does not take; its code is zeros."""
+        is_text = self.has_words and self.texts[place] is not None
+        return is_text and not self.weighted[place] and not self.weights[place].any()
 
     @classmethod
     def of_codes(cls, codes: Codes) -> EncodedQueries:

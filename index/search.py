@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.codes import Codes, hamming_distance, unpack_codes
-from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT
+from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT, Encoder
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import MAX_K
@@ -41,8 +41,10 @@ from hummingbit.index.highlights import Highlight, highlight
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.passages import MAX_PASSAGES, CodeColumn, Span
 from hummingbit.index.rankings import (
+    BM25,
     BY_CODES,
     BY_WORDS,
+    CODES,
     HAMMING,
     HYBRID,
     MAX_FEEDBACK,
@@ -391,14 +393,18 @@ def choose_ranking(default: str, queries: EncodedQueries, options: SearchOptions
     """Return the ranking of a search that names none.
 
     It is `default`, or Hamming distance if the search has a radius or reranks, or if only the codes
-    of the queries are known. If a query brings a text and a vector, it is hybrid, for all queries
-    that have a text.
+    of the queries are known. If a query brings a text beside a vector or a code, it is hybrid, for
+    all queries that have a text. Texts that the encoder does not take are ranked by their words.
     """
-    if options.radius is not None or options.rerank or not queries.weighted.any():
+    if options.radius is not None or options.rerank:
         return HAMMING
-    pairs = zip(queries.texts, queries.vectors, strict=False)
-    has_both = any(text is not None and vector is not None for text, vector in pairs)
-    return HYBRID if has_both else default
+    if queries.has_words:
+        texts = [place for place, text in enumerate(queries.texts) if text is not None]
+        if all(map(queries.has_only_words, texts)):
+            return default if default in BY_WORDS else BM25
+        if any(queries.terms[place] is None for place in texts):
+            return HYBRID
+    return default if queries.weighted.any() else HAMMING
 
 
 def rankings_of(queries: EncodedQueries, ranking: str, default: str) -> list[str]:
@@ -406,10 +412,11 @@ def rankings_of(queries: EncodedQueries, ranking: str, default: str) -> list[str
 
     A query that is only a code is ranked by distance. `default` is that of the collection.
     """
-    other = ranking_without_text(default) if ranking in BY_WORDS else ranking
+    by_words = ranking in BY_WORDS
+    other = ranking_without_text(default) if by_words else ranking
     weighted: list[bool] = queries.weighted.tolist()
     return [
-        HAMMING if not has_weights else ranking if text is not None else other
+        ranking if by_words and text is not None else other if has_weights else HAMMING
         for has_weights, text in zip(weighted, queries.texts, strict=True)
     ]
 
@@ -424,6 +431,7 @@ def check_compatible(options: SearchOptions, ranking: str, queries: EncodedQueri
         raise InputError("cursor", f"cannot be combined with {option}; use offset")
     explicit = options.ranking in BY_WORDS
     rescore = options.rescore
+    _check_words(options, ranking, queries)
     rescore_needs = frozenset[str]() if rescore is None else SCORERS[rescore.by].needs
     for position, text in enumerate(queries.texts):
         if text is None and explicit:
@@ -440,6 +448,36 @@ def check_compatible(options: SearchOptions, ranking: str, queries: EncodedQueri
     if options.rerank and not queries.weighted.all():
         message = "needs a text or a vector as the query, for the collection's encoder to encode"
         raise InputError("rerank", message, int(queries.weighted.argmin()))
+
+
+def _check_words(options: SearchOptions, ranking: str, queries: EncodedQueries) -> None:
+    """Raise InputError if a query by words alone is to be ranked or rescored by its code."""
+    if not queries.has_words:
+        return
+    for position in range(len(queries)):
+        if not queries.has_only_words(position):
+            continue
+        if options.radius is not None or options.rerank:
+            field, needs = "radius" if options.radius is not None else "rerank", "needs"
+        elif ranking not in BY_WORDS:
+            field, needs = "ranking", f"is {ranking!r}, which needs"
+        elif options.rescore is not None and CODES in SCORERS[options.rescore.by].needs:
+            field, needs = "rescore", f"by is {options.rescore.by!r}, which needs"
+        else:
+            continue
+        message = f"{needs} a vector or a code as the query; no encoder takes its text"
+        raise InputError(field, message, position)
+
+
+def check_texts_are_taken(queries: EncodedQueries, encoder: Encoder | None) -> None:
+    """Raise InputError if a query has only words; the documents of its collection have no text."""
+    for position in range(len(queries)):
+        if queries.has_only_words(position):
+            takes = "the collection has no encoder"
+            if encoder is not None:
+                takes = f"the collection's encoder takes {encoder.kind}s"
+            message = f"cannot be encoded: {takes}, and no document has a text"
+            raise InputError("text", message, position)
 
 
 # ----------------------------------------------------------------------------
@@ -522,17 +560,18 @@ class Hit(NamedTuple):
     """A document that a search found.
 
     `payload`, `text` and `code`, in hexadecimal, are None unless requested. `distance` is the
-    Hamming distance from the query's code. `score` is the score of the ranking, higher is better;
-    see :meth:`hummingbit.index.rankings.Ranking.hit_scores`. `highlight` is a passage of the text,
-    if requested and if query and document both have a text. `relevance`, None unless requested, is
-    the score on a scale from 0, where a document agrees with the query by chance, to 1, where it
+    Hamming distance from the query's code, or None if the query has only words. `score` is the
+    score of the ranking, higher is better; see
+    :meth:`hummingbit.index.rankings.Ranking.hit_scores`. `highlight` is a passage of the text, if
+    requested and if query and document both have a text. `relevance`, None unless requested, is the
+    score on a scale from 0, where a document agrees with the query by chance, to 1, where it
     consists of the query; scores beyond an end of the scale become that end. `rerank_score` is set
     in a reranked search only: the sum over the bits of |alpha_b - c_b|, the query's probability of
     a 1 minus the stored bit.
     """
 
     id: str
-    distance: int
+    distance: int | None
     score: float
     row: int
     payload: Mapping[str, Any] | None = None
@@ -595,7 +634,9 @@ def hits_with_codes(
         columns = [*map(column.code_of_passage, columns, numbers)]
     packed = b"".join(columns)
     codes = np.frombuffer(packed, dtype=np.uint8).reshape(len(stored), query.codes.shape[1])
-    distances = hamming_distance(codes, query.codes[0]).tolist()
+    distances: list[int | None] = hamming_distance(codes, query.codes[0]).tolist()
+    if query.has_only_words(0):
+        distances = [None] * len(distances)
     with_code = options.with_code or options.explain
     hits = [
         Hit(
@@ -628,7 +669,7 @@ def rerank_hits(hits: list[Hit], codes: Codes, margins: npt.NDArray[np.float64])
     alpha = np.where(margins >= 0, 1, exponentials) / (1 + exponentials)
     scores = np.abs(alpha - unpack_codes(codes)).sum(axis=1).tolist()
     scored = [hit._replace(rerank_score=score) for hit, score in zip(hits, scores, strict=True)]
-    return sorted(scored, key=lambda hit: (hit.rerank_score or 0.0, hit.distance, hit.row))
+    return sorted(scored, key=lambda hit: (hit.rerank_score or 0.0, hit.distance or 0, hit.row))
 
 
 def add_relevances(
@@ -801,7 +842,7 @@ class Search:
         self.hybrid_weight = hybrid_weight
         self.n_feedback = n_feedback
         self.code_column = code_column or CodeColumn(queries.codes.shape[1])
-        if (default != HAMMING or queries.vectors) and not options.ranking:
+        if (default != HAMMING or queries.has_words) and not options.ranking:
             default = choose_ranking(default, queries, options)
         self.ranking: str = options.ranking or default
         rescore = options.rescore
@@ -825,7 +866,8 @@ class Search:
         with_text = options.with_text or options.highlight or options.with_passage
         self.stored_fields = (options.with_payload, with_text, self.needs_codes)
         """Whether the payloads, the texts and the codes of the hits are needed."""
-        if self.by_words or options.rerank or options.hybrid or rescore or options.cursor:
+        is_special = options.rerank or options.hybrid or rescore or options.cursor
+        if self.by_words or is_special or queries.has_words:
             check_compatible(options, self.ranking, queries)
         self._after: Position | None = None
         self._identity: tuple[object, ...] = ()  # empty if no page needs a cursor

@@ -359,7 +359,8 @@ def _is_long(query: Query) -> bool:
 
 
 def _is_read_by_model(collection: CollectionBackend, query: Query) -> bool:
-    return collection.is_read_by_model and query.text is not None and query.vector is None
+    encodes_text = query.text is not None and query.vector is None and query.code is None
+    return collection.is_read_by_model and encodes_text
 
 
 def _kind_of(

@@ -173,7 +173,7 @@ class Hit(TypedDict):
     """A document found; it has the optional fields that the search requested."""
 
     id: str
-    distance: int
+    distance: int | None
     score: float
     payload: NotRequired[dict[str, Any]]
     text: NotRequired[str | None]

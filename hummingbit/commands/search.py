@@ -239,5 +239,6 @@ def _line(hit: Hit, ranking: str) -> str:
     if score is None and ranking != HAMMING:
         score = f"{hit.score:8.3f}"
     payload = None if hit.payload is None else json.dumps(hit.payload, ensure_ascii=False)
-    parts = [f"{hit.distance:>4}", score, hit.id, hit.code, payload]
+    distance = "-" if hit.distance is None else str(hit.distance)
+    parts = [f"{distance:>4}", score, hit.id, hit.code, payload]
     return without_controls("  ".join(part for part in parts if part is not None))

@@ -41,6 +41,10 @@ def name_on_milvus(name: str) -> str:
     return PREFIX + name.replace("-", "X")
 
 
+SEPARATOR = ";"
+"""Stands between a vector in base64 and a text."""
+
+
 def check_vectors_on_milvus(keep_vectors: str) -> None:
     """Raise an InputError unless collections on Milvus keep vectors in this form."""
     if keep_vectors != FLOAT32:
@@ -127,14 +131,12 @@ def to_entity(document: Document, code: bytes) -> dict[str, Any]:
     payload = document.payload_with_labels
     readable, original = filterable(payload), payload_to_json(payload)
     content, vector = "", None
-    if document.text is not None and document.vector is not None:
-        message = "cannot be stored beside a vector on Milvus; leave one of them out"
-        raise InputError("text", f"{message} (document {document.id!r})")
     if document.text is not None:
         content = f"t{document.text}"
-    elif document.vector is not None:
+    if document.vector is not None:
         vector = np.asarray(document.vector, dtype="<f4").tobytes()
-        content = f"v{b64encode(vector).decode()}"
+        numbers = f"v{b64encode(vector).decode()}"
+        content = f"{numbers}{SEPARATOR}{document.text}" if content else numbers
     entity = {
         "id": document.id,
         "code": code,
@@ -173,7 +175,8 @@ def to_codes(entities: Sequence[Mapping[str, Any]], n_bits: int) -> Codes:
 def to_document(entity: Mapping[str, Any]) -> StoredDocument:
     """Return the document of an entity of :func:`to_entity`, with its row."""
     content = entity["content"]
-    vector = np.frombuffer(b64decode(content[1:]), dtype="<f4") if content[:1] == "v" else None
+    numbers = content[1:].partition(SEPARATOR)[0]
+    vector = np.frombuffer(b64decode(numbers), dtype="<f4") if content[:1] == "v" else None
     return StoredDocument(
         id=entity["id"],
         row=entity["row"],
@@ -187,6 +190,9 @@ def to_document(entity: Mapping[str, Any]) -> StoredDocument:
 def to_text(entity: Mapping[str, Any]) -> str | None:
     """Return the text of an entity of :func:`to_entity`, or None."""
     content: str = entity["content"]
+    if content[:1] == "v":
+        _, is_separated, text = content.partition(SEPARATOR)
+        return text if is_separated else None
     return content[1:] if content[:1] == "t" else None
 
 

@@ -12,16 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from hummingbit.corpus.document import MAX_ID_LENGTH, Document, parse_document
-from hummingbit.encoder.codes import Codes
 from hummingbit.foundation.files import replace_file
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.encoding import batches, encode_documents, read_contents
 from hummingbit.index.errors import StoreClosed
 from hummingbit.index.folders import Folder
-from hummingbit.index.passages import DocumentCodes, PassageCodes
 from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.http.bodies import parse_short_json
 from hummingbit.service.http.problems import ProblemError
@@ -172,7 +168,6 @@ class Resume:
 
 
 INPUT = "input.ndjson"
-CONTENT = ("text", "vector")
 BATCH_LINES = 1000
 
 
@@ -183,16 +178,14 @@ class BulkOptions:
     create_only: bool = False
     skip_unchanged: bool = False
     encoder_fingerprint: str | None = None
-    """That of the encoder that made the codes; with it, a line may have a code beside its text or
-    vector."""
+    """That of the encoder that made the codes, if it is to be checked."""
 
 
 class Line(NamedTuple):
-    """A valid line. `code` is the code that the line has beside a text or vector, if any."""
+    """A valid line."""
 
     number: int
     document: Document
-    code: Codes | None
 
 
 class BulkWriter:
@@ -244,7 +237,8 @@ class BulkWriter:
             bookmark = self._batch_bookmark()
             if latest:
                 documents = [line.document for line in latest]
-                codes = _codes_of(latest, collection)
+                settings = collection.encoder, collection.n_bits, collection.passages
+                codes = encode_documents(documents, *settings)
                 written = collection.upsert_encoded(documents, codes, bookmark)
                 self.result.generation = written.generation
             elif bookmark is not None:
@@ -275,17 +269,14 @@ class BulkWriter:
             try:
                 record = parse_short_json(raw, self._limits.max_json_depth)
                 id_ = record.get("id") if isinstance(record, dict) else None
-                code = None
                 with pointing_at():
-                    if self._options.encoder_fingerprint is not None:
-                        record, code = _without_code(record, collection.n_bits)
                     document = parse_document(record)
                     # An error found here, not when the batch is encoded, names its line.
                     read_contents([document], collection.encoder, collection.n_bits)
                 check_id(document.id, self._limits)
                 check_text(document.text, self._limits)
                 check_payload(document.payload, self._limits)
-                yield Line(number, document, code)
+                yield Line(number, document)
             except ProblemError as problem:
                 self.result.refuse(number, id_ if isinstance(id_, str) else None, problem)
 
@@ -330,39 +321,6 @@ def write_file(path: Path, writer: BulkWriter, progress: Progress) -> None:
             progress.advance(len(lines))
 
 
-def _without_code(record: Any, n_bits: int) -> tuple[Any, Codes | None]:
-    """Split the code from a record that has one beside a text or a vector.
-
-    Raises:
-        DocumentError, InputError: if it is not a code of `n_bits`.
-    """
-    has_content = isinstance(record, dict) and any(record.get(name) is not None for name in CONTENT)
-    if not has_content or record.get("code") is None:
-        return record, None
-    document = parse_document({"id": record.get("id"), "code": record["code"]})
-    rest = {field: value for field, value in record.items() if field != "code"}
-    return rest, read_contents([document], None, n_bits).codes[0]
-
-
 def _last_of_each_id(lines: list[Line]) -> list[Line]:
     last = {line.document.id: line.number for line in lines}
     return [line for line in lines if last[line.document.id] == line.number]
-
-
-def _codes_of(lines: list[Line], collection: CollectionBackend) -> DocumentCodes:
-    """Return the codes of the lines: their own, or encoded ones.
-
-    In a collection with passages, which need codes of their own, every text is encoded.
-    """
-    has_code = [line.code is not None and collection.passages is None for line in lines]
-    documents = [line.document for line, known in zip(lines, has_code, strict=True) if not known]
-    settings = collection.encoder, collection.n_bits, collection.passages
-    encoded = encode_documents(documents, *settings)
-    if not any(has_code) or isinstance(encoded, PassageCodes):
-        return encoded
-    codes = np.zeros((len(lines), collection.n_bits // 8), dtype=np.uint8)
-    codes[~np.array(has_code)] = encoded
-    for position, line in enumerate(lines):
-        if line.code is not None:
-            codes[position] = line.code
-    return codes

@@ -174,8 +174,8 @@ async def post_bulk(
     encoder_fingerprint: Annotated[
         str | None,
         QueryParameter(
-            description="That of the encoder that made the lines' codes. With it, a line may have a"
-            " code beside its text or vector, which is then not encoded again."
+            description="That of the encoder that made the lines' codes. If the collection has"
+            " another encoder, nothing is written."
         ),
     ] = None,
     skip_unchanged: Annotated[

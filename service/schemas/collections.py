@@ -210,9 +210,10 @@ class CollectionStats(CollectionDetail):
 
 
 class NewDocument(RequestModel):
-    """A document: its id and one of text, vector and code, or a text and a vector.
+    """A document: its id and a text, a vector, a code or several of them.
 
-    With both, the encoder takes the vector, and the text is found by its words.
+    A code is stored as it is, and nothing is encoded. Of a text and a vector, the encoder takes the
+    vector. A text beside another content is found by its words; a vector beside a code is kept.
     """
 
     id: str

@@ -144,23 +144,25 @@ class SearchFields(OptionsModel):
 
 @with_options(SearchOptions, OPTIONS_OF_EACH)
 class BatchedSearch(SearchFields, RequestModel):
-    """A search by one of text, vector, code and the id of a document, or by a text and a vector."""
+    """A search by the id of a document, or by a text, a vector, a code or several of them."""
 
 
 @with_options(SearchOptions, ALL_OPTIONS, TYPES)
 class SearchRequest(SearchFields):
-    """A search by one of text, vector, code and the id of a document, or by a text and a vector.
+    """A search by the id of a document, or by a text, a vector, a code or several of them.
 
-    With a text and a vector, the ranking is hybrid by default: by the words of the text and the
-    code of the vector.
+    A text beside a vector or a code is searched for by its words, and the ranking is hybrid by
+    default. A text that the collection's encoder does not take is found by its words only. In a
+    collection without an encoder, a vector has a number for each bit: its signs are the code, and
+    the ranking asymmetric weighs the bits by its numbers.
     """
 
     encoder_fingerprint: Fingerprint = None
 
     def has_plain_fields(self) -> bool:
         """Tell whether the search has only fields that searches in a batch can have."""
-        # With a vector, the text needs the word index, which the event loop must not wait for.
-        has_both = self.text is not None and self.vector is not None
+        # Beside others, the text needs the word index, which the event loop must not wait for.
+        has_both = self.text is not None and not (self.vector is None and self.code is None)
         return not has_both and SPECIAL_OPTIONS.isdisjoint(self.model_fields_set)
 
 
@@ -205,15 +207,15 @@ class Passage(ResponseModel):
 class SearchHit(ResponseModel):
     """A document found; the fields below `score` are present on request.
 
-    `distance` is the Hamming distance between the codes. A higher `score` is better: 1 − distance /
-    n_bits with the ranking hamming; the share of the query's weight in the bits that agree with
-    asymmetric; the cosine if rescored by vectors. A lower `rerank_score` is better:
-    Σ_b |p_b − c_b|, where p_b is the query's probability of bit b and c_b the stored bit.
-    `differing_bits` counts from 0, the first bit of the code.
+    `distance` is the Hamming distance between the codes; null if the query has only words. A higher
+    `score` is better: 1 − distance / n_bits with the ranking hamming; the share of the query's
+    weight in the bits that agree with asymmetric; the cosine if rescored by vectors. A lower
+    `rerank_score` is better: Σ_b |p_b − c_b|, where p_b is the query's probability of bit b and c_b
+    the stored bit. `differing_bits` counts from 0, the first bit of the code.
     """
 
     id: str
-    distance: int
+    distance: int | None
     score: float
     payload: dict[str, Any] = ModelField(default_factory=dict)
     text: str | None = None
@@ -302,7 +304,7 @@ def search_answer(
     hits = all_hits[: options.k]
     radius = options.radius
     if radius is not None:
-        hits = [hit for hit in hits if hit.distance <= radius]
+        hits = [hit for hit in hits if (hit.distance or 0) <= radius]
     name, fingerprint = collection.encoder_name, collection.encoder_fingerprint
     terms = result.queries.terms[position]
     answer: dict[str, Any] = {

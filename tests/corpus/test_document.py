@@ -124,8 +124,8 @@ def test_numbers_at_the_edge_of_float32_are_taken() -> None:
     [
         ([], "document", "is \\[\\]; it must be an object"),
         (None, "document", "is None"),
-        ({"id": "a"}, "document", "exactly one of text, vector, code; it has none"),
-        ({"id": "a", "text": "t", "code": "00"}, "document", "has text and code"),
+        ({"id": "a"}, "document", "at least one of text, vector, code; it has none"),
+        ({"id": "a", "text": "t", "code": 0}, "code", "is 0; it must be hexadecimal digits"),
         ({"id": "a", "text": "t", "txet": 1}, "txet", "is not a field; the fields are id, text"),
         ({"text": "t"}, "id", "is None; it must be a string of 1 to 512 characters"),
         ({"id": 5, "text": "t"}, "id", "is 5"),

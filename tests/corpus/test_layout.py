@@ -112,7 +112,7 @@ def test_a_label_that_no_line_has_is_refused_at_the_end(tmp_path: Path) -> None:
         (
             '{"id": "a", "question": "t"}',
             Layout(),
-            "document: must have exactly one of text, vector, code; it has none. Its fields are"
+            "document: must have at least one of text, vector, code; it has none. Its fields are"
             " 'id', 'question'; name the field of the text with --text-field",
         ),
         (

@@ -107,7 +107,7 @@ def test_standard_input_is_json_lines(monkeypatch: pytest.MonkeyPatch) -> None:
         (b'{"id": 1.5, "text": "t"}', "id: is 1.5; it must be a string"),
         (
             b'{"id": "x", "question": "t"}',
-            "document: must have exactly one of text, vector, code; it has none. Its fields"
+            "document: must have at least one of text, vector, code; it has none. Its fields"
             " are 'id', 'question'",
         ),
         (
@@ -276,7 +276,7 @@ def test_a_csv_cell_may_be_as_long_as_a_text(tmp_path: Path) -> None:
         (b"x", "has 1 cell; the header has 3"),
         (b"x,y,,z", "has 4 cells; the header has 3"),
         (b",y,", "id: is missing; it must hold the id"),
-        (b"x,,", "document: must have exactly one of text, vector, code; it has none"),
+        (b"x,,", "document: must have at least one of text, vector, code; it has none"),
         (b"x,,[1", "vector: is not valid JSON"),
         (b"x,,[NaN]", "vector: is not valid JSON: NaN is not"),
         (b"x,\xff,", "is not UTF-8: byte 0xff"),

@@ -136,9 +136,9 @@ def test_radius_has_bounds(collection: Collection, radius: int) -> None:
 @pytest.mark.parametrize(
     ("query", "field", "message"),
     [
-        (Query(), "query", "must have exactly one of text, vector, code, id; it has none"),
+        (Query(), "query", "must have at least one of text, vector, code, id; it has none"),
         (Query(code="0000", id="a"), "query", "has code and id"),
-        (Query(text="a"), "text", "the collection has no encoder; give a code"),
+        (Query(text="a"), "text", "the collection has no encoder, and no document has a text"),
         (Query(code="00000"), "code", "'00000' is not 4 hexadecimal digits"),
         (Query(code="000g"), "code", "'000g' is not 4 hexadecimal digits"),
     ],

@@ -165,11 +165,26 @@ def test_what_milvus_cannot_hold_is_refused(collection: CollectionBackend) -> No
     large = Document(id="large", code="0000", payload={"x": "é" * 40_000})
     with pytest.raises(InputError, match=r"payload: is 80,009 bytes long; Milvus takes 65,535 \(d"):
         collection.upsert([Document(id="a", code="0000"), large])
-    vector = np.ones(6, dtype=np.float32)
-    both = Document("both", "a text", vector)
-    with pytest.raises(InputError, match="text: cannot be stored beside a vector on Milvus"):
-        collection.upsert_encoded([both], np.zeros((1, 2), dtype=np.uint8))
     assert (len(collection), collection.generation) == (0, generation)
+
+
+@pytest.mark.parametrize("text", ["a text; with a mark", ""])
+def test_a_text_beside_a_code_and_a_vector_comes_back(
+    collection: CollectionBackend, text: str
+) -> None:
+    vector = np.linspace(-1, 1, 6, dtype=np.float32)
+    both = Document("both", text, vector, "ff00")
+    collection.upsert([both, Document("text", text, code="00ff")])
+    stored = {one.id: one for one in collection.documents_after(0, 10)}
+    assert (stored["both"].text, stored["both"].code) == (text, "ff00")
+    assert np.array_equal(stored["both"].vector, vector)
+    assert (stored["text"].text, stored["text"].vector, stored["text"].code) == (text, None, "00ff")
+    assert collection.new_or_changed([both]) == []
+    assert not collection.verify().problems
+    with pytest.raises(InputError, match="is ranked by 'hamming' only"):
+        collection.search([Query(text="mark", code="ff00")], 1)
+    (hits,) = collection.search([Query(text="mark", code="ff00")], 1, ranking="hamming").hits
+    assert hits[0].id == "both"
 
 
 def test_milvus_keeps_whole_vectors_and_does_not_rescore_by_them(other: MilvusFolder) -> None:

@@ -196,11 +196,11 @@ def test_a_vector_of_another_length_counts_as_missing(collection: Collection) ->
     [
         (
             Query(text="bread", vector=np.ones(6, dtype=np.float32), id="d1"),
-            "only a text and a vector",
+            "an id goes with no other field",
         ),
         (Query(id="d1"), "by is 'vectors', which needs a vector as the query"),
         (Query(code="ffff"), "by is 'vectors', which needs a vector as the query"),
-        (Query(text="bread"), "the collection's encoder takes vectors"),
+        (Query(text="bread"), "by is 'vectors', which needs a vector as the query"),
         (Query(vector=np.ones(7, dtype=np.float32)), "has 7 numbers; it must have 6"),
     ],
 )

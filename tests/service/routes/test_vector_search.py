@@ -110,8 +110,9 @@ def test_a_text_and_a_vector_are_searched_together(client: httpx.Client, path: s
 @pytest.mark.parametrize(
     ("body", "pointer", "message"),
     [
-        ({"text": "apple"}, "/text", "takes vectors"),
-        ({"vector": [1.0] * 6, "code": "0000"}, "", "only a text and a vector go together"),
+        ({"text": "apple", "ranking": "hamming"}, "/ranking", "needs a vector or a code"),
+        ({"text": "apple", "radius": 3}, "/radius", "needs a vector or a code"),
+        ({"vector": [1.0] * 6, "id": "d1"}, "", "an id goes with no other field"),
         ({"vector": [1.0] * 7}, "/vector", "has 7 numbers; it must have 6"),
         ({"id": "d1", "rescore": {"by": "vectors"}}, "/rescore", "needs a vector as the query"),
         ({"vector": [1.0] * 6, "rescore": {"by": "bm25"}}, "/rescore", "needs a text as the query"),

@@ -73,7 +73,8 @@ def test_vectors_are_kept_and_searched(
         ([], "TEXT: is missing; give a text, --vector, --code or --id"),
         (["--vector", "[1, 2"], "--vector: is not valid JSON"),
         (["--vector", '"x"'], "--vector: is 'x'; it must be a list of numbers"),
-        (["--vector", QUERY, "--code", "00"], "only a text and a vector go together"),
+        (["--vector", QUERY, "--code", "00"], "code: '00' is not 4 hexadecimal digits"),
+        (["--vector", QUERY, "--id", "d1"], "an id goes with no other field"),
         (["--vector", QUERY, "--oversample", "3"], "--oversample: needs --rescore"),
         (["--vector", QUERY, "--rescore", "vectors", "--oversample", "0"], "oversample is 0"),
     ],
@@ -110,5 +111,5 @@ def test_a_collection_in_this_process_keeps_and_searches_vectors(tmp_path: Path)
         ):
             with pytest.raises(InputError, match="it must be a name, or have by"):
                 collection.search(query, rescore=rescore)
-        with pytest.raises(InputError, match="it must have text and vector"):
-            collection.search({"vector": query})
+        with pytest.raises(InputError, match="it may have text, vector and code"):
+            collection.search({"vectors": query})
