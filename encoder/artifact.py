@@ -45,6 +45,7 @@ from hummingbit.encoder.encoder import (
     Inputs,
     Layer,
 )
+from hummingbit.encoder.endpoint import EndpointError, EndpointModel
 from hummingbit.encoder.learned import LearnedDocuments
 from hummingbit.encoder.text_features import MAX_SUMMARY_WEIGHT, Floats, TermWeighting, TextFeatures
 from hummingbit.encoder.text_model import MAX_TOKENS, ModelError, Pooling, Precision, TextModel
@@ -84,6 +85,7 @@ VOCABULARY = "vocabulary.txt"
 GOLDEN = "golden.json"
 MODEL = "model.onnx"
 TOKENIZER = "tokenizer.json"
+PROBE = "probe.json"
 LABELLED_IDS = "labelled_ids.json"
 LEARNED = "learned_documents.bin"
 METRICS = "metrics.json"
@@ -144,6 +146,19 @@ class ModelSpec(_Strict):
     precision: Precision
 
 
+class EndpointSpec(_Strict):
+    """The settings of :class:`EndpointModel`; what it returned for a few texts is in a file."""
+
+    kind: Literal["endpoint"] = "endpoint"
+    url: str = Field(max_length=2_000)
+    name: str = Field(min_length=1, max_length=500)
+    dimension: int = Field(ge=1, le=1_000_000)
+    query_prompt: str = Field(max_length=10_000)
+    document_prompt: str = Field(max_length=10_000)
+    l2_normalize: bool
+    max_tokens: int = Field(ge=0, le=1_000_000)
+
+
 class VectorSpec(_Strict):
     """The settings of :class:`VectorFeatures`."""
 
@@ -163,6 +178,14 @@ class SpdSpec(_Strict):
         min_length=2, max_length=16, strict=False
     )
     floor: float = Field(gt=0, allow_inf_nan=False)
+
+
+FeaturesSpec = TextSpec | ModelSpec | EndpointSpec | VectorSpec | SpdSpec
+_FILES_OF_FEATURES: Mapping[type[_Strict], Sequence[str]] = {
+    TextSpec: (VOCABULARY,),
+    ModelSpec: (MODEL, TOKENIZER),
+    EndpointSpec: (PROBE,),
+}
 
 
 class LayerSpec(_Strict):
@@ -219,8 +242,9 @@ class Manifest(_Strict):
 
     format_version: Literal[1] = 1
     n_bits: int
-    features: TextSpec | ModelSpec | VectorSpec | SpdSpec = Field(discriminator="kind")
-    layers: tuple[LayerSpec, ...] = Field(min_length=1, max_length=64, strict=False)
+    features: FeaturesSpec = Field(discriminator="kind")
+    layers: tuple[LayerSpec, ...] = Field(max_length=64, strict=False)
+    """None where the bits are the signs of a vector."""
     class_code: ClassCodeSpec | None = None
     """Left out of the file if None, as in the first artifacts."""
     hybrid_weight: float | None = Field(default=None, ge=MIN_HYBRID_WEIGHT, le=MAX_HYBRID_WEIGHT)
@@ -246,22 +270,27 @@ class Manifest(_Strict):
         class_bits = 0
         if self.class_code is not None:
             class_bits = self.class_code.codeword_bits + self.class_code.certainty_bits
-        if self.layers[-1].outputs + class_bits != self.n_bits:
-            found = f"the last layer has {self.layers[-1].outputs} outputs"
+        features = self.features
+        outputs = self._outputs(features) if not self.layers else self.layers[-1].outputs
+        if outputs + class_bits != self.n_bits:
+            found = f"the last layer has {outputs} outputs"
             raise ValueError(f"{found}; it must have {self.n_bits - class_bits}")
-        needed = [WEIGHTS, GOLDEN]
-        if isinstance(self.features, VectorSpec | ModelSpec):
-            self._check_first_layer(self.features.dimension)
-        elif isinstance(self.features, SpdSpec):
-            self._check_first_layer(triangle_length(self.features.orders[-1]))
-        else:
-            needed.append(VOCABULARY)
-        if isinstance(self.features, ModelSpec):
-            needed += [MODEL, TOKENIZER]
+        if self.layers and not isinstance(features, TextSpec):
+            self._check_first_layer(self._outputs(features))
+        needed = [WEIGHTS, GOLDEN, *_FILES_OF_FEATURES.get(type(features), ())]
         for name in needed:
             if name not in self.files:
                 raise ValueError(f"files has no {name}")
         return self
+
+    @staticmethod
+    def _outputs(features: FeaturesSpec) -> int:
+        """Return the number of features; a text's are known from its vocabulary only."""
+        if isinstance(features, SpdSpec):
+            return triangle_length(features.orders[-1])
+        if isinstance(features, TextSpec):
+            raise ValueError("an encoder of terms needs a layer")  # noqa: TRY004 - of pydantic
+        return features.dimension
 
     def _check_first_layer(self, inputs: int) -> None:
         if self.layers[0].inputs != inputs:
@@ -314,6 +343,8 @@ def read_features(
             return TextModel(files[MODEL], files[TOKENIZER], **settings)
         except ModelError as error:
             raise ArtifactError(f"{folder}: {error}") from error
+    if isinstance(spec, EndpointSpec):
+        return _read_endpoint(spec, files[PROBE], folder)
     if isinstance(spec, SpdSpec):
         shapes = enumerate(zip(spec.orders, spec.orders[1:], strict=False))
         weights = [read_tensor(tensors, folder, f"spd.{i}.weight", shape) for i, shape in shapes]
@@ -337,6 +368,25 @@ def read_features(
         pieces=spec.pieces,
         corrections=spec.corrections,
     )
+
+
+def _read_endpoint(spec: EndpointSpec, raw: bytes, folder: Path) -> EndpointModel:
+    """Return the endpoint of a manifest with its probe; no request is sent."""
+    try:
+        probe = json.loads(raw)
+        texts, vectors = probe["texts"], np.array(probe["vectors"], dtype=np.float32)
+        is_valid = all(isinstance(text, str) for text in texts) and len(texts) > 0
+        if not is_valid or vectors.shape != (len(texts), spec.dimension):
+            raise ValueError(f"holds vectors of shape {vectors.shape} of {len(texts)} texts")
+        if not np.isfinite(vectors).all():
+            raise ValueError("holds a vector with NaN or infinity")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ArtifactError(f"{folder / PROBE}: cannot be read: {error}") from error
+    try:
+        settings = spec.model_dump(exclude={"kind"})
+        return EndpointModel(**settings, probe_texts=tuple(texts), probe_vectors=vectors)
+    except EndpointError as error:
+        raise ArtifactError(f"{folder}: {error}") from error
 
 
 def read_class_code(
@@ -434,6 +484,13 @@ def artifact_contents(
     if isinstance(encoder.features, TextModel):
         contents[MODEL] = encoder.features.model
         contents[TOKENIZER] = encoder.features.tokenizer
+    if isinstance(encoder.features, EndpointModel):
+        contents[PROBE] = _json_bytes(
+            {
+                "texts": [*encoder.features.probe_texts],
+                "vectors": encoder.features.probe_vectors.astype(float).tolist(),
+            }
+        )
     contents[MANIFEST] = _json_bytes(_manifest(encoder, contents).model_dump(mode="json"))
     return contents
 
@@ -518,13 +575,16 @@ def _class_code_spec(encoder: Encoder) -> ClassCodeSpec | None:
     )
 
 
-def _features_spec(features: Features) -> TextSpec | ModelSpec | VectorSpec | SpdSpec:
+def _features_spec(features: Features) -> FeaturesSpec:
     if isinstance(features, SpdFeatures):
         orders = (features.order, *(weight.shape[1] for weight in features.weights))
         return SpdSpec(orders=orders, floor=features.floor)
     if isinstance(features, TextModel):
         names = ModelSpec.model_fields.keys() - {"kind"}
         return ModelSpec(**{name: getattr(features, name) for name in names})
+    if isinstance(features, EndpointModel):
+        names = EndpointSpec.model_fields.keys() - {"kind"}
+        return EndpointSpec(**{name: getattr(features, name) for name in names})
     if isinstance(features, VectorFeatures):
         return VectorSpec(dimension=features.dimension, l2_normalize=features.l2_normalize)
     return TextSpec(
@@ -541,6 +601,10 @@ def _features_spec(features: Features) -> TextSpec | ModelSpec | VectorSpec | Sp
 
 
 def _golden(encoder: Encoder, examples: Inputs) -> dict[str, Any]:
+    if isinstance(encoder.features, EndpointModel):
+        of_probe = encoder.encode_features(encoder.features.probe_vectors)
+        texts = [*encoder.features.probe_texts]
+        return {"inputs": texts, "codes": [*map(code_to_hex, of_probe)]}
     margins = np.abs(encoder.margins(examples)).min(axis=1)
     farthest = np.argsort(-margins, kind="stable")[:GOLDEN_INPUTS]
     inputs: Sequence[Any] = (
@@ -566,6 +630,7 @@ def _json_bytes(value: Any) -> bytes:
 # ``vocabulary.txt``      one term a line, for encoders of terms
 # ``model.onnx``          the network of a language model, and
 # ``tokenizer.json``      its tokenizer
+# ``probe.json``          texts, and the vectors that an endpoint returned for them
 # ``golden.json``         inputs, and the codes they must give
 # ======================  ============================================================
 #
@@ -788,7 +853,12 @@ def _check_golden(encoder: Encoder, raw: bytes, folder: Path, hint: str) -> None
     try:
         golden = json.loads(raw)
         inputs, expected = golden["inputs"], golden["codes"]
-        codes = [code_to_hex(code) for code in encoder.encode(as_inputs(encoder, inputs))]
+        if isinstance(encoder.features, EndpointModel):
+            # The endpoint may be down now. It is compared with the probe before it is used.
+            encoded = encoder.encode_features(encoder.features.probe_vectors)
+        else:
+            encoded = encoder.encode(as_inputs(encoder, inputs))
+        codes = [code_to_hex(code) for code in encoded]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ArtifactError(f"{folder / GOLDEN}: cannot be read: {error}") from error
     if not codes or codes != expected:

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from hummingbit.encoder.class_code import ClassCode
 from hummingbit.encoder.codes import Codes, pack_bits
+from hummingbit.encoder.endpoint import EndpointModel
 from hummingbit.encoder.learned import LearnedDocuments
 from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures, native
@@ -39,7 +40,8 @@ _ROWS_AT_ONCE = 64
 MIN_HYBRID_WEIGHT, MAX_HYBRID_WEIGHT = 0.001, 1000.0
 """The bounds of the weight of codes in a hybrid ranking, within which neither score is lost."""
 
-Features = TextFeatures | TextModel | VectorFeatures | SpdFeatures
+LanguageModel = TextModel | EndpointModel
+Features = TextFeatures | LanguageModel | VectorFeatures | SpdFeatures
 Inputs = Sequence[str] | Floats
 Integers = npt.NDArray[np.intp]
 Activation = Literal["relu", "identity"]
@@ -122,28 +124,30 @@ class Encoder:
     @property
     def kind(self) -> Literal["text", "vector"]:
         """What the encoder takes. A matrix is passed as the vector of its upper triangle."""
-        return "text" if isinstance(self.features, TextFeatures | TextModel) else "vector"
+        return "text" if isinstance(self.features, TextFeatures | LanguageModel) else "vector"
 
     @property
     def dimension(self) -> int | None:
         """The length of the vectors that it takes; None for text."""
-        text = isinstance(self.features, TextFeatures | TextModel)
+        text = isinstance(self.features, TextFeatures | LanguageModel)
         return None if text else self.features.dimension
 
     @property
     def is_slow(self) -> bool:
         """Whether a language model reads the texts, a thousand times slower than a word index."""
-        return isinstance(self.features, TextModel)
+        return isinstance(self.features, LanguageModel)
 
     def are_cut(self, texts: Sequence[str]) -> list[bool]:
         """Tell which documents are longer than what a language model reads."""
+        if isinstance(self.features, EndpointModel):
+            return [*map(self.features.is_cut, texts)]
         if not isinstance(self.features, TextModel):
             return [False] * len(texts)
         return [one.is_cut for one in self.features.tokenize(texts, self.features.document_prompt)]
 
     def prepare(self) -> None:
         """Build what the first query with an unknown word would otherwise wait for."""
-        if isinstance(self.features, TextFeatures | TextModel):
+        if isinstance(self.features, TextFeatures | LanguageModel):
             self.features.prepare()
 
     def check_vector(self, vector: Floats) -> None:
@@ -175,6 +179,13 @@ class Encoder:
             InputError: if `inputs` is not what the encoder takes.
         """
         return pack_bits(self.logits(inputs) > self.thresholds)
+
+    def encode_features(self, rows: Floats) -> Codes:
+        """Return the packed codes of documents whose features are `rows`, float32 ``(N, D)``.
+
+        The encoder must be one of a language model.
+        """
+        return pack_bits(self._forward(rows) > self.thresholds)
 
     def margins(self, inputs: Inputs) -> Floats:
         """Return ``logit_b - threshold_b`` of `inputs`, float32 of shape ``(N, n_bits)``.
@@ -226,7 +237,7 @@ class Encoder:
         Raises:
             InputError: if `inputs` is not what the encoder takes.
         """
-        if not isinstance(self.features, TextFeatures | TextModel):
+        if not isinstance(self.features, TextFeatures | LanguageModel):
             weights_of_vectors = self._uncorrected_query_weights(inputs)
             return WeightedQueries(weights_of_vectors, [None] * len(inputs))
         is_few = 0 < len(inputs) <= _FEW_TEXTS and not isinstance(inputs, str)
@@ -250,7 +261,7 @@ class Encoder:
         """Return the query weights of `inputs` without correcting words."""
         parts = []
         for batch in _batches(inputs):
-            if isinstance(self.features, TextModel):
+            if isinstance(self.features, LanguageModel):
                 rows: Any = self.features.transform_queries(batch)[0]  # type: ignore[arg-type]
             else:
                 rows = self._transform(batch)
@@ -304,7 +315,7 @@ class Encoder:
         The vectors of a language model pass through the layers one by one, because the product of
         a matrix may round a row otherwise than that of the row alone.
         """
-        if not isinstance(self.features, TextModel):
+        if not isinstance(self.features, LanguageModel):
             return forward(self.layers, rows)
         return self._concatenate([forward(self.layers, row[None]) for row in rows])
 
@@ -379,7 +390,7 @@ def explain_text(encoder: Encoder, text: str, limit: int = 10) -> list[TermInflu
         TypeError: if the encoder does not take text.
     """
     features = encoder.features
-    if isinstance(features, TextModel):
+    if isinstance(features, LanguageModel):
         return []
     if not isinstance(features, TextFeatures):
         raise TypeError("the encoder takes vectors; it has no terms")

@@ -426,10 +426,14 @@ class ModelRecipe(LabelledRecipe):
         "sne",
         "itq",
     )
-    model: str = setting("", "the folder of the model, as sentence-transformers saves it")
+    model: str = setting(
+        "", "the folder of the model, as sentence-transformers saves it, or the URL of an endpoint"
+    )
+    model_name: str = setting("", "the name of the model at the endpoint")
     max_tokens: int = setting(
         0,
-        "tokens of a text that are read; 0: as many as the model says",
+        "tokens of a text that are read, of four characters at an endpoint; 0: as many as the"
+        " model says",
         within=f"[0, {MAX_TOKENS}]",
     )
     dimension: int = setting(

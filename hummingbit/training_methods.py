@@ -106,16 +106,21 @@ def class_codes_can_learn(data: TrainingData, recipe: ClassCodeRecipe) -> bool:
 
 
 def recipe_for_search(
-    data: TrainingData, n_bits: int, *, has_labels: bool, model: str | None = None
+    data: TrainingData,
+    n_bits: int,
+    *,
+    has_labels: bool,
+    model: str | None = None,
+    model_name: str | None = None,
 ) -> Recipe | ClassCodeRecipe | LinearRecipe | ModelRecipe:
     """Return the recipe of codes that find texts by their words and, with labels, by their class.
 
     It is ssb-vae for labelled texts that class codes cannot learn. Without torch, it is class-codes
     or, without labels that these can learn, itq: both find fewer texts by their words. The codes
-    are those of a language model if the folder of one is given.
+    are those of a language model if the folder of one is given, or the endpoint that has it.
     """
     if model is not None:
-        return ModelRecipe(model=model, n_bits=n_bits)
+        return ModelRecipe(model=model, model_name=model_name or "", n_bits=n_bits)
     if not has_torch():
         classes = ClassCodeRecipe(n_bits=n_bits)
         is_learned = has_labels and class_codes_can_learn(data, classes)

@@ -237,17 +237,30 @@ def read_contents(
             raise InputError(error.field, f"{error.reason} (document {document.id!r})") from None
     if parsed is not None:
         codes = parsed
+    to_encode = [documents[at] for at in positions]
     if passages is None or encoder is None or encoder.kind != "text" or not positions:
-        inputs = _encoder_inputs([documents[at] for at in positions], encoder)
-        return Contents(codes, positions, inputs)
-    spans, texts = [], []
-    for position in positions:
+        return Contents(codes, positions, _encoder_inputs(to_encode, encoder))
+    return _split_contents(
+        codes, positions, [one.text or "" for one in to_encode], passages, encoder
+    )
+
+
+def _split_contents(
+    codes: Codes,
+    positions: list[int],
+    texts: Sequence[str],
+    passages: Passages,
+    encoder: Encoder,
+) -> Contents:
+    """Return contents whose inputs are the passages of `texts`, of the documents at `positions`."""
+    spans: list[Sequence[Span]] = []
+    inputs: list[str] = []
+    for text in texts:
         checkpoint()
-        text = documents[position].text or ""
         some = split_to_fit(text, passages.split(text), encoder.are_cut)
         spans.append(some)
-        texts += passage_texts(text, some)
-    return Contents(codes, positions, texts, spans)
+        inputs += passage_texts(text, some)
+    return Contents(codes, positions, inputs, spans)
 
 
 def _check_beside_code(document: Document, encoder: Encoder | None) -> None:

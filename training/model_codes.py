@@ -14,6 +14,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Self
@@ -23,10 +24,16 @@ import numpy.typing as npt
 
 from hummingbit.encoder.artifact import check_destination
 from hummingbit.encoder.codes import pack_bits
-from hummingbit.encoder.encoder import Encoder, Layer
+from hummingbit.encoder.encoder import Encoder, LanguageModel, Layer
+from hummingbit.encoder.endpoint import (
+    EndpointModel,
+    check_url,
+    embed,
+    is_endpoint,
+    probe_of,
+)
 from hummingbit.encoder.recipes import AUTO, ModelRecipe, RecipeError
 from hummingbit.encoder.text_features import Floats, split_sentences, title_of
-from hummingbit.encoder.text_model import TextModel
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage, checkpoint, count_in_stage
 from hummingbit.index.engines.segments import IndexSnapshot
@@ -73,8 +80,6 @@ def train_model(
         ArtifactError: if `out` exists and `overwrite` is false.
         TeacherError: if `vectors_file` exists or cannot be written.
     """
-    if not recipe.model:
-        raise RecipeError("model is empty; it must be the folder of a language model (--model)")
     check_destination(out, overwrite=overwrite)
     if vectors_file is not None:
         check_vectors_place(vectors_file)
@@ -84,13 +89,7 @@ def train_model(
         found = counted(len(data), "document")
         raise TrainingDataError(f"n_bits is {recipe.n_bits}, more than {found} can fill")
     begin_stage(f"reading {recipe.model}")
-    folder = read_model(
-        Path(recipe.model),
-        max_tokens=recipe.max_tokens or None,
-        dimension=recipe.dimension or None,
-        query_prompt=_given(recipe.query_prompt),
-        document_prompt=_given(recipe.document_prompt),
-    )
+    folder = _read_model(recipe)
     model = folder.features
     if recipe.n_bits > model.dimension:
         found = f"the model's vectors have {counted(model.dimension, 'number')}"
@@ -100,6 +99,8 @@ def train_model(
     vectors, n_cut = read_documents(folder, texts, data.sha256, saved)
     if vectors_file is not None:
         save_vectors(vectors_file, Teacher(folder.name, "model", folder.sha256, vectors), data)
+    if isinstance(model, EndpointModel):
+        model = probe_of(model, texts, vectors)
     parts = split(data, recipe)
     begin_stage(f"fitting {recipe.n_bits} bits")
     layer, thresholds = fit_head(vectors[parts.training], recipe.n_bits, recipe.seed, recipe.head)
@@ -115,10 +116,10 @@ def train_model(
         Encoder(model, [layer], thresholds, {}, hybrid_weight=weight),
         data,
         parts,
-        settings={**asdict(recipe), "model": folder.name},
+        settings={**asdict(recipe), "model": _where(folder)},
         vectors=vectors,
         about={
-            "model": {"name": folder.name, "sha256": folder.sha256},
+            "model": _about(folder),
             "longer_texts": n_cut,
             "hybrid_weight_trials": curve,
         },
@@ -130,6 +131,72 @@ def train_model(
     cut = f"{n_cut:,} of the {counted(len(texts), 'text')} ({n_cut / len(texts):.0%}) are longer"
     warning = f"{cut} than the {model.max_tokens} tokens that the model reads; it reads the first"
     return replace(trained, warnings=(*trained.warnings, warning))
+
+
+@dataclass(frozen=True, eq=False)
+class ModelAtEndpoint:
+    """A model at an endpoint; `sha256`, of the URL and the name, stands for that of a file."""
+
+    name: str
+    sha256: str
+    features: EndpointModel
+
+
+ReadModel = ModelFolder | ModelAtEndpoint
+
+
+def _where(folder: ReadModel) -> str:
+    """Return what a recipe names a model by."""
+    return folder.features.url if isinstance(folder.features, EndpointModel) else folder.name
+
+
+def _about(folder: ReadModel) -> dict[str, str]:
+    """Return what the metadata say about a model."""
+    if isinstance(folder.features, EndpointModel):
+        return {"name": folder.name, "endpoint": folder.features.url}
+    return {"name": folder.name, "sha256": folder.sha256}
+
+
+def _read_model(recipe: ModelRecipe) -> ReadModel:
+    """Return the model in the folder, or at the endpoint, of the recipe.
+
+    Raises:
+        RecipeError: if no model is given, an endpoint's has no name, or a folder's has one.
+        ModelError, EndpointError: if it cannot be read, or the endpoint fails.
+    """
+    if not recipe.model:
+        raise RecipeError("model is empty; it must be the folder of a language model (--model)")
+    if is_endpoint(recipe.model):
+        return _read_endpoint(recipe)
+    if recipe.model_name:
+        raise RecipeError("model_name is that of an endpoint's model; model is a folder")
+    return read_model(
+        Path(recipe.model),
+        max_tokens=recipe.max_tokens or None,
+        dimension=recipe.dimension or None,
+        query_prompt=_given(recipe.query_prompt),
+        document_prompt=_given(recipe.document_prompt),
+    )
+
+
+def _read_endpoint(recipe: ModelRecipe) -> ModelAtEndpoint:
+    if not recipe.model_name:
+        raise RecipeError("model_name is empty; an endpoint needs the name of a model")
+    url = check_url(recipe.model)
+    n_numbers = embed(url, recipe.model_name, ["dimension"], attempts=2).shape[1]
+    if recipe.dimension > n_numbers:
+        found = f"dimension is {recipe.dimension}; {url} returns vectors of"
+        raise RecipeError(f"{found} {counted(n_numbers, 'number')}")
+    model = EndpointModel(
+        url,
+        recipe.model_name,
+        recipe.dimension or n_numbers,
+        query_prompt=_given(recipe.query_prompt) or "",
+        document_prompt=_given(recipe.document_prompt) or "",
+        max_tokens=recipe.max_tokens,
+    )
+    digest = sha256(f"{url}\n{model.name}".encode()).hexdigest()
+    return ModelAtEndpoint(model.name, digest, model)
 
 
 def _given(prompt: str) -> str | None:
@@ -205,7 +272,7 @@ class SoughtDocuments:
 
 
 def seek_documents(
-    model: TextModel, texts: Sequence[str], vectors: Floats, seed: int
+    model: LanguageModel, texts: Sequence[str], vectors: Floats, seed: int
 ) -> SoughtDocuments | None:
     """Make queries from up to 400 of at most 20,000 `texts`, whose `vectors` are known.
 
@@ -329,7 +396,7 @@ def _take_out_a_sentence(text: str, rng: np.random.Generator) -> tuple[str, str]
 
 
 def read_documents(
-    folder: ModelFolder, texts: Sequence[str], sha256: str, saved: Path
+    folder: ReadModel, texts: Sequence[str], digest: str, saved: Path
 ) -> tuple[Floats, int]:
     """Return the vectors of the documents, and how many are longer than what the model reads.
 
@@ -340,18 +407,26 @@ def read_documents(
     settings = {
         name: getattr(model, name)
         for name in ("dimension", "pooling", "max_tokens", "document_prompt", "l2_normalize")
+        if hasattr(model, name)
     }
-    run = json.dumps({"model": folder.sha256, "data": sha256, **settings}, sort_keys=True)
+    run = json.dumps({"model": folder.sha256, "data": digest, **settings}, sort_keys=True)
     vectors = np.zeros((len(texts), model.dimension), dtype=np.float32)
     n_cut = 0
     title = f"reading {counted(len(texts), 'document')} with the model"
     with _VectorFile(saved, run, vectors) as file, count_in_stage(title, len(texts)) as count:
         for start in range(0, len(texts), _DOCUMENTS_AT_ONCE):
             some = slice(start, min(start + _DOCUMENTS_AT_ONCE, len(texts)))
-            tokenized = model.tokenize(texts[some], model.document_prompt)
-            n_cut += sum(one.is_cut for one in tokenized)
-            if some.stop > file.n_done:
-                vectors[some] = model.vectors([one.ids for one in tokenized])
+            is_done = some.stop <= file.n_done
+            if isinstance(model, EndpointModel):
+                n_cut += sum(map(model.is_cut, texts[some]))
+                if not is_done:
+                    vectors[some] = model.transform(texts[some])
+            else:
+                tokenized = model.tokenize(texts[some], model.document_prompt)
+                n_cut += sum(one.is_cut for one in tokenized)
+                if not is_done:
+                    vectors[some] = model.vectors([one.ids for one in tokenized])
+            if not is_done:
                 file.append(some)
             count(some.stop - start)
     return vectors, n_cut

@@ -544,9 +544,16 @@ def add_model(parser: argparse._ActionsContainer, *, default: str | None = None)
     parser.add_argument(
         "--model",
         default=default,
-        metavar="FOLDER",
-        help="a language model that reads the texts, as sentence-transformers saves it; needs"
-        " the extra model",
+        metavar="FOLDER|URL",
+        help="a language model that reads the texts: the folder of one, as sentence-transformers"
+        " saves it, which needs the extra model, or the URL of an embeddings endpoint, such as"
+        " http://localhost:11434/v1",
+    )
+    parser.add_argument(
+        "--model-name",
+        default=default,
+        metavar="NAME",
+        help="the name of the model at the endpoint, such as nomic-embed-text",
     )
 
 

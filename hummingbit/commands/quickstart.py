@@ -286,7 +286,13 @@ def run(args: argparse.Namespace) -> int:
     corpus, layout_survey = _read(args)
     _print_corpus(layout_survey, corpus)
     data = gather(corpus.training_documents)
-    recipe = recipe_for_search(data, args.bits, has_labels=corpus.has_labels, model=args.model)
+    recipe = recipe_for_search(
+        data,
+        args.bits,
+        has_labels=corpus.has_labels,
+        model=args.model,
+        model_name=args.model_name,
+    )
     if not has_torch() and args.model is None:
         print(WITHOUT_TORCH, file=sys.stderr)
     check_word_vectors(recipe.method, given=word_vectors is not None)

@@ -132,7 +132,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="write the model's vectors of the documents to this file (.npz)",
     )
     for one in fields(ModelRecipe):
-        if one.name != "model":
+        if one.name not in {"model", "model_name"}:
             add_setting(model, one)
     model.set_defaults(run=run_model)
     for name, summary in LINEAR_SUMMARIES.items():

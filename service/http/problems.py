@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hummingbit.encoder.artifact import ArtifactError
+from hummingbit.encoder.endpoint import EndpointError
 from hummingbit.evaluation.metrics import MetricError
 from hummingbit.evaluation.result import EvaluationError
 from hummingbit.foundation.errors import HummingbitError, InputError
@@ -93,6 +94,7 @@ TITLES = {
     "encoder_mismatch": "The collection has another encoder",
     "collection_unavailable": "The collection cannot be opened",
     "encoder_unavailable": "The encoder cannot be loaded",
+    "endpoint_unavailable": "The embeddings endpoint does not answer as it must",
     "storage_failed": "Storage failed",
     "not_ready": "The service is not ready",
     "http_error": "The request was refused",
@@ -233,6 +235,7 @@ PROBLEMS: Mapping[type[HummingbitError], Entry] = {
     CollectionExists: Entry(409, "collection_exists"),
     EncoderMismatch: Entry(409, "encoder_mismatch", _UNAVAILABLE),
     CollectionUnavailable: Entry(503, "collection_unavailable", _UNAVAILABLE),
+    EndpointError: Entry(503, "endpoint_unavailable"),
     ArtifactError: Entry(
         503,
         "encoder_unavailable",

@@ -78,9 +78,11 @@ def run_training(folder: Path, lock: int, progress: Progress | None = None) -> N
     arguments = json.loads((folder / TRAINING_FILE).read_bytes())
     command = [sys.executable, "-m", "hummingbit", "train", *arguments]
     command += ["--data", str(folder / DATA_FILE), "--out", str(folder / ENCODER_FOLDER)]
-    # The trainer must not see the service's keys.
+    # The trainer must not see the service's keys, only that of an embeddings endpoint.
     environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("HUMMINGBIT_")
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("HUMMINGBIT_") or name.startswith("HUMMINGBIT_ENDPOINT")
     }
     with (folder / LOG_FILE).open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - this Python, and arguments of our own

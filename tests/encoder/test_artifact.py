@@ -261,7 +261,7 @@ def test_weights_that_do_not_fit_are_refused(
         (lambda m: m.update(n_bits=12), "n_bits is 12"),
         (lambda m: m.update(n_bits=64), "the last layer has 32 outputs"),
         (lambda m: m.update(surprise=1), "surprise: Extra inputs"),
-        (lambda m: m.update(layers=[]), "layers: Tuple should have at least 1 item"),
+        (lambda m: m.update(layers=[]), "an encoder of terms needs a layer"),
         (lambda m: m["layers"][0].update(outputs=13), "layers do not fit"),
         (lambda m: m["layers"][0].update(activation="exec"), "activation"),
         (lambda m: m["files"].pop("golden.json"), "files has no golden.json"),

@@ -56,7 +56,7 @@ def test_searches_that_wait_are_answered_together_and_as_alone(tmp_path: Path) -
 
     def write(found: BatchedResult, place: int) -> list[tuple[str, int]]:
         sizes.append(len(found.result.hits))
-        return [(hit.id, hit.distance) for hit in found.result.hits[place]]
+        return [(hit.id, hit.distance or 0) for hit in found.result.hits[place]]
 
     async def ask_all() -> list[list[tuple[str, int]] | BaseException]:
         batcher = Batcher({"c": collection}.__getitem__, Metrics(), write)

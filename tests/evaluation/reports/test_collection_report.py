@@ -133,7 +133,7 @@ def test_the_run_holds_what_a_search_finds(collection: CollectionBackend, job: J
     searches = [Query(code=query.code) for query in QUERIES]
     hits = collection.search(searches, 100).hits
     assert run == {
-        query.id: {hit.id: -float(hit.distance) for hit in found}
+        query.id: {hit.id: -float(hit.distance or 0) for hit in found}
         for query, found in zip(QUERIES, hits, strict=True)
     }
 

@@ -51,6 +51,8 @@ def check(collection: Collection) -> None:
     assert moments.products is not None
     assert expected.products is not None
     assert moments.n_codes == expected.n_codes
+    assert moments.products is not None
+    assert expected.products is not None
     assert np.array_equal(moments.products, expected.products)
     assert np.array_equal(moments.sums, expected.sums)
     held = [(one.row, one.text) for one in collection.all_documents() if one.text is not None]

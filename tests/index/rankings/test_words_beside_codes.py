@@ -32,7 +32,7 @@ SIGNS = np.where(VECTORS > 0, 1, -1).astype(np.int64)
 
 
 def standardized(scores: np.ndarray) -> np.ndarray:
-    return (scores - scores.mean()) / scores.std()
+    return np.asarray((scores - scores.mean()) / scores.std())
 
 
 def in_order(scores: np.ndarray, k: int) -> list[str]:
@@ -44,7 +44,7 @@ def by_words(text: str) -> np.ndarray:
 
 
 def by_vector(vector: np.ndarray) -> np.ndarray:
-    return (SIGNS @ quantize_weights(vector[None])[0][0]).astype(np.float64)
+    return np.asarray(SIGNS @ quantize_weights(vector[None])[0][0], dtype=np.float64)
 
 
 @pytest.fixture
@@ -59,7 +59,9 @@ def test_words_codes_and_both_find_documents_that_bring_codes(collection: Collec
     words = collection.search(text, limit=5, highlight=True)
     assert words.ids[0] == "d9"
     assert words.distances.tolist() == [-1] * len(words.ids)
-    assert next(iter(words)).highlight.marks
+    passage = next(iter(words)).highlight
+    assert passage is not None
+    assert passage.marks
     found = collection.search(query, ranking="asymmetric", limit=20)
     assert found.ids == in_order(by_vector(query), 20)
     # A code alone says only which bits differ, so all weigh the same.
@@ -109,8 +111,7 @@ def test_what_a_query_lacks_is_said(
 
 
 def test_vectors_beside_codes_rescore(tmp_path: Path) -> None:
-    create = {"n_bits": N_BITS, "keep_vectors": "int8"}
-    with Collection.create(tmp_path, "kept", **create) as collection:
+    with Collection.create(tmp_path, "kept", n_bits=N_BITS, keep_vectors="int8") as collection:
         collection.add([{**one, "vector": VECTORS[at]} for at, one in enumerate(DOCUMENTS)])
         query = VECTORS[3] + VECTORS[9]
         rescore = {"by": "vectors", "oversample": 20}
@@ -120,6 +121,7 @@ def test_vectors_beside_codes_rescore(tmp_path: Path) -> None:
         assert found.ids == in_order(cosines, 5)
         assert found.scores == pytest.approx(np.sort(cosines)[::-1][:5], abs=2e-3)
         stored = collection.get("d3")
+        assert stored is not None
         assert (stored.text, stored.code) == (TEXTS[3], CODES[3])
 
 

@@ -49,7 +49,7 @@ class Scrolling(NamedTuple):
 
 
 def found_in(hits: list[Hit]) -> list[tuple[int, str]]:
-    return [(hit.distance, hit.id) for hit in hits]
+    return [(hit.distance or 0, hit.id) for hit in hits]
 
 
 class CollectionMachine(RuleBasedStateMachine):
