@@ -176,11 +176,18 @@ class Method:
     is_linear: bool = False
 
 
-SSB_VAE, ICT, ITQ = "ssb-vae", "ict", "itq"
+SSB_VAE, ICT, STATIC, ITQ = "ssb-vae", "ict", "static", "itq"
 METHODS: Mapping[str, Method] = {
     SSB_VAE: Method("the self-supervised Bernoulli autoencoder", pairs="all", finds_documents=True),
     ICT: Method(
         "learns, without labels, to find a text by a few of its words (inverse cloze task)",
+        uses_labels=False,
+        reconstructs=False,
+        finds_documents=True,
+        is_linear=True,
+    ),
+    STATIC: Method(
+        "ict that starts at the encoder that ships, so queries may use words of no document",
         uses_labels=False,
         reconstructs=False,
         finds_documents=True,
@@ -295,7 +302,7 @@ class Recipe(LabelledRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.method == ICT and not self.cloze_weight:
+        if METHODS[self.method].is_linear and not self.cloze_weight:
             raise RecipeError("cloze_weight is 0; it must be above 0")
         if self.pair_similarity == COMMON_LABELS and METHODS[self.method].pairs == "all":
             found = f"pair_similarity is {COMMON_LABELS!r}, which {self.method} does not have"
@@ -311,7 +318,7 @@ class Recipe(LabelledRecipe):
     @property
     def finds_documents(self) -> bool:
         """Whether the loss includes the inverse cloze task."""
-        return self.method == ICT or self.content_bits > 0
+        return METHODS[self.method].is_linear or self.content_bits > 0
 
     def epochs_for(self, documents: int) -> int:
         """Return the number of passes over this many `documents`."""

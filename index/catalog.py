@@ -288,6 +288,7 @@ def _read(path: Path) -> tuple[dict[str, str], list[str]]:
 
 SHIPPED_PACKAGE = "hummingbit_models"
 """The package of encoders that ship, from the distribution ``hummingbit-models``."""
+SHIPPED_DISTRIBUTION = "hummingbit-models"
 SHIPPED_NAME = "english"
 """The encoder of English texts in it, and its name in a data folder."""
 

@@ -21,6 +21,7 @@ from hummingbit.training.data import Rows
 from hummingbit.training.linear_codes import itq_of_terms
 from hummingbit.training.networks import AnyEncoderNetwork, LinearEncoderNetwork
 from hummingbit.training.objectives.neighbours import inverse_cloze_loss
+from hummingbit.training.static import StaticStart
 from hummingbit.training.text_features import principal_directions
 
 # The first sentences of a text are a title or a summary.
@@ -97,9 +98,9 @@ class SentenceQueries:
 class Similarities:
     """The similarity of queries to documents without any code, from −1 to 1.
 
-    It is the mean of two cosines: that of the weighted terms, which matches exact words, and that
-    of latent semantic analysis (:mod:`hummingbit.training.text_features`), which matches words that
-    occur in similar contexts.
+    It is the mean of two cosines, or three. That of the weighted terms matches exact words. That of
+    latent semantic analysis (:mod:`hummingbit.training.text_features`) matches words that occur in
+    similar contexts.
     """
 
     def __init__(
@@ -109,10 +110,12 @@ class Similarities:
         *,
         unit_rows: bool = True,
         directions: int = _DIRECTIONS,
+        vectors_VE: Floats | None = None,
     ) -> None:
         """Store the documents; with `unit_rows` false, they and queries are scaled to length 1.
 
-        Latent semantics has at most so many `directions`.
+        Latent semantics has at most so many `directions`. With `vectors_VE` of the terms, the
+        cosine of the sums of these is a third similarity.
         """
         self._unit_rows = unit_rows
         self._rows = self._normalize(rows)
@@ -120,6 +123,9 @@ class Similarities:
         self.directions_VK: Floats = np.ascontiguousarray(directions_KV.T, dtype=np.float32)
         """The directions of latent semantics, ``(V, K)``, orthogonal and of length 1."""
         self._coordinates_NK = arrays.unit_rows(coordinates_NK)
+        self._vectors_VE = vectors_VE
+        if vectors_VE is not None:
+            self._sums_NE = arrays.unit_rows(np.asarray(self._rows @ vectors_VE))
 
     def of(self, queries: SparseRows, rows: Rows) -> Tensor:
         """Return the similarity of each query, ``(N, V)``, to each document, ``float32[N, M]``."""
@@ -127,7 +133,11 @@ class Similarities:
         term_cosine = (queries @ self._rows[rows].T).toarray()
         query_coordinates = arrays.unit_rows(np.asarray(queries @ self.directions_VK))
         lsa_cosine = query_coordinates @ self._coordinates_NK[rows].T
-        return torch.from_numpy(np.asarray((term_cosine + lsa_cosine) / 2, dtype=np.float32))
+        mean = (term_cosine + lsa_cosine) / 2
+        if self._vectors_VE is not None:
+            sums = arrays.unit_rows(np.asarray(queries @ self._vectors_VE))
+            mean = (2 * mean + sums @ self._sums_NE[rows].T) / 3
+        return torch.from_numpy(np.asarray(mean, dtype=np.float32))
 
     def _normalize(self, rows: SparseRows) -> SparseRows:
         if self._unit_rows:
@@ -143,6 +153,8 @@ class ClozeTask:
     `rows` are the features of `texts`, ``(N, V)``. The loss compares documents with the logits of a
     query, as the asymmetric ranking does. Where the code has bits for classes as well, with
     `beside_classes`, it compares them with the tanh of the logits. Logits gained nothing there.
+    With `static`, the network starts at the codes of the encoder that ships and learns along its
+    directions.
     """
 
     def __init__(
@@ -153,7 +165,9 @@ class ClozeTask:
         rows: SparseRows,
         *,
         beside_classes: bool,
+        static: StaticStart | None = None,
     ) -> None:
+        self._static = static
         self._recipe, self._beside_classes = recipe, beside_classes
         # Beside a network for classes, shorter queries of equally likely terms gave better results,
         # and queries from first sentences no better ones.
@@ -168,6 +182,7 @@ class ClozeTask:
             recipe.seed,
             unit_rows=features.l2_normalize,
             directions=_DIRECTIONS_BESIDE_CLASSES if beside_classes else _DIRECTIONS,
+            vectors_VE=None if static is None else static.vectors_VE,
         )
 
     def start(self, network: AnyEncoderNetwork, codes: tuple[Floats, Floats] | None = None) -> None:
@@ -182,11 +197,16 @@ class ClozeTask:
         """
         if not isinstance(network, LinearEncoderNetwork):
             return
-        start = codes or itq_of_terms(self._rows, len(network.logits.bias), self._recipe.seed)
+        n_bits, seed = len(network.logits.bias), self._recipe.seed
+        if self._static is not None:
+            codes = self._static.codes(self._rows, n_bits, seed)
+        start = codes or itq_of_terms(self._rows, n_bits, seed)
         if start is None:
             return
         network.start_at(*map(torch.from_numpy, start))
-        if not self._beside_classes:
+        if self._static is not None:
+            network.learn_along(torch.from_numpy(self._static.vectors_VE))
+        elif not self._beside_classes:
             network.learn_along(torch.from_numpy(self._similarities.directions_VK))
 
     def loss(

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from hummingbit.encoder.artifact import check_destination
 from hummingbit.encoder.encoder import Features, Inputs
-from hummingbit.encoder.recipes import METHODS, Recipe
+from hummingbit.encoder.recipes import METHODS, STATIC, Recipe
 from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.training.batches import (
@@ -62,6 +62,7 @@ from hummingbit.training.pipeline import (
 )
 from hummingbit.training.queries import ClozeTask
 from hummingbit.training.soft_labels import estimate_soft_labels, term_weights
+from hummingbit.training.static import static_start
 from hummingbit.training.text_features import MIN_DOCUMENTS, keep_terms
 
 # ----------------------------------------------------------------------------
@@ -157,9 +158,16 @@ def train(
     parts = split(data, recipe)
     if METHODS[recipe.method].uses_labels:
         check_labels(data, parts, recipe.validation_share)
-    elif recipe.method == "ict" and not data.is_text:
-        raise TrainingDataError("vector: ict learns from the words of texts; use texts, or itq")
-    features, soft_labels = choose_features_and_soft_labels(data, parts, recipe)
+    elif METHODS[recipe.method].is_linear and not data.is_text:
+        found = f"vector: {recipe.method} learns from the words of texts"
+        raise TrainingDataError(f"{found}; use texts, or itq")
+    features: Features
+    start = None
+    if recipe.method == STATIC:
+        start = static_start([str(text) for text in data.take(parts.training)], recipe)
+        features, soft_labels = start.features, None
+    else:
+        features, soft_labels = choose_features_and_soft_labels(data, parts, recipe)
     inputs, tags = data.take(parts.training), parts.visible_tags[parts.training]
     scale = vector_scale(features, inputs) if recipe.scale_vectors else 1.0
     dropout = hidden_dropout(recipe, features, tags)
@@ -181,6 +189,7 @@ def train(
         multi_label=multi_label,
         soft_labels=soft_labels,
         amp=amp,
+        start=start,
     )
     if loss.cloze is not None:
         loss.cloze.start(model.encoder)

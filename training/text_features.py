@@ -20,7 +20,8 @@ from hummingbit.encoder.text_features import (
 from hummingbit.training.data import Rows, TrainingDataError
 
 MIN_DOCUMENTS = 2
-_PAIR_WEIGHT = 0.5
+PAIR_WEIGHT = 0.5
+"""The factor of the idf of a pair of words."""
 
 _SUMMARIES_COMPARED = 2000
 _LEAST_SUMMARIES = 20
@@ -107,7 +108,7 @@ def fit_text_features(
     if weighting == "log-tf":
         return features
     idf = inverse_document_frequency(np.array([*documents.values()]), len(texts))
-    idf[[" " in term for term in documents]] *= _PAIR_WEIGHT
+    idf[[" " in term for term in documents]] *= PAIR_WEIGHT
     if summary_weight and not summaries_tell(texts, replace(features, idf=idf)):
         summary_weight = 0.0
     return replace(features, idf=idf, l2_normalize=True, summary_weight=summary_weight)

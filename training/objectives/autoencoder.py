@@ -25,12 +25,14 @@ from hummingbit.training.objectives.ssb_vae import (
     weighted_terms,
 )
 from hummingbit.training.queries import ClozeTask
+from hummingbit.training.static import StaticStart
 
 
 class AutoencoderLoss:
     """The loss terms of a recipe for batches of the training documents.
 
     `soft_labels`, distributions over the classes ``[N, C]``, replace the labels if they are passed.
+    `start` is where the method static begins.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class AutoencoderLoss:
         multi_label: bool,
         soft_labels: Floats | None = None,
         amp: bool = False,
+        start: StaticStart | None = None,
     ) -> None:
         self._model = model
         self._device = next(model.parameters()).device
@@ -70,6 +73,7 @@ class AutoencoderLoss:
                 texts,
                 self.inputs.x,
                 beside_classes=self._method.uses_labels,
+                static=start,
             )
 
     def __call__(

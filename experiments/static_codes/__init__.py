@@ -1,0 +1,1 @@
+"""Codes of the encoder that ships, and of those trained from it, on judged queries."""

@@ -1,0 +1,4 @@
+"""Encoders that ship, for hummingbit: each a folder beside this file.
+
+hummingbit finds this package by its name. ``english`` encodes English texts.
+"""
