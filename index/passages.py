@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.text_features import title_of
 from hummingbit.foundation.errors import InputError, abbreviate
@@ -236,6 +237,17 @@ def passage_texts(text: str, spans: Sequence[Span]) -> list[str]:
     return [
         text[start:end] if start <= begin else title + " ".join(text[start:end].split())
         for start, end in spans
+    ]
+
+
+def passage_documents(documents: Iterable[Document], passages: Passages) -> list[Document]:
+    """Return a document for each passage of `documents`, to train an encoder on."""
+    return [
+        replace(document, id=f"{document.id}#{number}", text=text)
+        for document in documents
+        for number, text in enumerate(
+            passage_texts(document.text or "", passages.split(document.text or ""))
+        )
     ]
 
 

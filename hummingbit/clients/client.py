@@ -100,8 +100,7 @@ class Client:
         Without either, it has the encoder that ships, if the service has ``hummingbit-models``.
         Filters on `indexed_fields`, which are fields of payloads, do not read the payloads. Vectors
         are kept as `keep_vectors` says, by default whole, as float32. With `passages`, texts are
-        split: True, ``"auto"``, or words, sentences, overlap and longer_than, as
-        ``docs/passages.md`` explains.
+        split: True, ``"auto"``, or words, sentences, overlap and longer_than.
         """
         body = without_none(
             encoder=encoder,

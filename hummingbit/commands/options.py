@@ -92,7 +92,7 @@ def _parse_passages(value: str) -> Passages | bool:
     """Return the passages that ``--passages`` asks for, or False.
 
     Raises:
-        OptionError: if it is something else.
+        ArgumentTypeError: if it is something else.
     """
     if value == "no":
         return False
@@ -100,7 +100,7 @@ def _parse_passages(value: str) -> Passages | bool:
         return Passages.of(value if value == AUTO else {"words": int(value)}) or False
     except ValueError as error:
         reason = str(error) if isinstance(error, InputError) else "it must be a number, auto or no"
-        raise OptionError(f"--passages {value[:40]}: {reason}") from None
+        raise argparse.ArgumentTypeError(f"{value[:40]!r}: {reason}") from None
 
 
 def add_reading(parser: argparse.ArgumentParser, *, label_field: bool = True) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import re
 import shlex
@@ -57,7 +58,7 @@ from hummingbit.index.catalog import NAME, RULE
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.encoding import available_cores
 from hummingbit.index.ingestion import ingest
-from hummingbit.index.passages import AUTO, LONG, Passages, size_of
+from hummingbit.index.passages import AUTO, LONG, Passages, passage_documents, size_of
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.records import Query
 from hummingbit.service.server import bind_listener, serve
@@ -239,6 +240,7 @@ def _held_out(corpus: Corpus) -> list[Document]:
 
 
 MIN_DOCUMENTS = 50
+MAX_PASSAGES_TO_LEARN = 10_000
 LONG_SHARE = 0.1
 """If so many texts of the sample are long, they are split into passages."""
 MAX_CANDIDATES = 5
@@ -285,7 +287,12 @@ def run(args: argparse.Namespace) -> int:
     word_vectors = word_vectors_of(args)
     corpus, layout_survey = _read(args)
     _print_corpus(layout_survey, corpus)
-    data = gather(corpus.training_documents)
+    passages = _passages_for(corpus, args.passages)
+    training = corpus.training_documents
+    if passages is not None:
+        training = passage_documents(training, passages)
+        training = training[:: math.ceil(len(training) / MAX_PASSAGES_TO_LEARN)]
+    data = gather(training)
     recipe = recipe_for_search(
         data,
         args.bits,
@@ -301,7 +308,7 @@ def run(args: argparse.Namespace) -> int:
             out = data_dir / "encoders" / name
             trained = train_by(data, recipe, out, word_vectors=word_vectors)
         with timed_stage("indexing"), DataFolder(data_dir, writable=True) as folder:
-            _index(folder, name, corpus, _passages_for(corpus, args.passages))
+            _index(folder, name, corpus, passages)
     with DataFolder(data_dir, writable=True) as folder:
         collection = folder.collection(name)
         with timed_stage(f"comparing rankings by {len(corpus.held_out):,} held-out documents"):

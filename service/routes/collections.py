@@ -18,7 +18,6 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.filters import check_indexed_fields
 from hummingbit.index.maps import code_table
-from hummingbit.index.passages import Passages
 from hummingbit.service.http.bodies import in_turn
 from hummingbit.service.http.keys import ADMIN, READ, WRITE, Role
 from hummingbit.service.http.problems import (
@@ -141,7 +140,7 @@ def put_collection(name: str, body: CreateCollection, folder: Folder) -> Respons
         engine=body.engine,
         indexed_fields=body.indexed_fields,
         keep_vectors=body.keep_vectors,
-        passages=Passages.of(body.passages),
+        passages=body.passages_settings,
     )
     return render(_summary(collection), 201 if is_new else 200)
 

@@ -18,6 +18,7 @@ from hummingbit.index.passages import (
     MIN_WORDS,
     OVERLAP,
     WORDS,
+    Passages,
 )
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.schema import AUTO
@@ -92,6 +93,16 @@ class CreateCollection(RequestModel):
         " ranks a document, and is its highlight. true takes the defaults; auto splits only texts"
         f" of more than {LONG:,} words. A passage takes a code, 8 bytes more, and its words.",
     )
+
+    @property
+    def passages_settings(self) -> Passages | None:
+        """The settings of passages.
+
+        Raises:
+            InputError: if they are invalid.
+        """
+        given = self.passages
+        return Passages.of(given.model_dump() if isinstance(given, PassageSettings) else given)
 
 
 class IndexFields(RequestModel):
