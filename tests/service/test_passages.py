@@ -18,7 +18,7 @@ BOOK = "A title\n" + " ".join(
     + ["The zebra crossed the road."]
     + [f"{text}." for text in random_texts(60, seed=4)]
 )
-DOCUMENTS = [
+DOCUMENTS: list[dict[str, Any]] = [
     {"id": "book", "text": BOOK, "payload": {"kind": "long"}},
     *({"id": f"d{i}", "text": text} for i, text in enumerate(random_texts(20, seed=5))),
 ]
@@ -45,8 +45,8 @@ def test_a_service_finds_a_sentence_in_the_middle(tmp_path: Path) -> None:
         start = passage["start"]
         assert BOOK[start : start + len(passage["text"])] == passage["text"]
         assert "text" not in hit
-        answer = http.post("/v1/collections/books/search", json={"text": "x", "explain": True})
-        assert answer.status_code == 200
+        explained = http.post("/v1/collections/books/search", json={"text": "x", "explain": True})
+        assert explained.status_code == 200
         refused = http.put(
             "/v1/collections/other", json={"encoder": "words", "passages": {"words": 2}}
         )

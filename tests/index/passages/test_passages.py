@@ -68,16 +68,16 @@ def as_documents(books: list[Document]) -> list[Document]:
     ]
 
 
-def best_of_each(hits: list[Hit]) -> list[tuple[str, int, float]]:
+def best_of_each(hits: list[Hit]) -> list[tuple[str, int | None, float]]:
     """Return (id of the book, distance, score) of the first passage of each book."""
-    best: dict[str, tuple[str, int, float]] = {}
+    best: dict[str, tuple[str, int | None, float]] = {}
     for hit in hits:
         id_ = hit.id.partition("-")[2]
         best.setdefault(id_, (id_, hit.distance, hit.score))
     return list(best.values())
 
 
-def found(hits: list[Hit]) -> list[tuple[str, int, float]]:
+def found(hits: list[Hit]) -> list[tuple[str, int | None, float]]:
     return [(hit.id, hit.distance, hit.score) for hit in hits]
 
 
