@@ -32,6 +32,8 @@ LARGE_INTEGER = 1 << 64
 FIELDS = ("id", "text", "vector", "code", "label", "labels", "payload")
 CONTENT_FIELDS = ("text", "vector", "code")
 _FIELDS = frozenset(FIELDS)
+PACKED = {"ubinary": 0, "binary": -128}
+"""The formats of the bytes of a packed code, and the number that stands for a byte of zeros."""
 
 
 class DocumentError(InputError):
@@ -91,7 +93,7 @@ def parse_document(record: object) -> Document:
         _parse_id(get("id")),
         None if text is None else parse_text(text),
         None if vector is None else parse(vector),
-        None if code is None else _parse_code(code),
+        None if code is None else parse_code(code),
         _parse_labels(record),
         _parse_payload(get("payload")),
         is_matrix,
@@ -179,10 +181,32 @@ def _parse_id(value: object) -> str:
     return value
 
 
-def _parse_code(value: object) -> str:
-    if not isinstance(value, str):
-        raise DocumentError("code", f"is {abbreviate(value)}; it must be hexadecimal digits")
-    return value
+def parse_code(value: object) -> str:
+    """Return a packed code in hexadecimal, given so or as bytes in a named format.
+
+    ``{"ubinary": [0, 255]}`` has the bytes of a code, and ``{"binary": [-128, 127]}`` the same less
+    128. Sentence-transformers, Cohere and Voyage write codes in these two formats.
+
+    Raises:
+        DocumentError: if it is neither.
+    """
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, Mapping) or len(value) != 1 or not value.keys() <= PACKED.keys():
+        rule = "it must be hexadecimal digits, or an object with bytes as ubinary or binary"
+        raise DocumentError("code", f"is {abbreviate(value)}; {rule}")
+    ((packing, numbers),) = value.items()
+    if isinstance(numbers, np.ndarray):
+        numbers = numbers.tolist()
+    low = PACKED[packing]
+    if not isinstance(numbers, list | tuple):
+        raise DocumentError("code", f"is {packing} of {abbreviate(numbers)}; it must be a list")
+    for position, number in enumerate(numbers):
+        if type(number) is not int or not low <= number <= low + 255:
+            rule = f"{packing} must be whole numbers from {low} to {low + 255}"
+            message = f"holds {abbreviate(number)} at position {position}; {rule}"
+            raise DocumentError("code", message)
+    return bytes(number - low for number in numbers).hex()
 
 
 def _parse_labels(record: Mapping[str, Any]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from hummingbit.encoder.class_code import ClassCode
-from hummingbit.encoder.codes import Codes, pack_bits
+from hummingbit.encoder.codes import Codes, check_n_bits, pack_bits
 from hummingbit.encoder.endpoint import EndpointModel
 from hummingbit.encoder.learned import LearnedDocuments
 from hummingbit.encoder.spelling import QueryTerms
@@ -321,6 +321,20 @@ class Encoder:
 
     def _transform(self, inputs: Inputs) -> Any:
         return self.features.transform(inputs)  # type: ignore[arg-type]  # each checks its own
+
+
+def sign_encoder(dimension: int) -> Encoder:
+    """Return the encoder of vectors of `dimension` numbers whose bits are their signs.
+
+    Bit b is 1 where number b is positive, and a query's real values are its numbers. It has nothing
+    to learn.
+
+    Raises:
+        CodeError: unless codes can have so many bits.
+    """
+    check_n_bits(dimension)
+    thresholds = np.zeros(dimension, dtype=np.float32)
+    return Encoder(VectorFeatures(dimension), (), thresholds, {"method": "sign"})
 
 
 def forward(layers: Sequence[Layer], x: Floats | SparseRows) -> Floats:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from hummingbit import inputs
 from hummingbit.clients.calls import RankingOptions
+from hummingbit.corpus.document import parse_code
 from hummingbit.corpus.layout import Layout
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder_loading import install_encoder
@@ -23,6 +24,7 @@ from hummingbit.evaluation.rankings import RelevanceSettings
 from hummingbit.evaluation.report import Report, read_training_labels, run_job
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.index.backend import MAX_K, CollectionBackend
+from hummingbit.index.catalog import SIGN, encoder_by_dimensions
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import DataFolderError
 from hummingbit.index.filters import Filter
@@ -276,16 +278,18 @@ class Collection:
         *,
         encoder: SemanticHasher | str | Path | None = None,
         n_bits: int | None = None,
+        dimensions: int | None = None,
         keep_vectors: str = FLOAT32,
         passages: Mapping[str, int] | Literal["auto"] | bool | None = None,
     ) -> Self:
         """Create the collection `name` in the data folder `folder`, which is created if missing.
 
-        `encoder` is a fitted :class:`SemanticHasher`, an encoder's folder, or its name in the data
-        folder. With `n_bits` instead, documents bring codes. Without either, the encoder is that of
-        the package ``hummingbit-models``. `keep_vectors` is float32, float16, int8 or none.
-        With `passages`, texts are split (:meth:`hummingbit.index.passages.Passages.of`). An
-        existing collection is opened.
+        `encoder` is a fitted :class:`SemanticHasher`, an encoder's folder, its name in the data
+        folder, or "sign", whose bits are the signs of vectors of `dimensions` numbers. With
+        `n_bits` instead, documents bring codes. Without either, the encoder is that of the package
+        ``hummingbit-models``. `keep_vectors` is float32, float16, int8 or none. With `passages`,
+        texts are split (:meth:`hummingbit.index.passages.Passages.of`). An existing collection is
+        opened.
 
         Raises:
             InputError, CollectionExists: if a setting is invalid, or an existing one differs.
@@ -293,6 +297,8 @@ class Collection:
             DataFolderInUse: if another process is writing to the folder.
         """
         path = Path(folder)
+        if dimensions is not None or encoder == SIGN:
+            encoder = encoder_by_dimensions(str(encoder), dimensions)
         with shared_folder(path) as data_folder:
             installed = None if encoder is None else install_encoder(data_folder, encoder, name)
             data_folder.create_collection(
@@ -396,22 +402,23 @@ class Collection:
         self,
         query: Any = None,
         *,
-        code: str | None = None,
+        code: str | Mapping[str, Sequence[int]] | None = None,
         id: str | None = None,  # noqa: A002
         **options: Unpack[LocalSearchOptions],
     ) -> Hits:
-        """Return the best hits for a text or vector, a packed `code` in hexadecimal, or an `id`.
+        """Return the best hits for a text or vector, a packed `code`, or an `id`.
 
         A mapping brings several of `text`, `vector` and `code`, and `code` may go with a text or
-        vector. The `options` are those of ``POST /v1/collections/{name}/search`` that
-        :class:`LocalSearchOptions` names.
+        vector. A code is hexadecimal, or bytes in a named format
+        (:func:`hummingbit.corpus.document.parse_code`). The `options` are those of ``POST
+        /v1/collections/{name}/search`` that :class:`LocalSearchOptions` names.
 
         InputError is raised if an argument is invalid; it names the argument.
         """
         parsed = Query() if query is None else inputs.query_of(query)
         if code is not None and parsed.code is not None:
             raise InputError("code", "is given twice, in the query and beside it")
-        parsed = parsed._replace(code=parsed.code if code is None else code, id=id)
+        parsed = parsed._replace(code=parsed.code if code is None else parse_code(code), id=id)
         return self.search_many([parsed], **options)[0]
 
     def search_many(self, queries: Any, **options: Unpack[LocalSearchOptions]) -> list[Hits]:

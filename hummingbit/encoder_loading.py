@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hummingbit.encoder.artifact import load_encoder as load_artifact
 from hummingbit.encoder.encoder import Encoder
+from hummingbit.index.catalog import is_sign_encoder
 from hummingbit.index.data_folder import DataFolder
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ def install_encoder(folder: DataFolder, encoder: SemanticHasher | str | Path, na
     `encoder` is a name in the data folder, the path of an encoder, or a fitted hasher, which gets
     the name `name`.
     """
-    if isinstance(encoder, str) and encoder in folder.encoders.names():
+    is_name = isinstance(encoder, str)
+    if is_name and (encoder in folder.encoders.names() or is_sign_encoder(encoder)):
         return encoder
     encoders = folder.encoders
     with TemporaryDirectory(prefix="hummingbit-") as scratch:

@@ -14,6 +14,7 @@ from hummingbit.corpus.document import (
     CONTENT_FIELDS,
     Document,
     DocumentError,
+    parse_code,
     parse_document,
     parse_text,
     parse_vector,
@@ -121,7 +122,7 @@ def query_of(value: Any) -> Query:
         return Query(
             None if text is None else parse_text(text),
             None if vector is None else parse_vector(vector),
-            code,
+            None if code is None else parse_code(code),
         )
     if isinstance(value, str):
         return Query(text=parse_text(value, "query"))

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
+
 from hummingbit.encoder.artifact import (
     ArtifactError,
     install_artifact,
@@ -24,10 +26,11 @@ from hummingbit.encoder.artifact import (
     read_fingerprint,
     read_labelled_ids,
     read_metrics,
+    write_artifact,
 )
 from hummingbit.encoder.classifier import Classifier
 from hummingbit.encoder.codes import CodeError, check_n_bits
-from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.encoder import Encoder, sign_encoder
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.files import replace_file, sync_folder
 from hummingbit.index.backend import CollectionBackend
@@ -303,6 +306,31 @@ def shipped_encoder() -> Path | None:
     return None
 
 
+SIGN = "sign"
+"""The encoder whose bits are the signs of a vector, which no training precedes."""
+_SIGN_NAME = re.compile(rf"{SIGN}-([1-9]\d{{0,5}})")
+
+
+def encoder_by_dimensions(encoder: str | None, dimensions: int | None) -> str | None:
+    """Return the name of `encoder`; that of :data:`SIGN` has the numbers of a vector in it.
+
+    Raises:
+        InputError: if `dimensions` is missing, or the encoder is another one.
+    """
+    if encoder == SIGN and dimensions is not None:
+        return f"{SIGN}-{dimensions}"
+    if encoder == SIGN:
+        raise InputError("dimensions", f"is missing; the encoder {SIGN!r} needs a vector's numbers")
+    if dimensions is not None:
+        raise InputError("dimensions", f"is {dimensions}; only the encoder {SIGN!r} takes it")
+    return encoder
+
+
+def is_sign_encoder(name: str) -> bool:
+    """Return whether `name` is that of an encoder by signs, such as ``sign-384``."""
+    return _SIGN_NAME.fullmatch(name) is not None
+
+
 class EncoderFolder:
     """Artifacts in folders that are named as the encoders. All methods are thread-safe.
 
@@ -378,6 +406,25 @@ class EncoderFolder:
                 )
             self.install(source, SHIPPED_NAME)
         return SHIPPED_NAME
+
+    def install_sign(self, name: str) -> None:
+        """Make the encoder by signs with the name ``sign-N``, if it is missing.
+
+        Raises:
+            InputError: if codes cannot have N bits.
+            ArtifactError: if it cannot be written.
+        """
+        found = _SIGN_NAME.fullmatch(name)
+        if found is None or name in self._folders():
+            return
+        dimension = int(found[1])
+        try:
+            encoder = sign_encoder(dimension)
+        except CodeError as error:
+            raise InputError("dimensions", error.reason.replace("n_bits ", "")) from None
+        signs = np.where(np.arange(dimension) % 2, -1, 1).astype(np.float32)
+        with self._loading:
+            self._loaded[name] = write_artifact(self.path / name, encoder, signs[None])
 
     def labelled_ids(self, name: str) -> list[str]:
         """Return the recorded ids of the documents whose labels trained an encoder.
@@ -552,6 +599,7 @@ class Collections(ABC, Generic[C_co]):
             _check_takes_texts(None, passages)
             _check_n_bits(description.n_bits)
         else:
+            self._encoders.install_sign(encoder_name)
             encoder = self._encoders.load(encoder_name)
             _check_has_vectors(encoder, keep_vectors)
             _check_takes_texts(encoder, passages)

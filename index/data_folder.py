@@ -36,6 +36,7 @@ from hummingbit.index.catalog import (
     EncoderFolder,
     HiddenCollection,
     check_name,
+    is_sign_encoder,
 )
 from hummingbit.index.collection import local_collection
 from hummingbit.index.errors import (
@@ -269,7 +270,7 @@ class DataFolder:
         passages: Passages | None = None,
     ) -> tuple[CollectionBackend, bool]:
         """Do as :meth:`create_collection`; tell also whether this call created the collection."""
-        if encoder is None and n_bits is None:
+        if n_bits is None and (encoder is None or is_sign_encoder(encoder)):
             self._lock.check_writable()
         description, loaded = self._collections.describe(
             name, encoder, n_bits, engine, keep_vectors=keep_vectors, passages=passages

@@ -80,6 +80,7 @@ class AsyncClient:
         *,
         encoder: str | None = None,
         n_bits: int | None = None,
+        dimensions: int | None = None,
         engine: str | None = None,
         indexed_fields: Sequence[str] | None = None,
         keep_vectors: responses.KeepVectors | None = None,
@@ -89,6 +90,7 @@ class AsyncClient:
         body = without_none(
             encoder=encoder,
             n_bits=n_bits,
+            dimensions=dimensions,
             engine=engine,
             indexed_fields=None if indexed_fields is None else [*indexed_fields],
             keep_vectors=keep_vectors,
@@ -234,7 +236,7 @@ class AsyncClient:
         text: str | None = None,
         *,
         vector: Sequence[float] | None = None,
-        code: str | None = None,
+        code: str | Mapping[str, Sequence[int]] | None = None,
         id: str | None = None,  # noqa: A002 - as in the interface
         **options: Unpack[SearchOptions],
     ) -> responses.SearchResponse:

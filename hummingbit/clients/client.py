@@ -90,6 +90,7 @@ class Client:
         *,
         encoder: str | None = None,
         n_bits: int | None = None,
+        dimensions: int | None = None,
         engine: str | None = None,
         indexed_fields: Sequence[str] | None = None,
         keep_vectors: responses.KeepVectors | None = None,
@@ -97,7 +98,8 @@ class Client:
     ) -> responses.CollectionSummary:
         """Create a collection with an encoder, or for documents that bring codes of `n_bits`.
 
-        Without either, it has the encoder that ships, if the service has ``hummingbit-models``.
+        Without either, it has the encoder that ships, if the service has ``hummingbit-models``. The
+        encoder ``"sign"`` takes the signs of vectors of `dimensions` numbers.
         Filters on `indexed_fields`, which are fields of payloads, do not read the payloads. Vectors
         are kept as `keep_vectors` says, by default whole, as float32. With `passages`, texts are
         split: True, ``"auto"``, or words, sentences, overlap and longer_than.
@@ -105,6 +107,7 @@ class Client:
         body = without_none(
             encoder=encoder,
             n_bits=n_bits,
+            dimensions=dimensions,
             engine=engine,
             indexed_fields=None if indexed_fields is None else [*indexed_fields],
             keep_vectors=keep_vectors,
@@ -265,7 +268,7 @@ class Client:
         text: str | None = None,
         *,
         vector: Sequence[float] | None = None,
-        code: str | None = None,
+        code: str | Mapping[str, Sequence[int]] | None = None,
         id: str | None = None,  # noqa: A002 - as in the interface
         **options: Unpack[SearchOptions],
     ) -> responses.SearchResponse:

@@ -49,6 +49,7 @@ from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.files import replacing
 from hummingbit.foundation.slices import begin_stage, count_in_stage
 from hummingbit.index.backend import MAX_K, AnyCollection, CollectionBackend
+from hummingbit.index.catalog import encoder_by_dimensions
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.duplicates import DuplicateCriteria, find_duplicates
 from hummingbit.index.encoding import available_cores, batches
@@ -200,7 +201,14 @@ def configure_documents(actions: Actions) -> None:
     kind.add_argument(
         "--encoder",
         metavar="NAME",
-        help="an encoder of the data folder (default: that of hummingbit-models)",
+        help="an encoder of the data folder, or sign, whose bits are the signs of vectors"
+        " (default: that of hummingbit-models)",
+    )
+    build.add_argument(
+        "--dimensions",
+        type=int,
+        metavar="N",
+        help="the numbers of a vector, with --encoder sign",
     )
     kind.add_argument(
         "--bits",
@@ -268,7 +276,7 @@ def run_build(args: argparse.Namespace) -> int:
             raise CollectionExists(f"collection {name!r} exists; {hint}")
         collection = folder.create_collection(
             name,
-            encoder=args.encoder,
+            encoder=encoder_by_dimensions(args.encoder, args.dimensions),
             n_bits=args.bits,
             engine=args.search_by,
             indexed_fields=args.index_fields,

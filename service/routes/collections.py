@@ -12,7 +12,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.catalog import AddAlias, RemoveAlias, check_name
+from hummingbit.index.catalog import AddAlias, RemoveAlias, check_name, encoder_by_dimensions
 from hummingbit.index.code_statistics import CodeProfile, profile_of
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import UnknownDocument
@@ -135,7 +135,7 @@ def put_collection(name: str, body: CreateCollection, folder: Folder) -> Respons
     """Create a collection with an encoder, or for documents that come with codes of `n_bits`."""
     collection, is_new = folder.find_or_create_collection(
         name,
-        encoder=body.encoder,
+        encoder=encoder_by_dimensions(body.encoder, body.dimensions),
         n_bits=body.n_bits,
         engine=body.engine,
         indexed_fields=body.indexed_fields,

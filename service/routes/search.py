@@ -17,7 +17,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hummingbit.corpus.document import parse_vector
+from hummingbit.corpus.document import parse_code, parse_vector
 from hummingbit.encoder.codes import Codes, code_to_hex
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import Allowance, BeyondAllowance, checkpoint, within
@@ -235,7 +235,11 @@ def query_of(search: SearchFields, limit: int, limits: Settings, *place: str | i
     if search.vector is not None:
         with pointing_at(*place):
             vector = parse_vector(search.vector)
-    return Query(text, vector, search.code, search.id)
+    code = search.code
+    if code is not None and not isinstance(code, str):
+        with pointing_at(*place):
+            code = parse_code(code)
+    return Query(text, vector, code, search.id)
 
 
 def check_radius(radius: int | None, collection: CollectionBackend, *place: str | int) -> None:

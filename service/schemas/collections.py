@@ -68,6 +68,12 @@ class CreateCollection(RequestModel):
 
     encoder: str | None = None
     n_bits: int | None = Field(None, description="A multiple of 8 from 8 to 4096.")
+    dimensions: int | None = Field(
+        None,
+        ge=8,
+        description="The numbers of a vector, with the encoder sign: bit b of a code is 1 where"
+        " number b is positive. A multiple of 8 from 8 to 4096.",
+    )
     engine: str = Field(
         AUTO,
         description="The engine that searches the collection; auto chooses one by its codes."

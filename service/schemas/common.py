@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
@@ -64,8 +64,12 @@ Vector = Annotated[
     Field(description="For collections whose encoder takes vectors."),
 ]
 Code = Annotated[
-    str | None,
-    Field(description="A packed code in hexadecimal, n_bits / 4 digits.", examples=["0f3a9c77"]),
+    str | dict[Literal["ubinary", "binary"], Annotated[list[int], FIRST_ERROR]] | None,
+    Field(
+        description="A packed code: in hexadecimal, n_bits / 4 digits; or its n_bits / 8 bytes as"
+        " `ubinary`, from 0 to 255, or as `binary`, from -128 to 127, which are less by 128.",
+        examples=["0f3a9c77", {"ubinary": [15, 58, 156, 119]}],
+    ),
 ]
 Fingerprint = Annotated[
     str | None,
