@@ -104,7 +104,10 @@ class RemoteFolder:
     def collections(self) -> dict[str, RemoteCollection]:
         """Return the collections by name."""
         summaries = self.client.collections()["collections"]
-        return {one["name"]: RemoteCollection(self.client, one["name"], one) for one in summaries}
+        return {
+            summary["name"]: RemoteCollection(self.client, summary["name"], summary)
+            for summary in summaries
+        }
 
     def unavailable(self) -> dict[str, str]:
         """Return why collections cannot be opened, by name."""
@@ -174,7 +177,10 @@ class RemoteFolder:
     def change_aliases(self, actions: Sequence[AliasAction]) -> None:
         """Apply `actions` in one step."""
         self.client.change_aliases(
-            [{"add" if isinstance(one, AddAlias) else "remove": asdict(one)} for one in actions]
+            [
+                {"add" if isinstance(action, AddAlias) else "remove": asdict(action)}
+                for action in actions
+            ]
         )
 
     def create_snapshot(self, name: str) -> Snapshot:
@@ -189,7 +195,7 @@ class RemoteFolder:
         if isinstance(snapshot, str):
             wait_for(self.client, self.client.restore_snapshot(snapshot, name))
             return self.collection(name)
-        known = [one.id for one in self.snapshots.all()]
+        known = [stored.id for stored in self.snapshots.all()]
         uploaded = self.snapshots.add(snapshot).id
         try:
             return self.restore_snapshot(uploaded, name)
@@ -198,7 +204,10 @@ class RemoteFolder:
                 self.snapshots.delete(uploaded)
 
     def _create_for(self, name: str, header: Header) -> RemoteCollection:
-        encoders = [(one["name"], one["fingerprint"]) for one in self.client.encoders()["encoders"]]
+        encoders = [
+            (encoder["name"], encoder["fingerprint"])
+            for encoder in self.client.encoders()["encoders"]
+        ]
         encoders.sort(key=lambda encoder: encoder[0] != header.encoder)
         encoder = encoder_of_export(header, encoders)
         n_bits = header.n_bits if encoder is None else None
@@ -213,7 +222,7 @@ class RemoteFolder:
                 created = self.create_collection(name, encoder=encoder, n_bits=n_bits, **settings)
                 break
             except ServiceError as error:
-                refused = {one["pointer"].removeprefix("/") for one in error.errors}
+                refused = {entry["pointer"].removeprefix("/") for entry in error.errors}
                 if not refused or not refused <= settings.keys():
                     raise
                 settings = {field: settings[field] for field in settings.keys() - refused}
@@ -565,16 +574,16 @@ def evaluate_remotely(url: str, collection: str, body: Mapping[str, Any]) -> Job
         id_ = client.evaluate(collection, body)["id"]
         begin_stage(f"waiting for the service: evaluation {id_}")
         deadline = time.monotonic() + WAIT_SECONDS
-        while (found := client.evaluation(id_))["status"] == "running":
+        while (evaluation := client.evaluation(id_))["status"] == "running":
             if time.monotonic() > deadline:
                 raise ServiceError(
                     f"{url}: evaluation {id_} is not finished after {WAIT_SECONDS:g} s"
                 )
             time.sleep(POLL_SECONDS)
-        if found["status"] != "done":
-            raise ServiceError(f"{url}: {found['error']}")
+        if evaluation["status"] != "done":
+            raise ServiceError(f"{url}: {evaluation['error']}")
         try:
-            report = parse_report(json.dumps(found["report"]))
+            report = parse_report(json.dumps(evaluation["report"]))
         except ReportError as error:
             raise ServiceError(f"{url}: {error}") from None
         run = client.trec_run(id_) if report.has_run else None

@@ -28,8 +28,10 @@ from typing import Literal, get_args
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.extras import install_command
 from hummingbit.foundation.files import remove_leftovers
+from hummingbit.foundation.slices import begin_stage, count_in_stage
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.catalog import (
+    AddAlias,
     AliasAction,
     Aliases,
     Collections,
@@ -46,11 +48,18 @@ from hummingbit.index.errors import (
     UnknownCollection,
 )
 from hummingbit.index.folders import Draft, LocalCollections
+from hummingbit.index.ingestion import (
+    carry_annotations,
+    copy_following,
+    form_for,
+    passages_for,
+)
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.lock import FolderLock
 from hummingbit.index.passages import Passages
 from hummingbit.index.schema import AUTO
 from hummingbit.index.snapshots import Snapshot, Snapshots
+from hummingbit.index.transfer import Header, collection_for
 
 # ----------------------------------------------------------------------------
 # A thread that keeps a data folder open for reading up to date with its writer.
@@ -310,6 +319,66 @@ class DataFolder:
             self._reserved.discard(name)
             raise
         return Draft(name, hidden, collection, self._publish, self._reserved.discard)
+
+    def draft_like(
+        self, source: CollectionBackend, name: str, encoder: str, engine: str | None = None
+    ) -> Draft:
+        """Create a draft with the settings of `source`, except for its encoder and its `engine`.
+
+        Raises:
+            InputError, UnknownEncoder, ArtifactError, StoreError, CollectionExists: as
+                :meth:`draft_collection`.
+        """
+        draft = self.draft_collection(
+            name,
+            encoder=encoder,
+            engine=engine or source.engine_setting,
+            keep_vectors=form_for(self, encoder, source),
+            passages=passages_for(self, encoder, source),
+        )
+        try:
+            draft.collection.set_ranking(source.ranking)
+            draft.collection.set_indexed_fields(source.indexed_fields)
+            draft.collection.remember_field_types(source.field_types)
+        except BaseException:
+            draft.discard()
+            raise
+        return draft
+
+    def reindex(
+        self, name: str, encoder: str, into: str, alias: str | None, engine: str | None
+    ) -> int:
+        """Re-encode a collection into another and then move `alias`; return how many documents.
+
+        If that fails, no new collection is left behind. Nobody may write meanwhile.
+
+        Raises:
+            InputError, UnknownCollection, UnknownEncoder, ArtifactError, StoreError,
+            CollectionExists: as :meth:`collection` and :meth:`draft_collection`.
+        """
+        source = self.collection(name)
+        if alias is not None:
+            check_name(alias, "alias")
+        draft = self.draft_like(source, into, encoder, engine)
+        try:
+            with count_in_stage("encoding", len(source)) as advance:
+                copy_following(source, draft.collection, 0, advance)
+            begin_stage("copying labels and judgements")
+            carry_annotations(source, draft.collection)
+            target = draft.publish()
+        finally:
+            draft.discard()  # unless it was published
+        if alias is not None:
+            try:
+                self.change_aliases([AddAlias(alias, into)])
+            except BaseException:
+                self.drop_collection(into)
+                raise
+        return len(target)
+
+    def collection_for(self, name: str, header: Header) -> CollectionBackend:
+        """See :func:`hummingbit.index.transfer.collection_for`."""
+        return collection_for(self, name, header)
 
     def published_draft(self, id_: str) -> CollectionBackend | None:
         """Return the collection that was the draft `id_`; None if it was never published."""

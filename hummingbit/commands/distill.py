@@ -46,9 +46,9 @@ TEACHER_HELP = (
     " vector, .npy with a row for each document); or the name or folder of a sentence-transformers"
     " model"
 )
-_OF_STUDENTS = {one.name: one for one in fields(DistillationRecipe)}
+_OF_STUDENTS = {setting.name: setting for setting in fields(DistillationRecipe)}
 _DEFAULTS = {"objective": "neighbours for texts, perception-coherence for vectors or with a hint"}
-_OF_CLASS_CODES = {one.name: one for one in fields(ClassCodeRecipe)}
+_OF_CLASS_CODES = {setting.name: setting for setting in fields(ClassCodeRecipe)}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -64,14 +64,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_reading(parser)
     settings = parser.add_argument_group("recipe")
-    for name, one in _OF_STUDENTS.items():
+    for name, setting in _OF_STUDENTS.items():
         # Without the flag the value is None, which tells what was given.
-        default = _DEFAULTS.get(name, f"{one.default}") if name != "n_bits" else ""
+        default = _DEFAULTS.get(name, f"{setting.default}") if name != "n_bits" else ""
         if default and name in _OF_CLASS_CODES:
             with_labels_default = _OF_CLASS_CODES[name].default
-            if with_labels_default != one.default:
+            if with_labels_default != setting.default:
                 default += f"; with --supervision {with_labels_default}"
-        add_setting(settings, one, default_text=default)
+        add_setting(settings, setting, default_text=default)
     with_labels = parser.add_argument_group(
         "with labels", "codes of class, certainty and content, as train class-codes"
     )
@@ -85,9 +85,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " to learn from the teacher alone",
     )
     add_word_vectors(with_labels)
-    for name, one in _OF_CLASS_CODES.items():
+    for name, setting in _OF_CLASS_CODES.items():
         if name not in _OF_STUDENTS and name != "label_fraction":
-            add_setting(with_labels, one, default_text=f"{one.default}")
+            add_setting(with_labels, setting, default_text=f"{setting.default}")
     parser.set_defaults(run=run)
 
 
@@ -119,11 +119,11 @@ def run(args: argparse.Namespace) -> int:
     else:
         trained = _train_without_labels(args, recipe, data, teacher)
     print(f"teacher {teacher.name}: {teacher.kind}, {teacher.vectors.shape[1]} numbers a document")
-    if found := trained.encoder.metadata["coherence"]:
+    if coherence := trained.encoder.metadata["coherence"]:
         print(
-            f"coherence level {found['level']:.3f} on {found['queries']:,} documents held out; "
-            f"of the teacher's nearest, {found['nearest']:.0%} of ten and"
-            f" {found['neighbours']:.0%} of a hundred are among the 100 nearest codes"
+            f"coherence level {coherence['level']:.3f} on {coherence['queries']:,} documents held"
+            f" out; of the teacher's nearest, {coherence['nearest']:.0%} of ten and"
+            f" {coherence['neighbours']:.0%} of a hundred are among the 100 nearest codes"
         )
     print_trained(args.out, trained)
     return 0

@@ -221,7 +221,9 @@ def run_list(args: argparse.Namespace) -> int:
     """Print name, bits, kind and fingerprint, or the error; return 1 if one cannot be loaded."""
     encoders, unavailable = _list_remotely(args) if args.url is not None else _list(args)
     lines = [_line(encoder) for encoder in encoders]
-    lines += [f"{one['name']:<24} cannot be loaded: {one['reason']}" for one in unavailable]
+    lines += [
+        f"{encoder['name']:<24} cannot be loaded: {encoder['reason']}" for encoder in unavailable
+    ]
     print_result(args, {"encoders": encoders, "unavailable": unavailable}, sorted(lines))
     return 1 if unavailable else 0
 
@@ -255,7 +257,8 @@ def _list_remotely(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list
         response = client.encoders()
     encoders: list[Mapping[str, Any]] = [*response["encoders"]]
     unavailable = [
-        {"name": one["name"], "reason": one["reason"]} for one in response["unavailable"]
+        {"name": encoder["name"], "reason": encoder["reason"]}
+        for encoder in response["unavailable"]
     ]
     return [{name: encoder[name] for name in DESCRIBED} for encoder in encoders], unavailable
 

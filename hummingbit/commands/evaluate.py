@@ -205,7 +205,7 @@ class Measuring:
 
     def _body(self) -> dict[str, Any]:
         body = {
-            "queries": [_query(one, self._args.label_field) for one in self._queries],
+            "queries": [_query(query, self._args.label_field) for query in self._queries],
             "metrics": self._metrics,
             **self._choices(),
         }
@@ -413,8 +413,8 @@ def comparison_to_json(
     """Return the figures of all systems and their differences, ready to be written as JSON."""
     return {
         "schema_version": 1,
-        "systems": {name: one.to_dict() for name, one in systems.items()},
-        "metrics": {name: one.to_dict() for name, one in comparisons.items()},
+        "systems": {name: system.to_dict() for name, system in systems.items()},
+        "metrics": {name: comparison.to_dict() for name, comparison in comparisons.items()},
     }
 
 
@@ -471,9 +471,9 @@ def configure_curve(parser: argparse.ArgumentParser) -> None:
         metavar="METHOD",
         help="what is trained (default: %(default)s)",
     )
-    for one in fields(Recipe):
-        if one.name in SETTINGS:
-            add_setting(settings, one)
+    for setting in fields(Recipe):
+        if setting.name in SETTINGS:
+            add_setting(settings, setting)
     parser.set_defaults(run=run_curve)
 
 
@@ -614,7 +614,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the figures; return 1 if the gate fails."""
     name = _collection(args)
-    if args.oversample is not None and not any("+" in one for one in args.rankings or ()):
+    if args.oversample is not None and not any("+" in ranking for ranking in args.rankings or ()):
         raise OptionError("--oversample: needs a rescored ranking, such as hamming+vectors")
     rules = _rules(args)
     measured = [full_name(rule.metric).rpartition(" ") for rule in rules]
@@ -638,11 +638,11 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.flush()
     if args.out is not None:
         _write(Job(report, job.run), args.out, baseline)
-    for one in report.gate or []:
-        if one.status != "passed":
-            kind = "gate" if one.status == "failed" else "gate, warning only"
-            by = "" if " " in one.metric else f" (by {HAMMING} distance)"
-            print(f"{kind}: {one.sentence}{by}", file=sys.stderr)
+    for rule in report.gate or []:
+        if rule.status != "passed":
+            kind = "gate" if rule.status == "failed" else "gate, warning only"
+            by = "" if " " in rule.metric else f" (by {HAMMING} distance)"
+            print(f"{kind}: {rule.sentence}{by}", file=sys.stderr)
     return 0 if report.passed else 1
 
 
@@ -719,12 +719,15 @@ def _figures(report: Report) -> dict[str, Any]:
         "classifier_baseline": None
         if report.classifier_baseline is None
         else _means(report.classifier_baseline),
-        "changes": [one.model_dump() for one in report.changes or []],
-        "gate": [one.model_dump() for one in report.gate or []],
-        "failures": [one.sentence for one in report.gate or [] if one.status == "failed"],
+        "changes": [change.model_dump() for change in report.changes or []],
+        "gate": [rule.model_dump() for rule in report.gate or []],
+        "failures": [rule.sentence for rule in report.gate or [] if rule.status == "failed"],
     }
 
 
 def _means(metrics: Sequence[MetricFigures]) -> dict[str, dict[str, float | None]]:
     kinds = {"metrics": "served", "expected": "expected", "best": "best", "worst": "worst"}
-    return {name: {one.name: getattr(one, kind) for one in metrics} for name, kind in kinds.items()}
+    return {
+        name: {metric.name: getattr(metric, kind) for metric in metrics}
+        for name, kind in kinds.items()
+    }

@@ -67,7 +67,6 @@ from hummingbit.index.transfer import (
     PointSelection,
     VectorType,
     code_length,
-    collection_for,
     export_collection,
     import_documents,
     read_points,
@@ -163,11 +162,11 @@ def send_records(
     return IngestReport(sent - failed, unchanged, seconds, collection.generation, repeated, failed)
 
 
-def send_export(collection: RemoteCollection, export: Export) -> IngestReport:
+def send_export(given: AnyCollection, export: Export) -> IngestReport:
     """Upsert the documents of an export with their codes, then its labels and judgements."""
     from hummingbit.remote import exported_record  # noqa: PLC0415 - only a service needs it
 
-    header = export.header
+    collection, header = cast("RemoteCollection", given), export.header
     records = (exported_record(document, code) for document, code in export.documents())
     report = send_records(collection, records, header.documents, header.encoder_fingerprint)
     collection.annotations.add([*export.labels, *export.judgements])
@@ -448,11 +447,11 @@ def _check_recognized(args: argparse.Namespace, given: AnyCollection) -> None:
             break
     if not unknown:
         return
-    found = f"{unknown:,} of {len(collection):,} documents hold no word that the encoder knows"
+    sentence = f"{unknown:,} of {len(collection):,} documents hold no word that the encoder knows"
     if 2 * unknown > len(collection) and not args.allow_unknown:
         hint = "train an encoder on these documents, or pass --allow-unknown to keep them"
-        raise OptionError(f"{collection.name}: {found}; {hint}")
-    print(f"{collection.name}: {found}; only searches by words find them", file=sys.stderr)
+        raise OptionError(f"{collection.name}: {sentence}; {hint}")
+    print(f"{collection.name}: {sentence}; only searches by words find them", file=sys.stderr)
 
 
 def _tell_cut(collection: CollectionBackend, encoder: Encoder) -> None:
@@ -526,16 +525,16 @@ def run(args: argparse.Namespace) -> int:
             clusters += 1
             later += ids[1:]
         older = counted(len(later), "document")
-        found = f"{counted(clusters, 'cluster')}; {older} with an older near-duplicate"
+        outcome = f"{counted(clusters, 'cluster')}; {older} with an older near-duplicate"
         summary |= {"clusters": clusters, "with_an_older": len(later)}
         if args.delete:
             begin_stage(f"deleting {counted(len(later), 'document')}")
             deleted = collection.delete(later).deleted if later else 0
-            found += f"; {deleted:,} deleted, {len(collection):,} left"
+            outcome += f"; {deleted:,} deleted, {len(collection):,} left"
             summary |= {"deleted": deleted, "documents": len(collection)}
     if args.json:
         print(json.dumps(summary, ensure_ascii=False))
-    print(f"{args.collection}: {found}", file=sys.stderr)
+    print(f"{args.collection}: {outcome}", file=sys.stderr)
     return 0
 
 
@@ -722,18 +721,15 @@ def run_import(args: argparse.Namespace) -> int:
         export = Export(stream, source)
         is_new = args.collection not in {*folder.collections(), *folder.aliases()}
         header = export.header
-        if isinstance(folder, DataFolder):
-            collection = collection_for(folder, args.collection, header)
-            with (
-                filling(folder, collection, is_new=is_new),
-                count_in_stage("importing", header.documents) as advance,
-            ):
-                report = import_documents(collection, export, advance)
-            return _end_import(args, folder, collection, report, is_new=is_new)
-        remote = folder.collection_for(args.collection, header)
-        with filling(folder, remote, is_new=is_new):
-            report = send_export(remote, export)
-        return _end_import(args, folder, remote, report, is_new=is_new)
+        collection = folder.collection_for(args.collection, header)
+        with filling(folder, collection, is_new=is_new):
+            local = _local(args, collection)
+            if local is None:
+                report = send_export(collection, export)
+            else:
+                with count_in_stage("importing", header.documents) as advance:
+                    report = import_documents(local, export, advance)
+        return _end_import(args, folder, collection, report, is_new=is_new)
 
 
 def _check_no_store_options(args: argparse.Namespace) -> None:

@@ -380,18 +380,18 @@ def run_stats(args: argparse.Namespace) -> int:
         print_json(stats)
         return 0
     print(f"{stats['labelled']:,} of {counted(stats['documents'], 'document')} labelled")
-    for one in stats["labels"]:
-        print(f"  {one['label']}\t{one['documents']:,}")
+    for label in stats["labels"]:
+        print(f"  {label['label']}\t{label['documents']:,}")
     queries = counted(stats["queries"], "query", "queries")
     print(f"{counted(stats['judgements'], 'judgement')} of {queries}")
-    for one in stats["people"]:
-        labels = counted(one["labels"], "label")
-        print(f"  {one['who']}\t{labels}\t{counted(one['judgements'], 'judgement')}")
-    for one in stats["agreement"]:
-        kappa = "no value" if one["kappa"] is None else f"{one['kappa']:.2f}"
-        who = " and ".join(one["who"])
-        items = counted(one["items"], one["on"].removesuffix("s"))
-        shared = f"{items}, {one['observed']:.0%} alike"
+    for person in stats["people"]:
+        labels = counted(person["labels"], "label")
+        print(f"  {person['who']}\t{labels}\t{counted(person['judgements'], 'judgement')}")
+    for pair in stats["agreement"]:
+        kappa = "no value" if pair["kappa"] is None else f"{pair['kappa']:.2f}"
+        who = " and ".join(pair["who"])
+        items = counted(pair["items"], pair["on"].removesuffix("s"))
+        shared = f"{items}, {pair['observed']:.0%} alike"
         print(f"agreement of {who}: {shared}, kappa {kappa}")
     gain = stats["expected_gain"]
     if gain is not None:

@@ -231,9 +231,9 @@ def check_out(args: argparse.Namespace) -> None:
     check_folder_above(out, f"--out {out}")
 
 
-def check_folder_above(place: Path, option: str) -> None:
-    """Raise OptionError, naming `option`, unless the folder above `place` can be created."""
-    above = place.absolute().parent
+def check_folder_above(path: Path, option: str) -> None:
+    """Raise OptionError, naming `option`, unless the folder above `path` can be created."""
+    above = path.absolute().parent
     while not above.exists():
         above = above.parent
     if not above.is_dir():
@@ -289,7 +289,7 @@ def former_flag(name: str) -> str:
 
 def recipe_from(args: argparse.Namespace, kind: type[R]) -> R:
     """Return the recipe of the settings that the options of :func:`add_setting` set."""
-    values = {one.name: getattr(args, one.name, None) for one in fields(kind)}
+    values = {setting.name: getattr(args, setting.name, None) for setting in fields(kind)}
     return kind(**{name: value for name, value in values.items() if value is not None})
 
 

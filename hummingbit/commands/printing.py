@@ -163,11 +163,12 @@ def print_figures(evaluations: Mapping[str, Evaluation]) -> None:
     widths = {name: max(10, len(name) + 2) for name in names}
     header = "".join(f"{name:>{widths[name]}} {'tie-averaged':>13}" for name in names)
     print(f"{'method':<{width}}{header}{'distinct codes':>16}")
-    for method, one in evaluations.items():
+    for method, evaluation in evaluations.items():
         cells = "".join(
-            f"{one.metrics[name]:>{widths[name]}.3f} {one.expected[name]:>13.3f}" for name in names
+            f"{evaluation.metrics[name]:>{widths[name]}.3f} {evaluation.expected[name]:>13.3f}"
+            for name in names
         )
-        codes = "–" if one.distinct_codes is None else f"{one.distinct_codes:,}"
+        codes = "–" if evaluation.distinct_codes is None else f"{evaluation.distinct_codes:,}"
         print(f"{method:<{width}}{cells}{codes:>16}")
     for sentence in dialects(names):
         print(sentence)

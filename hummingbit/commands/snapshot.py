@@ -77,7 +77,7 @@ def run_list(args: argparse.Namespace) -> int:
             {"id": id_, "reason": str(reason)}
             for id_, reason in folder.snapshots.unavailable().items()
         ]
-    lines = [f"{one['id']}\tcannot be read: {one['reason']}" for one in unavailable]
+    lines = [f"{snapshot['id']}\tcannot be read: {snapshot['reason']}" for snapshot in unavailable]
     lines += map(_line, snapshots)
     records = [*map(_record, snapshots)]
     print_result(args, {"snapshots": records, "unavailable": unavailable}, lines)

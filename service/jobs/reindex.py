@@ -26,8 +26,6 @@ from hummingbit.index.ingestion import (
     carry_most_annotations,
     copy_following,
     delete_missing,
-    form_for,
-    passages_for,
 )
 from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.http.problems import ProblemError
@@ -53,17 +51,8 @@ def reindex(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str
 def _begin(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str, Any]:
     spec = progress.job.spec
     source = folder.collection(spec["source"])
-    draft = folder.draft_collection(
-        spec["into"],
-        encoder=spec["encoder"],
-        engine=spec["engine"],
-        keep_vectors=form_for(folder, spec["encoder"], source),
-        passages=passages_for(folder, spec["encoder"], source),
-    )
+    draft = folder.draft_like(source, spec["into"], spec["encoder"], spec["engine"])
     try:
-        draft.collection.set_ranking(source.ranking)
-        draft.collection.set_indexed_fields(source.indexed_fields)
-        draft.collection.remember_field_types(source.field_types)
         row = _copy(source, draft.collection, progress)
         copied = carry_most_annotations(source, draft.collection)
         with gate.closed():
