@@ -225,7 +225,8 @@ def fit_head(vectors: Floats, n_bits: int, seed: int, method: str = "sne") -> tu
         from hummingbit.training.networks import fit_neighbour_map  # noqa: PLC0415 - torch
 
         # All columns get one size, for the ranking by the query's real values.
-        size = np.sqrt(np.square(vectors @ weight - thresholds).mean())
+        first = weight[:, :n_learned], thresholds[:n_learned]
+        size = np.sqrt(np.square(vectors @ first[0] - first[1]).mean())
         weight, thresholds = weight / size, thresholds / size
         first = weight[:, :n_learned], thresholds[:n_learned]
         learned, learned_thresholds = fit_neighbour_map(vectors, *first, seed, widths)

@@ -38,12 +38,12 @@ def corpus(count: int = 300, *, labelled: bool = False, n_words: int = 12) -> Tr
 
 
 def test_the_first_bits_of_a_long_code_are_the_short_code() -> None:
-    rng, dimension = np.random.default_rng(0), 300
+    rng, dimension = np.random.default_rng(0), 150
     factors = rng.normal(size=(dimension, dimension)) * np.linspace(2, 0.1, dimension)
-    vectors = (rng.normal(size=(600, dimension)) @ factors + 3).astype(np.float32)
-    widths = (64, 96, 256, 296)
+    vectors = (rng.normal(size=(400, dimension)) @ factors + 3).astype(np.float32)
+    widths = (64, 96, 148)
     layers = {n_bits: fit_head(vectors, n_bits, 0, "itq") for n_bits in widths}
-    longest, thresholds = layers[296]
+    longest, thresholds = layers[148]
     for n_bits, (layer, some_thresholds) in layers.items():
         np.testing.assert_array_equal(layer.weight, longest.weight[:, :n_bits])
         np.testing.assert_array_equal(some_thresholds, thresholds[:n_bits])
@@ -54,9 +54,9 @@ def test_the_first_bits_of_a_long_code_are_the_short_code() -> None:
 
 def test_so_are_those_that_keep_the_nearest_neighbours() -> None:
     rng = np.random.default_rng(0)
-    topics = rng.normal(size=(20, 140)) * 2
-    vectors = (topics[rng.integers(20, size=320)] + rng.normal(size=(320, 140))).astype(np.float32)
-    (short, short_thresholds), (long, thresholds) = (fit_head(vectors, n, 0) for n in (64, 128))
+    topics = rng.normal(size=(20, 80)) * 2
+    vectors = (topics[rng.integers(20, size=160)] + rng.normal(size=(160, 80))).astype(np.float32)
+    (short, short_thresholds), (long, thresholds) = (fit_head(vectors, n, 0) for n in (64, 72))
     np.testing.assert_array_equal(short.weight, long.weight[:, :64])
     np.testing.assert_array_equal(short_thresholds, thresholds[:64])
     assert not np.array_equal(short.weight, fit_head(vectors, 64, 0, "itq")[0].weight)
@@ -73,7 +73,7 @@ def test_the_weight_is_in_the_middle_of_those_that_may_be_best() -> None:
 
 
 def test_an_encoder_contains_model_head_and_weight(folder: Path, tmp_path: Path) -> None:
-    data = corpus(labelled=True)
+    data = corpus(100, labelled=True)
     recipe = ModelRecipe(model=str(folder), n_bits=16, seed=3)
     trained = train_model(data, recipe, tmp_path / "out", vectors_file=tmp_path / "v.npz")
     encoder = load_encoder(tmp_path / "out")
@@ -101,7 +101,7 @@ def test_the_share_of_longer_texts_is_told(folder: Path, tmp_path: Path) -> None
     data = corpus(40)
     inputs = [*data.inputs[:30], *(" ".join([text] * 5) for text in data.inputs[30:])]
     data = TrainingData(data.ids, inputs, data.classes, data.tags)
-    recipe = ModelRecipe(model=str(folder), n_bits=16, hybrid_weight=1.5)
+    recipe = ModelRecipe(model=str(folder), n_bits=16, hybrid_weight=1.5, head="itq")
     trained = train_model(data, recipe, tmp_path / "out")
     assert trained.encoder.hybrid_weight == 1.5
     (warning,) = trained.warnings
@@ -123,8 +123,8 @@ class Interrupted(TextModel):
 def test_a_run_that_was_interrupted_goes_on(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = corpus(700)
-    recipe = ModelRecipe(model=str(folder), n_bits=16, hybrid_weight=1.0)
+    data = corpus(560)
+    recipe = ModelRecipe(model=str(folder), n_bits=16, hybrid_weight=1.0, head="itq")
     with monkeypatch.context() as patch:
         patch.setattr("hummingbit.training.model_folders.TextModel", Interrupted)
         with pytest.raises(KeyboardInterrupt):
@@ -146,7 +146,7 @@ def test_a_run_that_was_interrupted_goes_on(
     with monkeypatch.context() as patch:
         patch.setattr(TextModel, "vectors", count)
         resumed = train_model(data, recipe, tmp_path / "out")
-    assert read[0] == 700 - 512
+    assert read[0] == 560 - 512
     assert not saved.exists()
     whole = train_model(data, recipe, tmp_path / "whole")
     assert whole.encoder.fingerprint == resumed.encoder.fingerprint
@@ -154,7 +154,7 @@ def test_a_run_that_was_interrupted_goes_on(
 
 def test_vectors_of_another_run_are_not_taken(folder: Path, tmp_path: Path) -> None:
     data = corpus(60)
-    recipe = ModelRecipe(model=str(folder), n_bits=16, hybrid_weight=1.0)
+    recipe = ModelRecipe(model=str(folder), n_bits=16, hybrid_weight=1.0, head="itq")
     expected = train_model(data, recipe, tmp_path / "expected").encoder.fingerprint
     (tmp_path / "out.vectors").write_bytes(b'{"model": "other"}\n' + bytes(60 * SIZE * 4))
     assert train_model(data, recipe, tmp_path / "out").encoder.fingerprint == expected

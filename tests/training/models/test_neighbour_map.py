@@ -12,12 +12,12 @@ BITS = 16
 
 @pytest.fixture(scope="module")
 def vectors() -> tuple[Floats, Floats]:
-    """Vectors around 50 centres, and queries around the same."""
+    """Vectors around 30 centres, and queries around the same."""
     rng = np.random.default_rng(0)
-    centres = rng.normal(size=(50, 48))
-    rows = centres[np.arange(600) % 50] + 0.5 * rng.normal(size=(600, 48))
+    centres = rng.normal(size=(30, 48))
+    rows = centres[np.arange(400) % 30] + 0.5 * rng.normal(size=(400, 48))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows[:500].astype(np.float32), rows[500:].astype(np.float32)
+    return rows[:300].astype(np.float32), rows[300:].astype(np.float32)
 
 
 def kept_neighbours(maps: tuple[Floats, Floats], database: Floats, queries: Floats) -> float:
