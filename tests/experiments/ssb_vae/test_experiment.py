@@ -122,11 +122,11 @@ def test_methods_side_by_side_in_several_processes(
     data_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["reproduce", "ssb-vae", "--supervision", "0.5", "1.0", "--seeds", "1", "--jobs", "2"]
-    methods = ["--methods", "ssb-vae", "psh-gs", "itq", "--data-root", data_root]
+    methods = ["--methods", "ssb-vae", "itq", "--data-root", data_root]
     places = ["--work-dir", data_root / "w", "--plot", data_root / "curve.svg"]
     assert main([*command, *map(str, methods), *map(str, places)]) == 0
     printed = capsys.readouterr().out
-    for method in ("ssb-vae", "classifier baseline", "psh-gs", "itq", "tf-idf cosine"):
+    for method in ("ssb-vae", "classifier baseline", "itq", "tf-idf cosine"):
         assert f"| {method}" in printed
     assert printed.count("Friedman p = ") == 2
     picture = (data_root / "curve.svg").read_text()
