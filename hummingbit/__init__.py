@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hummingbit.encoder_loading import load_encoder
     from hummingbit.hasher import SemanticHasher
     from hummingbit.index.search import Hit
+    from hummingbit.served import ServedCollection
 
 MODULES = {
     "AsyncClient": "hummingbit.clients.async_client",
@@ -23,6 +24,7 @@ MODULES = {
     "Hit": "hummingbit.index.search",
     "Hits": "hummingbit.embedded",
     "SemanticHasher": "hummingbit.hasher",
+    "ServedCollection": "hummingbit.served",
     "ServiceError": "hummingbit.clients.transport",
     "load_encoder": "hummingbit.encoder_loading",
 }
@@ -34,6 +36,7 @@ __all__ = [
     "Hit",
     "Hits",
     "SemanticHasher",
+    "ServedCollection",
     "ServiceError",
     "load_encoder",
 ]

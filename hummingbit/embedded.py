@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from hummingbit import inputs
 from hummingbit.clients.calls import RankingOptions
-from hummingbit.corpus.document import parse_code
 from hummingbit.corpus.layout import Layout
+from hummingbit.encoder.codes import code_to_hex
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder_loading import install_encoder
 from hummingbit.evaluation.rankings import RelevanceSettings
@@ -25,12 +25,13 @@ from hummingbit.evaluation.report import Report, read_training_labels, run_job
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.index.backend import MAX_K, CollectionBackend
 from hummingbit.index.catalog import SIGN, encoder_by_dimensions
+from hummingbit.index.collection import pages_of
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import DataFolderError
 from hummingbit.index.filters import Filter
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.passages import Passages
-from hummingbit.index.records import Query, StoredDocument
+from hummingbit.index.records import StoredDocument
 from hummingbit.index.search import (
     Hit,
     SearchOptions,
@@ -116,19 +117,33 @@ REPR_TEXT = 60
 class Hits(Sequence[Hit]):
     """The hits of one query, best first."""
 
-    def __init__(self, result: SearchResult, place: int, warnings: Sequence[str] = ()) -> None:
-        self._hits = result.hits[place]
-        self.generation = result.generation
+    def __init__(
+        self,
+        hits: Sequence[Hit],
+        *,
+        generation: int,
+        ranking: str,
+        recognized_terms: int | None = None,
+        corrected: Iterable[tuple[str, str]] = (),
+        warnings: Iterable[str] = (),
+        next_cursor: str | None = None,
+        query_code: str | None = None,
+    ) -> None:
+        self._hits = [*hits]
+        self.generation = generation
         """The generation of the collection that was searched: the number of writes before it."""
-        self.ranking = result.rescored_by or result.rankings[place]
+        self.ranking = ranking
         """The ranking that ordered the hits."""
-        terms = result.queries.terms[place]
-        self.recognized_terms: int | None = None if terms is None else terms.recognized_terms
+        self.recognized_terms = recognized_terms
         """The number of words of the query that the encoder knows; None if it is not a text."""
-        self.corrected: list[tuple[str, str]] = [] if terms is None else [*terms.corrected]
+        self.corrected = [*corrected]
         """Unknown words of the query, each with what the encoder reads in its place."""
         self.warnings = [*warnings]
         """Why a search with a filter found nothing."""
+        self.next_cursor = next_cursor
+        """Where the next page begins, in a search with `with_cursor`; None on the last page."""
+        self.query_code = query_code
+        """The code of the query, in hexadecimal, in a search with `with_code`."""
 
     @overload
     def __getitem__(self, place: int) -> Hit: ...
@@ -191,7 +206,22 @@ def hits_of(
 ) -> list[Hits]:
     """Return the hits of each query; if none has a hit, with the reasons that `filter_` gives."""
     warnings = [] if any(result.hits) else collection.explain_no_hits(filter_)
-    return [Hits(result, place, warnings) for place in range(len(result.hits))]
+    return [_hits_at(result, place, warnings) for place in range(len(result.hits))]
+
+
+def _hits_at(result: SearchResult, place: int, warnings: Sequence[str]) -> Hits:
+    """Return the hits of one query of several."""
+    terms = result.queries.terms[place]
+    return Hits(
+        result.hits[place],
+        generation=result.generation,
+        ranking=result.rescored_by or result.rankings[place],
+        recognized_terms=None if terms is None else terms.recognized_terms,
+        corrected=() if terms is None else terms.corrected,
+        warnings=warnings,
+        next_cursor=result.next_cursors[place],
+        query_code=code_to_hex(result.queries.codes[place]),
+    )
 
 
 def _beginning(hit: Hit) -> str:
@@ -206,6 +236,9 @@ class LocalSearchOptions(RankingOptions, total=False):
     """The options of a search in this process; `codes_weight` is the `codes` of `hybrid`."""
 
     codes_weight: float | None
+    cursor: str | None
+    with_cursor: bool | None
+    with_code: bool | None
 
 
 def _search_options(given: LocalSearchOptions) -> SearchOptions:
@@ -321,6 +354,11 @@ class Collection:
             raise
 
     @property
+    def folder(self) -> Path:
+        """The path of the data folder."""
+        return self._key[0]
+
+    @property
     def name(self) -> str:
         """The collection's name."""
         return self.backend.name
@@ -336,9 +374,19 @@ class Collection:
         return self.backend.generation
 
     @property
+    def ranking(self) -> str:
+        """The ranking of searches that name none."""
+        return self.backend.ranking
+
+    @property
     def encoder(self) -> Encoder | None:
         """The encoder; None if documents bring their codes."""
         return self.backend.encoder
+
+    @property
+    def encoder_kind(self) -> str | None:
+        """What the encoder reads: text, vector or matrix; None if documents bring their codes."""
+        return self.backend.encoder_kind
 
     def __len__(self) -> int:
         return len(self.backend)
@@ -350,7 +398,7 @@ class Collection:
 
     def add(
         self,
-        documents: Any,
+        documents: inputs.Documents,
         *,
         ids: Sequence[Any] | None = None,
         labels: Sequence[Any] | None = None,
@@ -386,13 +434,46 @@ class Collection:
                 raise InputError("ids", f"are missing, and {conflict}; pass the documents' ids")
             return self.backend.upsert(complete).upserted
 
-    def delete(self, ids: Iterable[str]) -> int:
-        """Delete the documents with these ids, and return how many existed."""
+    def delete(
+        self,
+        ids: Iterable[str] | None = None,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+    ) -> int:
+        """Delete the documents with these ids, or whose payload matches `filter`.
+
+        Returns how many there were.
+
+        Raises:
+            InputError: unless exactly one of the two is given, or if the filter is invalid.
+        """
+        if (ids is None) == (filter is None):
+            raise InputError("ids", "or filter must be given, and not both")
+        condition = inputs.filter_of(filter)
+        if condition is not None:
+            return self.backend.delete_where(condition).deleted
         return self.backend.delete(list(inputs.check_several("ids", ids))).deleted
 
     def get(self, id: str) -> StoredDocument | None:  # noqa: A002
         """Return a document by its id, or None if there is none."""
         return self.backend.get(id)
+
+    def get_many(self, ids: Iterable[str]) -> list[StoredDocument]:
+        """Return the documents with these ids, in their order; unknown ids are left out."""
+        found = self.backend.get_many([*dict.fromkeys(inputs.check_several("ids", ids))])
+        return [stored for stored in found if stored is not None]
+
+    def existing_ids(self, ids: Iterable[str]) -> set[str]:
+        """Return those of `ids` that belong to documents of the collection."""
+        return self.backend.existing_ids([*inputs.check_several("ids", ids)])
+
+    def documents(
+        self,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+    ) -> Iterator[StoredDocument]:
+        """Yield all documents, or those whose payload matches `filter`, in their order."""
+        for page in pages_of(self.backend, inputs.filter_of(filter)):
+            yield from page
 
     def count(self, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
         """Return the number of documents, or of those whose payload matches `filter`."""
@@ -400,32 +481,32 @@ class Collection:
 
     def search(
         self,
-        query: Any = None,
+        query: inputs.QueryContent | None = None,
         *,
-        code: str | Mapping[str, Sequence[int]] | None = None,
+        vector: inputs.VectorContent | None = None,
+        code: inputs.CodeContent | None = None,
         id: str | None = None,  # noqa: A002
         **options: Unpack[LocalSearchOptions],
     ) -> Hits:
         """Return the best hits for a text or vector, a packed `code`, or an `id`.
 
-        A mapping brings several of `text`, `vector` and `code`, and `code` may go with a text or
-        vector. A code is hexadecimal, or bytes in a named format
+        A mapping brings several of `text`, `vector` and `code`; a `vector` or a `code` may also go
+        with a text. A code is hexadecimal, or bytes in a named format
         (:func:`hummingbit.corpus.document.parse_code`). The `options` are those of ``POST
         /v1/collections/{name}/search`` that :class:`LocalSearchOptions` names.
 
         InputError is raised if an argument is invalid; it names the argument.
         """
-        parsed = Query() if query is None else inputs.query_of(query)
-        if code is not None and parsed.code is not None:
-            raise InputError("code", "is given twice, in the query and beside it")
-        parsed = parsed._replace(code=parsed.code if code is None else parse_code(code), id=id)
+        parsed = inputs.parse_query(query, vector=vector, code=code, id_=id)
         return self.search_many([parsed], **options)[0]
 
-    def search_many(self, queries: Any, **options: Unpack[LocalSearchOptions]) -> list[Hits]:
+    def search_many(
+        self, queries: Iterable[inputs.QueryContent], **options: Unpack[LocalSearchOptions]
+    ) -> list[Hits]:
         """Return the hits of several texts or vectors, of one generation; see :meth:`search`."""
         search = _search_options(options)
         values = inputs.check_several("queries", queries)
-        parsed = [one if isinstance(one, Query) else inputs.query_of(one) for one in values]
+        parsed = [inputs.query_of(one) for one in values]
         result = self.backend.find(parsed, search)
         return hits_of(result, self.backend, None if search.offset else search.filter)
 

@@ -6,9 +6,10 @@ import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 import numpy as np
+import numpy.typing as npt
 
 from hummingbit.corpus.document import (
     CONTENT_FIELDS,
@@ -24,8 +25,23 @@ from hummingbit.foundation.errors import InputError, abbreviate, counted
 from hummingbit.index.filters import Filter, parse_filter
 from hummingbit.index.records import Query
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 UNLABELLED = -1
 """The class of an unlabelled row in scikit-learn's semi-supervised estimators."""
+
+
+VectorContent = Sequence[float] | npt.NDArray[Any]
+"""A vector ``(D,)``; a matrix ``(n, n)`` for encoders of matrices."""
+CodeContent = str | Mapping[str, Sequence[int]]
+"""A packed code in hexadecimal, or as bytes in a named format."""
+QueryContent = str | VectorContent | Mapping[str, Any] | Query
+"""A text, a vector, or a mapping with a `text` and a `vector`."""
+Documents = Union[
+    Iterable[str | VectorContent | Mapping[str, Any]], npt.NDArray[Any], "pd.DataFrame"
+]
+"""Texts, vectors ``(N, D)``, mappings, or the rows of a DataFrame."""
 
 
 class ParsedDocument(NamedTuple):
@@ -115,6 +131,8 @@ def query_of(value: Any) -> Query:
     Raises:
         DocumentError: if `value` is none of these.
     """
+    if isinstance(value, Query):
+        return value
     if isinstance(value, Mapping):
         if not value or not set(value) <= {*CONTENT_FIELDS}:
             raise DocumentError("query", f"is {value!r:.80}; it may have text, vector and code")
@@ -131,6 +149,32 @@ def query_of(value: Any) -> Query:
         found = f"is {abbreviate(value)}; it must be a text, a vector, or a mapping with both"
         raise DocumentError("query", found)
     return Query(vector=parse_vector(value, "query"))
+
+
+def parse_query(
+    query: QueryContent | None,
+    *,
+    vector: VectorContent | None = None,
+    code: CodeContent | None = None,
+    id_: str | None = None,
+) -> Query:
+    """Return the query of a search, of `query` and what is given beside it.
+
+    Raises:
+        InputError: if a part is given twice.
+        DocumentError: if `query` or `vector` is of another form.
+    """
+    parsed = Query() if query is None else query_of(query)
+    beside = {
+        "vector": None if vector is None else parse_vector(vector, "vector"),
+        "code": None if code is None else parse_code(code),
+        "id": id_,
+    }
+    given = {name: value for name, value in beside.items() if value is not None}
+    for name in given:
+        if getattr(parsed, name) is not None:
+            raise InputError(name, "is given twice, in the query and beside it")
+    return parsed._replace(**given)
 
 
 def data_frame(rows: list[dict[str, Any]], first: list[str]) -> Any:

@@ -252,8 +252,11 @@ class SearchOptions:
     explain: bool = option(
         False, "Return the bits that differ, and the terms of a text that weigh most."
     )
-    with_relevance: bool = False
-    """Whether hits have a relevance; requests have no such option."""
+    with_relevance: bool = option(
+        False,
+        "Return the score of each hit on a scale from 0, where a document agrees with the query by"
+        " chance, to 1, where it consists of the query.",
+    )
 
     @classmethod
     def of_request(cls, fields: Mapping[str, Any]) -> SearchOptions:

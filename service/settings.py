@@ -141,7 +141,9 @@ class Settings(BaseSettings):
     )
     max_documents: Count = Field(default=10_000, description="documents in an upsert")
     max_searches: Count = Field(default=1_000, description="searches in a batch")
-    max_inputs: Count = Field(default=1_000, description="inputs in a request to encode")
+    max_inputs: Count = Field(
+        default=2_048, description="inputs in a request to encode; OpenAI's clients send so many"
+    )
     max_queries: Count = Field(default=10_000, description="queries in an evaluation")
 
     concurrent_requests: Count = Field(default=64, description="requests that run at a time")

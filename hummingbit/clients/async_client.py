@@ -54,6 +54,11 @@ class AsyncClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    @property
+    async def url(self) -> str:
+        """See :meth:`hummingbit.Client.url`."""
+        return str(self._http.base_url).rstrip("/")
+
     async def close(self) -> None:
         """See :meth:`hummingbit.Client.close`."""
         await self._http.aclose()

@@ -58,6 +58,7 @@ class SearchOptions(RankingOptions, total=False):
     with_text: bool | None
     with_passage: bool | None
     with_code: bool | None
+    with_relevance: bool | None
     explain: bool | None
     encoder_fingerprint: str | None
 

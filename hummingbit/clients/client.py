@@ -64,6 +64,11 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def url(self) -> str:
+        """The address of the service."""
+        return str(self._http.base_url).rstrip("/")
+
     def close(self) -> None:
         """Close the connections."""
         self._http.close()

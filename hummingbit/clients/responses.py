@@ -179,6 +179,7 @@ class Hit(TypedDict):
     text: NotRequired[str | None]
     code: NotRequired[str]
     rerank_score: NotRequired[float]
+    relevance: NotRequired[float]
     highlight: NotRequired[Highlight | None]
     passage: NotRequired[Passage | None]
     differing_bits: NotRequired[list[int]]

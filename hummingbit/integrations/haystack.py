@@ -15,22 +15,25 @@ from haystack.dataclasses import Document
 from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy
 from haystack.errors import FilterError
+from haystack.utils import Secret, deserialize_secrets_inplace
 from haystack.utils.filters import document_matches_filter
 
+from hummingbit.clients.client import Client
 from hummingbit.embedded import Collection
 from hummingbit.encoder_loading import load_encoder
 from hummingbit.foundation.errors import InputError
-from hummingbit.index.collection import pages_of
 from hummingbit.index.filters import Filter
 from hummingbit.index.search import Hit
 from hummingbit.integrations.narrowing import (
     all_of,
     any_of,
+    documents_that_may_match,
     equal_to_any,
     in_order,
     matching_hits,
     present,
 )
+from hummingbit.served import AnyOpenCollection, ServedCollection
 
 Filters = Mapping[str, Any]
 """A comparison (field, operator, value) or a logic (operator, conditions), as Haystack has them."""
@@ -48,26 +51,60 @@ class HummingbitDocumentStore:
     an embedding of another model, are kept in the payload.
     """
 
-    def __init__(self, folder: str, collection: str, read_only: bool = False) -> None:
-        """Open the collection `collection`, which has a text encoder, of the data folder `folder`.
+    def __init__(
+        self,
+        folder: str | None = None,
+        collection: str | None = None,
+        read_only: bool = False,
+        *,
+        url: str | None = None,
+        key: Secret | None = None,
+    ) -> None:
+        """Open the collection `collection`, which has a text encoder.
+
+        It is in the data folder `folder`, or at the service at `url`, whose key is by default
+        ``HUMMINGBIT_KEY``. The only collection of a service need not be named.
 
         Raises:
-            UnknownCollection: if it does not exist.
+            UnknownCollection, ServiceError: if it does not exist.
             DataFolderInUse: unless `read_only`, if another process is writing to the folder.
+            ValueError: unless either `folder` and `collection` or `url` are given.
         """
-        self._arguments = {"folder": folder, "collection": collection, "read_only": read_only}
-        self.collection = Collection.open(folder, collection, read_only=read_only)
+        if (folder is None) == (url is None) or (folder is not None and collection is None):
+            raise ValueError("pass a folder and a collection, or the url of a service")
+        self._arguments = {
+            "folder": folder,
+            "collection": collection,
+            "read_only": read_only,
+            "url": url,
+        }
+        self._key = key
+        self.collection: AnyOpenCollection
+        if folder is not None and collection is not None:
+            self.collection = Collection.open(folder, collection, read_only=read_only)
+        else:
+            client = Client(url, None if key is None else key.resolve_value())
+            self.collection = ServedCollection(client, collection)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what :meth:`from_dict` takes; the documents stay in the data folder."""
-        data: dict[str, Any] = default_to_dict(self, **self._arguments)
+        key = None if self._key is None else self._key.to_dict()
+        data: dict[str, Any] = default_to_dict(self, **self._arguments, key=key)
         return data
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> HummingbitDocumentStore:
         """Open the collection that :meth:`to_dict` described."""
+        if data["init_parameters"].get("key") is not None:
+            deserialize_secrets_inplace(data["init_parameters"], ["key"])
         store: HummingbitDocumentStore = default_from_dict(cls, data)
         return store
+
+    def close(self) -> None:
+        """Close the collection, and the connections to a service."""
+        self.collection.close()
+        if isinstance(self.collection, ServedCollection):
+            self.collection.client.close()
 
     def count_documents(self) -> int:
         """Return how many documents there are."""
@@ -102,7 +139,7 @@ class HummingbitDocumentStore:
             if documents:
                 self.collection.add([_record(one) for one in documents])
             return len(documents)
-        seen = self.collection.backend.existing_ids([one.id for one in documents])
+        seen = self.collection.existing_ids([one.id for one in documents])
         new = []
         for one in documents:
             if one.id not in seen:
@@ -118,8 +155,7 @@ class HummingbitDocumentStore:
 
     def delete_all_documents(self) -> None:
         """Delete every document; the collection stays."""
-        pages = pages_of(self.collection.backend)
-        self.collection.delete([stored.id for page in pages for stored in page])
+        self.collection.delete([stored.id for stored in self.collection.documents()])
 
     def delete_by_filter(self, filters: Filters) -> int:
         """Delete the documents that match `filters`, and return their number.
@@ -159,11 +195,10 @@ class HummingbitDocumentStore:
     def _matching(self, filters: Filters | None, *, required: bool = False) -> Iterator[Document]:
         """Yield the documents that match; unless `required`, empty filters match all."""
         narrowed = narrowing(filters or {}) if filters or required else None
-        for page in pages_of(self.collection.backend, narrowed):
-            for stored in page:
-                document = _read(stored.id, stored.text, stored.payload)
-                if not filters or _holds(filters, document):
-                    yield document
+        for stored in documents_that_may_match(self.collection, narrowed):
+            document = _read(stored.id, stored.text, stored.payload)
+            if not filters or _holds(filters, document):
+                yield document
 
 
 @component
@@ -277,7 +312,17 @@ def _narrowed_comparison(field: str, operator: str, value: Any) -> Filter | None
     if operator in ("in", "not in") and not isinstance(value, list):
         raise FilterError(f"{field}: the value of {operator!r} is {value!r}; it must be a list")
     place = field if field.startswith("meta.") else f"meta.{field}"
-    if ("." in field and place != field) or field in FIELDS:
+    parts = [_narrowed_place(field, at, operator, value) for at in (place, place[5:])]
+    return any_of(parts)
+
+
+def _narrowed_place(field: str, place: str, operator: str, value: Any) -> Filter | None:
+    """Return a condition on one place in payloads.
+
+    Documents that Haystack did not write have no ``meta`` around the fields of their payloads.
+    """
+    is_nested = "." in field and not field.startswith("meta.")
+    if is_nested or field in FIELDS:
         return None
     values = value if isinstance(value, list) and operator in ("in", "not in") else [value]
     if operator in ("!=", "not in"):
@@ -318,11 +363,23 @@ def _record(document: Document) -> dict[str, Any]:
     return {"id": document.id, "text": document.content or "", "payload": payload}
 
 
+def _is_written_by_haystack(payload: Mapping[str, Any]) -> bool:
+    """Return whether a payload has the form that :func:`_record` gives it."""
+    return isinstance(payload.get("meta"), Mapping) and payload.keys() <= {
+        "meta",
+        "haystack",
+        "has_content",
+    }
+
+
 def _hit_document(hit: Hit) -> Document:
     return _read(hit.id, hit.text, hit.payload or {})
 
 
 def _read(id_: str, text: str | None, payload: Mapping[str, Any]) -> Document:
+    """Return the document that was written, or one with the text and payload of another."""
+    if not _is_written_by_haystack(payload):
+        return Document(id=id_, content=text, meta=dict(payload))
     parts = {"id": id_, "meta": payload.get("meta", {}), **payload.get("haystack", {})}
     content = text if payload.get("has_content") else None
     try:

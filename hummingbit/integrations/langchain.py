@@ -5,8 +5,12 @@ Source of the interfaces: https://python.langchain.com/api_reference/core/vector
 
 from __future__ import annotations
 
+import datetime
+import logging
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,22 +24,29 @@ from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from pydantic import ConfigDict
 
+from hummingbit.clients.client import Client
 from hummingbit.embedded import Collection, Hits
 from hummingbit.encoder.codes import code_from_hex, unpack_codes
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import Floats
 from hummingbit.encoder_loading import load_encoder
 from hummingbit.hasher import SemanticHasher
-from hummingbit.index.collection import pages_of
+from hummingbit.index.errors import UnknownCollection
+from hummingbit.index.records import StoredDocument
 from hummingbit.index.search import Hit
 from hummingbit.inputs import check_several, filter_of
-from hummingbit.integrations.narrowing import documents_with_ids, refuse_unknown
+from hummingbit.integrations.narrowing import refuse_unknown
+from hummingbit.served import AnyOpenCollection, open_collection
+
+_LOGGER = logging.getLogger(__name__)
 
 PAGE_CONTENT = "page_content"
 """The field of the payload for the text, in a collection of vectors, which stores no texts."""
 
 Filter = Mapping[str, Any]
-"""A condition on metadata, as ``POST /v1/collections/{name}/search`` takes it."""
+"""A condition on metadata, as ``POST /v1/collections/{name}/search`` takes it, or equal values of
+fields: ``{"label": "numpy", "year": 2024}``, with a list for one of several."""
+CONDITION_NAMES = frozenset({"field", "and", "or", "not", "has_id"})
 
 
 class HummingbitEmbeddings(Embeddings):
@@ -64,14 +75,24 @@ class HummingbitVectorStore(VectorStore):
     payload, which filters see.
     """
 
-    def __init__(self, collection: Collection, embedding: Embeddings | None = None) -> None:
-        """Take an open collection.
+    def __init__(
+        self,
+        collection: AnyOpenCollection | Client,
+        embedding: Embeddings | None = None,
+        *,
+        collection_name: str | None = None,
+    ) -> None:
+        """Take an open collection, or the client of a service.
+
+        `collection_name` is a collection of the service; it may be left out if there is only one.
 
         Raises:
+            UnknownCollection, ServiceError: if the service has no such collection.
             ValueError: if the collection takes texts and `embedding` is passed, or it does not and
-                `embedding` is None.
+                `embedding` is None, or there are several collections and none is named.
         """
-        takes_texts = collection.encoder is not None and collection.encoder.kind == "text"
+        collection = open_collection(collection, collection_name)
+        takes_texts = collection.encoder_kind == "text"
         if takes_texts == (embedding is not None):
             kind = "takes texts" if takes_texts else "takes no texts"
             rule = "embedding must be None" if takes_texts else "pass an embedding"
@@ -85,7 +106,7 @@ class HummingbitVectorStore(VectorStore):
         return self._embedding
 
     @property
-    def collection(self) -> Collection:
+    def collection(self) -> AnyOpenCollection:
         """The collection."""
         return self._collection
 
@@ -113,7 +134,7 @@ class HummingbitVectorStore(VectorStore):
             str(uuid.uuid4()) if id_ is None else id_
             for id_ in ([None] * len(contents) if ids is None else ids)
         ]
-        payloads = [{} for _ in contents] if metadatas is None else metadatas
+        payloads = [{} for _ in contents] if metadatas is None else [*map(_payload, metadatas)]
         if self._embedding is not None:
             if any(PAGE_CONTENT in payload for payload in payloads):
                 message = f"metadatas have the field {PAGE_CONTENT!r}, which holds the text"
@@ -142,27 +163,24 @@ class HummingbitVectorStore(VectorStore):
             InputError: if `filter` is not a condition; then nothing is deleted.
         """
         refuse_unknown("delete", unknown)
-        condition = filter_of(filter)
+        if filter is not None and not filter:
+            raise ValueError("filter is empty, and deletes nothing; to delete all, pass no filter")
+        condition = filter_of(_condition(filter))
         if ids is None and condition is not None:
-            self._collection.backend.delete_where(condition)
+            self._collection.delete(filter=_condition(filter))
             return True
         if ids is None:
-            pages = pages_of(self._collection.backend)
-            ids = [stored.id for page in pages for stored in page]
+            ids = [stored.id for stored in self._collection.documents()]
         elif condition is not None:
-            stored_documents = documents_with_ids(self._collection, check_several("ids", ids))
+            stored_documents = self._collection.get_many(check_several("ids", ids))
             ids = [one.id for one in stored_documents if condition.matches(one.payload)]
         self._collection.delete(ids)
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the documents with these ids; unknown ids are ignored."""
-        read = [(id_, self._collection.get(id_)) for id_ in ids]
-        return [
-            _document(id_, stored.text, stored.payload)
-            for id_, stored in read
-            if stored is not None
-        ]
+        known = {stored.id: stored for stored in self._collection.get_many(ids)}
+        return [_stored_document(known[id_]) for id_ in ids if id_ in known]
 
     def similarity_search(
         self,
@@ -192,12 +210,19 @@ class HummingbitVectorStore(VectorStore):
         filter: Filter | None = None,  # noqa: A002
         **options: Any,
     ) -> list[Document]:
-        """Return the `k` best documents for a vector."""
+        """Return the `k` best documents for a vector.
+
+        In a collection whose encoder takes texts, the vector has a number for each bit, as
+        :class:`HummingbitEmbeddings` makes it; the signs of its numbers are the code searched for.
+        """
         vector = np.array(embedding, dtype=np.float32)
-        return [
-            _hit_document(hit)
-            for hit in self._collection.search(vector, limit=k, filter=filter, **options)
-        ]
+        condition = _condition(filter)
+        if self._embedding is None:
+            query: dict[str, Any] = {"code": self._code_of(vector)}
+        else:
+            query = {"vector": vector}
+        hits = self._collection.search(**query, limit=k, filter=condition, **options)
+        return [_hit_document(hit) for hit in hits]
 
     def max_marginal_relevance_search(
         self,
@@ -213,17 +238,13 @@ class HummingbitVectorStore(VectorStore):
         Source: Carbonell and Goldstein, "The Use of MMR, Diversity-Based Reranking" (1998), with
         the cosine of ±1 bits.
         """
-        hits = self._search(query, fetch_k, filter, **options)
-        # A document may have been deleted since the search.
-        read = [(hit, self._collection.get(hit.id)) for hit in hits]
-        found = [(hit, stored.code) for hit, stored in read if stored is not None]
-        if not found:
+        hits = self._search(query, fetch_k, filter, with_code=True, **options)
+        if not hits:
             return []
-        n_bits = self._collection.n_bits
-        bits = [unpack_codes(code_from_hex(code, n_bits)[None])[0] for _, code in found]
-        signs = (np.array(bits, dtype=np.float64) * 2 - 1).tolist()
-        chosen = maximal_marginal_relevance(self._query_weights(query), signs, lambda_mult, k)
-        return [_hit_document(found[place][0]) for place in chosen]
+        signs = [self._signs(hit.code or "") for hit in hits]
+        of_query = self._signs(hits.query_code or "")
+        chosen = maximal_marginal_relevance(np.array(of_query), signs, lambda_mult, k)
+        return [_hit_document(hits[place]) for place in chosen]
 
     def _similarity_search_with_relevance_scores(
         self,
@@ -248,16 +269,21 @@ class HummingbitVectorStore(VectorStore):
         search_by: Any = query
         if self._embedding is not None:
             search_by = np.array(self._embedding.embed_query(query), dtype=np.float32)
-        return self._collection.search(search_by, limit=k, filter=filter_, **options)
+        return self._collection.search(search_by, limit=k, filter=_condition(filter_), **options)
 
-    def _query_weights(self, query: str) -> Floats:
-        encoder = self._collection.encoder
-        if encoder is None:
-            raise ValueError("the collection has no encoder, so a query has no code")
-        search_by: Any = [query]
-        if self._embedding is not None:
-            search_by = np.array([self._embedding.embed_query(query)], dtype=np.float32)
-        return encoder.query_weights(search_by)[0]
+    def _signs(self, code: str) -> list[float]:
+        """Return the bits of a code as ±1."""
+        bits = unpack_codes(code_from_hex(code, self._collection.n_bits)[None])[0]
+        signs: list[float] = (bits.astype(np.float64) * 2 - 1).tolist()
+        return signs
+
+    def _code_of(self, vector: Floats) -> str:
+        """Return the code, in hexadecimal, of the signs of a vector with a number for each bit."""
+        n_bits = self._collection.n_bits
+        if vector.shape != (n_bits,):
+            found = f"embedding has the shape {list(vector.shape)}"
+            raise ValueError(f"{found}; the collection takes texts, so it must be [{n_bits}]")
+        return np.packbits(vector > 0).tobytes().hex()
 
     @classmethod
     def from_texts(
@@ -267,22 +293,56 @@ class HummingbitVectorStore(VectorStore):
         metadatas: list[dict[str, Any]] | None = None,
         *,
         ids: list[str] | None = None,
-        folder: str | Path = "data",
+        folder: str | Path | None = None,
         name: str = "langchain",
-        n_bits: int = 256,
+        client: Client | None = None,
         **options: Any,
     ) -> Self:
-        """Learn codes of the texts without labels, and create the collection `name` in `folder`.
+        """Write the texts into the collection `name`, which is created unless it exists.
 
-        `options` are further parameters of :class:`SemanticHasher`.
+        It is in the data folder `folder`, by default ``hummingbit-data`` of the current folder, or
+        at the service of `client`; :attr:`location` says where. A missing collection of a folder
+        gets codes that are learned from the texts without labels; `options` are further parameters
+        of :class:`SemanticHasher`. A service's collection must exist. Without `ids`, a text has the
+        same id each time, so that a rerun replaces what it wrote before.
+
+        Raises:
+            UnknownCollection: if the service of `client` has no such collection.
+            ValueError: as the constructor.
         """
+        names = [_id_of(text) for text in texts] if ids is None else ids
+        if client is not None:
+            store = cls(client, embedding, collection_name=name)
+        else:
+            store = cls(cls._open_or_learn(texts, embedding, folder, name, options), embedding)
+        store.add_texts(texts, metadatas, ids=names)
+        _LOGGER.warning("wrote %d texts into %s", len(texts), store.location)
+        return store
+
+    @property
+    def location(self) -> str:
+        """Where the documents are: the collection, and its data folder or service."""
+        collection = self._collection
+        where = collection.folder if isinstance(collection, Collection) else collection.client.url
+        return f"the collection {collection.name!r} of {where}"
+
+    @staticmethod
+    def _open_or_learn(
+        texts: list[str],
+        embedding: Embeddings | None,
+        folder: str | Path | None,
+        name: str,
+        options: Mapping[str, Any],
+    ) -> Collection:
+        path = Path("hummingbit-data" if folder is None else folder)
+        if path.exists():
+            with suppress(UnknownCollection):
+                return Collection.open(path, name)
         contents: Any = texts
         if embedding is not None:
             contents = np.array(embedding.embed_documents(texts), dtype=np.float32)
-        hasher = SemanticHasher(n_bits, **options).fit(contents)
-        store = cls(Collection.create(folder, name, encoder=hasher), embedding)
-        store.add_texts(texts, metadatas, ids=ids)
-        return store
+        hasher = SemanticHasher(**options).fit(contents)
+        return Collection.create(path, name, encoder=hasher)
 
 
 class HummingbitRetriever(BaseRetriever):
@@ -304,6 +364,47 @@ class HummingbitRetriever(BaseRetriever):
     ) -> list[Document]:
         arguments = {"k": self.k, "ranking": self.ranking, "filter": self.filter, **options}
         return self.store.similarity_search(query, **arguments)
+
+
+def _condition(filter_: Filter | None) -> Filter | None:
+    """Return a filter in the form that collections take.
+
+    A filter without any of :data:`CONDITION_NAMES` has equal values of fields, as most of
+    LangChain's stores take it.
+    """
+    if filter_ is None or not filter_ or CONDITION_NAMES & filter_.keys():
+        return filter_ or None
+    parts = [
+        {"field": field, "in" if isinstance(value, list | tuple) else "eq": _json(value)}
+        for field, value in filter_.items()
+    ]
+    return parts[0] if len(parts) == 1 else {"and": parts}
+
+
+def _payload(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _json(value) for name, value in metadata.items()}
+
+
+def _json(value: Any) -> Any:
+    """Return a value of metadata as JSON has it: dates in ISO 8601, arrays and sets as lists."""
+    if isinstance(value, Mapping):
+        return {str(name): _json(one) for name, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_json(one) for one in value]
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, uuid.UUID | Decimal | Path):
+        return str(value)
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+
+
+def _id_of(text: str) -> str:
+    """Return the same id for the same text."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, text))
+
+
+def _stored_document(stored: StoredDocument) -> Document:
+    return _document(stored.id, stored.text, stored.payload)
 
 
 def _hit_document(hit: Hit) -> Document:

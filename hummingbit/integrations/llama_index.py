@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from llama_index.core.bridge.pydantic import PrivateAttr
-from llama_index.core.schema import BaseNode, MetadataMode
+from llama_index.core.schema import BaseNode, MetadataMode, TextNode
 from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
     FilterCondition,
@@ -27,29 +27,28 @@ from llama_index.core.vector_stores.utils import (
     node_to_metadata_dict,
 )
 
-from hummingbit.embedded import Collection
-from hummingbit.foundation.errors import InputError
-from hummingbit.index.collection import pages_of
-from hummingbit.index.filters import Filter, parse_filter
+from hummingbit.clients.client import Client
+from hummingbit.index.filters import Filter
 from hummingbit.index.rankings import ASYMMETRIC, BM25, HYBRID
 from hummingbit.index.records import StoredDocument
-from hummingbit.index.search import Hit, Hybrid
+from hummingbit.index.search import Hit
 from hummingbit.integrations.narrowing import (
     all_of,
     any_of,
-    documents_with_ids,
+    documents_that_may_match,
     equal_to_any,
     in_order,
     matching_hits,
     present,
     refuse_unknown,
 )
+from hummingbit.served import AnyOpenCollection, open_collection
 
 NODE = "node"
 """The field of the payload that holds the node; filters see its metadata as fields."""
 
 RANKINGS = {
-    VectorStoreQueryMode.DEFAULT: ASYMMETRIC,
+    VectorStoreQueryMode.DEFAULT: None,
     VectorStoreQueryMode.TEXT_SEARCH: BM25,
     VectorStoreQueryMode.SPARSE: BM25,
     VectorStoreQueryMode.HYBRID: HYBRID,
@@ -77,17 +76,23 @@ class HummingbitVectorStore(BasePydanticVectorStore):
     stores_text: bool = True
     is_embedding_query: bool = True
     flat_metadata: bool = False
-    _collection: Collection = PrivateAttr()
+    _collection: AnyOpenCollection = PrivateAttr()
 
-    def __init__(self, collection: Collection) -> None:
-        """Take an open collection that has an encoder.
+    def __init__(
+        self, collection: AnyOpenCollection | Client, collection_name: str | None = None
+    ) -> None:
+        """Take an open collection that has an encoder, or the client of a service.
+
+        `collection_name` is a collection of the service; it may be left out if there is only one.
 
         Raises:
-            ValueError: if it has none.
+            UnknownCollection, ServiceError: if the service has no such collection.
+            ValueError: if it has no encoder, or there are several collections and none is named.
         """
-        if collection.encoder is None:
+        collection = open_collection(collection, collection_name)
+        if collection.encoder_kind is None:
             raise ValueError(f"collection {collection.name!r} has no encoder")
-        super().__init__(is_embedding_query=collection.encoder.kind == "vector")
+        super().__init__(is_embedding_query=collection.encoder_kind == "vector")
         self._collection = collection
 
     @classmethod
@@ -96,7 +101,7 @@ class HummingbitVectorStore(BasePydanticVectorStore):
         return "HummingbitVectorStore"
 
     @property
-    def client(self) -> Collection:
+    def client(self) -> AnyOpenCollection:
         """The collection."""
         return self._collection
 
@@ -116,13 +121,12 @@ class HummingbitVectorStore(BasePydanticVectorStore):
         Raises:
             ValueError: if `filters` compare values that have no such comparison.
         """
-        return [_node(stored.payload) for stored in self._matching(node_ids, filters)]
+        return [_node(stored) for stored in self._matching(node_ids, filters)]
 
     def delete(self, ref_doc_id: str, **unknown: Any) -> None:
         """Delete the nodes of the document `ref_doc_id`."""
         refuse_unknown("delete", unknown)
-        condition = {"field": f"{NODE}.ref_doc_id", "eq": ref_doc_id}
-        self._collection.backend.delete_where(parse_filter(condition))
+        self._collection.delete(filter={"field": f"{NODE}.ref_doc_id", "eq": ref_doc_id})
 
     def delete_nodes(
         self,
@@ -154,10 +158,10 @@ class HummingbitVectorStore(BasePydanticVectorStore):
     def query(self, query: VectorStoreQuery, **unknown: Any) -> VectorStoreQueryResult:
         """Return the nodes that answer a query, best first.
 
-        The mode chooses the ranking: `asymmetric` for the default mode, `bm25` for modes of words,
-        and `hybrid` for modes of both. `alpha` is the share of the codes in a hybrid score: with 0
-        the ranking is `bm25`, with 1 `asymmetric`. `doc_ids` and `node_ids` narrow the query to the
-        nodes of these documents and to these nodes, unless they are empty.
+        The mode chooses the ranking: the collection's for the default mode, `bm25` for modes of
+        words, and `hybrid` for modes of both. `alpha` is the share of the codes in a hybrid score:
+        with 0 the ranking is `bm25`, with 1 `asymmetric`. `doc_ids` and `node_ids` narrow the query
+        to the nodes of these documents and to these nodes, unless they are empty.
 
         Raises:
             ValueError: if the mode or `alpha` is none of these, the query lacks the text or
@@ -175,7 +179,7 @@ class HummingbitVectorStore(BasePydanticVectorStore):
         doc_ids, node_ids = frozenset(query.doc_ids or ()), frozenset(query.node_ids or ())
 
         def holds(hit: Hit) -> bool:
-            metadata = _metadata(hit.payload or {})
+            metadata = _metadata(hit)
             if doc_ids or node_ids:
                 is_listed = metadata.get("ref_doc_id") in doc_ids or hit.id in node_ids
                 if not is_listed:
@@ -194,7 +198,7 @@ class HummingbitVectorStore(BasePydanticVectorStore):
             hybrid=hybrid,
         )
         return VectorStoreQueryResult(
-            nodes=[_node(hit.payload or {}) for hit in hits],
+            nodes=[_node(hit) for hit in hits],
             similarities=[hit.score for hit in hits],
             ids=[hit.id for hit in hits],
         )
@@ -210,32 +214,35 @@ class HummingbitVectorStore(BasePydanticVectorStore):
     def _matching(
         self, node_ids: list[str] | None, filters: MetadataFilters | None
     ) -> Iterator[StoredDocument]:
-        narrowed = _narrowing(filters)
         stored = (
-            (one for page in pages_of(self._collection.backend, narrowed) for one in page)
+            documents_that_may_match(self._collection, _narrowing(filters))
             if node_ids is None
-            else documents_with_ids(self._collection, node_ids)
+            else self._collection.get_many(node_ids)
         )
-        return (one for one in stored if _holds(filters, _metadata(one.payload)))
+        return (one for one in stored if _holds(filters, _metadata(one)))
 
 
-def _node(payload: Mapping[str, Any]) -> BaseNode:
-    return metadata_dict_to_node(dict(_metadata(payload)))
+def _node(stored: Hit | StoredDocument) -> BaseNode:
+    """Return the node that was added, or one with the text and payload of another document."""
+    payload = stored.payload or {}
+    if isinstance(payload.get(NODE), Mapping):
+        return metadata_dict_to_node(dict(payload[NODE]))
+    return TextNode(id_=stored.id, text=stored.text or "", metadata=dict(payload))
 
 
-def _metadata(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+def _metadata(stored: Hit | StoredDocument) -> Mapping[str, Any]:
+    """Return what filters see: the fields of a node, or the payload of another document."""
+    payload = stored.payload or {}
     node = payload.get(NODE)
-    if not isinstance(node, Mapping):
-        raise InputError("payload", "is not a node's; LlamaIndex did not add the document")
-    return node
+    return node if isinstance(node, Mapping) else {**payload, "node_id": stored.id}
 
 
-def _ranking_of(query: VectorStoreQuery) -> tuple[str, Hybrid | None]:
+def _ranking_of(query: VectorStoreQuery) -> tuple[str | None, Mapping[str, float] | None]:
     """Return the ranking of a query, and how a hybrid one combines codes and words."""
-    ranking, alpha = RANKINGS.get(query.mode), query.alpha
-    if ranking is None:
+    if query.mode not in RANKINGS:
         known = ", ".join(mode.value for mode in RANKINGS)
         raise ValueError(f"mode is {query.mode.value!r}; it must be one of {known}")
+    ranking, alpha = RANKINGS[query.mode], query.alpha
     if ranking != HYBRID or alpha is None:
         return ranking, None
     if not 0 <= alpha <= 1:
@@ -243,11 +250,14 @@ def _ranking_of(query: VectorStoreQuery) -> tuple[str, Hybrid | None]:
     if alpha in (0, 1):
         return ASYMMETRIC if alpha else BM25, None
     share = min(max(alpha, LEAST_SHARE), 1 - LEAST_SHARE)
-    return HYBRID, Hybrid(codes=share / (1 - share))
+    return HYBRID, {"codes": share / (1 - share)}
 
 
 def _listed(field: str, ids: frozenset[str]) -> Filter | None:
-    """Return a condition that holds wherever a field of nodes is one of `ids`."""
+    """Return a condition that holds wherever a field of nodes is one of `ids`.
+
+    Documents that LlamaIndex did not add have no such field.
+    """
     return equal_to_any(f"{NODE}.{field}", sorted(ids))
 
 
@@ -263,7 +273,13 @@ def _narrowing(filters: MetadataFilters | None) -> Filter | None:
 
 
 def _narrowed_comparison(filter_: MetadataFilter) -> Filter | None:
-    field, operator, value = f"{NODE}.{filter_.key}", filter_.operator, filter_.value
+    """Return a condition on the node's field, or on the payload of another document."""
+    fields = (f"{NODE}.{filter_.key}", filter_.key)
+    return any_of([_narrowed_field(field, filter_) for field in fields])
+
+
+def _narrowed_field(field: str, filter_: MetadataFilter) -> Filter | None:
+    operator, value = filter_.operator, filter_.value
     # A dot in a key is a part of it, while a field is a path.
     if "." in filter_.key or operator in HOLD_FOR_MISSING:
         return None

@@ -8,16 +8,17 @@ that holds everywhere.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from hummingbit.embedded import Collection
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.collection import PAGE
-from hummingbit.index.filters import MAX_PARTS, And, Filter, Or, parse_filter
+from hummingbit.index.filters import MAX_PARTS, And, Filter, Or, filter_to_json, parse_filter
 from hummingbit.index.records import StoredDocument
-from hummingbit.index.search import Hit, Hybrid
-from hummingbit.inputs import query_of
+from hummingbit.index.search import Hit
+from hummingbit.inputs import QueryContent
+from hummingbit.served import AnyOpenCollection
 
 EXACT_INTEGERS = 2**53
 """A float64 holds every integer up to this one."""
@@ -66,23 +67,30 @@ def any_of(parts: Iterable[Filter | None]) -> Filter | None:
     return Or(known) if 0 < len(known) == len(every) <= MAX_PARTS else None
 
 
-def documents_with_ids(collection: Collection, ids: Iterable[str]) -> Iterator[StoredDocument]:
-    """Yield the documents with these ids, in their order; unknown ids are left out."""
-    for id_ in dict.fromkeys(ids):
-        stored = collection.get(id_)
-        if stored is not None:
-            yield stored
+def as_json(condition: Filter | None) -> dict[str, Any] | None:
+    """Return a filter as searches take it, or None if it is too large for them."""
+    if condition is None:
+        return None
+    written: dict[str, Any] = json.loads(filter_to_json(condition))
+    return None if _parsed(written) is None else written
+
+
+def documents_that_may_match(
+    collection: AnyOpenCollection, narrowed: Filter | None
+) -> Iterator[StoredDocument]:
+    """Yield the documents of a collection for which `narrowed` holds."""
+    return collection.documents(as_json(narrowed))
 
 
 def matching_hits(
-    collection: Collection,
-    query: Any,
+    collection: AnyOpenCollection,
+    query: QueryContent,
     limit: int,
     narrowed: Filter | None,
     holds: Callable[[Hit], bool],
     *,
     ranking: str | None = None,
-    hybrid: Hybrid | None = None,
+    hybrid: Mapping[str, float] | None = None,
 ) -> list[Hit]:
     """Return the `limit` best hits of a text or vector for which `holds`.
 
@@ -92,18 +100,17 @@ def matching_hits(
     found: list[Hit] = []
     cursor, size = None, limit
     while True:
-        result = collection.backend.search(
-            [query_of(query)],
-            size,
+        hits = collection.search(
+            query,
+            limit=size,
             ranking=ranking,
-            filter=narrowed,
+            filter=as_json(narrowed),
             cursor=cursor,
-            with_payload=True,
-            with_text=True,
+            with_cursor=True,
             hybrid=hybrid,
         )
-        found += filter(holds, result.hits[0])
-        (cursor,) = result.next_cursors
+        found += filter(holds, hits)
+        cursor = hits.next_cursor
         if cursor is None or len(found) >= limit:
             return found[:limit]
         size = max(size, min(2 * size, PAGE))

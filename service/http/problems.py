@@ -102,6 +102,8 @@ TITLES = {
 }
 """The title of each code."""
 
+OPENAI_PATHS = frozenset({"/v1/embeddings", "/v1/models"})
+
 # What a path may contain unquoted; RFC 3986, section 3.3.
 PATH_CHARACTERS = "/:@!$&'()*+,;="
 
@@ -183,6 +185,11 @@ def problem_response(
         body["request_id"] = request_id
     if problem.errors:
         body["errors"] = list(problem.errors)
+    if request.scope["path"] in OPENAI_PATHS:
+        # OpenAI's clients read what is wrong from here.
+        param = problem.errors[0]["pointer"].lstrip("/") if problem.errors else None
+        error = {"message": problem.detail, "type": "invalid_request_error"}
+        body["error"] = {**error, "param": param, "code": problem.code}
     text = json.dumps({**body, **(extra or {})}, ensure_ascii=False)
     # A message may quote what a client sent, including a lone surrogate.
     raw = text.encode("utf-8", "replace")

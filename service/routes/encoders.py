@@ -38,6 +38,8 @@ from hummingbit.service.schemas.encoders import (
     EncoderInputs,
     Encoders,
     EncoderSummary,
+    Model,
+    Models,
 )
 from hummingbit.service.settings import Settings
 
@@ -213,6 +215,18 @@ def post_embeddings(body: EmbeddingsRequest, folder: Folder, limits: Limits) -> 
     usage = {"prompt_tokens": words, "total_tokens": words}
     answer = {"object": "list", "data": data, "model": body.model, "usage": usage}
     return render_long(answer, limits)
+
+
+@router.get(
+    "/models",
+    response_model=Models,
+    openapi_extra=READ,
+    summary="List the encoders of texts, as OpenAI's interface lists models",
+)
+def get_models(folder: Folder) -> Response:
+    """List the encoders whose names ``POST /v1/embeddings`` takes as a model."""
+    encoders, _ = summarize_encoders(folder)
+    return render(Models(data=[Model(id=one.name) for one in encoders if one.kind == "text"]))
 
 
 def _encoder(body: EmbeddingsRequest, folder: DataFolder) -> Encoder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from hummingbit.service.schemas.collections import Unavailable
 from hummingbit.service.schemas.common import (
@@ -103,6 +103,10 @@ class Encoders(ResponseModel):
 # OpenAI's embeddings API, which many tools support.
 
 
+NUMBERED_INPUT = (
+    "holds ids of tokens, which only the model that made them can read; send texts"
+    " (LangChain's OpenAIEmbeddings does with check_embedding_ctx_length=False)"
+)
 InputType = Literal["document", "query"]
 EmbeddingFormat = Literal["float", "base64", "ubinary"]
 
@@ -125,6 +129,17 @@ class EmbeddingsRequest(RequestModel):
     dimensions: int | None = Field(None, description="If given, the number of the encoder's bits.")
     user: str | None = Field(None, description="Ignored.")
 
+    @field_validator("input", mode="before")
+    @classmethod
+    def _refuse_token_ids(cls, value: object) -> object:
+        """Refuse ids of tokens, which LangChain sends unless it is told not to."""
+        first = value[0] if isinstance(value, list) and value else None
+        while isinstance(first, list) and first:
+            first = first[0]
+        if isinstance(first, int):
+            raise ValueError(NUMBERED_INPUT)  # noqa: TRY004 - pydantic reports it
+        return value
+
 
 class Embedding(ResponseModel):
     """The embedding of the input at `index`."""
@@ -132,6 +147,22 @@ class Embedding(ResponseModel):
     object: Literal["embedding"]
     index: int
     embedding: list[float] | list[int] | str
+
+
+class Model(ResponseModel):
+    """An encoder of texts, as OpenAI's interface lists models."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int = 0
+    owned_by: Literal["hummingbit"] = "hummingbit"
+
+
+class Models(ResponseModel):
+    """The encoders of texts."""
+
+    object: Literal["list"] = "list"
+    data: list[Model]
 
 
 class Usage(ResponseModel):

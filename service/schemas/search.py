@@ -211,7 +211,8 @@ class SearchHit(ResponseModel):
     `score` is better: 1 − distance / n_bits with the ranking hamming; the share of the query's
     weight in the bits that agree with asymmetric; the cosine if rescored by vectors. A lower
     `rerank_score` is better: Σ_b |p_b − c_b|, where p_b is the query's probability of bit b and c_b
-    the stored bit. `differing_bits` counts from 0, the first bit of the code.
+    the stored bit. `relevance` is the score on one scale for all rankings, from 0 to 1.
+    `differing_bits` counts from 0, the first bit of the code.
     """
 
     id: str
@@ -223,6 +224,7 @@ class SearchHit(ResponseModel):
     passage: Passage | None = None
     code: str = ""
     rerank_score: float = 0
+    relevance: float = 0
     differing_bits: list[int] = ModelField(default_factory=list)
 
 
@@ -348,6 +350,9 @@ def _write_hits(
     if result.reranked:
         for entry, hit in zip(written, hits, strict=True):
             entry["rerank_score"] = hit.rerank_score
+    if options.with_relevance:
+        for entry, hit in zip(written, hits, strict=True):
+            entry["relevance"] = hit.relevance
     if options.with_code or options.explain:
         _write_codes(written, hits, result.queries.codes[position], options)
     return written

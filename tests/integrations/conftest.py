@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from hummingbit import Client, SemanticHasher, ServedCollection
+from tests.support.service import service_with_keys
 
 # The examples are the same in every run, as in the rest of the suite.
 settings.register_profile(
@@ -14,6 +21,32 @@ settings.register_profile(
     derandomize=True,
 )
 settings.load_profile("same-examples")
+
+
+class Served:
+    """A service with two workers that ask for a key."""
+
+    def __init__(self, data: Path, url: str, key: str) -> None:
+        self.data, self.url, self.key = data, url, key
+        self.client = Client(url, key)
+
+    def create(self, hasher: SemanticHasher) -> ServedCollection:
+        """Create a collection for the codes of an estimator."""
+        name = f"c{uuid.uuid4().hex[:12]}"
+        hasher.save(self.data / "encoders" / name)
+        self.client.create_collection(name, encoder=name)
+        return ServedCollection(self.client, name)
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Serve an empty data folder."""
+    data = tmp_path_factory.mktemp("served")
+    with service_with_keys(data) as (url, key):
+        served = Served(data, url, key)
+        with served.client:
+            yield served
+
 
 # The framework of each test file; without it the file is not collected.
 NEEDS = {

@@ -16,6 +16,7 @@ from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.document_stores.types import DuplicatePolicy
 from haystack.errors import FilterError
 from haystack.testing.document_store import DocumentStoreBaseExtendedTests
+from haystack.utils import Secret
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,6 +42,14 @@ def store(tmp_path: Path, hasher: SemanticHasher) -> Iterator[HummingbitDocument
     store = HummingbitDocumentStore(str(tmp_path), "notes")
     yield store
     store.collection.close()
+
+
+@pytest.fixture
+def served_store(served: Any, hasher: SemanticHasher) -> Iterator[HummingbitDocumentStore]:
+    name = served.create(hasher).name
+    return HummingbitDocumentStore(
+        collection=name, url=served.url, key=Secret.from_token(served.key)
+    )
 
 
 class TestStore(DocumentStoreBaseExtendedTests):
@@ -337,3 +346,48 @@ def test_what_is_no_filter_deletes_nothing(
     with pytest.raises(FilterError):
         store.update_by_filter(filters, {"a": 2})
     assert store.count_documents() == 1
+
+
+class TestStoreAtService(TestStore):
+    """The same, at a service with keys and two workers."""
+
+    @pytest.fixture
+    def document_store(self, served_store: HummingbitDocumentStore) -> HummingbitDocumentStore:
+        return served_store
+
+
+@pytest.mark.parametrize("fixture", ["store", "served_store"])
+def test_a_script_reads_documents_that_others_wrote(
+    request: pytest.FixtureRequest, fixture: str
+) -> None:
+    store: HummingbitDocumentStore = request.getfixturevalue(fixture)
+    store.collection.add(TEXTS, ids=["a", "b", "c", "d"], payloads=[{"n": n} for n in range(4)])
+
+    assert [one.content for one in store.filter_documents()] == TEXTS
+    only = {"field": "meta.n", "operator": ">=", "value": 2}
+    assert [one.id for one in store.filter_documents(only)] == ["c", "d"]
+    (first,) = HummingbitRetriever(store).run("bonds", top_k=1, filters=only)["documents"]
+    assert first.content in TEXTS[2:]
+    assert first.meta["n"] >= 2
+    assert first.score is not None
+
+
+def test_a_store_of_a_service_is_described_without_its_key(
+    served: Any, hasher: SemanticHasher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTES_KEY", served.key)
+    name = served.create(hasher).name
+    store = HummingbitDocumentStore(
+        collection=name, url=served.url, key=Secret.from_env_var("NOTES_KEY")
+    )
+    described = store.to_dict()
+    assert served.key not in str(described)
+    assert HummingbitDocumentStore.from_dict(described).count_documents() == 0
+
+
+@pytest.mark.filterwarnings("error:Mutating attribute")
+def test_a_pipeline_mutates_no_document(store: HummingbitDocumentStore) -> None:
+    store.write_documents([Document(content=text) for text in TEXTS])
+    pipeline = Pipeline()
+    pipeline.add_component("retriever", HummingbitRetriever(store))
+    assert pipeline.run({"retriever": {"query": "cats"}})["retriever"]["documents"]

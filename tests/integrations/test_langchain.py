@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import operator
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,8 @@ from langchain_tests.integration_tests import (
 )
 from langchain_tests.unit_tests import EmbeddingsUnitTests
 
-from hummingbit import Collection, SemanticHasher
+from hummingbit import Collection, SemanticHasher, ServedCollection
+from hummingbit.errors import UnknownCollection
 from hummingbit.integrations.langchain import (
     HummingbitEmbeddings,
     HummingbitRetriever,
@@ -57,6 +59,24 @@ class TestTexts(VectorStoreIntegrationTests):
     def vectorstore(self, tmp_path: Path, words: SemanticHasher) -> Iterator[VectorStore]:
         with Collection.create(tmp_path, "texts", encoder=words) as collection:
             yield HummingbitVectorStore(collection)
+
+
+class TestVectorsAtService(TestVectors):
+    """The same, at a service with keys and two workers."""
+
+    @pytest.fixture
+    def vectorstore(self, served: Any) -> VectorStore:
+        seen = np.array(self.get_embeddings().embed_documents(TEXTS))
+        hasher = SemanticHasher(n_bits=256, method="lsh").fit(seen)
+        return HummingbitVectorStore(served.create(hasher), self.get_embeddings())
+
+
+class TestTextsAtService(TestTexts):
+    """The same, at a service with keys and two workers."""
+
+    @pytest.fixture
+    def vectorstore(self, served: Any, words: SemanticHasher) -> VectorStore:
+        return HummingbitVectorStore(served.create(words))
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +234,7 @@ def test_a_condition_that_a_method_does_not_know_is_refused(
 
 
 def test_what_is_no_filter_deletes_nothing(animals: HummingbitVectorStore) -> None:
-    for condition in ({}, {"n": 0}, {"field": "n"}):
+    for condition in ({}, {"field": "n"}):
         with pytest.raises(ValueError, match="filter"):
             animals.delete(filter=condition)
     assert len(animals.collection) == 6
@@ -346,3 +366,112 @@ def test_what_is_deleted_is_what_matches_in_memory(
     lasting.delete(ids, filter=condition)
     left = lasting.similarity_search("foo bar", k=40)
     assert {one.id for one in left} == {*memory.store}
+
+
+ARTICLES = [
+    ("arrays of numbers with strides", {"label": "numpy", "year": 2024}),
+    ("frames of rows and columns", {"label": "pandas", "year": 2023}),
+    ("plots of lines and bars", {"label": "matplotlib", "year": 2024}),
+]
+
+
+@pytest.fixture(params=["folder", "service"])
+def articles(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Collection | ServedCollection]:
+    """Yield a collection that was filled without LangChain, in process and at a service."""
+    hasher = SemanticHasher(n_bits=64, method="lsh").fit([text for text, _ in ARTICLES] * 5)
+    if request.param == "service":
+        collection = request.getfixturevalue("served").create(hasher)
+    else:
+        collection = Collection.create(tmp_path, "articles", encoder=hasher)
+    with collection:
+        ids = [payload["label"] for _, payload in ARTICLES]
+        texts, payloads = zip(*ARTICLES, strict=True)
+        collection.add(texts, ids=ids, payloads=payloads)
+        yield collection
+
+
+def test_a_script_searches_what_others_wrote(articles: Collection | ServedCollection) -> None:
+    store = HummingbitVectorStore(articles)
+
+    (first, *_) = store.similarity_search("rows and columns", k=3)
+    assert first.page_content == "frames of rows and columns"
+    assert first.metadata == {"label": "pandas", "year": 2023}
+    only = store.similarity_search("lines", k=3, filter={"label": "numpy"})
+    assert [one.id for one in only] == ["numpy"]
+    of_year = store.similarity_search("lines", k=3, filter={"year": 2024})
+    assert {one.id for one in of_year} == {"numpy", "matplotlib"}
+    either = {"label": ["numpy", "pandas"], "year": 2024}
+    assert [one.id for one in store.similarity_search("lines", k=3, filter=either)] == ["numpy"]
+    scored = store.similarity_search_with_relevance_scores("rows and columns", k=3)
+    relevances = [relevance for _, relevance in scored]
+    assert relevances == sorted(relevances, reverse=True)
+    retriever = store.as_retriever(search_type="mmr", search_kwargs={"k": 2})
+    assert len(retriever.invoke("lines and rows")) == 2
+
+
+def test_a_vector_with_a_number_for_each_bit_searches_a_collection_of_texts(
+    articles: Collection | ServedCollection, words: SemanticHasher
+) -> None:
+    store = HummingbitVectorStore(articles)
+    code = articles.get("pandas").code  # type: ignore[union-attr]
+    bits = np.unpackbits(np.frombuffer(bytes.fromhex(code), dtype=np.uint8)).astype(float)
+
+    (nearest,) = store.similarity_search_by_vector((bits * 2 - 1).tolist(), k=1)
+
+    assert nearest.id == "pandas"
+    with pytest.raises(ValueError, match="must be \\[64\\]"):
+        store.similarity_search_by_vector([0.5] * 12)
+
+
+def test_dates_in_metadata_come_back_as_iso_8601(articles: Collection | ServedCollection) -> None:
+    store = HummingbitVectorStore(articles)
+    when = datetime.datetime(2024, 5, 3, 9, 30, tzinfo=datetime.UTC)
+    store.add_texts(["news of the day"], [{"when": when, "day": when.date()}], ids=["news"])
+
+    (news,) = store.get_by_ids(["news"])
+
+    assert news.metadata == {"when": "2024-05-03T09:30:00+00:00", "day": "2024-05-03"}
+    assert [one.id for one in store.similarity_search("rows", filter={"day": when.date()})] == [
+        "news"
+    ]
+
+
+def test_an_empty_filter_deletes_nothing(articles: Collection | ServedCollection) -> None:
+    store = HummingbitVectorStore(articles)
+    with pytest.raises(ValueError, match="filter is empty"):
+        store.delete(filter={})
+    assert len(articles) == 3
+
+
+def test_a_script_that_runs_twice_opens_what_is_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    documents = [Document(text, metadata=metadata) for text, metadata in ARTICLES * 10]
+    for _ in range(2):
+        store = HummingbitVectorStore.from_documents(
+            documents[:3] + [Document(f"text {n}") for n in range(9)],
+            None,
+            folder=tmp_path / "data",
+            name="articles",
+            method="lsh",
+        )
+        assert len(store.collection) == 12
+        assert str(tmp_path / "data") in store.location
+        assert str(tmp_path / "data") in caplog.text
+        store.collection.close()
+
+
+def test_documents_are_written_to_a_service_by_name(served: Any, words: SemanticHasher) -> None:
+    collection = served.create(words)
+    store = HummingbitVectorStore.from_texts(
+        ["foo bar", "baz new"], None, client=served.client, name=collection.name
+    )
+    assert len(collection) == 2
+    assert served.url in store.location
+    with pytest.raises(UnknownCollection, match="nowhere"):
+        HummingbitVectorStore(served.client, collection_name="nowhere")
+    served.create(words)
+    with pytest.raises(ValueError, match="collection"):
+        HummingbitVectorStore(served.client)

@@ -45,16 +45,26 @@ def make_nodes() -> list[TextNode]:
     ]
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[HummingbitVectorStore]:
+@pytest.fixture(params=["folder", "service"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HummingbitVectorStore]:
     hasher = SemanticHasher(n_bits=256, method="lsh").fit(VECTORS)
+    if request.param == "service":
+        yield HummingbitVectorStore(request.getfixturevalue("served").create(hasher))
+        return
     with Collection.create(tmp_path, "vectors", encoder=hasher) as collection:
         yield HummingbitVectorStore(collection)
 
 
-@pytest.fixture
-def texts(tmp_path: Path) -> Iterator[HummingbitVectorStore]:
+@pytest.fixture(params=["folder", "service"])
+def texts(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HummingbitVectorStore]:
     hasher = SemanticHasher(n_bits=64, method="lsh").fit(TEXTS * 5)
+    if request.param == "service":
+        served = request.getfixturevalue("served")
+        name = served.create(hasher).name
+        store = HummingbitVectorStore(served.client, name)
+        store.add(make_nodes())
+        yield store
+        return
     with Collection.create(tmp_path, "texts", encoder=hasher) as collection:
         store = HummingbitVectorStore(collection)
         store.add(make_nodes())
@@ -422,3 +432,19 @@ def test_nested_filters_combine_their_parts(
         nested = MetadataFilters(filters=[*parts], condition=condition)
         found = {node.node_id for node in lasting.get_nodes(filters=nested)}
         assert found == combined[condition]
+
+
+def test_a_script_reads_documents_that_others_wrote(texts: HummingbitVectorStore) -> None:
+    texts.clear()
+    texts.client.add(TEXTS, ids=["a", "b", "c", "d"], payloads=[{"n": n} for n in range(4)])
+
+    answer = texts.query(VectorStoreQuery(query_str="dogs and cats", similarity_top_k=2))
+
+    assert answer.nodes is not None
+    assert answer.nodes[0].node_id in ("a", "b")
+    assert answer.nodes[0].get_content() in TEXTS[:2]
+    assert [one.node_id for one in texts.get_nodes(filters=one("n", 2))] == ["c"]
+    assert [node.metadata for node in texts.get_nodes(["d"])] == [{"n": 3}]
+    default = VectorStoreQuery(query_str="dogs and cats", similarity_top_k=4)
+    ranked = texts.client.search("dogs and cats", limit=4)
+    assert texts.query(default).ids == ranked.ids

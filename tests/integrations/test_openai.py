@@ -58,3 +58,30 @@ def test_an_error_is_the_client_s_own(client: openai.OpenAI) -> None:
     with pytest.raises(openai.UnprocessableEntityError) as wrong:
         client.embeddings.create(model="notes", input="a cat", dimensions=12)
     assert wrong.value.response.json()["errors"][0]["pointer"] == "/dimensions"
+
+
+def test_models_are_the_encoders_of_texts(client: openai.OpenAI) -> None:
+    assert [model.id for model in client.models.list()] == ["notes"]
+
+
+def test_an_error_says_what_is_wrong_where_the_client_looks(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError) as missing:
+        client.embeddings.create(model="gpt", input="a cat")
+    assert isinstance(missing.value.body, dict)
+    assert "there is no encoder 'gpt'" in missing.value.body["message"]
+    assert missing.value.code == "unknown_encoder"
+
+
+@pytest.mark.parametrize("ids", [[1, 2, 3], [[1, 2], [3]]])
+def test_ids_of_tokens_are_refused_with_what_to_do(
+    client: openai.OpenAI, ids: list[int] | list[list[int]]
+) -> None:
+    with pytest.raises(openai.UnprocessableEntityError) as refused:
+        client.embeddings.create(model="notes", input=ids)
+    assert "check_embedding_ctx_length=False" in str(refused.value)
+
+
+def test_as_many_inputs_are_taken_as_by_openai(client: openai.OpenAI) -> None:
+    assert len(client.embeddings.create(model="notes", input=["a cat"] * 2048).data) == 2048
+    with pytest.raises(openai.UnprocessableEntityError, match="2,048"):
+        client.embeddings.create(model="notes", input=["a cat"] * 2049)

@@ -22,6 +22,7 @@ import uvicorn
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.service.app import DEFAULT_SETTINGS, create_app
+from hummingbit.service.http.keys import create_key
 from hummingbit.service.jobs.store import JobFiles
 from hummingbit.service.server import server_config
 from hummingbit.service.settings import Settings
@@ -85,6 +86,14 @@ def serving_process(
             yield process, line.split()[-1]
         finally:
             process.kill()
+
+
+@contextmanager
+def service_with_keys(data_dir: Path) -> Iterator[tuple[str, str]]:
+    """Serve a data folder from two workers that ask for a key; yield the address and a key."""
+    key = create_key(Settings(data_dir=data_dir).keys_path, "tests", "admin")
+    with serving_process(data_dir, "--workers", "2") as (_, address):
+        yield address, key
 
 
 def client_of(address: str) -> httpx.Client:

@@ -1,0 +1,266 @@
+"""A collection of a running service, with the methods of :class:`hummingbit.Collection`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self, Unpack
+
+from hummingbit import inputs
+from hummingbit.clients.calls import SearchOptions
+from hummingbit.clients.client import Client
+from hummingbit.clients.responses import Hit as ServedHit
+from hummingbit.clients.responses import SearchResponse
+from hummingbit.clients.transport import ServiceError
+from hummingbit.corpus.document import Document
+from hummingbit.embedded import Collection, Hits
+from hummingbit.foundation.errors import InputError, counted
+from hummingbit.index.collection import pages_of
+from hummingbit.index.encoding import batches
+from hummingbit.index.errors import UnknownCollection
+from hummingbit.index.records import Query, StoredDocument
+from hummingbit.index.search import Hit
+from hummingbit.remote import RemoteCollection, record_of
+
+WRITTEN_AT_ONCE = 1000
+"""Documents in a request; each request writes all of them or none."""
+SEARCHED_AT_ONCE = 100
+
+
+class ServedCollection:
+    """A collection of the service of a client, by its name or an alias.
+
+    Without a name it is the service's only collection. Every method raises
+    :class:`hummingbit.ServiceError` if the service cannot be reached, refuses or fails. For a
+    service with the collection `notes`::
+
+        with Client("http://127.0.0.1:8000", key) as client:
+            notes = ServedCollection(client, "notes")
+            notes.add(["the moon raises the tides"], ids=["a"])
+            print(notes.search("moon and tides"))
+    """
+
+    def __init__(self, client: Client, name: str | None = None) -> None:
+        """Refer to the collection.
+
+        Raises:
+            UnknownCollection: if there is none of this name.
+            InputError: if `name` is None and the service has no collection, or several.
+        """
+        self.client = client
+        if name is None:
+            names = [one["name"] for one in client.collections()["collections"]]
+            if len(names) != 1:
+                has = ", ".join(names) or "none"
+                raise InputError("collection", f"is missing; the service has {has}")
+            (name,) = names
+        self._given_name = name
+        self._remote = RemoteCollection(client, name)
+        self._remote.name  # noqa: B018 - it raises if there is none
+
+    @property
+    def name(self) -> str:
+        """The collection's name, which an alias stands for."""
+        return self._remote.name
+
+    @property
+    def n_bits(self) -> int:
+        """The number of bits in a code."""
+        return self._remote.n_bits
+
+    @property
+    def generation(self) -> int:
+        """The number of writes so far that changed the collection."""
+        return self._remote.generation
+
+    @property
+    def ranking(self) -> str:
+        """The ranking of searches that name none."""
+        return self._remote.ranking
+
+    @property
+    def encoder_kind(self) -> str | None:
+        """What the encoder reads: text, vector or matrix; None if documents bring their codes."""
+        return self._remote.encoder_kind
+
+    def __len__(self) -> int:
+        return len(self._remote)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        size = counted(len(self), "document")
+        return f"<ServedCollection {self.name!r}: {size}, {self.n_bits} bits>"
+
+    def add(
+        self,
+        documents: inputs.Documents,
+        *,
+        ids: Sequence[Any] | None = None,
+        labels: Sequence[Any] | None = None,
+        payloads: Sequence[Mapping[str, Any]] | None = None,
+        id_field: str | None = None,
+        text_field: str | Sequence[str] | None = None,
+        label_field: str | None = None,
+        payload_fields: Sequence[str] | None = None,
+    ) -> int:
+        """Add documents, and replace those with the same ids; see :meth:`Collection.add`.
+
+        All are checked before the first is sent. Each :data:`WRITTEN_AT_ONCE` are written together
+        or not at all. Returns how many were written.
+
+        Raises:
+            DocumentError, InputError: as :meth:`Collection.add`.
+        """
+        layout = inputs.layout_of(id_field, text_field, label_field, payload_fields)
+        parsed = inputs.documents_of(documents, layout, ids=ids, labels=labels, payloads=payloads)
+        if all(has_id for _, has_id in parsed):
+            return self._write([document for document, _ in parsed])
+        complete, numbers = inputs.number_documents(parsed, len(self))
+        if existing := self.existing_ids(numbers):
+            conflict = f"document {min(existing)!r} already exists"
+            raise InputError("ids", f"are missing, and {conflict}; pass the documents' ids")
+        return self._write(complete)
+
+    def delete(
+        self,
+        ids: Iterable[str] | None = None,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+    ) -> int:
+        """Delete documents by ids or a filter; see :meth:`Collection.delete`."""
+        if (ids is None) == (filter is None):
+            raise InputError("ids", "or filter must be given, and not both")
+        if filter is not None:
+            return self.client.delete_many(self._given_name, filter=filter)["deleted"]
+        parts = batches(inputs.check_several("ids", ids), WRITTEN_AT_ONCE)
+        return sum(self._remote.delete([*part]).deleted for part in parts)
+
+    def get(self, id: str) -> StoredDocument | None:  # noqa: A002
+        """Return a document by its id, or None if there is none."""
+        return self._remote.get(id)
+
+    def get_many(self, ids: Iterable[str]) -> list[StoredDocument]:
+        """Return the documents with these ids, in their order; unknown ids are left out."""
+        found = self._remote.get_many([*dict.fromkeys(inputs.check_several("ids", ids))])
+        return [stored for stored in found if stored is not None]
+
+    def existing_ids(self, ids: Iterable[str]) -> set[str]:
+        """Return those of `ids` that belong to documents of the collection."""
+        return {stored.id for stored in self.get_many(ids)}
+
+    def documents(
+        self,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+    ) -> Iterator[StoredDocument]:
+        """Yield all documents, or those whose payload matches `filter`, in their order."""
+        for page in pages_of(self._remote, inputs.filter_of(filter)):
+            yield from page
+
+    def count(self, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
+        """Return the number of documents, or of those whose payload matches `filter`."""
+        return self.client.count(self._given_name, filter)
+
+    def search(
+        self,
+        query: inputs.QueryContent | None = None,
+        *,
+        vector: inputs.VectorContent | None = None,
+        code: inputs.CodeContent | None = None,
+        id: str | None = None,  # noqa: A002
+        **options: Unpack[SearchOptions],
+    ) -> Hits:
+        """Return the best hits; see :meth:`Collection.search`."""
+        parsed = inputs.parse_query(query, vector=vector, code=code, id_=id)
+        return self._search(parsed, options)
+
+    def search_many(
+        self, queries: Iterable[inputs.QueryContent], **options: Unpack[SearchOptions]
+    ) -> list[Hits]:
+        """Return the hits of several texts or vectors, each of the generation that it names."""
+        values = inputs.check_several("queries", queries)
+        return [self._search(inputs.query_of(one), options) for one in values]
+
+    def close(self) -> None:
+        """Close nothing: the client, which may serve other collections, stays open."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write(self, documents: Sequence[Document]) -> int:
+        return sum(
+            self.client.upsert(self._given_name, [record_of(one) for one in part])["upserted"]
+            for part in batches(documents, WRITTEN_AT_ONCE)
+        )
+
+    def _search(self, query: Query, options: SearchOptions) -> Hits:
+        asked: Any = {"with_payload": True, "with_text": True, "with_relevance": True, **options}
+        vector = None if query.vector is None else query.vector.tolist()
+        return _hits(
+            self.client.search(
+                self._given_name, query.text, vector=vector, code=query.code, id=query.id, **asked
+            )
+        )
+
+
+AnyOpenCollection = Collection | ServedCollection
+"""A collection of this process or of a service, which adapters use alike."""
+
+
+def open_collection(
+    collection: AnyOpenCollection | Client, name: str | None = None
+) -> AnyOpenCollection:
+    """Return the collection `name` of a client's service, or the collection that is given.
+
+    Raises:
+        UnknownCollection, InputError, ServiceError: as :class:`ServedCollection`.
+        ValueError: if `name` is not that of the collection that is given.
+    """
+    if isinstance(collection, Client):
+        return ServedCollection(collection, name)
+    if name is not None and name != collection.name:
+        raise ValueError(f"collection is {name!r}; the collection given is {collection.name!r}")
+    return collection
+
+
+def exists(client: Client, name: str) -> bool:
+    """Return whether a service has a collection or alias of this name."""
+    try:
+        ServedCollection(client, name)
+    except UnknownCollection:
+        return False
+    except ServiceError as error:
+        if error.code == "unknown_collection":
+            return False
+        raise
+    return True
+
+
+def _hits(answer: SearchResponse) -> Hits:
+    return Hits(
+        [*map(_hit, answer["hits"])],
+        generation=answer["generation"],
+        ranking=answer.get("rescored_by", answer["ranking"]),
+        recognized_terms=answer.get("recognized_terms"),
+        corrected=[(word, known) for word, known in answer.get("corrected", ())],
+        warnings=answer.get("warnings", ()),
+        next_cursor=answer.get("next_cursor"),
+        query_code=answer.get("query_code"),
+    )
+
+
+def _hit(hit: ServedHit) -> Hit:
+    return Hit(
+        id=hit["id"],
+        distance=hit["distance"],
+        score=hit["score"],
+        row=-1,  # a service does not tell it
+        payload=hit.get("payload"),
+        text=hit.get("text"),
+        code=hit.get("code"),
+        rerank_score=hit.get("rerank_score"),
+        relevance=hit.get("relevance"),
+    )
