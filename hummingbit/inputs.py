@@ -161,7 +161,7 @@ def parse_query(
     """Return the query of a search, of `query` and what is given beside it.
 
     Raises:
-        InputError: if a part is given twice.
+        InputError: if a part is given twice, or an id beside anything else.
         DocumentError: if `query` or `vector` is of another form.
     """
     parsed = Query() if query is None else query_of(query)
@@ -171,6 +171,8 @@ def parse_query(
         "id": id_,
     }
     given = {name: value for name, value in beside.items() if value is not None}
+    if id_ is not None and (query is not None or len(given) > 1):
+        raise InputError("id", "cannot be combined with another query; pass one of them")
     for name in given:
         if getattr(parsed, name) is not None:
             raise InputError(name, "is given twice, in the query and beside it")

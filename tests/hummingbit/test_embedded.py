@@ -258,7 +258,7 @@ def test_an_error_names_the_document_and_writes_nothing(collection: Collection) 
         collection.add(["a"], payloads=[5])  # type: ignore[list-item]
     with pytest.raises(InputError, match="queries: is one str"):
         collection.search_many("cats")
-    with pytest.raises(InputError, match="pass one of query"):
+    with pytest.raises(InputError, match="id: cannot be combined"):
         collection.search("a", id="b")
     assert len(collection) == 0
     assert collection.generation == 0
