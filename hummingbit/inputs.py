@@ -165,7 +165,7 @@ def parse_query(
         DocumentError: if `query` or `vector` is of another form.
     """
     parsed = Query() if query is None else query_of(query)
-    beside = {
+    beside: dict[str, Any] = {
         "vector": None if vector is None else parse_vector(vector, "vector"),
         "code": None if code is None else parse_code(code),
         "id": id_,
