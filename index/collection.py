@@ -280,7 +280,8 @@ class SearchableCollection(CollectionBase, ABC):
         """See :meth:`hummingbit.index.backend.CollectionBackend.find`."""
         values = (options.radius, options.cursor, options.hybrid, options.rescore, options.offset)
         in_range = options.ranking in RANKING_NAMES and 1 <= options.k <= MAX_K
-        if values != PLAIN_OPTIONS or not in_range:
+        is_plain = values == PLAIN_OPTIONS and options.collapse_duplicates is None
+        if not is_plain or not in_range:
             options.check(self.n_bits, len(queries))
         encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
         search = Search(

@@ -980,6 +980,72 @@ def _first_of_each_document(ranked: RankedRows) -> RankedRows:
 
 
 # ----------------------------------------------------------------------------
+# One ranking without documents whose codes are near that of a better one.
+#
+# The ranking is read from the best to the worst, and a document is kept unless its code is within
+# a radius of that of one that was kept before. So whether a document is kept depends on better ones
+# only, and the first k of k + 1 are the ranking of k. Documents that were left out leave out no
+# others.
+
+
+CANDIDATES_A_HIT = 4
+"""For each document to find, so many are ranked at first."""
+
+
+class WithoutDuplicates:
+    """A :class:`Ranking` without near-duplicates."""
+
+    def __init__(self, ranking: Ranking, generation: IndexSnapshot, radius: int) -> None:
+        """Leave out documents of a `ranking` of `generation` by the codes within `radius`."""
+        self._ranking = ranking
+        self._generation = generation
+        self._radius = radius
+        self.name = ranking.name
+
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
+        """See :meth:`Ranking.rank`."""
+        results = []
+        for place in range(len(queries)):
+            query, count = queries[place : place + 1], CANDIDATES_A_HIT * k
+            while True:
+                checkpoint()
+                (ranked,) = self._ranking.rank(query, count, allowed)
+                kept = self._kept(ranked.rows, k)
+                if len(kept) == k or len(ranked.rows) < count:
+                    break
+                count *= CANDIDATES_A_HIT
+            results.append(RankedRows(ranked.rows[kept], ranked.scores[kept], ranked.statistics))
+        return results
+
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+        """Return the scores of the whole ranking."""
+        return self._ranking.hit_scores(queries, found)
+
+    def anchors(
+        self, queries: EncodedQueries, found: Sequence[RankedRows]
+    ) -> list[tuple[float, float]]:
+        """Return the anchors of the whole ranking."""
+        return self._ranking.anchors(queries, found)
+
+    def _kept(self, rows: Rows, k: int) -> list[int]:
+        """Return the positions of the first `k` of `rows` that are no duplicates."""
+        codes = self._generation.codes_of(rows)
+        is_left = np.ones(len(rows), dtype=np.bool_)
+        kept: list[int] = []
+        for position in range(len(rows)):
+            if not is_left[position]:
+                continue
+            kept.append(position)
+            if len(kept) == k:
+                break
+            near = hamming_distance(codes[position:], codes[position]) <= self._radius
+            is_left[position:][near] = False
+        return kept
+
+
+# ----------------------------------------------------------------------------
 # The registry of rankings, and the ranking of a search.
 
 
@@ -1013,10 +1079,11 @@ def make_ranking(search: Search, documents: SearchedDocuments) -> Ranking:
     ranking, rescore = _first_ranking(search, documents), search.options.rescore
     if documents.code_column.has_passages:
         ranking = BestPassages(ranking, documents.generation, documents.code_column)
-    if rescore is None:
-        return ranking
-    scorer = SCORERS[rescore.by].of(documents, search)
-    return RescoredRanking(ranking, scorer, search.options.n_candidates)
+    if rescore is not None:
+        scorer = SCORERS[rescore.by].of(documents, search)
+        ranking = RescoredRanking(ranking, scorer, search.options.n_candidates)
+    radius = search.options.collapse_duplicates
+    return ranking if radius is None else WithoutDuplicates(ranking, documents.generation, radius)
 
 
 def _first_ranking(search: Search, documents: SearchedDocuments) -> Ranking:

@@ -230,6 +230,7 @@ class SearchOptions:
     with_passage: bool = option(
         False,
         "Return the passage that ranked each hit; in collections with passages only.",
+        flag="with_passage",
         batch="each",
     )
     with_code: bool = option(
@@ -237,6 +238,14 @@ class SearchOptions:
     )
     with_cursor: bool = option(
         True, "Return a `next_cursor`, null on the last page.", default_in_request=False
+    )
+    collapse_duplicates: int | None = option(
+        None,
+        "Leave out a hit whose code is within so many bits of that of a better hit; 0 leaves out"
+        " equal codes only. There is no cursor.",
+        at_least=0,
+        flag="collapse_duplicates",
+        metavar="BITS",
     )
     rerank: bool = option(
         False,
@@ -293,6 +302,9 @@ class SearchOptions:
             raise InputError("cursor", f"continues a single query; this search has {n_queries}")
         if self.cursor is not None and self.offset:
             raise InputError("offset", f"is {self.offset}; with a cursor it must be left out")
+        bits = self.collapse_duplicates
+        if bits is not None and not 0 <= bits <= n_bits:
+            raise InputError("collapse_duplicates", f"is {bits}; it must be from 0 to {n_bits}")
         if self.hybrid is not None:
             check_hybrid(self.hybrid)
         if self.rescore is not None:
@@ -307,7 +319,17 @@ class SearchOptions:
     @property
     def has_cursors(self) -> bool:
         """Whether pages have cursors, which need scores that do not depend on other hits."""
-        return self.rescore is None and (self.hybrid is None or self.hybrid.rrf is None)
+        return not self.without_cursor
+
+    @property
+    def without_cursor(self) -> str:
+        """The option that pages with cursors cannot have; empty if there is none."""
+        if self.rescore is not None:
+            return "rescore"
+        # What is added later could make a hit of an earlier page a duplicate.
+        if self.collapse_duplicates is not None:
+            return "collapse_duplicates"
+        return "rrf" if self.hybrid is not None and self.hybrid.rrf is not None else ""
 
     def _check_rescore(self, rescore: Rescore) -> None:
         if rescore.by not in RESCORERS:
@@ -429,9 +451,9 @@ def check_compatible(options: SearchOptions, ranking: str, queries: EncodedQueri
     if options.hybrid is not None and ranking != HYBRID:
         message = f"applies to the ranking {HYBRID!r} only; this search uses {ranking!r}"
         raise InputError("hybrid", message)
-    if options.cursor is not None and not options.has_cursors:
-        option = "rescore" if options.rescore is not None else "rrf"
-        raise InputError("cursor", f"cannot be combined with {option}; use offset")
+    if options.cursor is not None and options.without_cursor:
+        message = f"cannot be combined with {options.without_cursor}; use offset"
+        raise InputError("cursor", message)
     explicit = options.ranking in BY_WORDS
     rescore = options.rescore
     _check_words(options, ranking, queries)
@@ -855,7 +877,8 @@ class Search:
             rescore is not None and TEXTS in SCORERS[rescore.by].needs
         )
         """Whether the lexical index is needed."""
-        self.by_distance: bool = self.ranking == HAMMING and rescore is None
+        collapses = options.collapse_duplicates is not None
+        self.by_distance: bool = self.ranking == HAMMING and rescore is None and not collapses
         """Whether the scores are distances."""
         self.needs_codes: bool = (
             options.with_code or options.explain or options.rerank or not self.by_distance

@@ -47,6 +47,7 @@ class RankingOptions(TypedDict, total=False):
     hybrid: Mapping[str, float] | None
     rescore: str | Mapping[str, Any] | None
     highlight: bool | None
+    collapse_duplicates: int | None
 
 
 class SearchOptions(RankingOptions, total=False):

@@ -222,15 +222,20 @@ def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
 
 def _as_hit(answer: Mapping[str, Any]) -> Hit:
     """Return the hit of a service's response."""
-    return Hit(row=0, **{name: value for name, value in answer.items() if name in Hit._fields})
+    fields = {name: value for name, value in answer.items() if name in Hit._fields}
+    passage = fields.pop("passage", None)
+    if passage is not None:
+        fields["text"] = passage["text"]
+    return Hit(row=0, **fields)
 
 
 def _print_hit(hit: Hit, ranking: str) -> None:
-    """Print the line of a hit and, if it has a text, the beginning of that on the next."""
+    """Print the line of a hit and, if it has a text or passage, the beginning on the next."""
     print(_line(hit, ranking))
     if hit.text is not None:
+        start, end = hit.passage or (0, len(hit.text))
         width = shutil.get_terminal_size().columns - len(INDENT)
-        text = textwrap.shorten(hit.text, max(20, width), placeholder=" …")
+        text = textwrap.shorten(hit.text[start:end], max(20, width), placeholder=" …")
         print(f"{INDENT}{without_controls(text)}")
 
 

@@ -87,6 +87,9 @@ def search_on_milvus(search: Search, store: MilvusStore, now: Counters) -> Searc
     check_on_milvus(search.ranking)
     if options.rescore is not None:
         raise InputError("rescore", "is not supported by a collection on Milvus; leave it out")
+    if options.collapse_duplicates is not None:
+        message = "is not supported by a collection on Milvus; leave it out"
+        raise InputError("collapse_duplicates", message)
     condition = store.condition(options.filter, now.last_row)
     for _ in range(ATTEMPTS):
         ranking = _HammingOnMilvus(store, now.last_row, condition, options.radius)

@@ -56,7 +56,10 @@ def test_a_service_finds_a_sentence_in_the_middle(tmp_path: Path) -> None:
         assert other.status_code == 422
 
 
-def test_the_command_line_splits_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_splits_texts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
     data = make_data_folder(tmp_path / "data")
     source = tmp_path / "books.jsonl"
     source.write_text("".join(json.dumps(one) + "\n" for one in DOCUMENTS))
@@ -65,6 +68,8 @@ def test_the_command_line_splits_texts(tmp_path: Path, capsys: pytest.CaptureFix
     assert main([*build, "--passages", "32"]) == 0
     assert main(["search", "books", "zebra road", "--ranking", "bm25", "--json", *folder]) == 0
     assert '"book"' in capsys.readouterr().out
+    assert main(["search", "books", "zebra", "--with-passage", "--ranking", "bm25", *folder]) == 0
+    assert "zebra crossed" in " ".join(capsys.readouterr().out.split())
     with pytest.raises(SystemExit):
         main([*build, "--passages", "many"])
     assert "must be a number, auto or no" in capsys.readouterr().err
