@@ -308,7 +308,7 @@ class EvaluationInput:
         depth = DEPTH if rescore is None else length
         for start in range(0, len(self.encoded), QUERIES_AT_ONCE):
             encoded = self.encoded[start : start + QUERIES_AT_ONCE]
-            if name == ASYMMETRIC:
+            if name == ASYMMETRIC and self.collection.passages is None:
                 weights, _ = quantize_weights(encoded.weights)
                 yield -np.stack(
                     [weighted_distances(self.codes, of_query) for of_query in weights]

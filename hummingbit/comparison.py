@@ -2,7 +2,8 @@
 
 There are two tasks. *Same label*: the query is a whole document, and the documents that share a
 label with it are relevant. *Known item*: the query is a few words of one sentence of a document,
-and that document is relevant, as when a person looks for something read before.
+and that document is relevant, as when a person looks for something read before. A person remembers
+only some of the words, so every other word is replaced by its neighbour in latent semantics.
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from hummingbit.corpus.document import Document
-from hummingbit.encoder.analyzers import is_spaceless
+from hummingbit.encoder.analyzers import VISIBLE, is_spaceless
 from hummingbit.encoder.text_features import split_sentences
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
+from hummingbit.evaluation.report import format_probability
+from hummingbit.evaluation.result import Evaluation, PerQuery
+from hummingbit.evaluation.significance import holm, permutation_test
+from hummingbit.foundation.arrays import unit_rows
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.filters import Exists, Or
+from hummingbit.index.rankings import HYBRID
 from hummingbit.index.records import Query, labels_of
 
 DEPTH = 10
@@ -32,6 +38,8 @@ LEAST_GAIN = 0.02
 LEAST_LEAD = 0.01
 """A ranking that leads by less, or by what may be chance, is not named in place of the default."""
 FEW_QUERIES = 100
+LEAST_DOCUMENTS, MAX_TERMS, DIMENSIONS, NEIGHBOURS = 3, 20_000, 64, 10
+"""Of latent semantics: terms are in so many texts, at most so many, in so many dimensions."""
 _HAS_LABEL = Or((Exists("label"), Exists("labels")))
 
 
@@ -105,33 +113,121 @@ def _words_of(text: str, sentences: list[str], rng: np.random.Generator) -> str:
     return " ".join(words[place] for place in places)
 
 
+def paraphrased(queries: Sequence[str], documents: Sequence[Document], seed: int = 0) -> list[str]:
+    """Return each query with every other word replaced by its neighbour in latent semantics.
+
+    `documents` has the answer of each query, and texts from whose TF-IDF matrix X = U S Vᵀ the
+    neighbours come: the terms of the nearest rows of V S, by cosine, that are not in the answer.
+    Words that have no such neighbour stay. Source: Deerwester et al. 1990, "Indexing by Latent
+    Semantic Analysis".
+    """
+    # These imports take a second.
+    from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415
+    from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415
+
+    texts = [document.text or "" for document in documents]
+    vectorizer = TfidfVectorizer(
+        analyzer=VISIBLE.terms, min_df=LEAST_DOCUMENTS, max_features=MAX_TERMS
+    )
+    try:
+        matrix = vectorizer.fit_transform(texts)
+    except ValueError:  # no term is in so many texts
+        return list(queries)
+    n_dimensions = min(DIMENSIONS, min(matrix.shape) - 1)
+    if n_dimensions < 2:
+        return list(queries)
+    svd = TruncatedSVD(n_dimensions, random_state=seed).fit(matrix)
+    terms = unit_rows((svd.components_ * svd.singular_values_[:, None]).T)
+    names, place = vectorizer.get_feature_names_out(), vectorizer.vocabulary_
+    rng = np.random.default_rng(seed)
+    results = []
+    for query, text in zip(queries, texts, strict=False):
+        held, words = set(VISIBLE.terms(text)), query.split()
+        for at in range(int(rng.integers(2)), len(words), 2):
+            found = [term for term in VISIBLE.terms(words[at]) if term in place]
+            if not found:
+                continue
+            nearest = np.argsort(-(terms @ terms[place[found[0]]]), kind="stable")[:NEIGHBOURS]
+            others = [name for name in names[nearest] if name not in held]
+            words[at] = others[0] if others else words[at]
+        results.append(" ".join(words))
+    return results
+
+
 def known_items(
     collection: CollectionBackend, queries: Mapping[str, str], rankings: Iterable[str]
-) -> dict[str, tuple[float, float]]:
+) -> dict[str, Evaluation]:
     """Return Success@10 and MRR@10 by ranking; `queries` are texts by the id of the known item."""
     searches = [Document(id=id_, text=text) for id_, text in queries.items()]
     settings = RelevanceSettings(qrels={id_: {id_: 1} for id_ in queries})
-    evaluations = evaluate_rankings(collection, searches, rankings, KNOWN_ITEMS, settings)
-    return {
-        ranking: (evaluation.metrics["Success@10"], evaluation.metrics["MRR@10"])
-        for ranking, evaluation in evaluations.items()
-    }
+    return evaluate_rankings(collection, searches, rankings, KNOWN_ITEMS, settings)
 
 
-def verdict(figures: Mapping[str, Figures], n_queries: int = FEW_QUERIES) -> str:
+@dataclass(frozen=True)
+class Choice:
+    """The ranking to use, by a test.
+
+    It is the default unless another ranking is significantly better by the two-sided paired
+    permutation test on each query, with Holm's correction over all others. `rival` is the ranking
+    with the highest mean where it differs from the default, `lead` how far it is ahead, and
+    `p_value` that of the test.
+    """
+
+    ranking: str
+    rival: str | None = None
+    lead: float = 0.0
+    p_value: float = 1.0
+
+    def sentences(self, default: str = HYBRID) -> list[str]:
+        """Return what the test says, in words."""
+        if self.rival is None:
+            return [f"On these queries {self.ranking} is the best: searches use it."]
+        by = f"by {self.lead:.3f} ({format_probability(self.p_value)})"
+        if self.ranking == self.rival:
+            return [f"Searches use {self.rival}: it beats {default} {by}."]
+        return [
+            f"Searches use {self.ranking}: {self.rival} is ahead {by}, which is not significant."
+        ]
+
+
+def choose_ranking(
+    values: Mapping[str, PerQuery], default: str = HYBRID, alpha: float = 0.05
+) -> Choice:
+    """Choose among rankings by their values for each query, float64[Q]."""
+    means = {name: float(one.mean()) for name, one in values.items()}
+    best = max(means, key=lambda name: (means[name], name == default))
+    if best == default or default not in values:
+        return Choice(best)
+    others = [name for name in values if name != default]
+    p_values = holm([permutation_test(values[name], values[default]) for name in others])
+    p_value = p_values[others.index(best)]
+    chosen = best if p_value <= alpha else default
+    return Choice(chosen, best, means[best] - means[default], p_value)
+
+
+def verdict(
+    figures: Mapping[str, Figures],
+    n_queries: int = FEW_QUERIES,
+    choice: Choice | None = None,
+) -> str:
     """Return sentences that say which ranking to use, and whether codes pay off on this corpus.
 
-    If there are fewer than :data:`FEW_QUERIES`, the last one says how much may be chance: two
-    standard errors of a share of one half, 2 · √(½ · ½ / n).
+    The `choice` is that of :func:`choose_ranking`. Without it, the best mean counts. If there are
+    fewer than :data:`FEW_QUERIES`, the last sentence says how much may be chance: two standard
+    errors of a share of one half, 2 · √(½ · ½ / n).
     """
     rankings = {name: one for name, one in figures.items() if one.reciprocal_rank is not None}
     found = {name: one.reciprocal_rank or 0.0 for name, one in rankings.items()}
     best = max(found, key=lambda name: found[name])
     chance = n_queries**-0.5 if n_queries < FEW_QUERIES else None
-    if found.get("hybrid", -1.0) > found[best] - (chance or LEAST_LEAD):
+    if choice is not None:
+        best = choice.ranking
+    elif found.get("hybrid", -1.0) > found[best] - (chance or LEAST_LEAD):
         best = "hybrid"
     sentences = [f"To find a document by some of its words, use {best}."]
-    if best != "hybrid":
+    if choice is not None:
+        sentences += choice.sentences()
+    elif best != "hybrid":
         sentences.append(f"Name it with --ranking {best}, because searches use hybrid by default.")
     codes = max(
         rankings[n].reciprocal_rank or 0 for n in ("hamming", "asymmetric") if n in rankings

@@ -12,6 +12,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hummingbit.cli import main
@@ -23,6 +24,8 @@ from hummingbit.comparison import (
     CLASSIFIER,
     Figures,
     chance_by_label,
+    choose_ranking,
+    paraphrased,
     verdict,
     words_of_sentences,
 )
@@ -407,3 +410,58 @@ def test_training_without_torch_and_without_a_method(
     said = capsys.readouterr().err
     assert f"training by {'class-codes' if labelled else 'itq'}" in said
     assert ("torch is not installed" in said) is not labelled
+
+
+def test_a_ranking_replaces_the_default_only_by_a_test() -> None:
+    rng = np.random.default_rng(0)
+    hybrid = rng.random(200)
+    ahead = {"hybrid": hybrid, "bm25": hybrid + 0.05}
+    chosen = choose_ranking(ahead)
+    assert (chosen.ranking, chosen.rival) == ("bm25", "bm25")
+    assert "beats hybrid by 0.050 (p < 0.001)" in chosen.sentences()[0]
+    noise = rng.normal(0, 0.5, 200)
+    by_chance = {"hybrid": hybrid, "bm25": hybrid + noise - noise.mean() + 0.02}
+    kept = choose_ranking(by_chance)
+    assert (kept.ranking, kept.rival) == ("hybrid", "bm25")
+    assert "is ahead by 0.020 (p = " in kept.sentences()[0]
+    assert "not significant" in kept.sentences()[0]
+    assert choose_ranking({"hybrid": hybrid, "bm25": hybrid}).ranking == "hybrid"
+
+
+def test_every_other_word_is_replaced_by_a_related_one_that_the_answer_lacks() -> None:
+    documents = [
+        Document(f"d{at}", " ".join(rng.permutation(words)[:6]))
+        for rng in [np.random.default_rng(1)]
+        for at in range(120)
+        for words in [
+            (
+                ("sun", "moon", "star", "orbit", "comet", "planet", "galaxy", "dust"),
+                ("bread", "flour", "yeast", "oven", "crust", "dough", "salt", "butter"),
+            )[at % 2]
+        ]
+    ]
+    queries = [" ".join((one.text or "").split()[:4]) for one in documents]
+    found = paraphrased(queries, documents)
+    astronomy = set("sun moon star orbit comet planet galaxy dust".split())
+    for query, other, document in zip(queries, found, documents, strict=True):
+        changed = [(a, b) for a, b in zip(query.split(), other.split(), strict=True) if a != b]
+        assert len(changed) == 2
+        for before, after in changed:
+            assert after not in (document.text or "").split()
+            assert (before in astronomy) == (after in astronomy)
+
+
+def test_what_is_recognised_is_told_without_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "topics.csv"
+    lines = ["body,label", *(f"{one.text},{one.labels[0]}" for one in topic_documents(60))]
+    source.write_text("\n".join(lines))
+    assert main(["quickstart", str(source), "--inspect", "--data-dir", str(tmp_path / "d")]) == 0
+    shown = capsys.readouterr().out
+    assert "60 documents" in shown
+    assert "body" in shown
+    assert "training" not in shown
+    assert not (tmp_path / "d").exists()
+    assert main(["quickstart", str(source), "--queries", str(source)]) == 2
+    assert "--queries: needs --qrels" in capsys.readouterr().err
