@@ -3,6 +3,7 @@ import { html, useMemo, useState } from "./lib.js";
 import { get, pathOf, post, text } from "./api.js";
 import { count, figure, percent, plural, short, signed } from "./format.js";
 import { Button, Failure, Field, Note, Panel, Select, Table, Tag, Waiting, useLoaded } from "./parts.js";
+import { fullName, measureOf, primaryOf } from "./report.js";
 
 const PAGE = 25;
 
@@ -13,7 +14,7 @@ function Changes({ run, baseline, gate, onGate }) {
     [run.job.id, baseline.job.id, gate],
   );
   const columns = [
-    { title: "Metric", class: "name", show: (change) => change.metric },
+    { title: "Metric", class: "name", show: (change) => fullName(change.metric) },
     { title: "Before", number: true, show: (change) => figure(change.baseline) },
     { title: "Now", number: true, show: (change) => figure(change.value) },
     { title: "Difference", number: true, show: (change) => html`<b>${signed(change.difference)}</b>` },
@@ -27,11 +28,11 @@ function Changes({ run, baseline, gate, onGate }) {
       ${!data && !error && html`<${Waiting} what="Comparing" />`}
       <${Failure} error=${error} />
       ${data?.notes.map((note) => html`<${Note} kind="warn">${note}<//>`)}
-      ${data?.gate.map((result) => html`<${Note} kind=${result.status === "passed" ? "good" : result.status === "warned" ? "warn" : "bad"}><b>${result.status}</b> ${result.sentence}<//>`)}
+      ${data?.gate.map((result) => html`<${Note} kind=${result.status === "passed" ? "good" : result.status === "warned" ? "warn" : "bad"}><b>${result.status}</b> ${fullName(result.metric)}: ${result.sentence}<//>`)}
       <details open=${gate !== ""}><summary>Check against a gate</summary>
         <form class="stack" onSubmit=${(event) => { event.preventDefault(); onGate(typed); }}>
           <${Field} label="Gate" hint="TOML, as for hummingbit evaluate --gate">
-            <textarea class="mono" rows="4" spellcheck=${false} value=${typed} placeholder=${`[metrics."${run.report.metrics[0].name}"]\nmin = 0.6\nmax_drop = 0.01`} onInput=${(event) => setTyped(event.currentTarget.value)}></textarea><//>
+            <textarea class="mono" rows="4" spellcheck=${false} value=${typed} placeholder=${`[metrics."${measureOf(primaryOf(run.report))}"]\nmin = 0.6\nmax_drop = 0.01`} onInput=${(event) => setTyped(event.currentTarget.value)}></textarea><//>
           <div><button class="button small" type="submit">Apply the gate</button></div>
         </form></details>
     </div>
@@ -100,7 +101,7 @@ function Drill({ run, baseline, id, nameOf }) {
 }
 
 function Queries({ run, baseline, nameOf }) {
-  const shared = run.report.metrics.map((metric) => metric.name).filter((name) => baseline.report.per_query[name]);
+  const shared = run.report.metrics.map(measureOf).filter((name) => baseline.report.per_query[name]);
   const [metric, setMetric] = useState(shared[0] ?? "");
   const [from, setFrom] = useState("losses");
   const [shown, setShown] = useState(PAGE);

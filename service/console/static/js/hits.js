@@ -18,8 +18,15 @@ export function Passage({ highlight, text }) {
   return html`<p class="passage">${highlight.start > 0 && "… "}${parts}</p>`;
 }
 
+/** A payload without `label`, if another field has the same value. */
+function withoutCopies(payload) {
+  const { label, ...rest } = payload ?? {};
+  const isCopy = label !== undefined && Object.values(rest).some((value) => displayValue(value) === displayValue(label));
+  return isCopy ? rest : payload ?? {};
+}
+
 export function Payload({ payload, most = 5 }) {
-  const entries = Object.entries(payload ?? {});
+  const entries = Object.entries(withoutCopies(payload));
   return entries.slice(0, most).map(
     ([name, value]) => html`<${Tag} title=${`${name}: ${short(displayValue(value), 400)}`}>${short(name, 24)} ${short(displayValue(value), 40)}<//>`,
   );
@@ -34,6 +41,7 @@ function Moved({ before, rank }) {
 }
 
 export function Hits({ answer, other, onSimilar }) {
+  const byDistance = answer.ranking === "hamming" && !answer.rescored_by;
   const otherRanks = other && new Map(other.hits.map((hit, rank) => [hit.id, rank]));
   return html`<ol class="hits">
     ${answer.hits.map(
@@ -47,8 +55,9 @@ export function Hits({ answer, other, onSimilar }) {
           ${onSimilar && html`<button type="button" class="button plain small" onClick=${() => onSimilar(hit.id)}>More like this</button>`}
         </div>
         <div class="measure">
-          <span><b>${hit.distance}</b> ${hit.distance === 1 ? "bit" : "bits"}</span>
-          <span>score ${figure(hit.score)}</span>
+          ${byDistance
+            ? html`<span><b>${hit.distance}</b> ${hit.distance === 1 ? "bit" : "bits"}</span><span>score ${figure(hit.score)}</span>`
+            : html`<span>score <b>${figure(hit.score)}</b></span><span>${plural(hit.distance, "bit")}</span>`}
           ${hit.code && html`<${BitGrid} code=${hit.code} differing=${hit.differing_bits} />`}
         </div>
       </li>`,

@@ -20,8 +20,15 @@ export const tidy = (text) => text.trim().replace(/\n\s*\n\s*\n/g, "\n\n");
 /** Whether to read the statistics again after one more record: after the first and every fifth. */
 export const statsAreDue = (written) => written === 0 || (written + 1) % 5 === 0;
 
-/** A payload without its labels, which must not influence a judge. */
-export const unlabelled = ({ label, labels, ...rest }) => rest;
+const LABEL_NAMES = /^(labels?|class(es)?|categor(y|ies|ias?|ies?)|categorie|kategorien?|topics?|themas?|temas?|tags?|klassen?|etiquetas?|rubrik)$/;
+const plain = (text) => String(text).normalize("NFKD").replace(/\p{M}/gu, "").trim().toLowerCase();
+
+/** A payload without its labels, which must not influence a judge: fields of such a name, or with a class as value. */
+export function unlabelled(payload, classes = [], field = "") {
+  const names = new Set(classes.map(plain));
+  const isLabel = ([name, value]) => name === field || LABEL_NAMES.test(plain(name)) || [value].flat().some((one) => names.has(plain(one)));
+  return Object.fromEntries(Object.entries(payload).filter((entry) => !isLabel(entry)));
+}
 
 /** The classes to choose from: the document's most likely ones first, then all others by name. */
 function choicesOf(document, classes, added) {
@@ -30,7 +37,8 @@ function choicesOf(document, classes, added) {
 }
 
 function Choices({ document, choices, onChoose, disabled }) {
-  const probability = new Map(document.guesses.map((guess) => [guess.label, guess.probability]));
+  // With one class, its probability is 1 whatever the document is.
+  const probability = new Map(document.guesses.length > 1 ? document.guesses.map((guess) => [guess.label, guess.probability]) : []);
   return html`<div class="choices">${choices.map((name, place) => html`<button type="button" class="button" key=${name} disabled=${disabled} onClick=${() => onChoose(name)}>
     ${place < 9 && html`<kbd>${place + 1}</kbd>`}<span>${name}</span>${probability.has(name) && html`<span class="what">${percent(probability.get(name), 0)}</span>`}</button>`)}</div>`;
 }
@@ -110,6 +118,8 @@ export function DocumentJudge({ collection, who, field, can, onChanged }) {
     if (!name) return;
     setAdded((before) => [...new Set([...before, name])]);
     setNewLabel("");
+    // Digits are keys again.
+    event.currentTarget.querySelector("input").blur();
     saveLabels([name]);
   };
   return html`
@@ -121,11 +131,11 @@ export function DocumentJudge({ collection, who, field, can, onChanged }) {
         ${!queue && html`<${Waiting} what="Choosing documents to label" />`}
         ${queue && !current && !error && html`<${Note}>This method suggests no more documents.<//>`}
         ${current && html`
-          <div class="row"><b class="break">${current.id}</b> <${Payload} payload=${unlabelled(current.payload)} />
+          <div class="row"><b class="break">${current.id}</b> <${Payload} payload=${unlabelled(current.payload, choices, field)} />
             <span class="what">${current.bucket > 1 ? `${count(current.bucket)} documents have this code` : "no other document has this code"}</span></div>
           <div class="subject" tabindex="0" aria-label="Text of the document" role="group" data-document=${current.id}>${current.text ? tidy(current.text) : "This document has no text."}</div>
           ${writes && html`<${Choices} document=${current} choices=${choices} onChoose=${(name) => saveLabels([name])} disabled=${busy} />
-            <form class="row" onSubmit=${add}><input aria-label="Another label" placeholder="Another label" maxlength="200" value=${newLabel} onInput=${(event) => setNewLabel(event.currentTarget.value)} />
+            <form class="row" onSubmit=${add}><input aria-label="Another label" placeholder="Another label" maxlength="200" value=${newLabel} onInput=${(event) => setNewLabel(event.currentTarget.value)} onKeyDown=${(event) => event.key === "Escape" && event.currentTarget.blur()} />
               <button class="button" type="submit" disabled=${!newLabel.trim() || busy}>Use this label</button>
               <${Button} onClick=${() => saveLabels([])} disabled=${busy}><kbd>0</kbd> None fits<//>
               <${Button} onClick=${next}><kbd>s</kbd> Skip<//>

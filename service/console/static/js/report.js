@@ -6,18 +6,30 @@ import { count, figure, percent, plural, short } from "./format.js";
 import { Failure, Note, Panel, Table, useLoaded } from "./parts.js";
 
 const FORMATS = [["json", "application/json"], ["markdown", "text/markdown"], ["html", "text/html"], ["junit", "application/xml"], ["trec", "text/plain"]];
+/** The name of a metric with its ranking, as the values of single queries are named. */
+export const measureOf = ({ ranking, name }) => (ranking === "hamming" ? name : `${ranking} ${name}`);
+
+/** The name of a measure with its ranking, Hamming as well. */
+export const fullName = (measure) => (measure.includes(" ") ? measure : `hamming ${measure}`);
+
+/** The first metric of the ranking that searches use. */
+export const primaryOf = (report) => report.metrics.find((metric) => metric.ranking === report.subject.ranking) ?? report.metrics[0];
+
 const ENDINGS = { json: "json", markdown: "md", html: "html", junit: "xml", trec: "trec" };
 
 function Figures({ report }) {
   const columns = [
     { title: "Metric", class: "name", show: (metric) => metric.name },
+    { title: "Ranking", show: (metric) => metric.ranking },
     { title: "As served", number: true, show: (metric) => figure(metric.served) },
     { title: `${percent(report.confidence, 0)} interval`, number: true, show: (metric) => metric.interval ? `${figure(metric.interval[0])} – ${figure(metric.interval[1])}` : "–" },
     { title: "Tie-averaged", number: true, show: (metric) => html`<b>${figure(metric.expected)}</b>` },
     { title: "Best and worst order of ties", number: true, show: (metric) => metric.worst == null ? "–" : `${figure(metric.worst)} – ${figure(metric.best)}` },
     { title: "Classifier baseline", number: true, show: (metric) => figure(report.classifier_baseline?.find((baseline) => baseline.name === metric.name)?.expected) },
   ];
-  return html`<${Table} label="Figures" columns=${columns} rows=${report.metrics} keyOf=${(metric) => metric.name} />
+  const low = new Map(report.metrics.filter((metric) => metric.ceiling != null && metric.ceiling < 0.9).map((metric) => [metric.name, figure(metric.ceiling)]));
+  return html`<${Table} label="Figures" columns=${columns} rows=${report.metrics} keyOf=${measureOf} />
+    ${low.size > 0 && html`<p class="nothing">With these queries even an ideal ranking reaches only ${[...low].map(([name, value]) => `${value} in ${name}`).join(", ")}.</p>`}
     ${report.metrics.some((metric) => metric.name.startsWith("mAP")) && html`<p class="nothing">mAP@k averages P@i over the relevant documents found in the list; mAP-trec divides by all relevant documents; mAP-11pt averages the precision at eleven recalls.</p>`}`;
 }
 
@@ -38,7 +50,7 @@ function Save({ run }) {
 
 function Curve({ precision }) {
   const points = precision.k.map((k, place) => [k, precision.expected[place], precision.worst[place], precision.best[place]]);
-  return html`<${Panel} title="Precision by length of the list" what="Tie-averaged. The band lies between the worst and the best order of ties. With good codes, precision stays high as k grows.">
+  return html`<${Panel} title="Precision by length of the list" what="By Hamming distance, tie-averaged. The band lies between the worst and the best order of ties. With good codes, precision stays high as k grows.">
     <div class="inside"><${Lines} label="Mean precision at k" log=${true} most=${1} xLabel="k" series=${[{ name: "P@k", points }]} /></div><//>`;
 }
 
@@ -52,21 +64,22 @@ function Distances({ shape }) {
 }
 
 function Worst({ report }) {
-  return html`<${Panel} title="Worst queries" what=${`The queries with the lowest ${report.metrics[0].name}, and their first hits.`}>
+  return html`<${Panel} title="Worst queries" what=${`The queries with the lowest ${fullName(measureOf(primaryOf(report)))}, and their first hits.`}>
     ${report.worst_queries.map((query) => html`<details class="cluster" key=${query.id}>
-      <summary><b class="break">${query.id}</b> ${query.labels.join(", ")} · ${figure(query.value)} · ${short(query.text, 110)}</summary>
-      <ol>${query.hits.map((hit) => html`<li key=${hit.id}><span>${hit.relevant ? "✓" : "✗"}</span><div><b class="break">${hit.id}</b> <span class="what">${hit.labels.join(", ")} · ${plural(hit.distance, "bit")}</span></div><p>${short(hit.text, 160)}</p></li>`)}</ol>
+      <summary><b class="break">${query.id}</b> ${query.labels.length > 0 && `${query.labels.join(", ")} · `}${figure(query.value)} · ${short(query.text, 110)}</summary>
+      <ol>${query.hits.map((hit) => html`<li key=${hit.id}><span>${hit.relevant ? "✓" : "✗"}</span><div><b class="break">${hit.id}</b> <span class="what">${[hit.labels.join(", "), hit.score == null ? plural(hit.distance, "bit") : `score ${figure(hit.score)}`].filter(Boolean).join(" · ")}</span></div><p>${short(hit.text, 160)}</p></li>`)}</ol>
+      ${(query.answers ?? []).map((answer) => html`<p key=${answer.id}>Right answer <b class="break">${answer.id}</b>: ${Object.entries(answer.ranks).map(([ranking, rank]) => `${rank === null ? "beyond 1,000" : `rank ${count(rank)}`} by ${ranking}`).join(", ")}; ${plural(answer.distance, "bit")}; ${answer.words.length ? `has ${answer.words.join(" ")}` : "has no word of the query"}${answer.missing_words.length ? `, lacks ${answer.missing_words.join(" ")}` : ""}.</p>`)}
     </details>`)}
     ${!report.worst_queries.length && html`<p class="nothing">None.</p>`}<//>`;
 }
 
 function Classes({ report }) {
-  const name = report.metrics[0].name;
+  const name = measureOf(primaryOf(report));
   const columns = [
     { title: "Class", class: "wide", show: (row) => row.label },
     { title: "Queries", number: true, show: (row) => count(row.queries) },
     { title: "Documents", number: true, show: (row) => count(row.documents) },
-    { title: name, number: true, show: (row) => figure(row.expected[name]) },
+    { title: fullName(name), number: true, show: (row) => figure(row.expected[name]) },
   ];
   const rows = [...report.classes].sort((a, b) => (a.expected[name] ?? 0) - (b.expected[name] ?? 0)).slice(0, 100);
   return html`<${Panel} title="Classes" what="Worst first."><${Table} label="Classes" columns=${columns} rows=${rows} keyOf=${(row) => row.label} /><//>`;
@@ -75,13 +88,15 @@ function Classes({ report }) {
 export function Report({ run }) {
   const { report } = run;
   const gate = report.gate ?? [];
+  const { unlabelled, ranking, codes_weight: weight } = report.subject;
   return html`
-    <${Panel} title=${report.subject.name} what=${`${plural(report.queries, "query", "queries")} against ${plural(report.subject.documents, "document")}, generation ${count(report.subject.generation)}. Relevance: ${report.relevance}.`} actions=${html`<${Save} run=${run} />`}>
+    ${report.warning && html`<${Note} kind="bad"><b>${report.warning}</b><//>`}
+    <${Panel} title=${report.subject.name} what=${`${plural(report.queries, "query", "queries")} against ${plural(report.subject.documents, "document")}${unlabelled ? ` (${count(unlabelled)} without a label)` : ""}; searches rank by ${ranking}${weight == null ? "" : `, weight of codes ${weight}`}; generation ${count(report.subject.generation)}. Relevance: ${report.relevance}.`} actions=${html`<${Save} run=${run} />`}>
       <${Figures} report=${report} />
-      ${gate.length > 0 && html`<div class="inside">${gate.map((result) => html`<${Note} kind=${result.status === "passed" ? "good" : "bad"}>${result.sentence}<//>`)}</div>`}
+      ${gate.length > 0 && html`<div class="inside">${gate.map((result) => html`<${Note} kind=${result.status === "passed" ? "good" : "bad"}><b>${fullName(result.metric)}</b> ${result.sentence}<//>`)}</div>`}
       ${report.notes.length > 0 && html`<div class="inside stack">${report.notes.map((note) => html`<${Note} kind="warn">${note}<//>`)}</div>`}
     <//>
-    <div class="plots"><${Curve} precision=${report.shape.precision} /><${Distances} shape=${report.shape} /><${Classes} report=${report} /><${Worst} report=${report} /></div>`;
+    <div class="plots"><${Curve} precision=${report.shape.precision} /><${Distances} shape=${report.shape} />${report.classes.length > 0 && html`<${Classes} report=${report} />`}<${Worst} report=${report} /></div>`;
 }
 
 /** The figures of evaluations by the number of labels that their encoders were trained on. */
@@ -94,7 +109,8 @@ export function Supervision({ runs }) {
   const labelled = new Map(data.map((encoder) => [encoder.fingerprint, encoder.trained_on?.labelled]));
   const measured = runs.flatMap(({ report }) => {
     const n = labelled.get(report.subject.fingerprint);
-    const { interval, expected, name } = report.metrics[0];
+    const { interval, expected } = primaryOf(report);
+    const name = fullName(measureOf(primaryOf(report)));
     return typeof n === "number" && n > 0 ? [{ n, metric: name, point: interval ? [n, expected, ...interval] : [n, expected], bits: report.subject.n_bits, collection: report.subject.name }] : [];
   });
   const groups = new Map();

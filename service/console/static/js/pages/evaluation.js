@@ -4,7 +4,7 @@ import { get, jobsOf } from "../api.js";
 import { ago, count, figure } from "../format.js";
 import { CollectionPicker, Empty, Failure, Field, Note, Panel, Progress, Select, Table, Tag, Waiting, useLoaded } from "../parts.js";
 import { Comparison } from "../comparison.js";
-import { Report, Supervision } from "../report.js";
+import { Report, Supervision, fullName, measureOf, primaryOf } from "../report.js";
 import { Runner } from "../runner.js";
 
 /** The evaluations, latest first; finished ones with their reports. */
@@ -19,8 +19,8 @@ async function load() {
 
 // Only figures tell reports apart that were made of one collection in the same minute.
 const nameOf = ({ job, report }) => {
-  const [first] = report.metrics;
-  return [[report.subject.name, report.subject.encoder].filter(Boolean).join(" "), ago(job.finished), first && `${first.name} ${figure(first.expected)}`].filter(Boolean).join(" · ");
+  const first = primaryOf(report);
+  return [[report.subject.name, report.subject.encoder].filter(Boolean).join(" "), ago(job.finished), first && `${fullName(measureOf(first))} ${figure(first.expected)}`, report.warning && "training data"].filter(Boolean).join(" · ");
 };
 
 function Runs({ runs, shown, setParams }) {
@@ -29,7 +29,7 @@ function Runs({ runs, shown, setParams }) {
     { title: "Encoder", show: ({ report }) => report?.subject.encoder ?? "–" },
     { title: "State", show: ({ job }) => job.finished ? html`<${Tag} kind=${job.state === "done" ? "good" : "bad"} title=${job.error?.detail}>${job.state}<//>` : html`<${Progress} job=${job} />` },
     { title: "Queries", number: true, show: ({ report }) => count(report?.queries) },
-    { title: "Figures, tie-averaged", class: "wide", show: ({ job, report }) => report ? report.metrics.slice(0, 3).map((metric) => `${metric.name} ${figure(metric.expected)}`).join(", ") : job.error?.detail ?? "" },
+    { title: "Figures, tie-averaged", class: "wide", show: ({ job, report }) => report ? `${report.warning ? "training data: " : ""}${report.metrics.slice(0, 4).map((metric) => `${fullName(measureOf(metric))} ${figure(metric.expected)}`).join(", ")}` : job.error?.detail ?? "" },
     { title: "Finished", number: true, show: ({ job }) => ago(job.finished ?? job.created) },
     { title: "", number: true, show: ({ job, report }) => report && html`<button type="button" class="button small" onClick=${() => setParams({ run: job.id, against: "" })}>Open</button>` },
   ];
