@@ -25,12 +25,12 @@ from hummingbit.evaluation.evaluate import evaluate_by_score, evaluate_collectio
 from hummingbit.evaluation.metrics import DEFAULT_METRICS
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
 from hummingbit.evaluation.relevance import relevance_by_qrels
-from hummingbit.evaluation.result import Evaluation
+from hummingbit.evaluation.result import Evaluation, PerQuery
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import UnknownCollection
 from hummingbit.index.ingestion import ingest
-from hummingbit.index.rankings import ASYMMETRIC, BM25, HAMMING, HYBRID
+from hummingbit.index.rankings import ASYMMETRIC, BM25, DEFAULT_WEIGHT, HAMMING, HYBRID
 from hummingbit.index.records import Query
 from hummingbit.service.server import serve
 from hummingbit.service.settings import Settings
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
             ingest(collection, queries)
             items = find_known_items(collection)
             items["TF-IDF cosine"] = _known_items_by_tfidf([*documents, *queries])
-        _print_figures(topics, items, trained.encoder)
+        _print_figures(topics, items, trained.encoder, collection)
         _print_examples(collection)
     if args.no_serve:
         return 0
@@ -130,7 +130,7 @@ def _find_topics(
     searched = evaluate_rankings(collection, queries, (ASYMMETRIC, HYBRID, BM25), DEFAULT_METRICS)
     return {
         METHODS[HAMMING]: evaluate_collection(collection, queries),
-        **{METHODS[ranking]: evaluation for ranking, evaluation in searched.items()},
+        **{METHODS[ranking]: found for ranking, found in searched.items()},
         "TF-IDF cosine": tfidf_cosine(database, labelled),
         "classifier baseline": classifier_baseline(reference, training_rows, database, labelled),
     }
@@ -151,7 +151,7 @@ def find_known_items(collection: CollectionBackend) -> dict[str, Evaluation]:
     questions, qrels = _questions()
     settings = RelevanceSettings(qrels=qrels)
     by_ranking = evaluate_rankings(collection, questions, METHODS, KNOWN_ITEMS, settings)
-    return {METHODS[ranking]: evaluation for ranking, evaluation in by_ranking.items()}
+    return {METHODS[ranking]: one for ranking, one in by_ranking.items()}
 
 
 def _known_items_by_tfidf(documents: list[Document]) -> Evaluation:
@@ -159,7 +159,7 @@ def _known_items_by_tfidf(documents: list[Document]) -> Evaluation:
     ids = [document.id for document in documents]
     relevance, _ = relevance_by_qrels(qrels, [question.id for question in questions], ids)
     scores = tfidf_scores(
-        [document.text or "" for document in documents], [query.text or "" for query in questions]
+        [one.text or "" for one in documents], [one.text or "" for one in questions]
     )
     return evaluate_by_score(scores, relevance, KNOWN_ITEMS)
 
@@ -169,27 +169,42 @@ def _questions() -> tuple[list[Document], Qrels]:
 
 
 def _print_figures(
-    topics: dict[str, Evaluation], items: dict[str, Evaluation], encoder: Encoder
+    topics: dict[str, Evaluation],
+    items: dict[str, Evaluation],
+    encoder: Encoder,
+    collection: CollectionBackend,
 ) -> None:
-    """Print a line for each method: how it finds documents of a label, and answers to questions."""
+    """Print a line for each method: how it finds documents of a label, and answers to questions.
+
+    Each value is a mean over the queries and its standard error.
+    """
     questions = next(iter(items.values())).queries
-    print(f"\n{'':<24}{'documents of the same label':<36}{questions} everyday questions")
+    print(f"\n{'':<24}{'documents of the same label':<42}{questions} everyday questions")
     heads = ("P@100", "tie-averaged", "mAP@100", "in first ten", "MRR")
     print(f"{'':<24}" + "".join(f"{head:<14}" for head in heads))
-    for method, evaluation in topics.items():
-        cells = [
-            evaluation.metrics["P@100"],
-            evaluation.expected["P@100"],
-            evaluation.metrics["mAP@100"],
+    for method, one in topics.items():
+        values = [
+            one.per_query["P@100"],
+            one.expected_per_query["P@100"],
+            one.per_query["mAP@100"],
         ]
-        known = items[method].metrics if method in items else {}
-        cells += [known[name] for name in KNOWN_ITEMS if name in known]
-        print(f"{method:<24}" + "".join(f"{cell:<14.3f}" for cell in cells).rstrip())
+        known = items[method].per_query if method in items else {}
+        values += [known[name] for name in KNOWN_ITEMS if name in known]
+        print(
+            f"{method:<24}" + "".join(f"{_mean_and_error(value):<14}" for value in values).rstrip()
+        )
+    weight = encoder.hybrid_weight or DEFAULT_WEIGHT
+    print("Each is a mean over the queries ± its standard error. Searches rank by", end=" ")
+    print(f"{collection.ranking}, with a weight of codes of {weight:g}.")
     sentences = classifier_warnings(
         topics[METHODS[HAMMING]].expected, topics["classifier baseline"].expected, encoder
     )
     for sentence in sentences:
         print(sentence)
+
+
+def _mean_and_error(values: PerQuery) -> str:
+    return f"{values.mean():.3f} ± {values.std() / len(values) ** 0.5:.3f}"
 
 
 def _print_examples(collection: CollectionBackend) -> None:

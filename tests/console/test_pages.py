@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from hummingbit.service.settings import Settings
 from tests.console.conftest import SCRIPT, fill
 from tests.support.console.browser import THEMES, WIDTHS, WatchedPage, watched_page
+from tests.support.encoders import random_texts
 from tests.support.service import make_data_folder, running_service, wait_for_job
 
 pytestmark = pytest.mark.console
@@ -636,4 +637,53 @@ def test_a_browser_loads_the_files_of_a_page_once(browser: Browser, address: str
         shown.open("overview")
         assert first
         assert first.isdisjoint(shown.page.evaluate(transferred))
+        shown.check()
+
+
+def test_documents_are_labelled_by_keyboard_without_seeing_the_true_label(
+    browser: Browser, address: str, client: httpx.Client
+) -> None:
+    client.put("/v1/collections/keys", json={"encoder": "words"}).raise_for_status()
+    documents = [
+        {"id": f"k{at}", "text": text, "payload": {"CATEGORÍA": "secret class", "year": 2020}}
+        for at, text in enumerate(random_texts(20))
+    ]
+    path = "/v1/collections/keys"
+    client.put(f"{path}/documents", json={"documents": documents}).raise_for_status()
+    with watched_page(browser, address) as shown:
+        page = shown.page
+        shown.open("judging?collection=keys")
+        expect(page.locator(".subject")).to_be_visible()
+        expect(page.get_by_text("year 2020")).to_be_visible()
+        expect(page.get_by_text("secret class")).to_have_count(0)
+        box = page.get_by_label("Another label")
+        for labelled, name in enumerate(("bread", "algebra"), 1):
+            box.focus()
+            page.keyboard.type(name)
+            page.keyboard.press("Enter")
+            expect(page.get_by_text(re.compile(f"^{labelled} documents? labelled"))).to_be_visible()
+        page.keyboard.press("1")
+        expect(page.get_by_text("3 documents labelled")).to_be_visible()
+        expect(box).to_have_value("")
+        box.focus()
+        page.keyboard.press("Escape")
+        page.keyboard.press("2")
+        expect(page.get_by_text("4 documents labelled")).to_be_visible()
+        page.keyboard.press("u")
+        expect(page.get_by_text("3 documents labelled")).to_be_visible()
+        shown.check()
+    labels = client.get(f"{path}/labels").json()["labels"]
+    assert len(labels) == 3
+
+
+def test_under_hybrid_a_hit_shows_its_score_first(browser: Browser, address: str) -> None:
+    with watched_page(browser, address) as shown:
+        shown.open("search?collection=plain")
+        shown.page.get_by_label("Query", exact=True).fill("bread flour")
+        shown.page.get_by_label("Ranking").first.select_option("hybrid")
+        shown.page.get_by_role("button", name="Search", exact=True).click()
+        expect(shown.page.locator(".measure").first).to_have_text(re.compile("^score"))
+        shown.page.get_by_label("Ranking").first.select_option("hamming")
+        shown.page.get_by_role("button", name="Search", exact=True).click()
+        expect(shown.page.locator(".measure").first).to_have_text(re.compile("^[0-9]+ bit"))
         shown.check()
