@@ -25,7 +25,7 @@ from hummingbit.evaluation.evaluate import evaluate_by_score, evaluate_collectio
 from hummingbit.evaluation.metrics import DEFAULT_METRICS
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
 from hummingbit.evaluation.relevance import relevance_by_qrels
-from hummingbit.evaluation.result import Evaluation, PerQuery
+from hummingbit.evaluation.result import Evaluation
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import UnknownCollection
@@ -179,7 +179,7 @@ def _print_figures(
     Each value is a mean over the queries and its standard error.
     """
     questions = next(iter(items.values())).queries
-    print(f"\n{'':<24}{'documents of the same label':<42}{questions} everyday questions")
+    print(f"\n{'':<24}{'documents of the same label':<36}{questions} everyday questions")
     heads = ("P@100", "tie-averaged", "mAP@100", "in first ten", "MRR")
     print(f"{'':<24}" + "".join(f"{head:<14}" for head in heads))
     for method, one in topics.items():
@@ -190,21 +190,17 @@ def _print_figures(
         ]
         known = items[method].per_query if method in items else {}
         values += [known[name] for name in KNOWN_ITEMS if name in known]
-        print(
-            f"{method:<24}" + "".join(f"{_mean_and_error(value):<14}" for value in values).rstrip()
-        )
+        means = [value.mean() for value in values]
+        errors = [value.std() / len(value) ** 0.5 for value in values]
+        for title, cells in ((method, means), ("  ± standard error", errors)):
+            print(f"{title:<24}" + "".join(f"{cell:<14.3f}" for cell in cells).rstrip())
     weight = encoder.hybrid_weight or DEFAULT_WEIGHT
-    print("Each is a mean over the queries ± its standard error. Searches rank by", end=" ")
-    print(f"{collection.ranking}, with a weight of codes of {weight:g}.")
+    print(f"Searches rank by {collection.ranking}; the weight of codes in it is {weight:g}.")
     sentences = classifier_warnings(
         topics[METHODS[HAMMING]].expected, topics["classifier baseline"].expected, encoder
     )
     for sentence in sentences:
         print(sentence)
-
-
-def _mean_and_error(values: PerQuery) -> str:
-    return f"{values.mean():.3f} ± {values.std() / len(values) ** 0.5:.3f}"
 
 
 def _print_examples(collection: CollectionBackend) -> None:
