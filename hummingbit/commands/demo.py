@@ -130,7 +130,7 @@ def _find_topics(
     searched = evaluate_rankings(collection, queries, (ASYMMETRIC, HYBRID, BM25), DEFAULT_METRICS)
     return {
         METHODS[HAMMING]: evaluate_collection(collection, queries),
-        **{METHODS[ranking]: found for ranking, found in searched.items()},
+        **{METHODS[ranking]: evaluation for ranking, evaluation in searched.items()},
         "TF-IDF cosine": tfidf_cosine(database, labelled),
         "classifier baseline": classifier_baseline(reference, training_rows, database, labelled),
     }
@@ -151,7 +151,7 @@ def find_known_items(collection: CollectionBackend) -> dict[str, Evaluation]:
     questions, qrels = _questions()
     settings = RelevanceSettings(qrels=qrels)
     by_ranking = evaluate_rankings(collection, questions, METHODS, KNOWN_ITEMS, settings)
-    return {METHODS[ranking]: one for ranking, one in by_ranking.items()}
+    return {METHODS[ranking]: evaluation for ranking, evaluation in by_ranking.items()}
 
 
 def _known_items_by_tfidf(documents: list[Document]) -> Evaluation:
@@ -159,7 +159,7 @@ def _known_items_by_tfidf(documents: list[Document]) -> Evaluation:
     ids = [document.id for document in documents]
     relevance, _ = relevance_by_qrels(qrels, [question.id for question in questions], ids)
     scores = tfidf_scores(
-        [one.text or "" for one in documents], [one.text or "" for one in questions]
+        [document.text or "" for document in documents], [query.text or "" for query in questions]
     )
     return evaluate_by_score(scores, relevance, KNOWN_ITEMS)
 
@@ -182,11 +182,11 @@ def _print_figures(
     print(f"\n{'':<24}{'documents of the same label':<36}{questions} everyday questions")
     heads = ("P@100", "tie-averaged", "mAP@100", "in first ten", "MRR")
     print(f"{'':<24}" + "".join(f"{head:<14}" for head in heads))
-    for method, one in topics.items():
+    for method, evaluation in topics.items():
         values = [
-            one.per_query["P@100"],
-            one.expected_per_query["P@100"],
-            one.per_query["mAP@100"],
+            evaluation.per_query["P@100"],
+            evaluation.expected_per_query["P@100"],
+            evaluation.per_query["mAP@100"],
         ]
         known = items[method].per_query if method in items else {}
         values += [known[name] for name in KNOWN_ITEMS if name in known]
