@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hummingbit.encoder.encoder import Encoder, Inputs, Layer
+from hummingbit.encoder.encoder import Encoder, Inputs, LanguageModel, Layer
 from hummingbit.encoder.text_features import SparseRows, TextFeatures
 from hummingbit.encoder.vector_features import VectorFeatures
 from hummingbit.foundation.errors import HummingbitError
@@ -47,12 +47,19 @@ def onnx_model(encoder: Encoder) -> bytes:
     """Return the contents of an ONNX file of `encoder`.
 
     Raises:
-        OnnxError: if `encoder` takes matrices or has a class code, or onnx is not installed.
+        OnnxError: if `encoder` takes matrices, has a class code, a language model or no layer, or
+            onnx is not installed.
     """
     if encoder.class_code is not None:
         raise OnnxError(
             "an encoder with a class code cannot be exported: it encodes queries in another way"
         )
+    if isinstance(encoder.features, LanguageModel):
+        raise OnnxError(
+            "an encoder of a language model cannot be exported: it has a network inside"
+        )
+    if not encoder.layers:
+        raise OnnxError("an encoder by signs has no network: bit b is 1 where number b is positive")
     onnx = _library("onnx")
     graph = _Graph(onnx)
     features = encoder.features

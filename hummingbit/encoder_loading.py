@@ -33,8 +33,9 @@ def install_encoder(folder: DataFolder, encoder: SemanticHasher | str | Path, na
     `encoder` is a name in the data folder, the path of an encoder, or a fitted hasher, which gets
     the name `name`.
     """
-    is_name = isinstance(encoder, str)
-    if is_name and (encoder in folder.encoders.names() or is_sign_encoder(encoder)):
+    if isinstance(encoder, str) and (
+        encoder in folder.encoders.names() or is_sign_encoder(encoder)
+    ):
         return encoder
     encoders = folder.encoders
     with TemporaryDirectory(prefix="hummingbit-") as scratch:

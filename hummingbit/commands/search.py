@@ -58,10 +58,11 @@ FLAGS: Mapping[str, tuple[Field[Any], ...]] = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("collection", metavar="COLLECTION")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("text", nargs="?", metavar="TEXT")
-    what.add_argument("--code", metavar="HEX", help="a packed code instead of a text")
-    what.add_argument("--id", metavar="ID", help="a stored document instead of a text")
+    parser.add_argument("text", nargs="?", metavar="TEXT")
+    parser.add_argument(
+        "--code", metavar="HEX", help="a packed code instead of a text or beside one"
+    )
+    parser.add_argument("--id", metavar="ID", help="a stored document instead of a text")
     parser.add_argument(
         "--vector",
         metavar="JSON",

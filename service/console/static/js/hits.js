@@ -57,7 +57,7 @@ export function Hits({ answer, other, onSimilar }) {
         <div class="measure">
           ${byDistance
             ? html`<span><b>${hit.distance}</b> ${hit.distance === 1 ? "bit" : "bits"}</span><span>score ${figure(hit.score)}</span>`
-            : html`<span>score <b>${figure(hit.score)}</b></span><span>${plural(hit.distance, "bit")}</span>`}
+            : html`<span>score <b>${figure(hit.score)}</b></span>${hit.distance !== null && html`<span>${plural(hit.distance, "bit")}</span>`}`}
           ${hit.code && html`<${BitGrid} code=${hit.code} differing=${hit.differing_bits} />`}
         </div>
       </li>`,
