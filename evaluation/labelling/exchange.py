@@ -7,6 +7,8 @@ and tools that read qrels see ids without spaces. Document ids are encoded in th
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -163,6 +165,49 @@ def read_qrels(lines: Iterable[str], source: str, who: str | None = None) -> lis
         for query, graded in qrels.items()
         for id_, grade in graded.items()
     ]
+
+
+SHEET_HEAD = ("grade", "question", "document", "text")
+
+
+def write_sheet(pools: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> str:
+    """Return a CSV with a row for each answer to judge; `pools` has ids and texts by question.
+
+    A person fills in the column ``grade``: 0 for not relevant, 1 to 3 for how well it answers.
+    """
+    sheet = io.StringIO()
+    writer = csv.writer(sheet)
+    writer.writerow(SHEET_HEAD)
+    for question, answers in pools:
+        for id_, text in answers:
+            writer.writerow(["", question, id_, " ".join(text.split())])
+    return sheet.getvalue()
+
+
+def read_sheet(text: str, source: str) -> list[Judgement]:
+    """Read the rows of :func:`write_sheet` that have a grade.
+
+    Raises:
+        InputError: if a column is missing, or a grade is not a whole number; it names the line.
+    """
+    # Spreadsheets of several countries separate columns by semicolons.
+    head = text.split("\n", 1)[0]
+    rows = csv.DictReader(io.StringIO(text), delimiter=max(",;\t", key=head.count))
+    missing = [name for name in SHEET_HEAD[:3] if name not in (rows.fieldnames or ())]
+    if missing:
+        raise InputError("file", f"{source}: has no column {missing[0]!r}; label pool writes it")
+    moment, judgements = now(), []
+    for row in rows:
+        grade = (row["grade"] or "").strip()
+        if not grade:
+            continue
+        try:
+            judgements.append(Judgement(row["question"], row["document"], int(grade), when=moment))
+        except ValueError as error:
+            found = f"grade is {grade[:20]!r}; it must be 0, 1, 2 or 3"
+            reason = str(error) if isinstance(error, InputError) else found
+            raise InputError("grade", f"{source}: line {rows.line_num}: {reason}") from None
+    return judgements
 
 
 def write_queries(judgements: Iterable[Judgement]) -> Iterator[str]:

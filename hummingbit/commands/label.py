@@ -30,15 +30,19 @@ from hummingbit.evaluation.labelling.exchange import (
     QRELS,
     import_records,
     read_lines,
+    read_sheet,
     write_qrels,
     write_queries,
     write_records,
+    write_sheet,
 )
 from hummingbit.evaluation.labelling.statistics import label_statistics
 from hummingbit.evaluation.labelling.suggestions import (
+    AP_PRIOR,
     DEFAULT_METHOD,
     SUGGESTION_METHODS,
     VectorCache,
+    pool_answers,
     suggest_documents,
     suggestions_to_json,
 )
@@ -77,6 +81,9 @@ class LabelSource(Protocol):
 
     def read(self, content: bytes, form: str, source: str, who: str | None) -> dict[str, Any]:
         """Import records, and return a report as the service's ``labels/import`` does."""
+
+    def pool(self, question: str, n: int) -> list[tuple[str, str]]:
+        """Return ids and texts of answers to judge, pooled from all rankings, best first."""
 
 
 @contextmanager
@@ -126,6 +133,11 @@ class _Local:
         report = import_records(self._collection, *read_lines(lines, form, source, who))
         return {"changed": report.changed, "unknown": report.unknown}
 
+    def pool(self, question: str, n: int) -> list[tuple[str, str]]:
+        pooled, _ = pool_answers(self._collection, question, POOL_DEPTH, AP_PRIOR)
+        documents = [self._collection.get(answer.id) for answer in pooled[:n]]
+        return [(one.id, one.text or "") for one in documents if one is not None]
+
 
 class _Remote:
     def __init__(self, client: Client, name: str) -> None:
@@ -158,6 +170,68 @@ class _Remote:
 
     def read(self, content: bytes, form: str, source: str, who: str | None) -> dict[str, Any]:  # noqa: ARG002
         return dict(self._client.import_labels(self._name, content, form, who))
+
+    def pool(self, question: str, n: int) -> list[tuple[str, str]]:
+        answers = self._client.judgement_pool(self._name, question, n=n, depth=POOL_DEPTH)
+        return [(document["id"], document["text"] or "") for document in answers["documents"]]
+
+
+# ----------------------------------------------------------------------------
+# ``hummingbit label pool|judged``: from questions to judged queries and the first report.
+
+
+POOL_DEPTH = 50
+"""Hits of each ranking that are pooled."""
+
+
+def run_pool(args: argparse.Namespace) -> int:
+    """Write a CSV with the answers of all rankings to each question, for a person to grade."""
+    if args.n < 1:
+        raise OptionError(f"-n is {args.n}; it must be at least 1")
+    with naming(args.questions):
+        lines = Path(args.questions).read_text(encoding="utf-8-sig").splitlines()
+    questions = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
+    if not questions:
+        raise OptionError(f"{args.questions}: has no question; write one on each line")
+    if args.file.exists():
+        raise OptionError(f"{args.file} already exists; its grades would be lost")
+    with label_source(args) as source:
+        begin_stage(f"pooling answers to {counted(len(questions), 'question')}")
+        pools = [(question, source.pool(question, args.n)) for question in questions]
+    with naming(str(args.file)):
+        replace_file(args.file, "\ufeff" + write_sheet(pools))
+    answers = counted(sum(len(pool) for _, pool in pools), "answer")
+    print(f"{args.file}: {answers} to {counted(len(questions), 'question')}")
+    print(
+        "Fill in the column grade (0 not relevant, 1 related, 2 relevant, 3 exact answer), then:"
+        f" hummingbit label judged {args.collection} {args.file} --out DIR"
+    )
+    return 0
+
+
+def run_judged(args: argparse.Namespace) -> int:
+    """Store the grades, write queries and qrels, and evaluate the collection with them."""
+    from hummingbit.cli import main  # noqa: PLC0415 - the command line imports this module
+
+    with naming(str(args.file)):
+        judgements = read_sheet(args.file.read_text(encoding="utf-8-sig"), str(args.file))
+    if not judgements:
+        raise OptionError(f"{args.file}: no row has a grade")
+    with label_source(args, writable=True) as source:
+        content = "\n".join(write_records(judgements)).encode()
+        report = source.read(content, JSONL, str(args.file), None)
+    if report["unknown"]:
+        unknown = counted(report["unknown"], "judgement")
+        print(f"skipped {unknown} of unknown documents", file=sys.stderr)
+    queries, qrels = args.out / "queries.jsonl", args.out / "qrels.txt"
+    with naming(f"--out: {args.out}"):
+        args.out.mkdir(parents=True, exist_ok=True)
+        for path, lines in ((queries, write_queries(judgements)), (qrels, write_qrels(judgements))):
+            replace_file(path, "".join(f"{line}\n" for line in lines))
+    where = ["--data-dir", str(args.data_dir)] if args.url is None else ["--url", args.url]
+    command = ["evaluate", "--collection", args.collection, "--queries", str(queries)]
+    print(f"{counted(len(judgements), 'judgement')}: {queries}, {qrels}", flush=True)
+    return main([*command, "--qrels", str(qrels), "--out", str(args.out / "report"), *where])
 
 
 # ----------------------------------------------------------------------------
@@ -330,6 +404,23 @@ def _configure_files(actions: Actions) -> None:
             default=JSONL,
             help=f"{forms_help} (default: %(default)s)",
         )
+        add_url(action)
+    pool = add_action(actions, "pool", run_pool, "write answers to your questions, to be graded")
+    pool.add_argument("questions", metavar="QUESTIONS", help="a file with a question on each line")
+    pool.add_argument("file", type=Path, metavar="FILE", help="the CSV to write")
+    pool.add_argument(
+        "-n", type=int, default=15, metavar="N", help="answers to a question (default: %(default)s)"
+    )
+    judged = add_action(actions, "judged", run_judged, "read the grades, and evaluate with them")
+    judged.add_argument("file", type=Path, metavar="FILE", help="the CSV of label pool, graded")
+    judged.add_argument(
+        "--out",
+        type=Path,
+        default=Path("judged"),
+        metavar="DIR",
+        help="the folder for queries.jsonl, qrels.txt and the report (default: %(default)s)",
+    )
+    for action in (pool, judged):
         add_url(action)
     add_json(into)
     into.add_argument("--who", metavar="NAME", help="the person of lines that name none")
