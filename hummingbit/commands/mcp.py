@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from hummingbit.commands.options import OptionError, add_data_dir
+from hummingbit.commands.options import OptionError, add_data_dir, add_url, service_at
 from hummingbit.foundation.extras import install_command
 
 
@@ -12,6 +12,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("collection", metavar="COLLECTION")
     add_data_dir(parser)
+    add_url(parser)
     parser.add_argument(
         "--read-only",
         action="store_true",
@@ -36,8 +37,14 @@ def run(args: argparse.Namespace) -> int:
         hint = f"install it with: {install_command('integrations')}"
         raise OptionError(f"mcp: needs the package mcp; {hint}") from None
     from hummingbit.embedded import Collection  # noqa: PLC0415 - it takes long to import
+    from hummingbit.served import ServedCollection  # noqa: PLC0415 - it takes long to import
 
-    with Collection.open(args.data_dir, args.collection, read_only=args.read_only) as collection:
+    opened: Collection | ServedCollection
+    if args.url is not None:
+        opened = ServedCollection(service_at(args), args.collection)
+    else:
+        opened = Collection.open(args.data_dir, args.collection, read_only=args.read_only)
+    with opened as collection:
         server = make_server(collection, read_only=args.read_only)
         if args.http is None:
             server.run()

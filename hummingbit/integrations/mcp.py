@@ -15,9 +15,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
+from hummingbit.clients.transport import ServiceError
 from hummingbit.embedded import Collection
 from hummingbit.foundation.errors import HummingbitError
 from hummingbit.index.rankings import SUMMARIES
+from hummingbit.served import AnyOpenCollection
 
 MAX_HITS = 50
 """The largest number of hits of a search. Agents read all of them."""
@@ -50,6 +52,21 @@ class FindResult(BaseModel):
     warnings: list[str] = Field(description="Why the filter matches no document, if it does not.")
 
 
+class StoredText(BaseModel):
+    """A whole document."""
+
+    id: str
+    text: str | None
+    metadata: dict[str, Any]
+
+
+class DeleteResult(BaseModel):
+    """How many documents were deleted, and how many there are now."""
+
+    deleted: int
+    documents: int
+
+
 class StoreResult(BaseModel):
     """A document that was stored."""
 
@@ -76,8 +93,11 @@ class EvaluationResult(BaseModel):
     notes: list[str]
 
 
-def make_server(collection: Collection, *, read_only: bool = False) -> MCPServer:
-    """Return a server with the tools ``find``, ``evaluate`` and, unless `read_only`, ``store``."""
+def make_server(collection: AnyOpenCollection, *, read_only: bool = False) -> MCPServer:
+    """Return a server with the tools ``find`` and ``get``, and with others where they can be had.
+
+    Unless `read_only` it has ``store`` and ``delete``; ``evaluate`` needs a collection in process.
+    """
     instructions = (
         f"The collection {collection.name!r} holds texts that are searched by meaning and words."
     )
@@ -112,6 +132,25 @@ def make_server(collection: Collection, *, read_only: bool = False) -> MCPServer
         )
 
     @server.tool(annotations=read_only_hints)
+    def get(id: str) -> StoredText:  # noqa: A002
+        """Read a whole document by its id."""
+        with _tool_errors():
+            stored = collection.get(id)
+        if stored is None:
+            raise ToolError(f"there is no document {id!r}")
+        return StoredText(id=stored.id, text=stored.text, metadata=dict(stored.payload))
+
+    if isinstance(collection, Collection):
+        _add_evaluation(server, collection)
+    if not read_only:
+        _add_writing(server, collection)
+    return server
+
+
+def _add_evaluation(server: MCPServer, collection: Collection) -> None:
+    """Add the tool ``evaluate``."""
+
+    @server.tool(annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False))
     def evaluate(queries: list[LabelledText]) -> EvaluationResult:
         """Measure how well the collection retrieves documents with the label of each query."""
         with _tool_errors():
@@ -125,16 +164,26 @@ def make_server(collection: Collection, *, read_only: bool = False) -> MCPServer
             notes=list(report.notes),
         )
 
-    if not read_only:
 
-        @server.tool(annotations=ToolAnnotations(idempotent_hint=True, open_world_hint=False))
-        def store(text: str, id: str, metadata: dict[str, Any] | None = None) -> StoreResult:  # noqa: A002
-            """Store a document, and replace the one that has its id."""
-            with _tool_errors():
-                collection.add([text], ids=[id], payloads=[metadata or {}])
+def _add_writing(server: MCPServer, collection: AnyOpenCollection) -> None:
+    """Add the tools ``store`` and ``delete``."""
+
+    @server.tool(annotations=ToolAnnotations(idempotent_hint=True, open_world_hint=False))
+    def store(text: str, id: str, metadata: dict[str, Any] | None = None) -> StoreResult:  # noqa: A002
+        """Store a document, and replace the one that has its id."""
+        with _tool_errors():
+            collection.add([text], ids=[id], payloads=[metadata or {}])
             return StoreResult(id=id, documents=len(collection))
 
-    return server
+    @server.tool(
+        annotations=ToolAnnotations(
+            destructive_hint=True, idempotent_hint=True, open_world_hint=False
+        )
+    )
+    def delete(ids: list[str]) -> DeleteResult:
+        """Delete documents by their ids; unknown ids are ignored."""
+        with _tool_errors():
+            return DeleteResult(deleted=collection.delete(ids), documents=len(collection))
 
 
 @contextmanager
@@ -142,5 +191,5 @@ def _tool_errors() -> Iterator[None]:
     """Turn errors that the agent can correct into tool errors; any other error is a defect."""
     try:
         yield
-    except HummingbitError as error:
+    except (HummingbitError, ServiceError) as error:
         raise ToolError(str(error)) from None

@@ -44,7 +44,7 @@ async def test_an_agent_finds_stores_and_evaluates(data: Path) -> None:
     server = StdioServerParameters(command=sys.executable, args=command(data))
     async with Client(stdio_client(server)) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == {"find", "store", "evaluate"}
+        assert set(tools) == {"find", "get", "store", "delete", "evaluate"}
         found = await call(client, "find", query="bond", limit=2)
         assert found["hits"][0]["id"] == "d"
         assert found["hits"][0]["metadata"] == {"label": "money"}
@@ -94,6 +94,27 @@ def wait_for(port: int) -> None:
 
 async def test_over_http_a_reader_may_not_store(address: str) -> None:
     async with Client(address) as client:
-        assert {tool.name for tool in (await client.list_tools()).tools} == {"find", "evaluate"}
+        assert {tool.name for tool in (await client.list_tools()).tools} == {
+            "find",
+            "get",
+            "evaluate",
+        }
         found = await call(client, "find", query="cats", limit=1)
         assert found["hits"][0]["id"] == "b"
+
+
+async def test_an_agent_works_at_a_running_service(served: Any) -> None:
+    hasher = SemanticHasher(n_bits=64, method="lsh").fit(TEXTS * 5)
+    collection = served.create(hasher)
+    arguments = ["-m", "hummingbit", "mcp", collection.name, "--url", served.url]
+    server = StdioServerParameters(
+        command=sys.executable, args=arguments, env={"HUMMINGBIT_KEY": served.key}
+    )
+    async with Client(stdio_client(server)) as client:
+        assert (await call(client, "store", text=TEXTS[2], id="c"))["documents"] == 1
+        found = await call(client, "find", query="bonds", limit=2)
+        assert [hit["id"] for hit in found["hits"]] == ["c"]
+        assert (await call(client, "get", id="c"))["text"] == TEXTS[2]
+        assert await call(client, "delete", ids=["c", "x"]) == {"deleted": 1, "documents": 0}
+        missing = await client.call_tool("get", {"id": "c"})
+        assert missing.is_error
