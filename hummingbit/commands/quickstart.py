@@ -111,7 +111,7 @@ class Corpus:
     """Documents of the sample that are not trained on, for the comparison."""
     labels: Counter[str] = field(default_factory=Counter)
     repeats: int = 0
-    """Documents with the text of an earlier one, but for case and spaces."""
+    """Documents with the text of an earlier one, but for case, spaces and signs at its end."""
     bad_lines: list[BadLine] = field(default_factory=list)
     """The first few."""
     n_bad_lines: int = 0
@@ -198,7 +198,8 @@ def read_corpus(source: Path, layout: Layout, notice: Callable[[str], object]) -
         if not _has_text(document):
             corpus.n_without_text += 1
             continue
-        seen.add(hash(" ".join((document.text or "").lower().split())))
+        text = " ".join((document.text or "").lower().split())
+        seen.add(hash(text.rstrip(TRAILING_SIGNS) or text))
         corpus.labels.update(document.labels)
         if len(places) < MAX_SAMPLE:
             places.append((corpus.count, document))
@@ -250,6 +251,7 @@ MIN_DOCUMENTS = 50
 MAX_PASSAGES_TO_LEARN = 10_000
 LONG_SHARE = 0.1
 """If so many texts of the sample are long, they are split into passages."""
+TRAILING_SIGNS = " .,;:!?…。！？"
 MAX_CANDIDATES = 5
 """More fields that may be the label are not listed."""
 

@@ -465,3 +465,29 @@ def test_what_is_recognised_is_told_without_training(
     assert not (tmp_path / "d").exists()
     assert main(["quickstart", str(source), "--queries", str(source)]) == 2
     assert "--queries: needs --qrels" in capsys.readouterr().err
+
+
+def test_texts_that_differ_by_a_sign_at_the_end_repeat(tmp_path: Path) -> None:
+    texts = ["How do I renew it", "how do I  renew it?", "How do I renew it!!", "Another", "?"]
+    source = tmp_path / "questions.jsonl"
+    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    assert read_corpus(source, Layout(), print).repeats == 2
+
+
+def test_long_texts_are_split_unless_told_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "books.jsonl"
+    documents = [*topic_documents(60)]
+    lines = [
+        {"id": one.id, "text": " ".join([f"{one.text}."] * (120 if place < 20 else 1))}
+        for place, one in enumerate(documents)
+    ]
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    arguments = ["quickstart", "books.jsonl", "--no-serve", "--bits", "16"]
+    assert main([*arguments, "--data-dir", "split"]) == 0
+    assert "are searched by passages" in capsys.readouterr().out
+    assert main([*arguments, "--data-dir", "whole", "--passages", "no"]) == 0
+    for name, passages in (("split", True), ("whole", False)):
+        with DataFolder(Path(name), writable=False) as folder:
+            assert (folder.collection("books").passages is not None) == passages
