@@ -32,6 +32,7 @@ from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 from hummingbit.encoder.artifact import ArtifactError, load_encoder
+from hummingbit.encoder.endpoint import ALLOWED, EndpointModel, is_listed
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.files import replacing, write_file
 from hummingbit.foundation.slices import begin_stage
@@ -144,7 +145,7 @@ def _check_values(record: dict[str, Any]) -> None:
 
 MAX_RECORD_BYTES = 1 << 20
 MAX_FILES = 32
-_ENCODER_FILE = re.compile(r"encoder/[a-z][a-z0-9_]*\.(json|txt|safetensors)")
+_ENCODER_FILE = re.compile(r"encoder/[a-z][a-z0-9_]*\.(json|txt|safetensors|onnx|bin)")
 _CHUNK = 1 << 20
 
 
@@ -385,6 +386,11 @@ def _install_encoder(artifact: Path, contents: Contents, encoders: EncoderFolder
     if name in encoders.names():
         message = f"there is another encoder {name!r}; the snapshot's has fingerprint {fingerprint}"
         raise EncoderMismatch(message)
+    features = load_encoder(artifact).features
+    if isinstance(features, EndpointModel) and not is_listed(features.url):
+        # A snapshot may come from anybody, and texts go where its encoder says.
+        message = f"sends texts to {features.url}; install it, or list the URL in {ALLOWED}"
+        raise SnapshotError(f"the snapshot's encoder {message}")
     try:
         encoders.install(artifact, name)
     except ArtifactError as error:

@@ -11,9 +11,12 @@ import pytest
 
 from hummingbit import Collection, Encoder
 from hummingbit.cli import main
+from hummingbit.corpus.document import Document
 from hummingbit.encoder import endpoint
 from hummingbit.encoder.artifact import ArtifactError, install_artifact, load_encoder
 from hummingbit.encoder.endpoint import EndpointError, EndpointModel
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import SnapshotError
 from tests.support.embeddings_server import EmbeddingsServer, running_endpoint
 from tests.support.encoders import random_texts
 from tests.support.service import check_problem, running_service
@@ -212,3 +215,20 @@ def test_long_and_empty_texts(server: EmbeddingsServer) -> None:
     (terms,) = encoder.read_queries([""]).terms
     assert terms is not None
     assert terms.recognized_terms == 0
+
+
+def test_a_snapshot_does_not_say_where_texts_are_sent(
+    tmp_path: Path, source: Path, server: EmbeddingsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert train(source, tmp_path / "encoder", server.url) == 0
+    install_artifact(tmp_path / "encoder", tmp_path / "data" / "encoders" / "table")
+    with DataFolder(tmp_path / "data", writable=True) as folder:
+        folder.create_collection("c", encoder="table").upsert([Document("a", "some words")])
+        tar = folder.snapshots.file(folder.create_snapshot("c").id)
+        assert folder.restore_snapshot(tar, "again").encoder_name == "table"
+    with DataFolder(tmp_path / "other", writable=True) as other:
+        with pytest.raises(SnapshotError, match=r"sends texts to http.*HUMMINGBIT_ENDPOINTS"):
+            other.restore_snapshot(tar, "c")
+        assert list(other.encoders.names()) == []
+        monkeypatch.setenv(endpoint.ALLOWED, f"http://else/v1 {server.url}/")
+        assert len(other.restore_snapshot(tar, "c")) == 1
