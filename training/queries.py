@@ -204,10 +204,12 @@ class ClozeTask:
         if start is None:
             return
         network.start_at(*map(torch.from_numpy, start))
+        if self._beside_classes:
+            return
+        directions = [self._similarities.directions_VK]
         if self._static is not None:
-            network.learn_along(torch.from_numpy(self._static.vectors_VE))
-        elif not self._beside_classes:
-            network.learn_along(torch.from_numpy(self._similarities.directions_VK))
+            directions.append(self._static.vectors_VE)
+        network.learn_along(torch.from_numpy(np.hstack(directions)))
 
     def loss(
         self, network: nn.Module, logits_NB: Tensor, rows: Rows, generator: torch.Generator

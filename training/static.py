@@ -95,7 +95,13 @@ def static_start(texts: Sequence[str], recipe: Recipe) -> StaticStart:
         pieces.data = np.log1p(pieces.data) / np.log1p(np.float32(1))
         rows = np.vstack([rows, np.asarray(pieces @ rows, dtype=np.float32)])
     features = replace(
-        known, vocabulary=[*known.vocabulary, *more], idf=None, summary_weight=0.0, corrections=True
+        known,
+        vocabulary=[*known.vocabulary, *more],
+        # A word that a text repeats is more often asked for than the others.
+        weighting="count",
+        idf=None,
+        summary_weight=0.0,
+        corrections=True,
     )
     counts = features.count_terms(texts)
     n_texts = np.bincount(counts.indices, minlength=features.dimension)
