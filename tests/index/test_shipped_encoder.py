@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ TEXTS = random_texts(20)
 
 
 @pytest.fixture
-def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a package that is found before any other of its name."""
     package = tmp_path / "site/hummingbit_models"
     package.mkdir(parents=True)
