@@ -45,7 +45,7 @@ def store(tmp_path: Path, hasher: SemanticHasher) -> Iterator[HummingbitDocument
 
 
 @pytest.fixture
-def served_store(served: Any, hasher: SemanticHasher) -> Iterator[HummingbitDocumentStore]:
+def served_store(served: Any, hasher: SemanticHasher) -> HummingbitDocumentStore:
     name = served.create(hasher).name
     return HummingbitDocumentStore(
         collection=name, url=served.url, key=Secret.from_token(served.key)
