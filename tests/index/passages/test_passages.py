@@ -231,6 +231,11 @@ def test_another_process_an_export_and_a_reopened_store_agree(
     collection.compact()
     assert not collection.verify().problems
     folder.drop_collection("copy")
+    snapshot = folder.create_snapshot("books")
+    restored = folder.restore_snapshot(folder.snapshots.file(snapshot.id), "restored")
+    assert restored.search(queries, 50).hits == collection.search(queries, 50).hits
+    assert not restored.verify().problems
+    folder.drop_collection("restored")
 
 
 @settings(max_examples=200, deadline=None)
