@@ -452,8 +452,8 @@ class ModelRecipe(LabelledRecipe):
     document_prompt: str = setting(AUTO, "what precedes a document; auto: what the model says")
     hybrid_weight: float = setting(
         0.0,
-        "weight of the codes beside words in the hybrid ranking; 0: the one that finds most of the"
-        " documents by sentences that are taken out of them",
+        "weight of the codes beside words in the hybrid ranking; 0: fitted on queries that are made"
+        " of documents",
         within=f"[0, {MAX_HYBRID_WEIGHT}]",
     )
 

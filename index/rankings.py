@@ -562,17 +562,21 @@ def cosines(query: Vectors, documents: Vectors) -> Vectors:
 
 
 # ----------------------------------------------------------------------------
-# Documents by their codes and their words together, with standardized scores.
+# Documents by their codes and their words together, brought to one scale.
 #
 # The score of a document d is
 #
-#     score(d) = (words(d) - mean) / deviation + weight · (codes(d) - mean') / deviation',
+#     score(d) = BEST_BY_WORDS · words(d) / best + weight · (codes(d) - mean) / deviation,
 #
-# with the means and deviations of the scores of all documents for this query, which bring the two
-# parts to one scale. words(d) is BM25 with the opening of a text counted twice, with more weight
-# for bursty terms, and with the scores of the title and of the summary
-# (:mod:`hummingbit.index.lexical`); it is 0 without a term of the query. If all documents have the
-# same score by words or by codes, that part is 0. A filter changes no score.
+# with the best score by words, and the mean and the deviation of the scores by codes, of all
+# documents for this query. Scores by codes are about normal, so the best of some thousand is about
+# four deviations above the mean. Scores by words are not: most are 0, and the best of a query with
+# rare words would be twenty deviations above, that of a query with common words five. Divided by
+# the best, one weight suits queries and corpora of either kind. words(d) is BM25 with the opening
+# of a text counted twice, with more weight for bursty terms, and with the scores of the title and
+# of the summary (:mod:`hummingbit.index.lexical`); it is 0 without a term of the query. If no
+# document has a term of the query, or all have the same score by codes, that part is 0. A filter
+# changes no score.
 #
 # codes(d) is the asymmetric score of a query that has learned from its own best documents. Let w be
 # the real values of the query, and c the weights of the linear discriminant that tells the best
@@ -587,7 +591,8 @@ def cosines(query: Vectors, documents: Vectors) -> Vectors:
 # "Introduction to Information Retrieval" (2008), equation 9.3 and section 9.1.6.
 
 
-DEFAULT_WEIGHT = 0.4
+DEFAULT_WEIGHT = 0.5
+BEST_BY_WORDS = 4.0
 FEEDBACK = 2.0
 
 
@@ -656,7 +661,7 @@ class HybridRanking(NamedRanking):
     def anchors(
         self, queries: EncodedQueries, found: Sequence[RankedRows]
     ) -> list[tuple[float, float]]:
-        """Return 0, the mean of all documents, and the score of the query's own text and bits."""
+        """Return 0, and the score of the query's own text and bits."""
         anchors = []
         for words, some in zip(words_of(queries, self.name), found, strict=True):
             end = 4 + queries.weights.shape[1]
@@ -686,7 +691,7 @@ class HybridRanking(NamedRanking):
     def _scorer(self, query: EncodedQueries, words: QueryWords) -> _Scorer:
         weighed = self._lexical.weigh(*words, hybrid=True)
         matches = self._lexical.matches(weighed)
-        by_words = self._standardization(matches)
+        by_words = _shares_of_best(matches)
         by_codes = self._standard_score(query)
         return _Scorer(weighed, matches, self._codes, query, by_words, by_codes, self._weight)
 
@@ -727,10 +732,11 @@ class HybridRanking(NamedRanking):
         by_words, by_codes = StandardScore(*statistics[:2]), StandardScore(*statistics[2:4])
         return _Scorer(weighed, matches, self._codes, query, by_words, by_codes, self._weight)
 
-    def _standardization(self, matches: Matches) -> StandardScore:
-        sums = [sums_of_scores(scores) for _, scores in matches.parts]
-        total, squares = (sum(column) for column in zip(*sums, strict=True))
-        return StandardScore.of_sums(self._n_documents, total, squares)
+
+def _shares_of_best(matches: Matches) -> StandardScore:
+    """Return what turns the highest score into :data:`BEST_BY_WORDS`, and 0 into 0."""
+    highest = matches.best(1).scores
+    return StandardScore(0.0, float(highest[0]) / BEST_BY_WORDS if len(highest) else 0.0)
 
 
 def _of_length_1(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -10,9 +10,10 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from hummingbit.encoder.artifact import check_destination
 from hummingbit.encoder.encoder import Encoder, Features, Layer
@@ -25,6 +26,15 @@ from hummingbit.training.pipeline import Trained, choose_features, split, write_
 from hummingbit.training.text_features import principal_directions
 
 _DIRECTIONS = 384
+
+
+class MadeQueries(NamedTuple):
+    """Queries made of documents."""
+
+    rows: npt.NDArray[np.int64]
+    """The document of each query, ``int64[Q]``."""
+    vectors: Floats
+    """``float32[Q, D]``, of length 1"""
 
 
 def train_linear(

@@ -1,9 +1,8 @@
 """``hummingbit train model``: codes of what a language model knows.
 
 The model reads every document once. A head, one linear map with a threshold for every bit, turns
-the vectors into codes (:func:`fit_head`). Some documents are then searched for by sentences of
-their own, which are left out of them, and the weight of codes in the hybrid ranking is the one that
-finds the most (:func:`choose_hybrid_weight`). The encoder contains the model, its tokenizer and the
+the vectors into codes (:func:`fit_head`). It learns from the vectors and from queries that are made
+of some documents (:func:`make_queries`). The encoder contains the model, its tokenizer and the
 head, so it turns texts into codes with nothing else.
 """
 
@@ -13,17 +12,15 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from hummingbit.encoder.artifact import check_destination
-from hummingbit.encoder.codes import pack_bits
 from hummingbit.encoder.encoder import Encoder, LanguageModel, Layer
 from hummingbit.encoder.endpoint import (
     EndpointModel,
@@ -33,30 +30,21 @@ from hummingbit.encoder.endpoint import (
     probe_of,
 )
 from hummingbit.encoder.recipes import AUTO, ModelRecipe, RecipeError
-from hummingbit.encoder.text_features import Floats, split_sentences, title_of
+from hummingbit.encoder.text_features import Floats, split_sentences, summary_of
 from hummingbit.foundation.errors import counted
-from hummingbit.foundation.slices import begin_stage, checkpoint, count_in_stage
-from hummingbit.index.engines.segments import IndexSnapshot
-from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
-from hummingbit.index.moments import CodeMoments
-from hummingbit.index.rankings import HybridRanking
-from hummingbit.index.records import EncodedQueries
+from hummingbit.foundation.slices import begin_stage, count_in_stage
 from hummingbit.training.data import TrainingData, TrainingDataError
-from hummingbit.training.linear_codes import itq_rotation
+from hummingbit.training.linear_codes import MadeQueries, itq_rotation
 from hummingbit.training.model_folders import ModelFolder, read_model
 from hummingbit.training.pipeline import Trained, split, write_encoder
 from hummingbit.training.teachers import Teacher, check_vectors_place, save_vectors
 
 WIDTHS = (64, 128, 256)
 """The codes of these many bits are prefixes of one another, and of all longer codes."""
-WEIGHTS = (0.4, 0.6, 1.0, 1.6, 2.5, 4.0, 6.0)
-"""The weights of codes that are tried, beside 1 for words."""
 
 _DOCUMENTS_AT_ONCE = 256
-# The documents that are searched for, and those that they are searched among.
-_SOUGHT, _SEARCHED = 400, 20_000
-# A sentence of fewer words may be said of any document.
-_LEAST_WORDS = 3
+# The documents that queries are made of.
+_ASKED = 4_000
 
 
 def train_model(
@@ -103,17 +91,14 @@ def train_model(
         model = probe_of(model, texts, vectors)
     parts = split(data, recipe)
     begin_stage(f"fitting {recipe.n_bits} bits")
-    layer, thresholds = fit_head(vectors[parts.training], recipe.n_bits, recipe.seed, recipe.head)
-    weight = recipe.hybrid_weight or None
-    curve: dict[str, float] = {}
-    if weight is None:
-        begin_stage("choosing the weight of codes beside words")
-        sought = seek_documents(model, texts, vectors, recipe.seed)
-        if sought is not None:
-            weight, curve = choose_hybrid_weight(layer, thresholds, sought)
+    known = vectors[parts.training]
+    queries = None
+    if recipe.head == "sne":
+        queries = make_queries(model, [texts[row] for row in parts.training], recipe.seed)
+    layer, thresholds = fit_head(known, recipe.n_bits, recipe.seed, recipe.head, queries)
     trained = write_encoder(
         out,
-        Encoder(model, [layer], thresholds, {}, hybrid_weight=weight),
+        Encoder(model, [layer], thresholds, {}, hybrid_weight=recipe.hybrid_weight or None),
         data,
         parts,
         settings={**asdict(recipe), "model": _where(folder)},
@@ -121,7 +106,6 @@ def train_model(
         about={
             "model": _about(folder),
             "longer_texts": n_cut,
-            "hybrid_weight_trials": curve,
         },
         overwrite=overwrite,
     )
@@ -204,7 +188,13 @@ def _given(prompt: str) -> str | None:
     return None if prompt == AUTO else prompt
 
 
-def fit_head(vectors: Floats, n_bits: int, seed: int, method: str = "sne") -> tuple[Layer, Floats]:
+def fit_head(
+    vectors: Floats,
+    n_bits: int,
+    seed: int,
+    method: str = "sne",
+    queries: MadeQueries | None = None,
+) -> tuple[Layer, Floats]:
     """Return the layer and the thresholds that turn `vectors` ``(N, D)`` into `n_bits` bits.
 
     The first 64 bits begin as those of iterative quantization (ITQ): the vectors are centred, and
@@ -212,8 +202,9 @@ def fit_head(vectors: Floats, n_bits: int, seed: int, method: str = "sne") -> tu
     bits are half of the 128 of ITQ on the first 128 directions, and so on for the :data:`WIDTHS`.
     Bits of the directions 65 to 128 alone would find less: a query differs from documents in these
     most. With the `method` ``sne``, the first 256 bits are then changed so that those of each width
-    keep the nearest neighbours (:func:`hummingbit.training.networks.fit_neighbour_map`). So the
-    first 64 bits of a longer code are the code of 64 bits.
+    keep the nearest neighbours (:func:`hummingbit.training.networks.fit_neighbour_map`) of the
+    `queries`, or without these of vectors with noise. So the first 64 bits of a longer code are the
+    code of 64 bits.
 
     Source: Gong and Lazebnik, "Iterative Quantization" (2011); the rotation is faiss's.
     """
@@ -229,7 +220,9 @@ def fit_head(vectors: Floats, n_bits: int, seed: int, method: str = "sne") -> tu
         size = np.sqrt(np.square(vectors @ first[0] - first[1]).mean())
         weight, thresholds = weight / size, thresholds / size
         first = weight[:, :n_learned], thresholds[:n_learned]
-        learned, learned_thresholds = fit_neighbour_map(vectors, *first, seed, widths)
+        learned, learned_thresholds = fit_neighbour_map(
+            vectors, *first, seed, widths, queries=queries
+        )
         weight = np.hstack([learned, weight[:, n_learned:]])
         thresholds = np.concatenate([learned_thresholds, thresholds[n_learned:]])
     bias = np.zeros(n_bits, dtype=np.float32)
@@ -258,142 +251,34 @@ def _nested_itq(vectors: Floats, n_bits: int, seed: int) -> tuple[Floats, Floats
     return weight.astype(np.float32), np.asarray(mean @ weight, dtype=np.float32)
 
 
-@dataclass(frozen=True, eq=False)
-class SoughtDocuments:
-    """Documents that queries made from some of them search; see :func:`seek_documents`."""
+def make_queries(model: LanguageModel, texts: Sequence[str], seed: int) -> MadeQueries:
+    """Return four queries of each of up to 4,000 `texts`, as the model reads queries.
 
-    documents: Sequence[str]
-    vectors: Floats
-    """``float32[N, D]``, of the documents"""
-    queries: Sequence[str]
-    query_vectors: Floats
-    """``float32[Q, D]``"""
-    sought: Sequence[int]
-    """The place of the right document of each query."""
-
-
-def seek_documents(
-    model: LanguageModel, texts: Sequence[str], vectors: Floats, seed: int
-) -> SoughtDocuments | None:
-    """Make queries from up to 400 of at most 20,000 `texts`, whose `vectors` are known.
-
-    Of each of the 400 a sentence is taken out, which is the query; the rest stays as a document.
-    People ask in other words than documents use, so half of the words that the query shares with
-    the rest are left out of it. Returns None if no text has two sentences, or six words.
+    They are a sentence, the title with the first sentence, and some words of each of these.
     """
     rng = np.random.default_rng(seed)
-    searched = np.sort(rng.permutation(len(texts))[:_SEARCHED])
-    sought: list[int] = []
-    queries, rests = [], []
-    for place in rng.permutation(len(searched)).tolist():
-        parts = _take_out_a_sentence(texts[searched[place]], rng)
-        if parts is not None:
-            sought.append(place)
-            queries.append(parts[0])
-            rests.append(parts[1])
-        if len(sought) == _SOUGHT:
-            break
-    if not sought:
-        return None
-    some, documents = vectors[searched], [texts[row] for row in searched]
-    some[sought] = model.transform(rests)
-    for place, rest in zip(sought, rests, strict=True):
-        documents[place] = rest
-    return SoughtDocuments(documents, some, queries, model.transform_queries(queries)[0], sought)
-
-
-def choose_hybrid_weight(
-    layer: Layer, thresholds: Floats, found: SoughtDocuments
-) -> tuple[float, dict[str, float]]:
-    """Return the weight of codes beside words that finds documents best, and what each finds.
-
-    The codes are those of the `layer` and `thresholds`. The measure is the mean reciprocal rank of
-    the right document by the hybrid ranking (:mod:`hummingbit.index.rankings`) without feedback.
-    The weights tried are :data:`WEIGHTS`, by whose names the measures are returned.
-    """
-    codes = pack_bits(layer(found.vectors) > thresholds)
-    words = LexicalIndex.build(0, ANALYZERS[DEFAULT_ANALYZER], enumerate(found.documents))
-    weights = np.asarray(layer(found.query_vectors) - thresholds, dtype=np.float32)
-    n_queries = len(found.queries)
-    encoded = EncodedQueries(
-        pack_bits(weights > 0),
-        weights,
-        found.queries,
-        np.ones(n_queries, dtype=np.bool_),
-        [None] * n_queries,
-    )
-    generation = IndexSnapshot.build(0, codes, np.arange(len(codes)))
-    moments = CodeMoments.of_codes(codes)
-    ranks = np.array(
+    rows = np.sort(rng.permutation(len(texts))[:_ASKED])
+    begin_stage(f"reading queries made of {counted(len(rows), 'document')}")
+    queries = []
+    for row in rows:
+        sentences = [one for one in split_sentences(texts[row]) if len(one.split()) > 2]
+        drawn = [str(rng.choice(sentences)) if sentences else texts[row] for _ in range(2)]
+        summary = summary_of(texts[row])
+        queries += [drawn[0], summary, _some_words(drawn[1], rng), _some_words(summary, rng)]
+    vectors = np.vstack(
         [
-            _reciprocal_ranks(
-                HybridRanking(generation, moments, words, weight, n_feedback=0),
-                encoded,
-                found.sought,
-                len(codes),
-            )
-            for weight in WEIGHTS
+            model.transform_queries(queries[start : start + _DOCUMENTS_AT_ONCE])[0]
+            for start in range(0, len(queries), _DOCUMENTS_AT_ONCE)
         ]
     )
-    measured = zip(WEIGHTS, ranks.mean(axis=1).tolist(), strict=True)
-    return _likely_best(ranks), {f"{weight:g}": round(one, 4) for weight, one in measured}
+    return MadeQueries(np.repeat(rows, 4), vectors)
 
 
-def _likely_best(found: npt.NDArray[np.float64]) -> float:
-    """Return the geometric mean of the weights, each by how likely it is as good as the best.
-
-    `found`, ``float64[W, Q]``, are the reciprocal ranks. A weight that is d below the best in the
-    mean, with the standard error s of this difference, counts exp(−d² / 2s²). So a few documents,
-    which tell weights hardly apart, give one in the middle.
-    """
-    lower = found[found.mean(axis=1).argmax()] - found
-    errors = lower.std(axis=1) / np.sqrt(found.shape[1])
-    ratios = np.divide(lower.mean(axis=1), errors, out=np.zeros(len(lower)), where=errors > 0)
-    likely = np.exp(-np.square(ratios) / 2)
-    logarithm = float(likely @ np.log(WEIGHTS) / likely.sum())
-    return float(f"{np.exp(logarithm):.2g}")
-
-
-def _reciprocal_ranks(
-    ranking: HybridRanking, queries: EncodedQueries, sought: Sequence[int], n_documents: int
-) -> list[float]:
-    """Return the reciprocal ranks of the documents `sought`, tie-averaged."""
-    found, rows = [], np.arange(n_documents)
-    for place, document in enumerate(sought):
-        checkpoint()
-        (scores,) = ranking.score(queries[place : place + 1], [rows])
-        right = scores[document]
-        before, tied = int((scores > right).sum()), int((scores == right).sum())
-        found.append(float(np.mean(1 / np.arange(before + 1, before + tied + 1))))
-    return found
-
-
-def _take_out_a_sentence(text: str, rng: np.random.Generator) -> tuple[str, str] | None:
-    """Return a query made of a sentence of a text, and the text without it; None if too short.
-
-    A text of one sentence is cut in two halves.
-    """
-    sentences = split_sentences(text)
-    places = [i for i, one in enumerate(sentences) if len(one.split()) >= _LEAST_WORDS]
-    if len(sentences) > 1 and places:
-        chosen = int(rng.choice(places))
-        sentence = sentences.pop(chosen)
-        # The first line stays a title.
-        is_titled = title_of(text) is not None and chosen > 0
-        first = sentences[:1] if is_titled else []
-        rest = "\n".join([*first, ". ".join(sentences[len(first) :])])
-    else:
-        words = text.split()
-        if len(words) < 2 * _LEAST_WORDS:
-            return None
-        middle = len(words) // 2
-        sentence, rest = " ".join(words[middle:]), " ".join(words[:middle])
-    terms_of = ANALYZERS[DEFAULT_ANALYZER].terms
-    shared = set(terms_of(rest))
-    kept = [
-        word for word in sentence.split() if shared.isdisjoint(terms_of(word)) or rng.random() < 0.5
-    ]
-    return " ".join(kept) if len(kept) > 1 else sentence, rest
+def _some_words(text: str, rng: np.random.Generator) -> str:
+    """Return three to eight words of `text` in their order; short words only if it has no other."""
+    words = [word for word in text.split() if len(word) > 2] or text.split()
+    count = min(len(words), int(rng.integers(3, 9)))
+    return " ".join(words[i] for i in np.sort(rng.permutation(len(words))[:count]))
 
 
 def read_documents(

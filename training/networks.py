@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -23,6 +24,7 @@ from hummingbit.training.layers import (
     relaxed_bernoulli,
     weighted_sum,
 )
+from hummingbit.training.linear_codes import MadeQueries
 from hummingbit.training.objectives.neighbours import (
     neighbour_temperatures,
     stochastic_neighbour_loss,
@@ -366,6 +368,8 @@ LEAST_STEPS, MOST_STEPS = 300, 1_000
 STEP_SIZE = 1e-2
 LEAST_NOISE, MOST_NOISE = 1.0, 2.0
 """The length of the noise that makes a query of a vector, as a share of the vector's own."""
+OWN_SHARE = 0.3
+"""The probability with which a query made of a document should find this document."""
 
 _MOST_ROWS = 20_000
 # The queries of a step, the documents that they search, and those that may be their neighbours.
@@ -380,24 +384,36 @@ def fit_neighbour_map(
     thresholds: Floats,
     seed: int,
     widths: Sequence[int] = (),
+    *,
+    queries: MadeQueries | None = None,
 ) -> tuple[Floats, Floats]:
     """Return weights ``(D, B)`` and thresholds ``(B,)`` learned from `vectors` ``(N, D)``.
 
     They start from those given and minimize :func:`stochastic_neighbour_loss` by Adam. In each
-    step, up to 192 queries search up to 2,048 of the vectors. The queries are vectors with noise,
-    because a query is no vector of the corpus. At most 20,000 vectors are learned from, drawn at
-    random. With `widths`, the loss is the mean of those of the first bits, so many each, and codes
-    cut to one of the widths keep the nearest neighbours, too.
+    step, up to 192 queries search up to 2,048 of the vectors. If `queries` are given, one should
+    find its own document, with the probability :data:`OWN_SHARE`, as well as the neighbours of its
+    vector. Otherwise the queries are vectors with noise, because queries are no documents.
+    At most 20,000 vectors are learned from, drawn at random. With `widths`, the loss is the mean of
+    those of the first bits, so many each, and codes cut to one of the widths keep the nearest
+    neighbours, too.
     """
     begin_stage("learning to keep the nearest neighbours")
     rng = np.random.default_rng(seed)
     if len(vectors) > _MOST_ROWS:
-        vectors = vectors[np.sort(rng.choice(len(vectors), _MOST_ROWS, replace=False))]
+        some = np.sort(rng.choice(len(vectors), _MOST_ROWS, replace=False))
+        vectors, queries = vectors[some], _queries_of(queries, some)
     size = float(np.sqrt(np.square(vectors @ weight - thresholds).mean())) or 1.0
     weight_DB = torch.tensor(weight / size, dtype=torch.float32, requires_grad=True)
     thresholds_B = torch.tensor(thresholds / size, dtype=torch.float32, requires_grad=True)
     rows_ND = torch.from_numpy(np.ascontiguousarray(vectors, dtype=np.float32))
-    _learn(weight_DB, thresholds_B, rows_ND, rng, widths or (len(thresholds),))
+    _learn(
+        weight_DB,
+        thresholds_B,
+        rows_ND,
+        rng,
+        widths=widths or (len(thresholds),),
+        queries=queries,
+    )
     return weight_DB.detach().numpy(), thresholds_B.detach().numpy()
 
 
@@ -406,9 +422,12 @@ def _learn(
     thresholds_B: Tensor,
     rows_ND: Tensor,
     rng: np.random.Generator,
+    *,
     widths: Sequence[int],
+    queries: MadeQueries | None,
 ) -> None:
     """Change the weights and thresholds so that queries find their nearest rows."""
+    asked_rows = None if queries is None else np.unique(queries.rows)
     unit_ND = functional.normalize(rows_ND, dim=1)
     lengths_N1 = rows_ND.norm(dim=1, keepdim=True)
     log_scales_W = torch.full((len(widths),), math.log(_FIRST_SCALE), requires_grad=True)
@@ -421,9 +440,16 @@ def _learn(
     for step in range(steps):
         rise, fall = min(1, (step + 1) / _WARM_UP), 1 - step / steps
         optimizer.param_groups[0]["lr"] = STEP_SIZE * rise * fall
-        searched = torch.from_numpy(_draw(len(unit_ND), _DOCUMENTS, rng))
-        asked = searched[:_QUERIES]
-        queries_QD = _with_noise(unit_ND, asked, rng)
+        drawn = _draw(len(unit_ND), _DOCUMENTS, rng)
+        if queries is not None and asked_rows is not None:
+            first = asked_rows[_draw(len(asked_rows), _QUERIES, rng)]
+            drawn = np.concatenate([first, drawn[~np.isin(drawn, first)]])[:_DOCUMENTS]
+        searched = torch.from_numpy(drawn)
+        asked = searched[:_QUERIES] if queries is None else searched[: len(first)]
+        if queries is None:
+            queries_QD = _with_noise(unit_ND, asked, rng)
+        else:
+            queries_QD = _one_each(queries, first, rng)
         cosines_QN = queries_QD @ unit_ND[searched].T
         nearest_QK = cosines_QN.topk(min(_NEAREST, len(searched)), dim=1).values
         query_logits_QB = (queries_QD * lengths_N1[asked]) @ weight_DB - thresholds_B
@@ -436,6 +462,7 @@ def _learn(
                 cosines_QN,
                 temperatures_Q1,
                 log_scale.exp(),
+                own_share=0.0 if queries is None else OWN_SHARE,
             )
             for width, log_scale in zip(widths, log_scales_W, strict=True)
         ]
@@ -448,6 +475,26 @@ def _learn(
 def _draw(count: int, most: int, rng: np.random.Generator) -> Any:
     """Return `most` of the first `count` integers, or all, in a random order."""
     return rng.choice(count, min(most, count), replace=False)
+
+
+def _queries_of(queries: MadeQueries | None, kept: npt.NDArray[np.int64]) -> MadeQueries | None:
+    """Return the queries of the rows `kept`, with their rows among these; None without any."""
+    if queries is None:
+        return None
+    of_kept = np.isin(queries.rows, kept)
+    rows = np.searchsorted(kept, queries.rows[of_kept])
+    return MadeQueries(rows, queries.vectors[of_kept]) if len(rows) else None
+
+
+def _one_each(
+    queries: MadeQueries, rows: npt.NDArray[np.int64], rng: np.random.Generator
+) -> Tensor:
+    """Return the vector of one query of each of the `rows`, drawn at random."""
+    order = np.argsort(queries.rows, kind="stable")
+    starts = np.searchsorted(queries.rows[order], rows)
+    counts = np.searchsorted(queries.rows[order], rows, side="right") - starts
+    drawn = starts + (rng.random(len(rows)) * counts).astype(np.int64)
+    return functional.normalize(torch.from_numpy(queries.vectors[order[drawn]]), dim=1)
 
 
 def _with_noise(unit_ND: Tensor, asked: Tensor, rng: np.random.Generator) -> Tensor:

@@ -20,13 +20,20 @@ from hummingbit.encoder.artifact import (
 )
 from hummingbit.encoder.classifier import CLASSIFIER, Classifier, classifier_bytes
 from hummingbit.encoder.codes import Codes
-from hummingbit.encoder.encoder import Encoder, Features
+from hummingbit.encoder.encoder import Encoder, Features, LanguageModel
 from hummingbit.encoder.learned import learned_bytes
 from hummingbit.encoder.recipes import LabelledRecipe
 from hummingbit.encoder.text_features import Floats
 from hummingbit.encoder.vector_features import VectorFeatures
 from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline, has_baseline
 from hummingbit.evaluation.evaluate import evaluate_encoder
+from hummingbit.evaluation.fusion import (
+    LEAST_HELD_OUT,
+    curve_means,
+    fitted_weight,
+    known_items,
+    made_curve,
+)
 from hummingbit.evaluation.relevance import Labelled
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage
@@ -198,6 +205,10 @@ def write_encoder(
         "validation": figures,
         **(about or {}),
     }
+    if encoder.kind == "text" and encoder.hybrid_weight is None:
+        codes = None if vectors is None else measured.encode(vectors)
+        encoder, trials = _with_fitted_weight(encoder, data, parts, int(settings["seed"]), codes)
+        metadata["hybrid_weight_trials"] = trials
     labelled_ids = tuple(data.ids[row] for row in parts.labelled)
     examples = parts.training[:_EXAMPLES]
     warnings = collapse_warnings(measured.encode(known.take(examples)))
@@ -217,6 +228,25 @@ def write_encoder(
         overwrite=overwrite,
     )
     return Trained(written, labelled_ids, figures, classifier, warnings)
+
+
+def _with_fitted_weight(
+    encoder: Encoder, data: TrainingData, parts: Split, seed: int, codes: Codes | None
+) -> tuple[Encoder, dict[str, float]]:
+    """Return `encoder` with the weight of codes beside words that suits it, and what each found.
+
+    Without enough documents that the encoder has not learned from, it has no weight of its own.
+    """
+    held_out = None if isinstance(encoder.features, LanguageModel) else parts.validation
+    if held_out is not None and len(held_out) < LEAST_HELD_OUT:
+        return encoder, {}
+    begin_stage("fitting the weight of codes beside words")
+    texts = [str(text) for text in data.inputs]
+    items = known_items(encoder, texts, seed, codes=codes, held_out=held_out)
+    if items is None:
+        return encoder, {}
+    curve = made_curve(items)
+    return replace(encoder, hybrid_weight=fitted_weight(curve)), curve_means(curve)
 
 
 def collapse_warnings(codes: Codes) -> tuple[str, ...]:

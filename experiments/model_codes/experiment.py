@@ -4,9 +4,9 @@ The model reads the documents and the queries once; the vectors are kept in the 
 The codes are those of :func:`hummingbit.training.model_codes.fit_head`, of each number of bits, and
 the signs of the vectors. Codes are ranked by the query's real values (``asymmetric``), and by these
 and words (``hybrid``, with stems). Hybrids have the weight of codes that is best, by mean nDCG@10,
-on the other corpora, and the one that :func:`hummingbit.training.model_codes.choose_hybrid_weight`
-chooses from the documents alone. Beside them are BM25 with stems, the model's cosine, and the sum
-of the two as standard scores with the weight of the others.
+on the other corpora, the one that :mod:`hummingbit.evaluation.fusion` fits to the documents alone,
+and the one that is best on the judged queries themselves. Beside them are BM25 with stems, the
+model's cosine, and the two on one scale, summed with the weight of the others.
 """
 
 from __future__ import annotations
@@ -30,22 +30,18 @@ from experiments.parts import add_bits, add_run_options
 from experiments.result_tables import Record, print_table, save_records
 from hummingbit.corpus.named_sets import JUDGED
 from hummingbit.encoder.codes import pack_bits
-from hummingbit.encoder.encoder import Layer
+from hummingbit.encoder.encoder import Encoder, Layer
 from hummingbit.evaluation.evaluate import evaluate_by_score
+from hummingbit.evaluation.fusion import WEIGHTS, fitted_weight, known_items, made_curve
 from hummingbit.evaluation.result import Evaluation
 from hummingbit.index.lexical import LexicalIndex
-from hummingbit.training.model_codes import (
-    WEIGHTS,
-    choose_hybrid_weight,
-    fit_head,
-    read_documents,
-    seek_documents,
-)
+from hummingbit.index.rankings import BEST_BY_WORDS
+from hummingbit.training.model_codes import fit_head, make_queries, read_documents
 from hummingbit.training.model_folders import ModelFolder, read_model
 
 SUMMARY = "judged queries: codes of a language model, its cosines, and words"
 METRICS = ("Success@10", "MRR", "nDCG@10")
-CHOSEN, OTHERS = "weight chosen from documents", "weight of the others"
+CHOSEN, OTHERS, BEST = "fitted weight", "weight of the others", "best weight"
 _WITH_WEIGHT = " with weight "
 
 
@@ -106,12 +102,12 @@ def rank(
     yield "bm25, stems", bm25_scores(corpus.queries, words)
     yield "cosine", cosines
     for weight in WEIGHTS:
-        summed = _standardized(by_words) + weight * _standardized(cosines)
+        summed = _shares_of_best(by_words) + weight * _standardized(cosines)
         yield f"cosine and words{_WITH_WEIGHT}{weight:g}", summed
     signs = CodedCorpus(pack_bits(vectors > 0), queries)
     yield from _rank_codes(f"signs, {model.dimension} bits", signs, corpus, words)
-    longest, all_thresholds = fit_head(vectors, max(args.bits), seed=0)
-    found = seek_documents(model, texts, vectors, seed=0)
+    made = make_queries(model, texts, seed=0)
+    longest, all_thresholds = fit_head(vectors, max(args.bits), 0, queries=made)
     for n_bits in args.bits:
         # Shorter codes are the first bits of longer ones.
         layer = Layer(longest.weight[:, :n_bits], longest.bias[:n_bits], "identity")
@@ -120,9 +116,11 @@ def rank(
         coded = CodedCorpus(pack_bits(of_documents > 0), of_queries)
         name = f"codes, {n_bits} bits"
         yield from _rank_codes(name, coded, corpus, words)
-        if found is not None:
-            chosen, _ = choose_hybrid_weight(layer, thresholds, found)
-            print(f"{corpus.name}, {n_bits} bits: the weight chosen is {chosen:g}")
+        encoder = Encoder(model, [layer], thresholds, {})
+        items = known_items(encoder, texts, 0, codes=coded.codes)
+        if items is not None:
+            chosen = fitted_weight(made_curve(items))
+            print(f"{corpus.name}, {n_bits} bits: the fitted weight is {chosen:g}")
             yield f"{name} and words, {CHOSEN}", _hybrid(coded, corpus, words, chosen)
 
 
@@ -136,6 +134,10 @@ def _rank_codes(
 
 def _hybrid(coded: CodedCorpus, corpus: Corpus, words: LexicalIndex, weight: float) -> Scores:
     return coded.hybrid(corpus.queries, words, weight, n_feedback=0)
+
+
+def _shares_of_best(scores: Scores) -> Scores:
+    return np.asarray(BEST_BY_WORDS * scores / np.maximum(scores.max(axis=1, keepdims=True), 1))
 
 
 def _standardized(scores: Scores) -> Scores:
@@ -164,6 +166,8 @@ def _choose_weights(evaluations: dict[str, dict[str, Evaluation]]) -> None:
             best = max(means, key=means.__getitem__)
             print(f"{name}: the weight for {corpus} is {best:g}")
             rankings[f"{name}, {OTHERS}"] = tried[best][corpus]
+            by_weight = (by_corpus[corpus] for by_corpus in tried.values())
+            rankings[f"{name}, {BEST}"] = max(by_weight, key=lambda one: one.expected["nDCG@10"])
 
 
 def _print_metric(evaluations: dict[str, dict[str, Evaluation]], metric: str) -> None:

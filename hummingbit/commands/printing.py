@@ -180,6 +180,8 @@ def print_trained(out: Path, trained: Trained) -> None:
     print(f"{out}: {encoder.n_bits} bits, fingerprint {encoder.fingerprint}")
     for warning in trained.warnings:
         print(f"warning: {warning}", file=sys.stderr)
+    if encoder.hybrid_weight is not None:
+        print(f"weight of codes beside words: {encoder.hybrid_weight:g}")
     if not figures:
         print(
             "no labelled documents were held out to evaluate it; in a collection built with it,"

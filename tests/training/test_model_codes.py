@@ -11,7 +11,8 @@ from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.recipes import ModelRecipe, RecipeError
 from hummingbit.encoder.text_model import ModelError, TextModel
 from hummingbit.training.data import TrainingData, TrainingDataError, tags_of
-from hummingbit.training.model_codes import WEIGHTS, WIDTHS, _likely_best, fit_head, train_model
+from hummingbit.training.linear_codes import MadeQueries
+from hummingbit.training.model_codes import WIDTHS, fit_head, train_model
 from hummingbit.training.model_folders import read_model
 from tests.support.encoders import WORDS
 from tests.support.models import SIZE, tiny_model, write_model
@@ -62,16 +63,6 @@ def test_so_are_those_that_keep_the_nearest_neighbours() -> None:
     assert not np.array_equal(short.weight, fit_head(vectors, 64, 0, "itq")[0].weight)
 
 
-def test_the_weight_is_in_the_middle_of_those_that_may_be_best() -> None:
-    rng = np.random.default_rng(0)
-    noise = rng.uniform(size=(len(WEIGHTS), 400))
-    assert WEIGHTS[0] < _likely_best(noise) < WEIGHTS[-1]
-    clear = noise / 100
-    clear[WEIGHTS.index(4.0)] += 0.1
-    assert _likely_best(clear) == 4
-    assert _likely_best(np.ones((len(WEIGHTS), 3))) == pytest.approx(1.6, rel=0.1)
-
-
 def test_an_encoder_contains_model_head_and_weight(folder: Path, tmp_path: Path) -> None:
     data = corpus(100, labelled=True)
     recipe = ModelRecipe(model=str(folder), n_bits=16, seed=3)
@@ -80,7 +71,7 @@ def test_an_encoder_contains_model_head_and_weight(folder: Path, tmp_path: Path)
     assert encoder.fingerprint == trained.encoder.fingerprint
     assert isinstance(encoder.features, TextModel)
     assert encoder.hybrid_weight is not None
-    assert WEIGHTS[0] <= encoder.hybrid_weight <= WEIGHTS[-1]
+    assert 0.1 < encoder.hybrid_weight < 2
     # Any model tells texts apart that have no word in common.
     assert trained.validation["expected"]["mAP@100"] > 0.6
     assert trained.classifier is not None
@@ -195,3 +186,24 @@ def test_texts_without_sentences_get_no_weight(folder: Path, tmp_path: Path) -> 
 def test_tiny_models_are_deterministic(tmp_path: Path) -> None:
     first, second = tiny_model(tmp_path / "a"), tiny_model(tmp_path / "b")
     assert first.model == second.model
+
+
+def test_made_queries_teach_the_head_to_find_their_documents() -> None:
+    """Queries differ from documents by a direction that only made queries show."""
+    rng = np.random.default_rng(0)
+    kept = rng.normal(size=(400, 80)) * np.linspace(1, 0.3, 80)
+    misleading = rng.normal(size=(400, 80)) * 1.5
+    vectors = np.hstack([kept, misleading]).astype(np.float32)
+    asked = np.hstack([kept, rng.normal(size=(400, 80)) * 1.5]).astype(np.float32)
+    vectors, asked = (one / np.linalg.norm(one, axis=1, keepdims=True) for one in (vectors, asked))
+    rows = np.arange(0, 400, 2)
+
+    def mean_reciprocal_rank(queries: MadeQueries | None) -> float:
+        layer, thresholds = fit_head(vectors, 64, 0, queries=queries)
+        bits = np.where(layer(vectors) > thresholds, 1.0, -1.0)
+        scores = (layer(asked[1::2]) - thresholds) @ bits.T
+        own = scores[np.arange(200), np.arange(1, 400, 2)]
+        return float((1 / (scores >= own[:, None]).sum(axis=1)).mean())
+
+    without = mean_reciprocal_rank(None)
+    assert mean_reciprocal_rank(MadeQueries(rows, asked[rows])) > 1.3 * without

@@ -94,6 +94,7 @@ def stochastic_neighbour_loss(
     scale: Tensor,
     *,
     left_out: Tensor | None = None,
+    own_share: float = 0.0,
 ) -> Tensor:
     """Return the cross-entropy of the documents near queries by cosine and by codes; a scalar.
 
@@ -107,7 +108,8 @@ def stochastic_neighbour_loss(
 
     The gradient of a sign is straight through, and rms(q_i) is taken as a constant. Documents j for
     which `left_out`, ``bool[Q, N]``, is true are left out of the sums of query i, such as a query
-    itself where it is a document.
+    itself where it is a document. With an `own_share` s, query i was made of document i, and p is
+    (1 − s) p_ij + s [i = j].
     """
     bits_NB = straight_through_signs(document_logits_NB)
     size_Q1 = query_logits_QB.detach().square().mean(dim=1, keepdim=True).sqrt()
@@ -115,6 +117,9 @@ def stochastic_neighbour_loss(
     if left_out is not None:
         targets_QN = targets_QN.masked_fill(left_out, -math.inf)
     p_QN = targets_QN.softmax(dim=1)
+    if own_share:
+        p_QN = (1 - own_share) * p_QN
+        p_QN.diagonal().add_(own_share)
     total = query_logits_QB.new_zeros(())
     for query_QB in (straight_through_signs(query_logits_QB), query_logits_QB / size_Q1):
         scores_QN = query_QB @ bits_NB.T * (scale / bits_NB.shape[1])

@@ -34,6 +34,10 @@ def standardized(scores: np.ndarray) -> np.ndarray:
     return (scores - scores.mean()) / deviation if deviation > 1e-9 else np.zeros(len(scores))
 
 
+def shares_of_best(words: np.ndarray) -> np.ndarray:
+    return 4 * words / words.max() if words.max() else words
+
+
 def brute_force(
     queries: EncodedQueries,
     place: int,
@@ -48,7 +52,7 @@ def brute_force(
     words = np.array(oracle.hybrid_scores(queries.texts[place] or ""), dtype=np.float64)
     signs = unpack_codes(codes).astype(np.float64) * 2 - 1
     asked = queries.weights[place].astype(np.float64)
-    before = standardized(words) + weight * standardized(
+    before = shares_of_best(words) + weight * standardized(
         signs @ quantize_weights(asked[None])[0][0]
     )
     if not n_feedback:
@@ -60,7 +64,7 @@ def brute_force(
     discriminant = np.rint(np.linalg.inv(shrunk) * 2**20) @ np.rint(difference * 2**20)
     learned = normalized(asked) + 2 * normalized(discriminant)
     weights = quantize_weights(learned.astype(np.float32)[None])[0][0]
-    return standardized(words) + weight * standardized(signs @ weights)
+    return shares_of_best(words) + weight * standardized(signs @ weights)
 
 
 def normalized(values: np.ndarray) -> np.ndarray:

@@ -1,0 +1,191 @@
+"""The weight of codes beside words in the hybrid ranking, fitted on queries made from documents.
+
+A sentence is taken out of a document and becomes a query, and the rest of the document is what the
+query should find (:func:`known_items`). The weight that finds most of them (:func:`made_curve`) is
+not yet the best for people's queries: these repeat more or fewer of a document's words, which no
+corpus tells. So the fitted weight is the geometric mean of this one and the default, which is best
+on judged queries of several corpora, and at most :data:`MOST` (:func:`fitted_weight`). Where people
+have judged queries, these decide (``hummingbit index rank --fit --queries``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hummingbit.encoder.codes import Codes
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.text_features import split_sentences, title_of
+from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.engines.segments import IndexSnapshot
+from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
+from hummingbit.index.moments import CodeMoments
+from hummingbit.index.rankings import DEFAULT_WEIGHT, HybridRanking
+from hummingbit.index.records import EncodedQueries
+
+WEIGHTS = (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.5)
+"""The weights of codes that are tried."""
+
+MOST = 0.6
+"""The highest weight that made queries can give: they flatter encoders that learned from their
+documents."""
+
+LEAST_HELD_OUT = 100
+"""An encoder that learned from documents finds them by any of their sentences. So queries are made
+of documents that it has not seen, and of none where there are fewer."""
+
+_SOUGHT, _SEARCHED = 400, 20_000
+"""The documents that are searched for, and those that they are searched among."""
+# A sentence of fewer words may be said of any document.
+_LEAST_WORDS = 3
+
+Curve = npt.NDArray[np.float64]
+"""What each query finds with each weight, ``float64[W, Q]``; larger is better."""
+
+
+@dataclass(frozen=True, eq=False)
+class KnownItems:
+    """Documents, queries made from some of them, and the position of the document of each."""
+
+    documents: Sequence[str]
+    codes: Codes
+    queries: EncodedQueries
+    sought: Sequence[int]
+
+
+def known_items(
+    encoder: Encoder,
+    texts: Sequence[str],
+    seed: int,
+    *,
+    codes: Codes | None = None,
+    held_out: npt.NDArray[np.int64] | None = None,
+) -> KnownItems | None:
+    """Make queries from up to 400 of at most 20,000 `texts`, whose `codes` may be known.
+
+    The documents of the queries are of the rows `held_out`, or of all. People ask in
+    other words than documents use, so half of the words that a query shares with the rest of its
+    document are left out of it. Returns None if no text has two sentences, or six words.
+    """
+    rng = np.random.default_rng(seed)
+    is_held_out = np.zeros(len(texts), dtype=bool)
+    if held_out is not None:
+        is_held_out[held_out] = True
+    order = rng.permutation(len(texts))
+    order = np.concatenate([order[is_held_out[order]], order[~is_held_out[order]]])
+    searched = order[:_SEARCHED]
+    n_candidates = len(texts) if held_out is None else int(is_held_out.sum())
+    sought, queries, rests = [], [], []
+    for position in range(min(n_candidates, len(searched))):
+        parts = _take_out_a_sentence(texts[searched[position]], rng)
+        if parts is not None:
+            sought.append(position)
+            queries.append(parts[0])
+            rests.append(parts[1])
+        if len(sought) == _SOUGHT:
+            break
+    if not sought:
+        return None
+    documents = [texts[row] for row in searched]
+    of_documents = encoder.encode(documents) if codes is None else codes[searched].copy()
+    of_documents[sought] = encoder.encode(rests)
+    for position, rest in zip(sought, rests, strict=True):
+        documents[position] = rest
+    weights, terms = encoder.read_queries(queries)
+    encoded = EncodedQueries(
+        np.packbits(weights > 0, axis=1),
+        weights,
+        queries,
+        np.ones(len(queries), dtype=np.bool_),
+        terms,
+    )
+    return KnownItems(documents, of_documents, encoded, sought)
+
+
+def made_curve(items: KnownItems) -> Curve:
+    """Return the reciprocal rank of the document of each query, tie-averaged, by each weight.
+
+    The ranking is the hybrid one without feedback, whose scores are linear in the weight.
+    """
+    words = LexicalIndex.build(0, ANALYZERS[DEFAULT_ANALYZER], enumerate(items.documents))
+    rows = np.arange(len(items.codes))
+    generation = IndexSnapshot.build(0, items.codes, rows)
+    moments = CodeMoments.of_codes(items.codes)
+    once, twice = (
+        HybridRanking(generation, moments, words, weight, n_feedback=0) for weight in (1.0, 2.0)
+    )
+    found = np.zeros((len(WEIGHTS), len(items.sought)))
+    for position, document in enumerate(items.sought):
+        checkpoint()
+        query = items.queries[position : position + 1]
+        ((first,), (second,)) = once.score(query, [rows]), twice.score(query, [rows])
+        by_codes = second - first
+        by_words = first - by_codes
+        for number, weight in enumerate(WEIGHTS):
+            # Rounded, so that equal scores are equal again.
+            scores = np.round(by_words + weight * by_codes, 9)
+            before = int((scores > scores[document]).sum())
+            tied = int((scores == scores[document]).sum())
+            found[number, position] = np.mean(1 / np.arange(before + 1, before + tied + 1))
+    return found
+
+
+def fitted_weight(curve: Curve) -> float:
+    """Return the geometric mean of the default weight and the one that is best on made queries.
+
+    It is at most :data:`MOST`.
+    """
+    return float(f"{min(np.sqrt(DEFAULT_WEIGHT * likely_best(curve)), MOST):.2g}")
+
+
+def likely_best(curve: Curve) -> float:
+    """Return the geometric mean of the weights, each by how likely it is as good as the best.
+
+    A weight that is d below the best in the mean, with the standard error s of this difference,
+    counts exp(−d² / 2s²). So a few queries, which hardly tell weights apart, give one in the
+    middle.
+    """
+    lower = curve[curve.mean(axis=1).argmax()] - curve
+    errors = lower.std(axis=1) / np.sqrt(curve.shape[1])
+    ratios = np.divide(lower.mean(axis=1), errors, out=np.zeros(len(lower)), where=errors > 0)
+    likely = np.exp(-np.square(ratios) / 2)
+    return float(np.exp(likely @ np.log(WEIGHTS) / likely.sum()))
+
+
+def curve_means(curve: Curve) -> dict[str, float]:
+    """Return the mean of each weight, by its name."""
+    return {
+        f"{weight:g}": round(value, 4)
+        for weight, value in zip(WEIGHTS, curve.mean(axis=1).tolist(), strict=True)
+    }
+
+
+def _take_out_a_sentence(text: str, rng: np.random.Generator) -> tuple[str, str] | None:
+    """Return a query made of a sentence of a text, and the text without it; None if too short.
+
+    A text of one sentence is cut in two halves.
+    """
+    sentences = split_sentences(text)
+    places = [i for i, one in enumerate(sentences) if len(one.split()) >= _LEAST_WORDS]
+    if len(sentences) > 1 and places:
+        chosen = int(rng.choice(places))
+        sentence = sentences.pop(chosen)
+        # The first line stays a title.
+        is_titled = title_of(text) is not None and chosen > 0
+        first = sentences[:1] if is_titled else []
+        rest = "\n".join([*first, ". ".join(sentences[len(first) :])])
+    else:
+        words = text.split()
+        if len(words) < 2 * _LEAST_WORDS:
+            return None
+        middle = len(words) // 2
+        sentence, rest = " ".join(words[middle:]), " ".join(words[:middle])
+    terms_of = ANALYZERS[DEFAULT_ANALYZER].terms
+    shared = set(terms_of(rest))
+    kept = [
+        word for word in sentence.split() if shared.isdisjoint(terms_of(word)) or rng.random() < 0.5
+    ]
+    return " ".join(kept) if len(kept) > 1 else sentence, rest

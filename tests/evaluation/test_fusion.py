@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hummingbit.encoder.codes import pack_bits
+from hummingbit.evaluation.fusion import (
+    MOST,
+    WEIGHTS,
+    KnownItems,
+    fitted_weight,
+    known_items,
+    likely_best,
+    made_curve,
+)
+from hummingbit.index.rankings import DEFAULT_WEIGHT
+from hummingbit.index.records import EncodedQueries
+from tests.support.encoders import random_texts, text_encoder
+
+
+def test_the_weight_is_in_the_middle_of_those_that_may_be_best() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.uniform(size=(len(WEIGHTS), 400))
+    assert WEIGHTS[0] < likely_best(noise) < WEIGHTS[-1]
+    clear = noise / 100
+    clear[WEIGHTS.index(2.0)] += 0.1
+    assert likely_best(clear) == pytest.approx(2)
+    assert fitted_weight(clear) == MOST
+    clear[WEIGHTS.index(0.25)] += 0.2
+    assert fitted_weight(clear) == pytest.approx((0.25 * DEFAULT_WEIGHT) ** 0.5, rel=0.05)
+    middle = float(np.exp(np.mean(np.log(WEIGHTS))))
+    assert likely_best(np.ones((len(WEIGHTS), 3))) == pytest.approx(middle)
+
+
+@pytest.mark.parametrize("codes_know", [True, False])
+def test_codes_that_find_documents_get_more_weight_than_those_that_do_not(
+    *, codes_know: bool
+) -> None:
+    rng = np.random.default_rng(1)
+    texts = random_texts(200, 2)
+    bits = rng.random((200, 64)) < 0.5
+    sought = list(range(50))
+    of_queries = bits[:50] if codes_know else rng.random((50, 64)) < 0.5
+    weights = np.where(of_queries, 1, -1).astype(np.float32)
+    asked = [text.split()[0] for text in texts[:50]]
+    queries = EncodedQueries(
+        pack_bits(of_queries), weights, asked, np.ones(50, dtype=np.bool_), [None] * 50
+    )
+    curve = made_curve(KnownItems(texts, pack_bits(bits), queries, sought))
+    assert curve.shape == (len(WEIGHTS), 50)
+    assert (fitted_weight(curve) > DEFAULT_WEIGHT) is codes_know
+
+
+def test_a_query_is_left_out_of_its_document() -> None:
+    encoder = text_encoder()
+    pairs = zip(random_texts(30, 1), random_texts(30, 2), strict=True)
+    texts = [f"{one}. {other}." for one, other in pairs]
+    items = known_items(encoder, texts, seed=0)
+    assert items is not None
+    assert len(items.sought) == len(items.queries) > 20
+    for position, query in zip(items.sought, items.queries.texts, strict=True):
+        assert items.documents[position] not in texts
+        assert query
+    changed = encoder.encode(list(items.documents))
+    np.testing.assert_array_equal(items.codes, changed)
+
+
+def test_texts_without_sentences_make_no_queries() -> None:
+    assert known_items(text_encoder(), ["red", "blue green"], seed=0) is None
