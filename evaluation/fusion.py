@@ -16,15 +16,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.named_sets import Qrels
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import split_sentences, title_of
 from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.collection import SearchableCollection
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.moments import CodeMoments
-from hummingbit.index.rankings import DEFAULT_WEIGHT, HybridRanking
-from hummingbit.index.records import EncodedQueries
+from hummingbit.index.rankings import DEFAULT_WEIGHT, HYBRID, HybridRanking
+from hummingbit.index.records import EncodedQueries, Query
+from hummingbit.index.search import Hybrid, SearchOptions
 
 WEIGHTS = (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.5)
 """The weights of codes that are tried."""
@@ -145,14 +149,16 @@ def likely_best(curve: Curve) -> float:
     """Return the geometric mean of the weights, each by how likely it is as good as the best.
 
     A weight that is d below the best in the mean, with the standard error s of this difference,
-    counts exp(−d² / 2s²). So a few queries, which hardly tell weights apart, give one in the
-    middle.
+    counts exp(−d² / 2s²), times the density of a normal distribution of its logarithm around that
+    of the default, of deviation 1. So a few queries, which hardly tell weights apart, give one near
+    the default.
     """
     lower = curve[curve.mean(axis=1).argmax()] - curve
     errors = lower.std(axis=1) / np.sqrt(curve.shape[1])
     ratios = np.divide(lower.mean(axis=1), errors, out=np.zeros(len(lower)), where=errors > 0)
-    likely = np.exp(-np.square(ratios) / 2)
-    return float(np.exp(likely @ np.log(WEIGHTS) / likely.sum()))
+    logarithms = np.log(WEIGHTS)
+    likely = np.exp(-(np.square(ratios) + np.square(logarithms - np.log(DEFAULT_WEIGHT))) / 2)
+    return float(np.exp(likely @ logarithms / likely.sum()))
 
 
 def curve_means(curve: Curve) -> dict[str, float]:
@@ -161,6 +167,38 @@ def curve_means(curve: Curve) -> dict[str, float]:
         f"{weight:g}": round(value, 4)
         for weight, value in zip(WEIGHTS, curve.mean(axis=1).tolist(), strict=True)
     }
+
+
+def judged_curve(
+    collection: SearchableCollection, queries: Sequence[Document], qrels: Qrels
+) -> Curve:
+    """Return the nDCG@10 of each query by each weight, as the collection ranks by ``hybrid``."""
+    encoded = collection.encode_queries([Query(text=one.text) for one in queries])
+    discounts = 1 / np.log2(np.arange(2, 12))
+    curve = np.zeros((len(WEIGHTS), len(queries)))
+    for number, weight in enumerate(WEIGHTS):
+        checkpoint()
+        options = SearchOptions(k=10, ranking=HYBRID, hybrid=Hybrid(codes=weight))
+        for position, hits in enumerate(collection.find(encoded, options).hits):
+            grades = qrels[queries[position].id]
+            gains = np.array([max(grades.get(hit.id, 0), 0) for hit in hits], dtype=np.float64)
+            ideal = np.array(sorted(grades.values(), reverse=True)[:10], dtype=np.float64).clip(0)
+            if best := float(ideal @ discounts[: len(ideal)]):
+                curve[number, position] = gains @ discounts[: len(gains)] / best
+    return curve
+
+
+def validated(curve: Curve, n_folds: int = 5) -> float:
+    """Return the mean that each query has with the weight that the other folds choose."""
+    n_queries = curve.shape[1]
+    if n_queries < 2:
+        return float(curve.mean(axis=1).max())
+    fold = np.random.default_rng(0).permutation(n_queries) % min(n_folds, n_queries)
+    values = []
+    for number in range(int(fold.max()) + 1):
+        chosen = np.abs(np.log(WEIGHTS) - np.log(likely_best(curve[:, fold != number]))).argmin()
+        values += curve[chosen, fold == number].tolist()
+    return float(np.mean(values))
 
 
 def _take_out_a_sentence(text: str, rng: np.random.Generator) -> tuple[str, str] | None:

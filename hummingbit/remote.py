@@ -455,6 +455,15 @@ class RemoteCollection:
         """Make `ranking` the default of searches that name none."""
         self.client.update_collection(self._given_name, ranking=cast(Ranking, ranking))
 
+    @property
+    def hybrid_weight(self) -> float:
+        """The weight of codes beside words in hybrid rankings where a search names none."""
+        return self._read_summary()["hybrid_weight"]
+
+    def set_hybrid_weight(self, weight: float | None) -> None:
+        """Make `weight` that of codes beside words; None takes the encoder's."""
+        self.client.update_collection(self._given_name, hybrid_weight=weight or "encoder")
+
     def set_indexed_fields(
         self, fields: Sequence[str], progress: Callable[[], object] | None = None
     ) -> list[str]:

@@ -155,6 +155,18 @@ class AnyCollection(Protocol):
         """
 
     @property
+    def hybrid_weight(self) -> float:
+        """The weight of codes beside words in hybrid rankings where a search names none."""
+
+    def set_hybrid_weight(self, weight: float | None) -> None:
+        """Make `weight` that of codes beside words; None takes the encoder's, or 0.5 without one.
+
+        Raises:
+            InputError: if it is out of bounds, or searches here are by distance only.
+            StoreError: if the setting cannot be written.
+        """
+
+    @property
     def indexed_fields(self) -> tuple[str, ...]:
         """The payload fields that are indexed, so that filters on them read no payloads."""
 

@@ -29,6 +29,7 @@ from hummingbit.index.labels import Annotations
 from hummingbit.index.passages import PASSAGE_BITS, DocumentCodes, PassageCodes, Passages
 from hummingbit.index.rankings import (
     BY_WORDS,
+    DEFAULT_WEIGHT,
     HAMMING,
     N_FEEDBACK,
     HammingRanking,
@@ -57,6 +58,7 @@ from hummingbit.index.search import (
     SearchOptions,
     SearchResult,
     absent_fields,
+    check_hybrid_weight,
     check_ranking,
     check_texts_are_taken,
     explain_no_hits,
@@ -112,6 +114,13 @@ class CollectionBase(ABC):
         self.keep_vectors: str = description.keep_vectors
         self.passages: Passages | None = description.passages
         self.ranking: str = HAMMING
+        self.own_hybrid_weight: float | None = None
+
+    @property
+    def hybrid_weight(self) -> float:
+        """See :attr:`hummingbit.index.backend.CollectionBackend.hybrid_weight`."""
+        of_encoder = None if self.encoder is None else self.encoder.hybrid_weight
+        return self.own_hybrid_weight or of_encoder or DEFAULT_WEIGHT
 
     def reading(self) -> AbstractContextManager[object]:
         """See :meth:`hummingbit.index.backend.AnyCollection.reading`."""
@@ -206,6 +215,7 @@ class CollectionBase(ABC):
             "passages": None if self.passages is None else asdict(self.passages),
             "n_passages": passages if self.passages is not None else None,
             "ranking": self.ranking,
+            "hybrid_weight": self.hybrid_weight,
             "indexed_fields": list(self.indexed_fields),
             "engine": engine,
             "engine_reason": engine_reason,
@@ -290,7 +300,7 @@ class SearchableCollection(CollectionBase, ABC):
             options,
             self.incarnation,
             self.ranking,
-            hybrid_weight=None if self.encoder is None else self.encoder.hybrid_weight,
+            hybrid_weight=self.hybrid_weight,
             # Learning from its best documents helps a query by words that its code does not know.
             # A language model knows them, and the best document then loses its rank to others.
             n_feedback=N_FEEDBACK if self._reads_terms else 0,
@@ -420,6 +430,7 @@ class Collection(IndexedCollection):
         super().__init__(store.description, encoder, store.incarnation)
         self.store = store
         self.ranking: str = store.default_ranking() or HAMMING
+        self.own_hybrid_weight = store.hybrid_weight()
         self._write_lock = threading.Lock()
         self._statistics = StatisticsCache()
         self._published_index = PublishedIndex(store, self._write_lock, engine)
@@ -560,6 +571,12 @@ class Collection(IndexedCollection):
         self._writer.set_ranking(ranking)
         self.ranking = ranking
 
+    def set_hybrid_weight(self, weight: float | None) -> None:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.set_hybrid_weight`."""
+        check_hybrid_weight(weight)
+        self._writer.set_hybrid_weight(weight)
+        self.own_hybrid_weight = weight
+
     @property
     def indexed_fields(self) -> tuple[str, ...]:
         """See :attr:`hummingbit.index.backend.CollectionBackend.indexed_fields`."""
@@ -620,6 +637,7 @@ class Collection(IndexedCollection):
             return False
         self._published_index.follow()
         self.ranking = self.store.default_ranking() or HAMMING
+        self.own_hybrid_weight = self.store.hybrid_weight()
         return True
 
     def compact(self) -> None:

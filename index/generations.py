@@ -578,6 +578,15 @@ class Writer:
         with self._lock, self._store.writing() as changes:
             changes.set_default_ranking(ranking)
 
+    def set_hybrid_weight(self, weight: float | None) -> None:
+        """Make `weight` that of codes beside words; None takes the encoder's.
+
+        Raises:
+            StoreError: if the store cannot be written.
+        """
+        with self._lock, self._store.writing() as changes:
+            changes.set_hybrid_weight(weight)
+
     def remember_field_types(self, types: Mapping[str, FieldType]) -> None:
         """Remember the types of more payload fields.
 

@@ -398,6 +398,13 @@ def check_ranking(ranking: str) -> None:
         raise InputError("ranking", f"is {ranking[:40]!r}; it must be one of {known}")
 
 
+def check_hybrid_weight(weight: float | None, field: str = "hybrid_weight", name: str = "") -> None:
+    """Raise InputError for `field` unless `weight` is None or within the bounds."""
+    if weight is not None and not MIN_HYBRID_WEIGHT <= weight <= MAX_HYBRID_WEIGHT:
+        bounds = f"it must be from {MIN_HYBRID_WEIGHT:g} to {MAX_HYBRID_WEIGHT:g}"
+        raise InputError(field, f"{name}is {weight:g}; {bounds}")
+
+
 def check_hybrid(hybrid: Hybrid) -> None:
     """Raise InputError unless the options of a hybrid ranking are valid."""
     if hybrid.codes is not None and hybrid.rrf is not None:
@@ -407,9 +414,7 @@ def check_hybrid(hybrid: Hybrid) -> None:
     if hybrid.feedback is not None and not 0 <= hybrid.feedback <= MAX_FEEDBACK:
         reason = f"feedback is {hybrid.feedback}; it must be from 0 to {MAX_FEEDBACK}"
         raise InputError("hybrid", reason)
-    if hybrid.codes is not None and not MIN_HYBRID_WEIGHT <= hybrid.codes <= MAX_HYBRID_WEIGHT:
-        bounds = f"it must be from {MIN_HYBRID_WEIGHT:g} to {MAX_HYBRID_WEIGHT:g}"
-        raise InputError("hybrid", f"codes is {hybrid.codes:g}; {bounds}")
+    check_hybrid_weight(hybrid.codes, "hybrid", "codes ")
     if hybrid.rrf is not None and not 1 <= hybrid.rrf <= MAX_RRF:
         raise InputError("hybrid", f"rrf is {hybrid.rrf}; it must be from 1 to {MAX_RRF:,}")
 

@@ -104,10 +104,17 @@ class AsyncClient:
         return await self._call(Call("PUT", collection_path(name), body))
 
     async def update_collection(
-        self, name: str, *, ranking: Ranking
+        self,
+        name: str,
+        *,
+        ranking: Ranking | None = None,
+        hybrid_weight: float | Literal["encoder"] | None = None,
     ) -> responses.CollectionSummary:
         """See :meth:`hummingbit.Client.update_collection`."""
-        return await self._call(Call("PATCH", collection_path(name), {"ranking": ranking}))
+        body: dict[str, Any] = without_none(ranking=ranking, hybrid_weight=hybrid_weight)
+        if hybrid_weight == "encoder":
+            body["hybrid_weight"] = None
+        return await self._call(Call("PATCH", collection_path(name), body))
 
     async def delete_collection(self, name: str) -> None:
         """See :meth:`hummingbit.Client.delete_collection`."""

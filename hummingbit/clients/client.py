@@ -120,9 +120,21 @@ class Client:
         )
         return self._call(Call("PUT", collection_path(name), body))
 
-    def update_collection(self, name: str, *, ranking: Ranking) -> responses.CollectionSummary:
-        """Set the default ranking of a collection."""
-        return self._call(Call("PATCH", collection_path(name), {"ranking": ranking}))
+    def update_collection(
+        self,
+        name: str,
+        *,
+        ranking: Ranking | None = None,
+        hybrid_weight: float | Literal["encoder"] | None = None,
+    ) -> responses.CollectionSummary:
+        """Set the default ranking of a collection, or its weight of codes beside words.
+
+        The weight ``encoder`` is that of the encoder.
+        """
+        body: dict[str, Any] = without_none(ranking=ranking, hybrid_weight=hybrid_weight)
+        if hybrid_weight == "encoder":
+            body["hybrid_weight"] = None
+        return self._call(Call("PATCH", collection_path(name), body))
 
     def delete_collection(self, name: str) -> None:
         """Delete a collection and all of its documents."""

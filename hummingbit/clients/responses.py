@@ -46,6 +46,7 @@ class CollectionSummary(TypedDict):
     encoder: EncoderName | None
     engine_setting: str
     ranking: Ranking
+    hybrid_weight: float
     indexed_fields: list[str]
     keep_vectors: KeepVectors
     passages: PassageSettings | None

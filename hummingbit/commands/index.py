@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 import numpy as np
 
+from hummingbit.commands.fusion import ENCODER, add_weight, check_weight, fit
 from hummingbit.commands.options import (
     SOURCE_HELP,
     Actions,
@@ -792,10 +793,16 @@ def configure_upkeep(actions: Actions) -> None:
         help="if acknowledged writes are missing, continue without them",
     )
     compact = add_action(actions, "compact", run_compact, "free the space of deleted documents")
-    rank = add_action(actions, "rank", run_rank, "choose the default ranking of a collection")
-    rank.add_argument(
-        "ranking", choices=list(RANKINGS), help="the ranking of searches that name none"
+    rank = add_action(
+        actions, "rank", run_rank, "choose a collection's default ranking and the weight of codes"
     )
+    rank.add_argument(
+        "ranking",
+        nargs="?",
+        choices=list(RANKINGS),
+        help="the ranking of searches that name none",
+    )
+    add_weight(rank)
     fields = add_action(
         actions, "fields", run_fields, "set or list the indexed fields, which make filters fast"
     )
@@ -882,11 +889,23 @@ def run_compact(args: argparse.Namespace) -> int:
 
 
 def run_rank(args: argparse.Namespace) -> int:
-    """Set a collection's default ranking."""
+    """Set a collection's default ranking, and the weight of codes beside words."""
+    check_weight(args)
     with open_collections(args, writable=True) as folder:
-        folder.collection(args.collection).set_ranking(args.ranking)
-    result = {"collection": args.collection, "ranking": args.ranking}
-    print_result(args, result, f"{args.collection}: searches are ranked by {args.ranking}")
+        collection = folder.collection(args.collection)
+        result: dict[str, Any] = {"collection": args.collection}
+        if args.fit:
+            result["fit"] = fit(args, collection)
+        elif args.weight is not None:
+            collection.set_hybrid_weight(None if args.weight == ENCODER else float(args.weight))
+        if args.ranking is not None:
+            collection.set_ranking(args.ranking)
+        result |= {"ranking": collection.ranking, "hybrid_weight": collection.hybrid_weight}
+    sentence = (
+        f"{args.collection}: searches are ranked by {result['ranking']}; in hybrid rankings, codes"
+        f" have the weight {result['hybrid_weight']:g}"
+    )
+    print_result(args, result, sentence)
     return 0
 
 

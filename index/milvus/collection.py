@@ -60,6 +60,7 @@ from hummingbit.index.search import (
     Position,
     Search,
     SearchResult,
+    check_hybrid_weight,
     check_ranking,
     read_cursor,
     rows_of,
@@ -403,6 +404,11 @@ class MilvusCollection(SearchableCollection):
         """Raise an InputError unless `ranking` is the only one on Milvus, by distance."""
         check_ranking(ranking)
         check_on_milvus(ranking)
+
+    def set_hybrid_weight(self, weight: float | None) -> None:
+        """Raise an InputError: rankings by words are not on Milvus."""
+        check_hybrid_weight(weight)
+        raise InputError("hybrid_weight", "collections on Milvus have no hybrid ranking")
 
     @property
     def indexed_fields(self) -> tuple[str, ...]:

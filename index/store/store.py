@@ -418,6 +418,11 @@ class Changes:
         self._write_meta(default_ranking=ranking)
         self._commit(self.generation)
 
+    def set_hybrid_weight(self, weight: float | None) -> None:
+        """Set the weight of codes beside words; None takes the encoder's. The generation stays."""
+        self._write_meta(hybrid_weight=weight)
+        self._commit(self.generation)
+
     def remember_field_types(self, types: Mapping[str, FieldType]) -> None:
         """Remember the types of more payload fields; the generation is unchanged."""
         known = read_field_types(self._connection)
@@ -864,6 +869,13 @@ class Store(DocumentReader):
             query = "SELECT value FROM meta WHERE key = 'default_ranking'"
             stored = connection.execute(query).fetchone()
         return None if stored is None else str(stored[0])
+
+    def hybrid_weight(self) -> float | None:
+        """Return the weight of codes beside words, or None if it is the encoder's."""
+        with self._database.reading() as connection:
+            query = "SELECT value FROM meta WHERE key = 'hybrid_weight'"
+            stored = connection.execute(query).fetchone()
+        return None if stored is None or stored[0] is None else float(stored[0])
 
     def count(self) -> int:
         """Return the number of documents."""

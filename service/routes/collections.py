@@ -150,12 +150,17 @@ def put_collection(name: str, body: CreateCollection, folder: Folder) -> Respons
     response_model=CollectionSummary,
     openapi_extra=ADMIN,
     dependencies=WRITING,
-    summary="Change a collection's default ranking",
+    summary="Change a collection's default ranking or the weight of its codes",
 )
 def patch_collection(collection: CollectionOf, body: UpdateCollection) -> Response:
-    """Set the ranking of searches that do not name one."""
+    """Set the ranking, or the weight of codes beside words, of searches that do not name one."""
+    if not body.model_fields_set:
+        raise InputError("", "the body is empty; it must have ranking or hybrid_weight")
     with pointing_at():
-        collection.set_ranking(body.ranking)
+        if body.ranking is not None:
+            collection.set_ranking(body.ranking)
+        if "hybrid_weight" in body.model_fields_set:
+            collection.set_hybrid_weight(body.hybrid_weight)
     return render(_summary(collection))
 
 

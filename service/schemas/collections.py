@@ -127,9 +127,15 @@ class IndexedFieldsInfo(ResponseModel):
 class UpdateCollection(RequestModel):
     """The properties of a collection that can be changed."""
 
-    ranking: str = Field(
+    ranking: str | None = Field(
+        None,
         description="The ranking of searches that do not name one.",
         json_schema_extra={"enum": [*RANKINGS]},
+    )
+    hybrid_weight: float | None = Field(
+        None,
+        description="The weight of codes beside words in the ranking `hybrid` of searches that name"
+        " none; null takes that of the encoder.",
     )
 
 
@@ -162,6 +168,7 @@ class CollectionSummary(ResponseModel):
     encoder: EncoderName | None
     engine_setting: str
     ranking: RankingUsed
+    hybrid_weight: float
     indexed_fields: list[str]
     keep_vectors: str = Field(json_schema_extra={"enum": [*FORMS]})
     passages: PassagesInfo | None

@@ -1,20 +1,27 @@
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import pack_bits
 from hummingbit.evaluation.fusion import (
     MOST,
     WEIGHTS,
     KnownItems,
     fitted_weight,
+    judged_curve,
     known_items,
     likely_best,
     made_curve,
+    validated,
 )
 from hummingbit.index.rankings import DEFAULT_WEIGHT
 from hummingbit.index.records import EncodedQueries
+from tests.support.collections import text_collection
 from tests.support.encoders import random_texts, text_encoder
 
 
@@ -28,8 +35,7 @@ def test_the_weight_is_in_the_middle_of_those_that_may_be_best() -> None:
     assert fitted_weight(clear) == MOST
     clear[WEIGHTS.index(0.25)] += 0.2
     assert fitted_weight(clear) == pytest.approx((0.25 * DEFAULT_WEIGHT) ** 0.5, rel=0.05)
-    middle = float(np.exp(np.mean(np.log(WEIGHTS))))
-    assert likely_best(np.ones((len(WEIGHTS), 3))) == pytest.approx(middle)
+    assert likely_best(np.ones((len(WEIGHTS), 3))) == pytest.approx(DEFAULT_WEIGHT, rel=0.15)
 
 
 @pytest.mark.parametrize("codes_know", [True, False])
@@ -67,3 +73,17 @@ def test_a_query_is_left_out_of_its_document() -> None:
 
 def test_texts_without_sentences_make_no_queries() -> None:
     assert known_items(text_encoder(), ["red", "blue green"], seed=0) is None
+
+
+def test_judged_queries_choose_the_weight_and_are_validated_on_others(tmp_path: Path) -> None:
+    texts = random_texts(60, 4)
+    documents = [Document(id=f"d{number}", text=text) for number, text in enumerate(texts)]
+    with closing(text_collection(tmp_path)) as collection:
+        collection.upsert(documents)
+        queries = [Document(id=f"q{number}", text=texts[number]) for number in range(6)]
+        qrels = {f"q{number}": {f"d{number}": 2, "absent": 1} for number in range(6)}
+        curve = judged_curve(collection, queries, qrels)
+    # The document comes first with any weight; the other judged one is not there.
+    assert curve == pytest.approx(2 / (2 + 1 / np.log2(3)), abs=0.2)
+    by_hand = np.tile(np.linspace(0.1, 0.9, len(WEIGHTS))[:, None], 8)
+    assert validated(by_hand) == pytest.approx(0.9)

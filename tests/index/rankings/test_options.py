@@ -15,6 +15,7 @@ from hummingbit.index.collection import Collection
 from hummingbit.index.rankings import DEFAULT_WEIGHT
 from hummingbit.index.records import Query
 from hummingbit.index.search import Hybrid, Rescore
+from hummingbit.index.store.store import Store
 from tests.support.collections import text_collection
 from tests.support.encoders import random_texts
 
@@ -146,3 +147,20 @@ def test_a_query_by_id_goes_by_codes_where_words_are_the_default(collection: Col
     assert [hit.id for hit in mixed.hits[1]] == ranked(collection, "hybrid")
     with pytest.raises(InputError, match="needs a text as the query"):
         collection.search([Query(id="d3")], 5, rescore=Rescore("bm25"))
+
+
+def test_a_collection_has_a_weight_of_its_own(collection: Collection, tmp_path: Path) -> None:
+    assert collection.hybrid_weight == DEFAULT_WEIGHT
+    default, expected = (ranked(collection, "hybrid", one) for one in (None, Hybrid(codes=9.0)))
+    assert default != expected
+    collection.set_hybrid_weight(9.0)
+    assert ranked(collection, "hybrid") == expected
+    for bad in (0.0, -1.0, float("nan"), 1e9):
+        with pytest.raises(InputError, match=r"hybrid_weight: is .*must be from 0\.001 to 1000"):
+            collection.set_hybrid_weight(bad)
+    with closing(
+        Collection(Store(tmp_path / "store.sqlite", writable=False), collection.encoder)
+    ) as again:
+        assert again.hybrid_weight == 9
+    collection.set_hybrid_weight(None)
+    assert ranked(collection, "hybrid") == default
