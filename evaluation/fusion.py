@@ -155,7 +155,10 @@ def likely_best(curve: Curve) -> float:
     """
     lower = curve[curve.mean(axis=1).argmax()] - curve
     errors = lower.std(axis=1) / np.sqrt(curve.shape[1])
-    ratios = np.divide(lower.mean(axis=1), errors, out=np.zeros(len(lower)), where=errors > 0)
+    below = lower.mean(axis=1)
+    # Without any error, a lower mean is surely worse.
+    ratios = np.where(below > 0, np.inf, 0.0)
+    np.divide(below, errors, out=ratios, where=errors > 0)
     logarithms = np.log(WEIGHTS)
     likely = np.exp(-(np.square(ratios) + np.square(logarithms - np.log(DEFAULT_WEIGHT))) / 2)
     return float(np.exp(likely @ logarithms / likely.sum()))

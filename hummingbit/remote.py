@@ -462,7 +462,9 @@ class RemoteCollection:
 
     def set_hybrid_weight(self, weight: float | None) -> None:
         """Make `weight` that of codes beside words; None takes the encoder's."""
-        self.client.update_collection(self._given_name, hybrid_weight=weight or "encoder")
+        self.client.update_collection(
+            self._given_name, hybrid_weight="encoder" if weight is None else weight
+        )
 
     def set_indexed_fields(
         self, fields: Sequence[str], progress: Callable[[], object] | None = None

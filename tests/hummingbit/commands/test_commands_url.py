@@ -418,7 +418,7 @@ def test_collections_as_json(ask: Ask, corpus: Path, tmp_path: Path) -> None:
     checked = {"collection": "c", "documents": N - 1, "problems": []}
     assert found("index", "verify", "c") == checked
     assert set(found("index", "compact", "c")) == {"collection", "bytes_before", "bytes_after"}
-    ranked = {"collection": "c", "ranking": "hamming"}
+    ranked = {"collection": "c", "ranking": "hamming", "hybrid_weight": 0.5}
     assert found("index", "rank", "c", "hamming") == ranked
     indexed = {"collection": "c", "indexed_fields": ["year"]}
     assert found("index", "fields", "c", "year") == indexed

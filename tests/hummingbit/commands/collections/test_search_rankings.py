@@ -53,7 +53,9 @@ def test_a_collection_is_told_its_ranking(data: Path, capsys: pytest.CaptureFixt
     where = ["--data-dir", str(data)]
     search = ["search", "c", "apple vector", "--json"]
     assert main(["index", "rank", "c", "asymmetric", *where]) == 0
-    assert lines_of(capsys)[-1] == "c: searches are ranked by asymmetric"
+    assert lines_of(capsys)[-1] == (
+        "c: searches are ranked by asymmetric; in hybrid rankings, codes have the weight 0.5"
+    )
     assert main([*search, *where]) == 0
     local = json.loads(capsys.readouterr().out)
     assert local["ranking"] == "asymmetric"
@@ -62,7 +64,13 @@ def test_a_collection_is_told_its_ranking(data: Path, capsys: pytest.CaptureFixt
         assert main([*search, *url]) == 0
         remote = json.loads(capsys.readouterr().out)
         assert (remote["ranking"], remote["hits"]) == ("asymmetric", local["hits"])
-        assert main(["index", "rank", "c", "hamming", *url]) == 0
+        assert main(["index", "rank", "c", "hamming", "--weight", "2", *url, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["hybrid_weight"] == 2
+        assert main(["index", "rank", "c", "--weight", "encoder", *url, "--json"]) == 0
+        changed = {"collection": "c", "ranking": "hamming", "hybrid_weight": 0.5}
+        assert json.loads(capsys.readouterr().out) == changed
+        assert main(["index", "rank", "c", "--fit", *url]) == 2
+        assert main(["index", "rank", "c", "--weight", "0", *url]) == 2
         capsys.readouterr()
         assert main([*search, *url, "--with-text"]) == 0
         shown = json.loads(capsys.readouterr().out)
