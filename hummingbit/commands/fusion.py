@@ -21,7 +21,7 @@ from hummingbit.evaluation.fusion import (
 from hummingbit.evaluation.trec import read_qrels
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import AnyCollection
-from hummingbit.index.collection import SearchableCollection
+from hummingbit.index.collection import Collection
 
 ENCODER = "encoder"
 
@@ -63,7 +63,7 @@ def check_weight(args: argparse.Namespace) -> None:
 
 def fit(args: argparse.Namespace, collection: AnyCollection) -> dict[str, Any]:
     """Set the weight that suits the queries, print what each weight finds, and return it."""
-    if not isinstance(collection, SearchableCollection) or collection.encoder_kind != "text":
+    if not isinstance(collection, Collection) or collection.encoder_kind != "text":
         raise OptionError(f"--fit: {args.collection} has no texts that an encoder reads")
     result: dict[str, Any]
     if args.queries is None:
