@@ -27,7 +27,7 @@ from hummingbit.index.backend import MAX_K, CollectionBackend
 from hummingbit.index.catalog import SIGN, encoder_by_dimensions
 from hummingbit.index.collection import pages_of
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.errors import DataFolderError
+from hummingbit.index.errors import DataFolderError, StoreClosed
 from hummingbit.index.filters import Filter
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.passages import Passages
@@ -286,7 +286,7 @@ class Collection:
     def __init__(self, key: FolderKey, folder: DataFolder, name: str) -> None:
         self._key = key
         self._folder = folder
-        self.backend: CollectionBackend = folder.collection(name)
+        self._backend: CollectionBackend = folder.collection(name)
         self._release = weakref.finalize(self, release_soon, key)
         self._release.atexit = False  # the end of the process does not release the folder
 
@@ -354,6 +354,17 @@ class Collection:
             raise
 
     @property
+    def backend(self) -> CollectionBackend:
+        """The collection in its data folder.
+
+        Raises:
+            StoreClosed: once this is closed, as every method then does.
+        """
+        if not self._release.alive:
+            raise StoreClosed(f"collection {self._backend.name!r} is closed; open it again")
+        return self._backend
+
+    @property
     def folder(self) -> Path:
         """The path of the data folder."""
         return self._key[0]
@@ -392,6 +403,8 @@ class Collection:
         return len(self.backend)
 
     def __repr__(self) -> str:
+        if not self._release.alive:
+            return f"<Collection {self._backend.name!r}: closed>"
         name, size = self.backend.encoder_name, counted(len(self), "document")
         encoder = "codes" if name is None else f"encoder {name!r}"
         return f"<Collection {self.name!r}: {size}, {self.n_bits} bits, {encoder}>"

@@ -23,6 +23,7 @@ from hummingbit.index.errors import (
     CollectionExists,
     DataFolderError,
     DataFolderInUse,
+    StoreClosed,
     StoreError,
     UnknownCollection,
 )
@@ -386,3 +387,30 @@ def test_the_examples_of_its_docstrings_hold() -> None:
     found = doctest.testmod(hummingbit.embedded)
     assert found.attempted > 0
     assert not found.failed
+
+
+def test_a_closed_collection_refuses_everything(tmp_path: Path, hasher: SemanticHasher) -> None:
+    with Collection.create(tmp_path, "notes", encoder=hasher) as notes:
+        notes.add(TEXTS, ids=IDS)
+    for call in (
+        lambda: notes.search("cats"),
+        lambda: notes.add(["a dog"], ids=["z"]),
+        lambda: notes.get("a"),
+        lambda: len(notes),
+    ):
+        with pytest.raises(StoreClosed, match="'notes' is closed"):
+            call()
+    assert "closed" in repr(notes)
+    notes.close()
+    with Collection.open(tmp_path, "notes") as again:
+        assert len(again) == len(TEXTS)
+
+
+def test_a_vector_is_searched_by_name(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(0).normal(size=(40, 16))
+    hasher = SemanticHasher(n_bits=16, method="lsh").fit(vectors)
+    with Collection.create(tmp_path, "numbers", encoder=hasher) as numbers:
+        numbers.add(vectors)
+        assert numbers.search(vector=vectors[7]).ids == numbers.search(vectors[7]).ids
+        with pytest.raises(InputError, match="vector: is given twice"):
+            numbers.search(vectors[7], vector=vectors[8])
