@@ -83,7 +83,6 @@ def test_describe_what_the_codes_look_like(
 @pytest.mark.parametrize(
     ("body", "code", "pointer"),
     [
-        ({}, "invalid_request", "/encoder"),
         ({"encoder": "words", "n_bits": 32}, "invalid_request", "/encoder"),
         ({"encoder": "nope"}, "unknown_encoder", "/encoder"),
         ({"encoder": "../encoders/words"}, "unknown_encoder", "/encoder"),
