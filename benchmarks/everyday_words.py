@@ -186,7 +186,9 @@ def search_all(texts: Sequence[str], bits: int, seed: int) -> dict[str, dict[str
     ):
         collection.add(texts)
         for name in RANKINGS:
-            hits = {one.query: collection.search(one.query, 10, ranking=name) for one in QUERIES}
+            hits = {
+                one.query: collection.search(one.query, limit=10, ranking=name) for one in QUERIES
+            }
             found[name] = {query: [hit.text or "" for hit in some] for query, some in hits.items()}
     return found
 
