@@ -465,6 +465,14 @@ class Analyzer:
         """
         return (self.terms(text),) if len(text) <= PIECE_LENGTH else self._long_term_lists(text)
 
+    def word_lists(self, text: str) -> Iterable[list[str]]:
+        """Return the words of :meth:`split`; those of a long text in several lists."""
+        return (self.split(text),) if len(text) <= PIECE_LENGTH else self._word_lists(text)
+
+    def stem(self, words: list[str]) -> list[str]:
+        """Return the terms of words of :meth:`split`, one each."""
+        return words if self.language is None else self._stem(words)
+
     def terms_of_all(self, texts: Sequence[str]) -> list[str] | None:
         """Return the terms of short ASCII texts, with a :data:`BOUNDARY` after those of each text.
 

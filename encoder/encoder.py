@@ -15,7 +15,7 @@ from hummingbit.encoder.class_code import ClassCode
 from hummingbit.encoder.codes import Codes, check_n_bits, pack_bits
 from hummingbit.encoder.endpoint import EndpointModel
 from hummingbit.encoder.learned import LearnedDocuments
-from hummingbit.encoder.spelling import QueryTerms
+from hummingbit.encoder.spelling import FindWords, QueryTerms
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures, native
 from hummingbit.encoder.text_model import Precision, TextModel
 from hummingbit.encoder.vector_features import SpdFeatures, VectorFeatures
@@ -227,12 +227,12 @@ class Encoder:
         """
         return self.read_queries(inputs).weights
 
-    def read_queries(self, inputs: Inputs) -> WeightedQueries:
+    def read_queries(self, inputs: Inputs, find_words: FindWords | None = None) -> WeightedQueries:
         """Return the query weights of `inputs`, and the terms of each that is a text.
 
         Unknown words of queries are corrected first; see
-        :meth:`hummingbit.encoder.text_features.TextFeatures.count_query_terms`. Words of documents
-        never are.
+        :meth:`hummingbit.encoder.text_features.TextFeatures.count_query_terms`, which has
+        `find_words`. Words of documents never are.
 
         Raises:
             InputError: if `inputs` is not what the encoder takes.
@@ -242,10 +242,13 @@ class Encoder:
             return WeightedQueries(weights_of_vectors, [None] * len(inputs))
         is_few = 0 < len(inputs) <= _FEW_TEXTS and not isinstance(inputs, str)
         if is_few and isinstance(self.features, TextFeatures):
-            return self._read_few(self.features, inputs)  # type: ignore[arg-type]
+            return self._read_few(self.features, inputs, find_words)  # type: ignore[arg-type]
         weights, terms = [], []
         for batch in _batches(inputs):
-            rows, batch_terms = self.features.transform_queries(batch)  # type: ignore[arg-type]
+            if isinstance(self.features, TextFeatures):
+                rows, batch_terms = self.features.transform_queries(batch, find_words)  # type: ignore[arg-type]
+            else:
+                rows, batch_terms = self.features.transform_queries(batch)  # type: ignore[arg-type]
             weights.append(self.query_weights_of_rows(rows))
             terms += batch_terms
         return WeightedQueries(self._concatenate(weights), terms)
@@ -271,13 +274,15 @@ class Encoder:
     def _concatenate(self, parts: list[Floats]) -> Floats:
         return np.concatenate(parts) if parts else np.empty((0, self.n_bits), dtype=np.float32)
 
-    def _read_few(self, features: TextFeatures, texts: Sequence[str]) -> WeightedQueries:
+    def _read_few(
+        self, features: TextFeatures, texts: Sequence[str], find_words: FindWords | None
+    ) -> WeightedQueries:
         """Read queries one by one, so that none depends on those beside it, and without scipy."""
         weights = np.empty((len(texts), self.n_bits), dtype=np.float32)
         code, terms = self.class_code, []
         n_class = 0 if code is None else code.n_bits
         for row, text in zip(weights, texts, strict=True):
-            (columns, values), query_terms = features.read_query(text)
+            (columns, values), query_terms = features.read_query(text, find_words)
             if code is not None:
                 row[:n_class] = code.weights_of_row(columns, values)
             if native is None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Sequence
-from typing import NamedTuple
+from functools import cached_property
+from typing import NamedTuple, Protocol
 from zlib import crc32
 
 import numpy as np
@@ -82,6 +83,11 @@ def is_one_edit(one: str, other: str) -> bool:
     return longer[1:] == shorter
 
 
+def is_correctable(word: str) -> bool:
+    """Return whether a word is looked up if it is unknown; see :meth:`Speller.correct`."""
+    return _is_word(word, MIN_UNKNOWN)
+
+
 def _is_word(term: str, least: int) -> bool:
     return least <= len(term) <= MAX_LENGTH and term.isalpha() and not is_spaceless(term)
 
@@ -124,10 +130,28 @@ class QueryTerms(NamedTuple):
     """
 
 
+class KnownWords(Protocol):
+    """The words of the documents that a query searches."""
+
+    def has_word(self, word: str) -> bool:
+        """Return whether a document has the word, or one with its stem."""
+
+    def has_prefix(self, word: str) -> bool:
+        """Return whether a document has a word that begins with this one."""
+
+    def correct(self, word: str, others: Sequence[str]) -> str | None:
+        """Return what a misspelt word beside the `others` stands for, or None."""
+
+
+FindWords = Callable[[], KnownWords | None]
+"""Returns the words of the searched documents, or None if they are not known."""
+
+
 class Corrections:
     """The replacements of the unknown words of one query.
 
-    Only the first :data:`MAX_CORRECTIONS` of them are looked up.
+    Only the first :data:`MAX_CORRECTIONS` of them are looked up. A word that a document has is
+    never corrected, whether or not the encoder knows it.
     """
 
     def __init__(
@@ -135,12 +159,22 @@ class Corrections:
         vocabulary: Container[str],
         terms_of: Callable[[str], list[str]],
         correct: Callable[[str], str | None],
+        find_words: FindWords | None = None,
     ) -> None:
-        """Begin a query; `correct` is :meth:`hummingbit.encoder.spelling.Speller.correct`."""
+        """Begin a query; `correct` is :meth:`hummingbit.encoder.spelling.Speller.correct`.
+
+        `find_words` is called if a word is unknown. The documents' words then decide what it is,
+        and `correct` only where they have nothing like it.
+        """
         self._vocabulary = vocabulary
         self._terms_of = terms_of
         self._correct = correct
+        self._find_words = find_words
         self._replacements: dict[str, str | None] = {}
+
+    @cached_property
+    def _words(self) -> KnownWords | None:
+        return None if self._find_words is None else self._find_words()
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
@@ -156,8 +190,25 @@ class Corrections:
         unknown = [term for term in terms if term not in self._vocabulary]
         for term in unknown:
             if term not in self._replacements and len(self._replacements) < MAX_CORRECTIONS:
-                self._replacements[term] = self._correct(term)
-        return [self._replacements.get(term) or term for term in terms] if unknown else terms
+                self._replacements[term] = self._replacement(term, terms)
+        if not unknown:
+            return terms
+        replaced = (self._replacements.get(term) or term for term in terms)
+        if self._words is None:
+            return list(replaced)
+        return [known for term in replaced for known in self._known_terms(term)]
+
+    def _replacement(self, term: str, terms: Sequence[str]) -> str | None:
+        words = self._words
+        if words is None:
+            return self._correct(term)
+        if words.has_word(term) or words.has_prefix(term):
+            return None
+        others = [one for one in terms if one != term]
+        return words.correct(term, others) or self._correct(term)
+
+    def _known_terms(self, term: str) -> list[str]:
+        return [term] if term in self._vocabulary else self._terms_of(term)
 
     def _words_of(self, identifier: str, words: str) -> str:
         is_new = identifier not in self._replacements
@@ -165,7 +216,8 @@ class Corrections:
             return identifier
         if self._knows(identifier) or not self._knows(words):
             return identifier
-        self._replacements[identifier] = words
+        if self._words is None or not self._words.has_word(identifier.lower()):
+            self._replacements[identifier] = words
         return words
 
     def _knows(self, text: str) -> bool:

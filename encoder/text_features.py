@@ -25,7 +25,7 @@ from hummingbit.encoder.analyzers import (
     word_ngram_lists,
     word_ngrams,
 )
-from hummingbit.encoder.spelling import Corrections, QueryTerms, Speller
+from hummingbit.encoder.spelling import Corrections, FindWords, QueryTerms, Speller
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import checkpoint
 
@@ -259,12 +259,16 @@ class TextFeatures:
         scale_to_unit_length(rows, np.diff(summaries.indptr) > 0)
         return rows
 
-    def transform_queries(self, texts: Sequence[str]) -> tuple[SparseRows, list[QueryTerms]]:
+    def transform_queries(
+        self, texts: Sequence[str], find_words: FindWords | None = None
+    ) -> tuple[SparseRows, list[QueryTerms]]:
         """Return the features for :meth:`count_query_terms`, ``(N, V)``, and the terms of each."""
-        counts, terms = self.count_query_terms(texts)
+        counts, terms = self.count_query_terms(texts, find_words)
         return self.weigh(counts), terms
 
-    def count_query_terms(self, texts: Sequence[str]) -> tuple[SparseRows, list[QueryTerms]]:
+    def count_query_terms(
+        self, texts: Sequence[str], find_words: FindWords | None = None
+    ) -> tuple[SparseRows, list[QueryTerms]]:
         """Return tf of `texts` as queries, ``(N, V)``, and the terms of each.
 
         An unknown identifier (:mod:`hummingbit.encoder.spelling`) counts as its words if one of
@@ -272,18 +276,21 @@ class TextFeatures:
         edit away, if there is one. Of several, it is the most frequent, which has the least idf,
         and then the first in the vocabulary. Only the first
         :data:`~hummingbit.encoder.spelling.MAX_CORRECTIONS` unknown words of a text are looked up.
+        With `find_words`, a word that a searched document has is not corrected.
 
         Raises:
             InputError: if `texts` is not a sequence of strings.
         """
         self._check(texts)
-        corrections = [self._corrections() for _ in texts]
+        corrections = [self._corrections(find_words) for _ in texts]
         lists = map(self._corrected_term_lists, texts, corrections)
         counts = self._count([self._look_up_each(lists)])
         recognized = np.diff(counts.indptr).tolist()
         return counts, [*map(QueryTerms, recognized, [one.pairs for one in corrections])]
 
-    def read_query(self, text: str) -> tuple[TextRow, QueryTerms]:
+    def read_query(
+        self, text: str, find_words: FindWords | None = None
+    ) -> tuple[TextRow, QueryTerms]:
         """Return what :meth:`transform_queries` does for one text, bit for bit, without a matrix.
 
         Making a scipy matrix takes longer than all the rest of encoding a short text.
@@ -294,13 +301,13 @@ class TextFeatures:
         if not isinstance(text, str):
             self._check([text])
         if len(text) > PIECE_LENGTH:
-            rows, (query_terms,) = self.transform_queries([text])
+            rows, (query_terms,) = self.transform_queries([text], find_words)
             return TextRow(rows.indices.astype(np.intp), rows.data), query_terms
         corrected: tuple[tuple[str, str], ...] = ()
         terms = self.terms(text)
         columns = [column for column in map(self._columns.get, terms) if column is not None]
         if len(columns) < len(terms):
-            corrections = self._corrections()
+            corrections = self._corrections(find_words)
             terms = corrections.replace(self.terms(corrections.split_identifiers(text)))
             columns = self._columns_of(terms)
             corrected = corrections.pairs
@@ -345,8 +352,8 @@ class TextFeatures:
             return self.analyzer.term_lists(text)
         return word_ngram_lists(self.analyzer.terms(text), self.max_words)
 
-    def _corrections(self) -> Corrections:
-        return Corrections(self._columns, self.terms, self._correct)
+    def _corrections(self, find_words: FindWords | None) -> Corrections:
+        return Corrections(self._columns, self.terms, self._correct, find_words)
 
     def _correct(self, word: str) -> str | None:
         return self._speller.correct(word) if self.corrections else None

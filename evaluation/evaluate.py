@@ -48,6 +48,7 @@ from hummingbit.foundation.errors import counted
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.engines.choice import build
 from hummingbit.index.engines.protocol import CodeIndex
+from hummingbit.index.query_syntax import PLAIN
 from hummingbit.index.records import EncodedQueries, Query, StoredDocument, labels_of
 
 
@@ -607,9 +608,8 @@ def encode_queries(collection: CollectionBackend, queries: Sequence[Document]) -
     Raises:
         InputError: if the collection's encoder does not accept a query.
     """
-    return collection.encode_queries(
-        [Query(text=query.text, vector=query.vector, code=query.code) for query in queries]
-    )
+    encoded = [Query(text=query.text, vector=query.vector, code=query.code) for query in queries]
+    return collection.encode_queries(encoded, PLAIN)
 
 
 def rows_of(query_ids: Sequence[str], stored_ids: Sequence[str]) -> Ids:

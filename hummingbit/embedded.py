@@ -138,6 +138,9 @@ class Hits(Sequence[Hit]):
         """The number of words of the query that the encoder knows; None if it is not a text."""
         self.corrected = [*corrected]
         """Unknown words of the query, each with what the encoder reads in its place."""
+        substitutes = result.substitutes[place] if result.substitutes else {}
+        self.substitutes = {word: [*others] for word, others in substitutes.items()}
+        """Words of the query that no document has, and the words searched for in their place."""
         self.warnings = [*warnings]
         """Why a search with a filter found nothing."""
         self.next_cursor = next_cursor

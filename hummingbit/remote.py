@@ -451,6 +451,15 @@ class RemoteCollection:
         deleted = self.client.delete_many(self._given_name, filter=_as_json(filter))
         return DeleteResult(deleted["deleted"], deleted["generation"])
 
+    @property
+    def language(self) -> str | None:
+        """The language of the texts for searches by words."""
+        return self._read_summary().get("language")
+
+    def set_language(self, language: str) -> None:
+        """Set the language of the texts for searches by words; ``auto`` finds it."""
+        self.client.update_collection(self._given_name, language=language)
+
     def set_ranking(self, ranking: str) -> None:
         """Make `ranking` the default of searches that name none."""
         self.client.update_collection(self._given_name, ranking=cast(Ranking, ranking))

@@ -167,6 +167,22 @@ class AnyCollection(Protocol):
         """
 
     @property
+    def language(self) -> str | None:
+        """The language of the texts for searches by words; ``none`` without stems.
+
+        It is None if it was not found yet, or if an earlier version made the collection, whose
+        texts are read as English without other forms of words.
+        """
+
+    def set_language(self, language: str) -> None:
+        """Set the language of the texts for searches by words; ``auto`` finds it.
+
+        Raises:
+            InputError: if there is no stemmer for it, or if this kind of collection has no words.
+            StoreError: if the setting cannot be written.
+        """
+
+    @property
     def indexed_fields(self) -> tuple[str, ...]:
         """The payload fields that are indexed, so that filters on them read no payloads."""
 
@@ -342,8 +358,11 @@ class CollectionBackend(AnyCollection, Protocol):
             InputError: if a document holds anything else in the field.
         """
 
-    def encode_queries(self, queries: Sequence[Query]) -> EncodedQueries:
+    def encode_queries(self, queries: Sequence[Query], syntax: str | None = None) -> EncodedQueries:
         """Return the codes of `queries` and the real values behind them.
+
+        Texts are read by the query syntax (:mod:`hummingbit.index.query_syntax`), unless `syntax`
+        is ``plain``.
 
         Raises:
             InputError: if a query is invalid; its `position` says which.

@@ -18,6 +18,7 @@ from hummingbit.encoder.codes import Codes, pack_rows
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.slices import about_to_build, checkpoint
 from hummingbit.index.backend import BATCH_SIZE, MAX_K, AnyCollection, CollectionBackend
 from hummingbit.index.code_statistics import StatisticsCache, code_statistics
 from hummingbit.index.encoding import batches, encode_documents, encode_queries, last_of_each_id
@@ -27,6 +28,15 @@ from hummingbit.index.filters import Filter, check_indexed_fields, filter_to_jso
 from hummingbit.index.generations import PublishedGeneration, PublishedIndex, Writer
 from hummingbit.index.labels import Annotations
 from hummingbit.index.passages import PASSAGE_BITS, DocumentCodes, PassageCodes, Passages
+from hummingbit.index.languages import AUTO, check_language
+from hummingbit.index.lexical import LexicalIndex
+from hummingbit.index.query_syntax import (
+    PLAIN,
+    QueryText,
+    has_signs,
+    read_query_text,
+    words_in_order,
+)
 from hummingbit.index.rankings import (
     BY_WORDS,
     DEFAULT_WEIGHT,
@@ -184,6 +194,11 @@ class CollectionBase(ABC):
     def field_types(self) -> Mapping[str, FieldType]:
         """See :attr:`hummingbit.index.backend.CollectionBackend.field_types`."""
 
+    @property
+    @abstractmethod
+    def language(self) -> str | None:
+        """See :attr:`hummingbit.index.backend.AnyCollection.language`."""
+
     @abstractmethod
     def bytes_on_disk(self) -> int:
         """Return the size of the collection on disk; 0 if it cannot be known."""
@@ -216,6 +231,7 @@ class CollectionBase(ABC):
             "n_passages": passages if self.passages is not None else None,
             "ranking": self.ranking,
             "hybrid_weight": self.hybrid_weight,
+            "language": self.language,
             "indexed_fields": list(self.indexed_fields),
             "engine": engine,
             "engine_reason": engine_reason,
@@ -273,12 +289,30 @@ def check_encoder(description: Description, encoder: Encoder | None) -> None:
 class SearchableCollection(CollectionBase, ABC):
     """The search of a collection, wherever its documents are stored."""
 
-    def encode_queries(self, queries: Sequence[Query]) -> EncodedQueries:
+    def encode_queries(self, queries: Sequence[Query], syntax: str | None = None) -> EncodedQueries:
         """See :meth:`hummingbit.index.backend.CollectionBackend.encode_queries`."""
+        read = [] if syntax == PLAIN else [self._read_text(query.text) for query in queries]
+        if not any(read):
+            return self._encode_words(queries)
+        words = [
+            query if one is None else query._replace(text=one.text)
+            for query, one in zip(queries, read, strict=True)
+        ]
+        return replace(self._encode_words(words), read=read)
+
+    def _read_text(self, text: str | None) -> QueryText | None:
+        """Return how the syntax of a text is read, or None if it has none."""
+        if text is None or not has_signs(text):
+            return None
+        read = read_query_text(text, {*self.indexed_fields, *self.field_types})
+        return None if read.is_plain else read
+
+    def _encode_words(self, queries: Sequence[Query]) -> EncodedQueries:
         encoder, texts = self.encoder, [query.text for query in queries]
         if encoder is None or encoder.kind != "text" or not all(map(_is_ascii_text, queries)):
-            return encode_queries(queries, self.description, encoder, self._codes_of)
-        weights, terms = encoder.read_queries([text or "" for text in texts])
+            find_words = self.find_words
+            return encode_queries(queries, self.description, encoder, self._codes_of, find_words)
+        weights, terms = encoder.read_queries([text or "" for text in texts], self.find_words)
         codes = pack_rows(weights > 0)
         unknown = [place for place, one in enumerate(terms) if one and not one.recognized_terms]
         if unknown:
@@ -288,12 +322,19 @@ class SearchableCollection(CollectionBase, ABC):
 
     def find(self, queries: Queries, options: SearchOptions) -> SearchResult:
         """See :meth:`hummingbit.index.backend.CollectionBackend.find`."""
-        values = (options.radius, options.cursor, options.hybrid, options.rescore, options.offset)
+        values = (
+            *(options.radius, options.cursor, options.hybrid, options.rescore, options.offset),
+            options.syntax,
+        )
         in_range = options.ranking in RANKING_NAMES and 1 <= options.k <= MAX_K
         is_plain = values == PLAIN_OPTIONS and options.collapse_duplicates is None
         if not is_plain or not in_range:
             options.check(self.n_bits, len(queries))
-        encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
+        encoded = (
+            queries
+            if isinstance(queries, EncodedQueries)
+            else self.encode_queries(queries, options.syntax)
+        )
         search = Search(
             self.name,
             encoded,
@@ -308,6 +349,14 @@ class SearchableCollection(CollectionBase, ABC):
         )
         return self._run_search(search)
 
+    def find_words(self) -> LexicalIndex | None:
+        """Return the words of the documents, which unknown words of queries are compared with.
+
+        It is None where words do not rank by default, so that no index is built for it, and in
+        collections of earlier versions.
+        """
+        return None
+
     @abstractmethod
     def _codes_of(self, ids: Sequence[str]) -> Mapping[str, Codes]:
         """Return the codes of these documents; unknown ids are left out."""
@@ -317,6 +366,9 @@ class SearchableCollection(CollectionBase, ABC):
         """Run a search and return its result."""
 
 
+# A phrase of words that more documents have together is searched for where time is no matter.
+FEW_CANDIDATES = 200
+CANDIDATES_AT_ONCE = 500
 # How many generations a search tries before it waits for the writers.
 ATTEMPTS = 3
 
@@ -326,6 +378,13 @@ class IndexedCollection(SearchableCollection, ABC):
 
     store: Store
     _published_index: PublishedIndex
+
+    def find_words(self) -> LexicalIndex | None:
+        """See :meth:`SearchableCollection.find_words`."""
+        if self.ranking not in BY_WORDS:
+            return None
+        lexical = self._published_index.current_with_lexical().lexical
+        return lexical if lexical is not None and lexical.forms else None
 
     def _codes_of(self, ids: Sequence[str]) -> Mapping[str, Codes]:
         return self.store.read_codes_of(ids)
@@ -365,7 +424,10 @@ class IndexedCollection(SearchableCollection, ABC):
             if search.queries.has_words and not published.lexical:
                 check_texts_are_taken(search.queries, self.encoder)
         try:
-            pages = search.pages(ranking, allowed)
+            restricted = self._restricted(search, published, allowed)
+            if restricted is None:
+                return None
+            pages = search.pages(ranking, allowed, restricted)
         except RowsRemoved:
             return None
         rows, fields = rows_of(pages, column), search.stored_fields
@@ -383,6 +445,65 @@ class IndexedCollection(SearchableCollection, ABC):
             engine=generation.base.name,
             lexical=published.lexical,
         )
+
+    def _restricted(
+        self, search: Search, published: PublishedGeneration, allowed: Rows | None
+    ) -> dict[int, Rows] | None:
+        """Return the rows of each query whose syntax allows only some, by its position.
+
+        It is None if a condition was evaluated on another generation.
+        """
+        restricted: dict[int, Rows] = {}
+        for place, read in enumerate(search.queries.read):
+            if read is None:
+                continue
+            rows = allowed
+            if rows is None:
+                rows = search.code_column.document_rows(published.generation.codes()[1])
+            if read.filter is not None:
+                matching = self._published_index.matching(read.filter)
+                if matching.generation != published.generation.number:
+                    return None
+                rows = np.intersect1d(rows, matching.rows, assume_unique=True)
+            restricted[place] = self._rows_by_words(read, published, rows)
+        return restricted
+
+    def _rows_by_words(self, read: QueryText, published: PublishedGeneration, rows: Rows) -> Rows:
+        """Return those of `rows` that have the phrases of a query and nothing that it excludes.
+
+        A phrase that no document has is not required.
+        """
+        lexical = published.lexical
+        if lexical is None:
+            raise RuntimeError("a phrase needs a lexical index; none is published")
+        for phrase in read.phrases:
+            with_phrase = self._rows_with_phrase(lexical, phrase)
+            if len(with_phrase):
+                rows = np.intersect1d(rows, with_phrase, assume_unique=True)
+        for phrase in read.excluded:
+            rows = np.setdiff1d(rows, self._rows_with_phrase(lexical, phrase), assume_unique=True)
+        return rows
+
+    def _rows_with_phrase(self, lexical: LexicalIndex, phrase: str) -> Rows:
+        """Return the rows of the texts that have the words of a phrase next to each other."""
+        terms = lexical.analyzer.terms(phrase)
+        rows = self.store.code_column.document_rows(lexical.rows_with_all(terms))
+        if len(terms) < 2:
+            return rows
+        if len(rows) > FEW_CANDIDATES:
+            about_to_build()  # it may take long
+        found: list[int] = []
+        for start in range(0, len(rows), CANDIDATES_AT_ONCE):
+            checkpoint()
+            some: list[int] = rows[start : start + CANDIDATES_AT_ONCE].tolist()
+            stored = self.store.read_rows(some, False, True, False)
+            found += [
+                row
+                for row in some
+                if row in stored
+                and words_in_order(lexical.analyzer.terms(stored[row][2] or ""), terms)
+            ]
+        return np.array(found, dtype=np.int64)
 
 
 def _is_ascii_text(query: Query) -> bool:
@@ -576,6 +697,16 @@ class Collection(IndexedCollection):
         check_hybrid_weight(weight)
         self._writer.set_hybrid_weight(weight)
         self.own_hybrid_weight = weight
+
+    @property
+    def language(self) -> str | None:
+        """See :attr:`hummingbit.index.backend.CollectionBackend.language`."""
+        setting, found = self.store.language()
+        return found if setting == AUTO else setting
+
+    def set_language(self, language: str) -> None:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.set_language`."""
+        self._writer.set_language(language if language == AUTO else check_language(language))
 
     @property
     def indexed_fields(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from hummingbit.encoder.codes import (
     pack_bits,
 )
 from hummingbit.encoder.encoder import Encoder, Inputs
+from hummingbit.encoder.spelling import FindWords
 from hummingbit.encoder.vector_features import SpdFeatures
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.slices import checkpoint
@@ -104,12 +105,14 @@ def encode_queries(
     description: Description,
     encoder: Encoder | None,
     codes_of: Callable[[Sequence[str]], Mapping[str, Codes]],
+    find_words: FindWords | None = None,
 ) -> EncodedQueries:
     """Return the codes of `queries` and the real values behind them.
 
-    `codes_of` returns the codes of the documents with the ids. Of a query by code or id only the
-    bits are known; each weighs 1. If the collection has no encoder, the numbers of a vector are the
-    weights of the bits. A text that the encoder does not take has no code, and its weights are 0.
+    `codes_of` returns the codes of the documents with the ids, and `find_words` their words. Of a
+    query by code or id only the bits are known; each weighs 1. If the collection has no encoder,
+    the numbers of a vector are the weights of the bits. A text that the encoder does not take has
+    no code, and its weights are 0.
 
     Raises:
         InputError: if a query has none of text, vector, code and id, or an id and another one, or
@@ -140,7 +143,7 @@ def encode_queries(
         encoded.weights[signs], encoded.weighted[signs] = weights, True
     if encoder is not None and positions:
         inputs = _encoder_inputs([queries[at] for at in positions], encoder)
-        weights, some_terms = encoder.read_queries(inputs)
+        weights, some_terms = encoder.read_queries(inputs, find_words)
         codes[positions] = pack_bits(weights > 0)
         # A text without a recognized term says nothing about any bit.
         weights[[one is not None and not one.recognized_terms for one in some_terms]] = 0

@@ -22,6 +22,7 @@ import numpy as np
 
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.tables import FieldType
+from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.codes import Codes
 from hummingbit.foundation.slices import (
     about_to_build,
@@ -35,11 +36,12 @@ from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.filters import Filter
 from hummingbit.index.kept_vectors import NONE
+from hummingbit.index.languages import AUTO, analyzer_of
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.moments import CodeMoments
 from hummingbit.index.passages import DocumentCodes
 from hummingbit.index.records import DeleteResult, UpsertResult
-from hummingbit.index.store.matching import MatchingRows
+from hummingbit.index.store.matching import Matching, MatchingRows
 from hummingbit.index.store.store import Changes, Store, document_checksums
 
 # ----------------------------------------------------------------------------
@@ -293,6 +295,10 @@ class PublishedIndex:
         """
         return self._catch_up()
 
+    def matching(self, filter_: Filter) -> Matching:
+        """Return the rows that match a filter, and the generation that this was found for."""
+        return self._matching.find(filter_, self.current().generation.number)
+
     def knows_filter(self, filter_: Filter) -> bool:
         """Tell whether the matching rows of the filter are cached, so most of them are known."""
         return self._matching.knows_filter(filter_)
@@ -319,6 +325,8 @@ class PublishedIndex:
             changes.commit()
             last = changes.last_row, changes.documents
             self.published = PublishedGeneration(after, *last, lexical, moments)
+            self._drop_other_language()
+            lexical = self.published.lexical
         self._compaction.record_write((number, codes, rows, removed), after)
         if lexical is not None:
             self._lexical_compaction.record_write(texts.write, lexical)
@@ -331,10 +339,18 @@ class PublishedIndex:
             StoreError: if the store cannot be read, or is damaged.
         """
         published = self.published
-        if published is None or published.generation.number == self._store.generation():
+        if published is None:
             return
-        with self.lock, self._store.read_transaction():
-            self._catch_up()
+        if published.generation.number != self._store.generation():
+            with self.lock, self._store.read_transaction():
+                self._catch_up()
+        with self.lock:
+            self._drop_other_language()
+
+    def reindex_texts(self) -> None:
+        """Drop the lexical index if it is of another language than the store's."""
+        with self.lock:
+            self._drop_other_language()
 
     def compact(self) -> None:
         """Rebuild the published generation. Called with the write lock held."""
@@ -445,10 +461,35 @@ class PublishedIndex:
         last_row, began = self._store.last_row(), time.perf_counter()
         with inner_stage("indexing the words of the texts"):
             documents = self._store.texts(up_to=last_row)
-            lexical = LexicalIndex.build(0, ANALYZERS[DEFAULT_ANALYZER], documents)
+            analyzer, forms = self._analysis()
+            lexical = LexicalIndex.build(0, analyzer, documents, forms=forms)
         about = len(lexical), self._store.description.name, time.perf_counter() - began
         _log.info("indexed the words of %d texts of %s in %.1f s", *about)
         return lexical, last_row
+
+    def _analysis(self) -> tuple[Analyzer, bool]:
+        """Return the analyzer of the lexical index, and whether it has the other forms of words."""
+        setting, found = self._store.language()
+        if setting is None:
+            return ANALYZERS[DEFAULT_ANALYZER], False
+        language = found or (self._store.guess_language() if setting == AUTO else setting)
+        return analyzer_of(language), True
+
+    def _drop_other_language(self) -> None:
+        """Drop a lexical index whose language is not the one that was set or found since.
+
+        Called with the lock held.
+        """
+        published = self.published
+        if published is None or published.lexical is None:
+            return
+        setting, found = self._store.language()
+        if setting == AUTO and found is None:
+            return
+        analyzer, forms = self._analysis()
+        if (published.lexical.analyzer, published.lexical.forms) != (analyzer, forms):
+            self._lexical_compaction = Compaction(self._finish_lexical_compaction)
+            self.published = published._replace(lexical=None, moments=None)
 
     def _publish_texts(self, lexical: LexicalIndex, last_row: int) -> PublishedGeneration:
         """Bring an index of texts up to date and publish it. Called with the lock held."""
@@ -586,6 +627,16 @@ class Writer:
         """
         with self._lock, self._store.writing() as changes:
             changes.set_hybrid_weight(weight)
+
+    def set_language(self, language: str) -> None:
+        """Set the language of the texts; the next search by words indexes them anew.
+
+        Raises:
+            StoreError: if the store cannot be written.
+        """
+        with self._lock, self._store.writing() as changes:
+            changes.set_language(language)
+        self._published_index.reindex_texts()
 
     def remember_field_types(self, types: Mapping[str, FieldType]) -> None:
         """Remember the types of more payload fields.

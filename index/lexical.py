@@ -14,12 +14,13 @@ that cannot be among the best would save nothing.
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -28,11 +29,15 @@ import numpy.typing as npt
 from scipy import sparse
 
 from hummingbit.encoder.analyzers import WORDS, Analyzer
+from hummingbit.encoder.spelling import is_correctable
 from hummingbit.encoder.text_features import SEARCHED_LENGTH, summary_of, title_of
 from hummingbit.foundation.arrays import sorted_distinct
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.engines.protocol import Rows, positions_of
 from hummingbit.index.engines.segments import GROWTH, MIN_FOLD, needs_compaction
+from hummingbit.index.languages import STOP_WORDS
+from hummingbit.index.vocabulary import Vocabulary
+from hummingbit.index.word_forms import joins, other_forms, parts_of
 
 # ----------------------------------------------------------------------------
 # The analyzers of lexical indexes, by name.
@@ -111,6 +116,25 @@ LEAST_SHARE = 0.1
 """The least share of a query with which a summary counts."""
 SUMMARY_TERMS = 30
 """The most terms of a summary."""
+
+# What a query adds to its words (:mod:`hummingbit.index.word_forms`), by the factor of the idf.
+FORM_WEIGHT = 0.25
+"""Another form of a word that documents have, which counts besides the word."""
+PART_WEIGHT = 0.7
+"""A part of a word that no document has."""
+PREFIX_WEIGHT = 0.7
+NGRAM_WEIGHT = 0.3
+"""What begins with a word that no document has, and what resembles it; its correction weighs 1."""
+STOP_WEIGHT = 0.5
+"""A function word beside other words."""
+LONGEST_TYPED = 256
+"""Longer queries are texts, whose words have no joins and no substitutes."""
+MOST_REPLACED, MOST_SUBSTITUTES, MOST_COMPLETIONS = 8, 8, 32
+"""How many unknown words of a query are replaced, by how many terms, and how many a ``*`` finds."""
+# Several words can have one term.
+SPARE_COMPLETIONS = 8
+_PREFIX = re.compile(r"(?<!\S)(\w{2,})\*(?!\S)")
+_PIECE = re.compile(r"[^\W_]+")
 
 
 def inverse_frequency(n_documents: int, frequency: int) -> float:
@@ -289,6 +313,13 @@ class Segment:
             self._frequencies[term] = int(np.count_nonzero(live))
         return self._frequencies[term]
 
+    def rows_with(self, term: int) -> Rows:
+        """Return the rows of the live documents that have the term of this number, ascending."""
+        positions = self.positions[self._postings(term)]
+        if self.live is not None:
+            positions = positions[self.live.take(positions)]
+        return self.rows[positions]
+
     def occurrences(self, term: int) -> int:
         """Return how often the live documents contain the term of this number."""
         if term not in self._occurrences:
@@ -392,12 +423,22 @@ class Segment:
         return slice(int(self.starts[at]), int(self.starts[at + 1]))
 
 
-def build_segment(rows: Rows, lengths: Integers, numbers: npt.NDArray[np.int32]) -> Segment:
-    """Make a segment of documents with these `lengths`; `numbers` are all their terms, in order."""
+def build_segment(
+    rows: Rows,
+    lengths: Integers,
+    numbers: npt.NDArray[np.int32],
+    totals: Integers | None = None,
+) -> Segment:
+    """Make a segment of documents with these `lengths`; `numbers` are all their terms, in order.
+
+    `totals` are the numbers of their terms, if some terms after the others do not count in lengths.
+    """
+    totals = lengths if totals is None else totals
     terms, columns = number_distinct(numbers)
-    ends = np.concatenate([[0], np.cumsum(lengths)])
-    position_in_text = np.arange(len(numbers)) - np.repeat(ends[:-1], lengths)
-    counted = np.int32(ONCE) + (position_in_text < OPENING).astype(np.int32)
+    ends = np.concatenate([[0], np.cumsum(totals)])
+    position_in_text = np.arange(len(numbers)) - np.repeat(ends[:-1], totals)
+    in_opening = position_in_text < np.repeat(_opening_lengths(lengths), totals)
+    counted = np.int32(ONCE) + in_opening.astype(np.int32)
     table = sparse.csr_array((counted, columns, ends), shape=(len(rows), len(terms)))
     table.sum_duplicates()
     table = table.tocsc()
@@ -478,62 +519,54 @@ def _opening_lengths(lengths: npt.NDArray[Any]) -> npt.NDArray[Any]:
 # The terms of documents, collected before they are indexed.
 
 
-TERMS_AT_ONCE = 1 << 16
-
-
-class Vocabulary(dict[str, int]):
-    """The number of each term; an unknown term gets the next number.
-
-    It never forgets a term, so that the indexes of several generations can share it;
-    :meth:`of_numbers` makes a smaller one.
-    """
-
-    def __init__(self) -> None:
-        """Begin without terms."""
-        super().__init__()
-        self._terms: list[str] = []
-
-    def __missing__(self, term: str) -> int:
-        number = self[term] = len(self)
-        self._terms.append(term)
-        return number
-
-    def sizes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the squares of the terms' lengths in characters."""
-        lengths = map(len, map(self._terms.__getitem__, numbers.tolist()))
-        return np.fromiter(lengths, np.int64, len(numbers)) ** 2
-
-    def of_numbers(self, numbers: npt.NDArray[np.int64]) -> Vocabulary:
-        """Return a vocabulary of the terms with these numbers only, in their order."""
-        smaller = Vocabulary()
-        for start in range(0, len(numbers), TERMS_AT_ONCE):
-            for number in numbers[start : start + TERMS_AT_ONCE].tolist():
-                smaller[self._terms[number]]
-        return smaller
-
-
 class TermRows:
     """Rows and their terms, collected to become a segment."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        """Number terms by `vocabulary`."""
+        """Number words by `vocabulary`."""
         self._vocabulary = vocabulary
         self._rows, self._lengths, self._numbers = array("q"), array("q"), array("i")
+        self._totals = array("q")
         self._summaries = bytearray()
 
     def add(
-        self, row: int, term_lists: Iterable[Iterable[str]], *, longest_summary: int = 0
+        self,
+        row: int,
+        word_lists: Iterable[Iterable[str]],
+        forms: Iterable[str] = (),
+        *,
+        longest_summary: int = 0,
     ) -> bool:
-        """Add a row, which follows all others, with its terms in one or several lists.
+        """Add a row, which follows all others, with its words in one or several lists.
 
-        It is a summary if it has at most `longest_summary` terms; return whether it is.
+        Their other `forms` (:mod:`hummingbit.index.word_forms`) do not count in its length. It is a
+        summary if it has at most `longest_summary` words; return whether it is.
         """
+        number_of = self._vocabulary.words.__getitem__
+        return self.add_numbers(
+            row,
+            (map(number_of, words) for words in word_lists),
+            map(number_of, forms),
+            longest_summary=longest_summary,
+        )
+
+    def add_numbers(
+        self,
+        row: int,
+        lists: Iterable[Iterable[int]],
+        forms: Iterable[int] = (),
+        *,
+        longest_summary: int = 0,
+    ) -> bool:
+        """Do as :meth:`add`, with the numbers of terms."""
         before = len(self._numbers)
-        for terms in term_lists:
-            self._numbers.extend(map(self._vocabulary.__getitem__, terms))
+        for numbers in lists:
+            self._numbers.extend(numbers)
         length = len(self._numbers) - before
+        self._numbers.extend(forms)
         self._rows.append(row)
         self._lengths.append(length)
+        self._totals.append(len(self._numbers) - before)
         self._summaries.append(length <= longest_summary)
         return length <= longest_summary
 
@@ -546,6 +579,7 @@ class TermRows:
             np.array(self._rows, dtype=np.int64),
             np.frombuffer(self._lengths, dtype=np.int64),
             np.frombuffer(self._numbers, dtype=np.int32),
+            np.frombuffer(self._totals, dtype=np.int64),
         )
         are_summaries = np.frombuffer(self._summaries, dtype=np.bool_)
         if not are_summaries.any():
@@ -784,6 +818,21 @@ class Field:
         """Return how many documents have the term of this number."""
         return sum(segment.frequency(number) for segment in self.segments)
 
+    def frequencies(self, n_terms: int) -> Integers:
+        """Return how many documents have each term, ``int64[n_terms]``."""
+        counts = np.zeros(n_terms, np.int64)
+        for segment in self.segments:
+            if segment.live is None:
+                counts[segment.terms] += np.diff(segment.starts)
+            else:
+                passed = np.concatenate([[0], np.cumsum(segment.live.take(segment.positions))])
+                counts[segment.terms] += np.diff(passed[segment.starts])
+        return counts
+
+    def rows_with(self, number: int) -> Rows:
+        """Return the rows of the documents that have the term of this number, ascending."""
+        return np.concatenate([segment.rows_with(number) for segment in self.segments])
+
     def idf(self, number: int, *, bursty: bool = False) -> float:
         """Return the idf of a term, 0 if no document has it; more with `bursty`, if they repeat it.
 
@@ -913,13 +962,21 @@ def has_several_sentences(text: str, summary: str) -> bool:
     return len(summary) < min(len(text.strip()), SEARCHED_LENGTH)
 
 
-def summary_terms(terms: Sequence[str], *, marked: bool) -> Iterable[str]:
-    """Return the distinct terms among the first of a summary, once each; with `marked`, the MARK.
+def _no_forms(text: str) -> list[str]:  # noqa: ARG001 - in place of other_forms
+    return []
 
-    A summary without terms has no mark either.
+
+def summary_numbers(
+    vocabulary: Vocabulary, words: Sequence[str], forms: Sequence[str], *, marked: bool
+) -> Iterable[int]:
+    """Return the numbers of the distinct terms of a summary; with `marked`, that of the MARK, too.
+
+    The terms are those of its first words and of their other forms. A summary without terms has no
+    mark either.
     """
-    distinct = dict.fromkeys(terms[:SUMMARY_TERMS])
-    return (MARK, *distinct) if marked and distinct else distinct
+    terms = chain(words[:SUMMARY_TERMS], forms[:SUMMARY_TERMS])
+    distinct = dict.fromkeys(map(vocabulary.words.__getitem__, terms))
+    return (vocabulary[MARK], *distinct) if marked and distinct else distinct
 
 
 def average_size(fields: Iterable[Field]) -> float:
@@ -985,6 +1042,8 @@ class WeighedQuery(NamedTuple):
     """None in other rankings than the hybrid, where openings count twice and titles count."""
     average_summary_size: float | None = None
     """None in other rankings than the hybrid; 0 if summaries do not count."""
+    added: tuple[str, ...] | None = None
+    """The last of the terms, which are no words of the text; None if the index has no forms."""
 
     @property
     def hybrid(self) -> bool:
@@ -994,11 +1053,36 @@ class WeighedQuery(NamedTuple):
     @property
     def statistics(self) -> tuple[float, ...]:
         """The statistics with which :meth:`LexicalIndex.weigh` gives the same weights later."""
+        of_added = () if self.added is None else _pack_terms(self.added)
         of_texts = (self.average_length, *(term.idf for term in self.terms))
         if self.average_title_length is None or self.average_summary_size is None:
-            return of_texts
+            return (*of_texts, *of_added)
         of_titles = (self.average_title_length, *(term.title_idf for term in self.terms))
-        return (*of_texts, *of_titles, self.average_summary_size)
+        return (*of_texts, *of_titles, self.average_summary_size, *of_added)
+
+
+def _pack_terms(terms: Sequence[str]) -> tuple[float, ...]:
+    """Return terms as numbers: six bytes of their joined UTF-8 in each, and how many bytes."""
+    raw = "\n".join(terms).encode("utf-8", "surrogatepass")
+    pieces = (raw[at : at + 6] for at in range(0, len(raw), 6))
+    return (*(float(int.from_bytes(piece.ljust(6, b"\0"), "big")) for piece in pieces), len(raw))
+
+
+def _split_statistics(statistics: Sequence[float]) -> tuple[Sequence[float], list[str]]:
+    """Return the statistics before packed terms, and the terms.
+
+    Raises:
+        ValueError: if the statistics do not end with packed terms.
+    """
+    size = statistics[-1] if statistics else -1.0
+    n_pieces = math.ceil(size / 6) if 0 <= size < 2**20 else -1
+    if not 0 <= n_pieces < len(statistics):
+        raise ValueError("the statistics have no terms")
+    end = len(statistics) - 1 - n_pieces
+    pieces = [one for one in statistics[end:-1] if one == one // 1 and 0 <= one < 2**48]
+    raw = b"".join(int(piece).to_bytes(6, "big") for piece in pieces)[: int(size)]
+    terms = raw.decode("utf-8", "surrogatepass").split("\n") if size else []
+    return statistics[:end], terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -1014,17 +1098,27 @@ class LexicalIndex:
     titles: Field
     summaries: Field
 
+    forms: bool = False
+    """Whether it has the other forms of words (:mod:`hummingbit.index.word_forms`)."""
+
     @classmethod
     def build(
-        cls, number: int, analyzer: Analyzer, documents: Iterable[tuple[int, str]]
+        cls,
+        number: int,
+        analyzer: Analyzer,
+        documents: Iterable[tuple[int, str]],
+        *,
+        forms: bool = False,
     ) -> LexicalIndex:
         """Index the `documents` of a generation, pairs (row, text) in ascending order of rows."""
-        index = cls(number, analyzer, Vocabulary(), Field(()), Field(()), Field(()))
+        vocabulary = Vocabulary(analyzer.stem)
+        index = cls(number, analyzer, vocabulary, Field(()), Field(()), Field(()), forms)
         remaining, segments = iter(documents), [index._segments_of([])]
         while batch := list(islice(remaining, DOCUMENTS_AT_ONCE)):
             segments.append(index._segments_of(batch))
         texts, titles, summaries = map(Field.of, zip(*segments, strict=True))
-        return replace(index, texts=texts, titles=titles, summaries=summaries)
+        sorted_ = vocabulary.sorted()
+        return replace(index, vocabulary=sorted_, texts=texts, titles=titles, summaries=summaries)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -1093,13 +1187,40 @@ class LexicalIndex:
         counts: Counter[str] = Counter()
         for terms in self.analyzer.term_lists(text):
             counts.update(terms)
+        if self.forms:
+            return self._weigh_with_forms(text, counts, statistics, hybrid=hybrid)
         replaced = [
             (word, term) for word, known in corrected for term in self.analyzer.terms(known)
         ]
         repeats = [*counts.items(), *((term, 1) for _, term in replaced)]
         if statistics is None:
-            known = [*counts, *(None if self._has_word(word) else term for word, term in replaced)]
-            statistics = self._statistics(known, hybrid=hybrid)
+            known = [*counts, *(None if self.has_word(word) else term for word, term in replaced)]
+            statistics = self._statistics([(term, 1.0) for term in known], hybrid=hybrid)
+        return self._weighed(repeats, statistics, hybrid=hybrid)
+
+    def _weigh_with_forms(
+        self,
+        text: str,
+        counts: Mapping[str, int],
+        statistics: Sequence[float] | None,
+        *,
+        hybrid: bool,
+    ) -> WeighedQuery:
+        """Weigh the terms of a query, and what stands for them or for those that are unknown."""
+        if statistics is None:
+            added = self._added_terms(text, counts)
+            of_words = [(term, self._weight_of_word(term, counts)) for term in counts]
+            statistics = self._statistics([*of_words, *added.items()], hybrid=hybrid)
+        else:
+            statistics, terms = _split_statistics(statistics)
+            added = dict.fromkeys(terms, 1.0)
+        repeats = [*counts.items(), *((term, 1) for term in added)]
+        weighed = self._weighed(repeats, statistics, hybrid=hybrid)
+        return weighed._replace(added=tuple(added))
+
+    def _weighed(
+        self, repeats: Sequence[tuple[str, int]], statistics: Sequence[float], *, hybrid: bool
+    ) -> WeighedQuery:
         width = 1 + len(repeats)
         if len(statistics) != (2 * width + 1 if hybrid else width):
             raise ValueError(f"{len(statistics)} statistics do not fit {len(repeats)} terms")
@@ -1112,6 +1233,195 @@ class LexicalIndex:
         if not hybrid:
             return WeighedQuery(weighed, of_texts[0])
         return WeighedQuery(weighed, of_texts[0], of_titles[0], statistics[-1])
+
+    def frequency(self, term: str) -> int:
+        """Return how many documents have a term."""
+        number = self.vocabulary.get(term)
+        return 0 if number is None else self.texts.frequency(number)
+
+    def _weight_of_word(self, term: str, counts: Mapping[str, int]) -> float:
+        """Return the weight of a term of a query: less for a stop word beside other known words."""
+        stop = self._stop_terms
+        if term not in stop or all(one in stop or not self.frequency(one) for one in counts):
+            return 1.0
+        return STOP_WEIGHT
+
+    def _added_terms(self, text: str, counts: Mapping[str, int]) -> dict[str, float]:
+        """Return the terms that a query adds to its words, with their weights."""
+        added: dict[str, float] = {}
+
+        def add(term: str, weight: float) -> None:
+            if term not in counts and weight > added.get(term, 0.0):
+                added[term] = weight
+
+        words = self.analyzer.split(text) if len(text) <= LONGEST_TYPED else []
+        known = {
+            word: self.frequency(term) > 0
+            for word, term in zip(words, self.analyzer.stem([*words]), strict=True)
+        }
+        for form, covered in self._other_forms_of_query(text, known):
+            term = self._term_of(form)
+            if self.frequency(term):
+                add(term, FORM_WEIGHT if covered else 1.0)
+        for word in (word for word, is_known in known.items() if not is_known):
+            for term in map(self._term_of, parts_of(word)):
+                if self.frequency(term):
+                    add(term, PART_WEIGHT)
+        for substitutes, weight in self._substitutes_of(text, words).values():
+            for word, share in substitutes.items():
+                add(self._term_of(word), weight * share)
+        return added
+
+    def _other_forms_of_query(
+        self, text: str, known: Mapping[str, bool]
+    ) -> Iterator[tuple[str, bool]]:
+        """Yield other forms of a query's words, and whether documents have these words, too.
+
+        `known` tells which words of a typed query documents have.
+        """
+        for chunk in text.split():
+            words = self.analyzer.split(chunk)
+            covered = bool(words) and all(known.get(word, True) for word in words)
+            yield from (
+                (form, covered)
+                for form in other_forms(chunk)
+                if self._term_of(form) not in self._stop_terms
+            )
+        pieces = [piece for chunk in text.lower().split() for piece in _PIECE.findall(chunk)]
+        for start, stop, joined in joins(pieces) if known else ():
+            yield joined, all(known.get(piece, True) for piece in pieces[start:stop])
+
+    def _term_of(self, word: str) -> str:
+        (term,) = self.analyzer.stem([word])
+        return term
+
+    def substitutes(self, text: str) -> dict[str, list[str]]:
+        """Return the words of a query that no document has, with the words that stand for them."""
+        if not self.forms or len(text) > LONGEST_TYPED:
+            return {}
+        found = self._substitutes_of(text, self.analyzer.split(text))
+        return {word: [*substitutes] for word, (substitutes, _) in found.items()}
+
+    def _substitutes_of(
+        self, text: str, words: Sequence[str]
+    ) -> dict[str, tuple[dict[str, float], float]]:
+        """Return what stands for prefixes and for words that no document has.
+
+        Each has words with their shares, and a weight. A word is replaced by those that begin with
+        it, else by its correction, else by those that resemble it most.
+        """
+        found: dict[str, tuple[dict[str, float], float]] = {}
+        for prefix in _PREFIX.findall(text):
+            if begin := self.analyzer.split(prefix):
+                completions = self.complete(begin[0], MOST_COMPLETIONS)
+                found[prefix + "*"] = dict.fromkeys(completions, 1.0), 1.0
+        prefixes = {prefix[:-1].lower() for prefix in found}
+        unknown = dict.fromkeys(
+            word for word in words if word not in prefixes and not self.has_word(word)
+        )
+        others = [word for word in words if word not in unknown]
+        for word in list(unknown)[:MOST_REPLACED]:
+            if len(word) >= (3 if any(map(str.isdigit, word)) else 4):
+                substitutes = self._substitutes_of_word(word, others)
+                if substitutes[0]:
+                    found[word] = substitutes
+        return found
+
+    def _substitutes_of_word(
+        self, word: str, others: Sequence[str]
+    ) -> tuple[dict[str, float], float]:
+        if completions := self.complete(word, MOST_SUBSTITUTES):
+            return dict.fromkeys(completions, 1.0), PREFIX_WEIGHT
+        one_edit, alike = self.vocabulary.neighbours(word)
+        if (correction := self._correction(word, one_edit, others)) is not None:
+            return {correction: 1.0}, 1.0
+        best = sorted(alike, key=lambda one: (-alike[one], one))[:MOST_SUBSTITUTES]
+        return {one: alike[one] for one in best if self.has_word(one)}, NGRAM_WEIGHT
+
+    def has_prefix(self, word: str) -> bool:
+        """Return whether a document has a word that begins with `word`."""
+        return bool(self.complete(word, 1))
+
+    def complete(self, prefix: str, limit: int) -> list[str]:
+        """Return words that begin with `prefix`, in lower case, one for each term.
+
+        Those whose terms most documents have come first, and then in alphabetical order.
+        """
+        most = SPARE_COMPLETIONS * limit
+        completions: list[tuple[int, str, int]] = []
+        for words, numbers in self.vocabulary.words_with_prefix(prefix):
+            counts = self._frequencies_of(numbers)
+            least = 1
+            if len(counts) > most:
+                least = max(1, int(np.partition(counts, -most)[-most]))
+            places = np.flatnonzero(counts >= least)[: 4 * most].tolist()
+            completions += [(-int(counts[at]), words[at], int(numbers[at])) for at in places]
+        distinct: dict[int, str] = {}
+        for _, word, number in sorted(completions):
+            distinct.setdefault(number, word)
+        return [*distinct.values()][:limit]
+
+    def correct(self, word: str, others: Sequence[str] = ()) -> str | None:
+        """Return the word that a misspelt word of a query stands for, or None.
+
+        It is None if a document has the word or one with its stem. The words of the index that are
+        one edit from it are weighed by how many documents have them, and how many of these have one
+        of the `others`, the other words of the query.
+        """
+        if self.has_word(word) or self.has_prefix(word):
+            return None
+        return self._correction(word, self.vocabulary.neighbours(word).one_edit, others)
+
+    def _correction(self, word: str, one_edit: Sequence[str], others: Sequence[str]) -> str | None:
+        if not is_correctable(word):
+            return None
+        known = [one for one in one_edit if self.has_word(one)]
+        if len(known) < 2:
+            return known[0] if known else None
+        rows_of_others = [
+            self._rows_with(term)
+            for term in self.analyzer.stem([*others])
+            if term not in self._stop_terms
+        ]
+
+        def plausibility(one: str) -> float:
+            rows = self._rows_with(self._term_of(one))
+            together = sum(
+                len(np.intersect1d(rows, some, assume_unique=True)) for some in rows_of_others
+            )
+            return math.log(len(rows)) + 2 * math.log1p(together)
+
+        return max(known, key=plausibility)
+
+    def rows_with_all(self, terms: Sequence[str]) -> Rows:
+        """Return the rows of the documents that have all `terms`, ascending."""
+        rows = sorted(map(self._rows_with, dict.fromkeys(terms)), key=len)
+        if not rows:
+            return np.empty(0, np.int64)
+        found = rows[0]
+        for some in rows[1:]:
+            found = np.intersect1d(found, some, assume_unique=True)
+        return found
+
+    def _rows_with(self, term: str) -> Rows:
+        number = self.vocabulary.get(term)
+        return self.texts.rows_with(number) if number is not None else np.empty(0, np.int64)
+
+    def _frequencies_of(self, numbers: npt.NDArray[np.int32]) -> Integers:
+        """Return how many documents have the terms of these numbers."""
+        # A later index of the same vocabulary may have added terms.
+        counts = self._frequencies
+        return np.where(numbers < len(counts), counts[np.minimum(numbers, len(counts) - 1)], 0)
+
+    @cached_property
+    def _frequencies(self) -> Integers:
+        """How many documents have each term, by its number; 0 at the end."""
+        return self.texts.frequencies(len(self.vocabulary) + 1)
+
+    @cached_property
+    def _stop_terms(self) -> frozenset[str]:
+        stop = STOP_WORDS.get(self.analyzer.language or "", frozenset())
+        return frozenset(self.analyzer.stem(sorted(stop)))
 
     def matches(self, query: WeighedQuery) -> Matches:
         """Score every document."""
@@ -1176,15 +1486,23 @@ class LexicalIndex:
         """
         return self.matches(self.weigh(text)).best(k, allowed_rows)
 
-    def _statistics(self, terms: Sequence[str | None], *, hybrid: bool) -> list[float]:
-        """Return the :attr:`~WeighedQuery.statistics` of a query; None has no weight."""
-        numbers = [None if term is None else self.vocabulary.get(term) for term in terms]
+    def _statistics(
+        self, terms: Sequence[tuple[str | None, float]], *, hybrid: bool
+    ) -> list[float]:
+        """Return the :attr:`~WeighedQuery.statistics` of terms and their weights; None has none."""
+        numbers = [
+            (None if term is None else self.vocabulary.get(term), weight) for term, weight in terms
+        ]
         of_texts = [
-            0.0 if number is None else self.texts.idf(number, bursty=hybrid) for number in numbers
+            0.0 if number is None else weight * self.texts.idf(number, bursty=hybrid)
+            for number, weight in numbers
         ]
         statistics = [self.texts.average_length(opening_twice=hybrid), *of_texts]
         if hybrid:
-            of_titles = (0.0 if number is None else self.titles.idf(number) for number in numbers)
+            of_titles = (
+                0.0 if number is None else weight * self.titles.idf(number)
+                for number, weight in numbers
+            )
             statistics += [self.titles.average_length(), *of_titles]
             statistics.append(self._average_summary_size())
         return statistics
@@ -1197,7 +1515,7 @@ class LexicalIndex:
             average_size((self.texts, self.summaries)) if has_several or len(self.titles) else 0.0
         )
 
-    def _has_word(self, word: str) -> bool:
+    def has_word(self, word: str) -> bool:
         """Return whether a document has a term of `word`."""
         numbers = map(self.vocabulary.get, self.analyzer.terms(word))
         return any(number is not None and self.texts.frequency(number) for number in numbers)
@@ -1220,15 +1538,19 @@ class LexicalIndex:
         A short text of one sentence, with or without a title, is its own summary, so its summary is
         not indexed again.
         """
-        texts, titles, summaries = (TermRows(self.vocabulary) for _ in range(3))
+        vocabulary, analyzer = self.vocabulary, self.analyzer
+        forms_of = other_forms if self.forms else _no_forms
+        texts, titles, summaries = (TermRows(vocabulary) for _ in range(3))
         for row, text in documents:
             title, summary = title_of(text), summary_of(text)
             if title is not None:
-                titles.add(row, self.analyzer.term_lists(title))
+                titles.add(row, analyzer.word_lists(title), forms_of(title))
             longest = SUMMARY_TERMS if summary == text.strip() else 0
-            lists = self.analyzer.term_lists(text)
-            if not texts.add(row, lists, longest_summary=longest):
+            lists = analyzer.word_lists(text)
+            if not texts.add(row, lists, forms_of(text), longest_summary=longest):
                 marked = title is None and has_several_sentences(text, summary)
-                terms = summary_terms(self.analyzer.terms(summary), marked=marked)
-                summaries.add(row, (terms,), longest_summary=SUMMARY_TERMS + 1)
+                numbers = summary_numbers(
+                    vocabulary, analyzer.split(summary), forms_of(summary), marked=marked
+                )
+                summaries.add_numbers(row, (numbers,), longest_summary=2 * SUMMARY_TERMS + 1)
         return texts.segment(), titles.segment(), summaries.segment()

@@ -16,6 +16,7 @@ from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.foundation.slices import has_allowance
+from hummingbit.index.query_syntax import QueryText
 
 # ----------------------------------------------------------------------------
 # The queries of a search, and the results of a collection's methods.
@@ -71,6 +72,8 @@ class EncodedQueries:
     """The vector of each query, or None; empty if no query has one. A matrix is no vector."""
     has_words: bool = False
     """Whether some query has a text of which its code was not made."""
+    read: Sequence[QueryText | None] = ()
+    """How the syntax of each text was read; empty if all texts are words alone."""
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -84,6 +87,7 @@ class EncodedQueries:
             self.terms[some],
             self.vectors[some],
             self.has_words,
+            self.read[some],
         )
 
     def words_of(self, place: int) -> QueryWords | None:

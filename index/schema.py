@@ -100,6 +100,7 @@ def initial_meta(description: Description, ranking: str | None = None) -> dict[s
         **default_ranking,
         **description.meta,
         **passages,
+        "language": AUTO,
         "format_version": description.format_version,
         "n_bits": check_n_bits(description.n_bits),
         "incarnation": new_incarnation(),
@@ -142,6 +143,13 @@ def read_description(connection: sqlite3.Connection) -> Description:
     except (InputError, KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{path}: is damaged: {error}") from error
     return description
+
+
+def read_language(connection: sqlite3.Connection) -> tuple[str | None, str | None]:
+    """Return the setting of the language, and the language that was found; None if missing."""
+    query = "SELECT key, value FROM meta WHERE key IN ('language', 'language_found')"
+    stored = dict(connection.execute(query))
+    return stored.get("language"), stored.get("language_found")
 
 
 def read_field_types(connection: sqlite3.Connection) -> dict[str, FieldType]:

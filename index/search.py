@@ -40,6 +40,7 @@ from hummingbit.index.filters import (
 from hummingbit.index.highlights import Highlight, highlight
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.passages import MAX_PASSAGES, CodeColumn, Span
+from hummingbit.index.query_syntax import SYNTAXES
 from hummingbit.index.rankings import (
     BM25,
     BY_CODES,
@@ -261,6 +262,14 @@ class SearchOptions:
     explain: bool = option(
         False, "Return the bits that differ, and the terms of a text that weigh most."
     )
+    syntax: str | None = option(
+        None,
+        'How a text is read: query, the default, with "phrases", prefix*, -excluded words and'
+        " field:value; or plain, as words alone.",
+        choices=SYNTAXES,
+        flag="syntax",
+        batch="all",
+    )
     with_relevance: bool = option(
         False,
         "Return the score of each hit on a scale from 0, where a document agrees with the query by"
@@ -305,6 +314,9 @@ class SearchOptions:
         bits = self.collapse_duplicates
         if bits is not None and not 0 <= bits <= n_bits:
             raise InputError("collapse_duplicates", f"is {bits}; it must be from 0 to {n_bits}")
+        if self.syntax is not None and self.syntax not in SYNTAXES:
+            known = ", ".join(SYNTAXES)
+            raise InputError("syntax", f"is {self.syntax[:40]!r}; it must be one of {known}")
         if self.hybrid is not None:
             check_hybrid(self.hybrid)
         if self.rescore is not None:
@@ -636,6 +648,10 @@ class SearchResult(NamedTuple):
     candidates: int = 0
     highlighted: bool = False
     """Whether passages were requested."""
+    substitutes: Sequence[Mapping[str, Sequence[str]]] = ()
+    """Of each query that words rank, what was searched for in place of words that no document has.
+
+    Empty if codes alone rank."""
 
 
 # ----------------------------------------------------------------------------
@@ -813,7 +829,7 @@ def cursor_identity(
 ) -> tuple[object, ...]:
     """Return the values that bind a cursor to its search."""
     filter_json = None if options.filter is None else filter_to_json(options.filter)
-    query_key = (queries.codes.tobytes(), queries.weights.tobytes(), *queries.texts)
+    query_key = (queries.codes.tobytes(), queries.weights.tobytes(), *queries.texts, *queries.read)
     return (name, incarnation, ranking, options.hybrid, *query_key, options.radius, filter_json)
 
 
@@ -830,8 +846,9 @@ def cursor_identity(
 # attempt.
 
 
-# The radius, cursor, hybrid, rescore and offset of most searches, which need no further checks.
-PLAIN_OPTIONS = (None, None, None, None, 0)
+# The radius, cursor, hybrid, rescore, offset and syntax of most searches, which need no further
+# checks.
+PLAIN_OPTIONS = (None, None, None, None, 0, None)
 RANKING_NAMES = frozenset({None, *RANKINGS})
 # These limit the memory of a batch of large pages, and the time of one of its slices.
 HITS_AT_ONCE = 400_000
@@ -878,8 +895,12 @@ class Search:
         rescore = options.rescore
         self.by_words: bool = self.ranking in BY_WORDS
         """Whether the documents are ranked by their words, alone or with their codes."""
-        self.needs_words: bool = self.by_words or (
-            rescore is not None and TEXTS in SCORERS[rescore.by].needs
+        self.has_syntax: bool = any(one is not None for one in queries.read)
+        """Whether a query has phrases, excluded words or conditions."""
+        self.needs_words: bool = (
+            self.by_words
+            or (rescore is not None and TEXTS in SCORERS[rescore.by].needs)
+            or self.has_syntax
         )
         """Whether the lexical index is needed."""
         collapses = options.collapse_duplicates is not None
@@ -912,9 +933,16 @@ class Search:
         """The statistics of the scores of the first page; None if this is the first page."""
         return None if self._after is None else self._after.statistics or None
 
-    def pages(self, ranking: Ranking, allowed: Rows | None) -> list[Page]:
-        """Return the page of each query, limited to the rows `allowed` unless these are None."""
+    def pages(
+        self, ranking: Ranking, allowed: Rows | None, restricted: Mapping[int, Rows] | None = None
+    ) -> list[Page]:
+        """Return the page of each query, limited to the rows `allowed` unless these are None.
+
+        `restricted` are the rows of queries that allow fewer, by the position of the query.
+        """
         queries, offset, k = self.queries, self.options.offset, self.options.k
+        if restricted:
+            return self._pages_apart(ranking, allowed, restricted)
         if self._after is not None:
             found = hits_after(self._after, ranking, queries, k, allowed)
             return [_page(found, 0, k, self._after.passed)]
@@ -927,6 +955,22 @@ class Search:
                 checkpoint()
             some = queries if whole else queries[start : start + step]
             for place, found in enumerate(ranking.rank(some, count, allowed), start):
+                pages.append(_page(self._drop_unrecognized(place, found), offset, k, offset))
+        return pages
+
+    def _pages_apart(
+        self, ranking: Ranking, allowed: Rows | None, restricted: Mapping[int, Rows]
+    ) -> list[Page]:
+        queries, offset, k = self.queries, self.options.offset, self.options.k
+        pages: list[Page] = []
+        for place in range(len(queries)):
+            checkpoint()
+            rows, query = restricted.get(place, allowed), queries[place : place + 1]
+            if self._after is not None:
+                found = hits_after(self._after, ranking, query, k, rows)
+                pages.append(_page(found, 0, k, self._after.passed))
+            else:
+                (found,) = ranking.rank(query, offset + k + 1, rows)
                 pages.append(_page(self._drop_unrecognized(place, found), offset, k, offset))
         return pages
 
@@ -972,7 +1016,14 @@ class Search:
             rescored_by=None if options.rescore is None else options.rescore.by,
             candidates=0 if options.rescore is None else options.n_candidates,
             highlighted=options.highlight,
+            substitutes=self._substitutes(lexical),
         )
+
+    def _substitutes(self, lexical: LexicalIndex | None) -> list[dict[str, list[str]]]:
+        if lexical is None or not self.by_words:
+            return []
+        texts = self.queries.texts
+        return [{} if text is None else lexical.substitutes(text) for text in texts]
 
     def _rankings(self) -> list[str]:
         if self.options.ranking is not None or self.ranking == HAMMING:

@@ -344,7 +344,7 @@ class Batcher(Generic[Answer]):
         self, collection: CollectionBackend, options: SearchOptions, queries: Sequence[Query]
     ) -> list[Answer]:
         start = time.perf_counter()
-        encoded = collection.encode_queries(queries)
+        encoded = collection.encode_queries(queries, options.syntax)
         search_start = time.perf_counter()
         result = collection.find(encoded, options)
         end = time.perf_counter()

@@ -35,9 +35,9 @@ def bm25_scores(queries: Sequence[str], index: LexicalIndex, *, hybrid: bool = F
     return np.stack(scores).astype(np.float64)
 
 
-def build_index(documents: Sequence[str], analyzer: str) -> LexicalIndex:
-    """Build the lexical index of documents, numbered from 0."""
-    return LexicalIndex.build(0, ANALYZERS[analyzer], enumerate(documents))
+def build_index(documents: Sequence[str], analyzer: str, *, forms: bool = False) -> LexicalIndex:
+    """Build the lexical index of documents, numbered from 0, perhaps with other forms of words."""
+    return LexicalIndex.build(0, ANALYZERS[analyzer], enumerate(documents), forms=forms)
 
 
 def tfidf_scores(queries: Sequence[str], documents: Sequence[str], analyzer: str) -> Scores:

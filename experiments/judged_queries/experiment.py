@@ -175,10 +175,11 @@ def run(args: argparse.Namespace) -> int:
 def rank(corpus: Corpus, args: argparse.Namespace) -> Iterator[tuple[str, Scores]]:
     """Yield the name of each ranking and its scores."""
     queries, documents = corpus.queries, corpus.documents
-    stems = build_index(documents, STEMS)
-    by_words = bm25_scores(queries, stems)
+    by_words = bm25_scores(queries, build_index(documents, STEMS))
+    stems = build_index(documents, STEMS, forms=True)
     yield "bm25", bm25_scores(queries, build_index(documents, WORDS))
     yield BASELINE, by_words
+    yield "bm25 of collections", bm25_scores(queries, stems)
     yield "words of hybrids", bm25_scores(queries, stems, hybrid=True)
     yield "tf-idf, stems", tfidf_scores(queries, documents, STEMS)
     taught = read_vectors(corpus, args.teacher_vectors) if args.teacher_vectors else None

@@ -109,9 +109,12 @@ class AsyncClient:
         *,
         ranking: Ranking | None = None,
         hybrid_weight: float | Literal["encoder"] | None = None,
+        language: str | None = None,
     ) -> responses.CollectionSummary:
         """See :meth:`hummingbit.Client.update_collection`."""
-        body: dict[str, Any] = without_none(ranking=ranking, hybrid_weight=hybrid_weight)
+        body: dict[str, Any] = without_none(
+            ranking=ranking, hybrid_weight=hybrid_weight, language=language
+        )
         if hybrid_weight == "encoder":
             body["hybrid_weight"] = None
         return await self._call(Call("PATCH", collection_path(name), body))

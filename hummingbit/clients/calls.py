@@ -48,6 +48,7 @@ class RankingOptions(TypedDict, total=False):
     rescore: str | Mapping[str, Any] | None
     highlight: bool | None
     collapse_duplicates: int | None
+    syntax: str | None
 
 
 class SearchOptions(RankingOptions, total=False):

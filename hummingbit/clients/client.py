@@ -126,12 +126,15 @@ class Client:
         *,
         ranking: Ranking | None = None,
         hybrid_weight: float | Literal["encoder"] | None = None,
+        language: str | None = None,
     ) -> responses.CollectionSummary:
-        """Set the default ranking of a collection, or its weight of codes beside words.
+        """Set the ranking of a collection, its weight of codes beside words, or its language.
 
         The weight ``encoder`` is that of the encoder.
         """
-        body: dict[str, Any] = without_none(ranking=ranking, hybrid_weight=hybrid_weight)
+        body: dict[str, Any] = without_none(
+            ranking=ranking, hybrid_weight=hybrid_weight, language=language
+        )
         if hybrid_weight == "encoder":
             body["hybrid_weight"] = None
         return self._call(Call("PATCH", collection_path(name), body))

@@ -47,6 +47,7 @@ class CollectionSummary(TypedDict):
     engine_setting: str
     ranking: Ranking
     hybrid_weight: float
+    language: str | None
     indexed_fields: list[str]
     keep_vectors: KeepVectors
     passages: PassageSettings | None
@@ -201,6 +202,8 @@ class SearchResponse(TypedDict):
     """The number of terms of the query's text that the encoder knows."""
     corrected: NotRequired[list[tuple[str, str]]]
     """Unknown words of the text, and what the encoder reads in their place."""
+    substitutes: NotRequired[dict[str, list[str]]]
+    """Words of the text that no document has, and the words searched for in their place."""
     reranked: NotRequired[bool]
     rescored_by: NotRequired[str]
     candidates: NotRequired[int]

@@ -777,7 +777,7 @@ def _reading(file: str) -> Iterator[tuple[BinaryIO, str]]:
 
 
 # ----------------------------------------------------------------------------
-# ``hummingbit index list|stats|verify|compact|rank|fields|drop``: the state of collections.
+# ``hummingbit index list|stats|verify|compact|rank|language|fields|drop``: the state of collections.
 
 
 def configure_upkeep(actions: Actions) -> None:
@@ -803,6 +803,16 @@ def configure_upkeep(actions: Actions) -> None:
         help="the ranking of searches that name none",
     )
     add_weight(rank)
+    language = add_action(
+        actions, "language", run_language, "set or print the language of a collection's texts"
+    )
+    language.add_argument(
+        "language",
+        nargs="?",
+        metavar="LANGUAGE",
+        help="the language for searches by words, such as german; none for texts without stems, or"
+        " auto to find it. Without it, the language is printed",
+    )
     fields = add_action(
         actions, "fields", run_fields, "set or list the indexed fields, which make filters fast"
     )
@@ -814,7 +824,7 @@ def configure_upkeep(actions: Actions) -> None:
     )
     fields.add_argument("--none", action="store_true", help="index no fields")
     drop = add_action(actions, "drop", run_drop, "delete a collection and all of its documents")
-    for action in (list_, stats, verify, compact, rank, fields, drop):
+    for action in (list_, stats, verify, compact, rank, language, fields, drop):
         add_url(action)
         add_json(action)
 
@@ -906,6 +916,19 @@ def run_rank(args: argparse.Namespace) -> int:
         f" have the weight {result['hybrid_weight']:g}"
     )
     print_result(args, result, sentence)
+    return 0
+
+
+def run_language(args: argparse.Namespace) -> int:
+    """Set the language of a collection's texts, or print it."""
+    with open_collections(args, writable=args.language is not None) as folder:
+        collection = folder.collection(args.collection)
+        if args.language is not None:
+            collection.set_language(args.language)
+        language = collection.language
+    result = {"collection": args.collection, "language": language}
+    said = "English, by an earlier version" if language is None else language
+    print_result(args, result, f"{args.collection}: {said}")
     return 0
 
 

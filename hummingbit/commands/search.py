@@ -111,6 +111,7 @@ def run(args: argparse.Namespace) -> int:
     corrected = () if terms is None else terms.corrected
     recognized = None if terms is None else terms.recognized_terms
     _print_notes(recognized, corrected, warnings, hits=len(result.hits[0]))
+    _print_substitutes(result.substitutes[0] if result.substitutes else {}, corrected)
     for hit in result.hits[0]:
         _print_hit(hit, result.rescored_by or result.rankings[0])
     return 0
@@ -216,9 +217,20 @@ def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
         return 0
     recognized, corrected = response.get("recognized_terms"), response.get("corrected", [])
     _print_notes(recognized, corrected, response.get("warnings", []), hits=len(response["hits"]))
+    _print_substitutes(response.get("substitutes", {}), corrected)
     for hit in response["hits"]:
         _print_hit(_as_hit(hit), response.get("rescored_by") or response["ranking"])
     return 0
+
+
+def _print_substitutes(
+    substitutes: Mapping[str, Sequence[str]], corrected: Iterable[Sequence[str]]
+) -> None:
+    """Print what was searched for in place of words that no document has."""
+    known = {word for word, _ in corrected}
+    for word, others in substitutes.items():
+        if word not in known:
+            print(f"no document has {word!r}; searched for {', '.join(others)}", file=sys.stderr)
 
 
 def _as_hit(answer: Mapping[str, Any]) -> Hit:

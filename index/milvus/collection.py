@@ -44,11 +44,13 @@ from hummingbit.index.milvus.filters import check_fields_on_milvus
 from hummingbit.index.milvus.schema import is_intact, to_code, to_codes, to_payload, to_text
 from hummingbit.index.milvus.store import Band, ExactSearch, MilvusStore, Neighbour
 from hummingbit.index.passages import DocumentCodes, of_whole_documents
+from hummingbit.index.query_syntax import PLAIN, QUERY
 from hummingbit.index.rankings import AGREEMENTS, HAMMING, RankedRows, bit_agreement
 from hummingbit.index.records import (
     CodedPayloads,
     DeleteResult,
     EncodedQueries,
+    Query,
     ScrollPage,
     StoredDocument,
     StoredRow,
@@ -396,9 +398,30 @@ class MilvusCollection(SearchableCollection):
     def _codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
         return self._store.codes_of(ids)
 
+    def encode_queries(self, queries: Sequence[Query], syntax: str | None = None) -> EncodedQueries:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.encode_queries`; texts are words.
+
+        Raises:
+            InputError: also if `syntax` is ``query``, which needs a word index.
+        """
+        if syntax == QUERY:
+            message = f"is {QUERY!r}, which needs a word index; on Milvus it must be {PLAIN!r}"
+            raise InputError("syntax", message)
+        return super().encode_queries(queries, PLAIN)
+
     def _run_search(self, search: Search) -> SearchResult:
         """Run a search and return its result; see "No snapshots" above."""
         return search_on_milvus(search, self._store, self._progress.now())
+
+    @property
+    def language(self) -> str | None:
+        """None: collections on Milvus have no word index."""
+        return None
+
+    def set_language(self, language: str) -> None:
+        """Raise an InputError: collections on Milvus have no word index."""
+        message = f"is {language[:40]!r}; a collection on Milvus has no word index, and no language"
+        raise InputError("language", message)
 
     def set_ranking(self, ranking: str) -> None:
         """Raise an InputError unless `ranking` is the only one on Milvus, by distance."""

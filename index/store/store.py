@@ -24,6 +24,7 @@ from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.errors import StoreError
 from hummingbit.index.filters import Filter
 from hummingbit.index.kept_vectors import FLOAT32, pack_vector, unpack_vector
+from hummingbit.index.languages import AUTO, find_language
 from hummingbit.index.passages import CodeColumn, DocumentCodes, PassageCodes
 from hummingbit.index.records import (
     LONG_PAYLOAD,
@@ -43,6 +44,7 @@ from hummingbit.index.schema import (
     number_of_codes,
     payloads_to_json,
     read_field_types,
+    read_language,
 )
 from hummingbit.index.store.annotations import (
     LABELS,
@@ -396,6 +398,7 @@ class Changes:
             removed=self._removed,
             deleted=self._deleted,
         )
+        self.find_language()
         counts = {"documents": self._documents, "removed": self._removed}
         if self._column.has_passages:
             counts["n_passages"] = self._n_codes
@@ -422,6 +425,22 @@ class Changes:
         """Set the weight of codes beside words; None takes the encoder's. The generation stays."""
         self._write_meta(hybrid_weight=weight)
         self._commit(self.generation)
+
+    def set_language(self, language: str) -> None:
+        """Set the language of the texts, or ``auto``; the generation is unchanged."""
+        self._write_meta(language=language, language_found=None)
+        self.find_language()
+        self._commit(self.generation)
+
+    def find_language(self) -> None:
+        """Settle the language of the texts if it is to be found, and if there are enough words."""
+        setting, found = read_language(self._connection)
+        if setting != AUTO or found is not None:
+            return
+        texts = read_texts(self._connection, 0, self.last_row, LANGUAGE_TEXTS)
+        language, is_sure = find_language(text for _, text, _ in texts)
+        if is_sure or len(texts) == LANGUAGE_TEXTS:
+            self._write_meta(language_found=language)
 
     def remember_field_types(self, types: Mapping[str, FieldType]) -> None:
         """Remember the types of more payload fields; the generation is unchanged."""
@@ -768,6 +787,8 @@ def _parse_payloads(stored: Sequence[str]) -> list[Mapping[str, Any]]:
 
 
 TEXTS_AT_ONCE = 1000
+# The language is found from so many of the first texts.
+LANGUAGE_TEXTS = 1000
 
 
 class StoredCodes(NamedTuple):
@@ -876,6 +897,21 @@ class Store(DocumentReader):
             query = "SELECT value FROM meta WHERE key = 'hybrid_weight'"
             stored = connection.execute(query).fetchone()
         return None if stored is None or stored[0] is None else float(stored[0])
+
+    def language(self) -> tuple[str | None, str | None]:
+        """Return the setting of the language, and the language that was found with ``auto``.
+
+        The setting is None in stores of earlier versions, whose texts are read as English without
+        other forms of words (:mod:`hummingbit.index.word_forms`).
+        """
+        with self._database.reading() as connection:
+            return read_language(connection)
+
+    def guess_language(self) -> str:
+        """Return the language of the first texts."""
+        with self._database.reading() as connection:
+            texts = read_texts(connection, 0, last_row(connection), LANGUAGE_TEXTS)
+        return find_language(text for _, text, _ in texts)[0]
 
     def count(self) -> int:
         """Return the number of documents."""

@@ -150,15 +150,17 @@ def put_collection(name: str, body: CreateCollection, folder: Folder) -> Respons
     response_model=CollectionSummary,
     openapi_extra=ADMIN,
     dependencies=WRITING,
-    summary="Change a collection's default ranking or the weight of its codes",
+    summary="Change a collection's ranking, weight of codes or language",
 )
 def patch_collection(collection: CollectionOf, body: UpdateCollection) -> Response:
     """Set the ranking, or the weight of codes beside words, of searches that do not name one."""
     if not body.model_fields_set:
-        raise InputError("", "the body is empty; it must have ranking or hybrid_weight")
+        raise InputError("", "the body is empty; it must have ranking, hybrid_weight or language")
     with pointing_at():
         if body.ranking is not None:
             collection.set_ranking(body.ranking)
+        if body.language is not None:
+            collection.set_language(body.language)
         if "hybrid_weight" in body.model_fields_set:
             collection.set_hybrid_weight(body.hybrid_weight)
     return render(_summary(collection))

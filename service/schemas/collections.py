@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -137,6 +137,11 @@ class UpdateCollection(RequestModel):
         description="The weight of codes beside words in the ranking `hybrid` of searches that name"
         " none; null takes that of the encoder.",
     )
+    language: str | None = Field(
+        None,
+        description="The language of the texts for searches by words, such as german; none for"
+        " texts without stems, auto to find it.",
+    )
 
 
 class Unavailable(ResponseModel):
@@ -160,7 +165,9 @@ class CollectionSummary(ResponseModel):
 
     `engine_setting` is the engine it was created with; `ranking` applies to searches that do not
     name one. Filters on `indexed_fields` read no payloads. `keep_vectors` is the form in which
-    vectors are kept. `passages` says how texts are split; null if they are not.
+    vectors are kept. `passages` says how texts are split; null if they are not. `language` is that of the
+    texts for searches by words; null if it was not found yet, or if an earlier version made the
+    collection.
     """
 
     name: str
@@ -169,6 +176,7 @@ class CollectionSummary(ResponseModel):
     engine_setting: str
     ranking: RankingUsed
     hybrid_weight: float
+    language: str | None
     indexed_fields: list[str]
     keep_vectors: str = Field(json_schema_extra={"enum": [*FORMS]})
     passages: PassagesInfo | None

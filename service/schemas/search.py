@@ -249,7 +249,8 @@ class SearchResponse(ResponseModel):
     those of `rescored_by`, of at most `candidates` documents, and there is no cursor. For a text,
     `recognized_terms` counts its distinct terms that the encoder knows; if it is 0, codes find no
     hits. `corrected` lists the unknown words and what the encoder reads in their place: the known
-    word one edit away, or the words of an identifier. `next_cursor` is present on request, and null
+    word one edit away, or the words of an identifier. `substitutes` has the words of the query that no
+    document has, each with the words that were searched for in its place. `next_cursor` is present on request, and null
     on the last page. If a search with a filter finds nothing, `warnings` may say why: no document
     has a field of the filter, or the field holds values of another kind.
     """
@@ -264,6 +265,7 @@ class SearchResponse(ResponseModel):
     took_ms: float
     recognized_terms: int | None = None
     corrected: list[tuple[str, str]] = ModelField(default_factory=list)
+    substitutes: dict[str, list[str]] = ModelField(default_factory=dict)
     reranked: bool = False
     rescored_by: str = ""
     candidates: int = 0
@@ -322,6 +324,8 @@ def search_answer(
     if terms is not None:
         answer["recognized_terms"] = terms.recognized_terms
         answer["corrected"] = terms.corrected
+    if result.substitutes and result.substitutes[position]:
+        answer["substitutes"] = result.substitutes[position]
     if result.reranked:
         answer["reranked"] = True
     if result.rescored_by is not None:

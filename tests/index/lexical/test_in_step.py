@@ -118,8 +118,8 @@ def test_writes_and_searches_go_on_while_it_is_made(
     begun, opened = threading.Event(), threading.Event()
     make = getattr(LexicalIndex, held)
 
-    def made_late(*given: object) -> LexicalIndex:
-        made: LexicalIndex = make(*given)
+    def made_late(*given: object, **options: object) -> LexicalIndex:
+        made: LexicalIndex = make(*given, **options)
         begun.set()
         assert opened.wait(120)
         return made

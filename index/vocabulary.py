@@ -1,0 +1,285 @@
+"""The terms of a word index by number, and how to find those that begin like or resemble a word.
+
+A :class:`Vocabulary` numbers two kinds of strings: the terms, which postings belong to, and the
+words as texts have them, each with its term. So a word is stemmed once, and completions are words
+that people write. A :class:`SortedStrings` holds either kind in one array of bytes, which is read
+from a file as it is; strings that came later are in a dict.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hummingbit.encoder.spelling import is_one_edit
+from hummingbit.foundation.slices import checkpoint
+
+Numbers = npt.NDArray[np.int32]
+SEPARATOR = b"\n"
+"""Ends each string; no term has it."""
+
+STRINGS_AT_ONCE = 1 << 16
+LEAST_DICE = 0.45
+MAX_EDIT = 4
+GRAM = 3
+"""The length of character n-grams in bytes; a word's ends count as a character."""
+
+
+@dataclass(frozen=True, eq=False)
+class SortedStrings:
+    """Distinct strings in ascending order, each with a number."""
+
+    text: npt.NDArray[np.uint8]
+    """The strings in UTF-8, each after a separator, and a separator at the end."""
+    starts: npt.NDArray[np.int64]
+    """``int64[n + 1]``: where each string begins; the last is the length of `text`."""
+    numbers: Numbers
+
+    @classmethod
+    def of(cls, strings: Iterable[tuple[str, int]]) -> Self:
+        """Sort strings and their numbers."""
+        pairs = sorted(strings)
+        encoded = [string.encode("utf-8", "surrogatepass") for string, _ in pairs]
+        lengths = np.fromiter((len(one) + 1 for one in encoded), np.int64, len(encoded))
+        starts = np.concatenate([[1], 1 + np.cumsum(lengths)])
+        text = SEPARATOR + b"".join(one + SEPARATOR for one in encoded)
+        numbers = np.fromiter((number for _, number in pairs), np.int32, len(pairs))
+        return cls(np.frombuffer(text, np.uint8), starts, numbers)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, place: int) -> str:
+        return self._bytes_at(place).decode("utf-8", "surrogatepass")
+
+    def get(self, string: str) -> int | None:
+        """Return the number of a string."""
+        key = string.encode("utf-8", "surrogatepass")
+        place = bisect_left(_Keys(self), key)
+        if place < len(self) and self._bytes_at(place) == key:
+            return int(self.numbers[place])
+        return None
+
+    def with_prefix(self, prefix: str) -> range:
+        """Return the places of the strings that begin with `prefix`."""
+        key, keys = prefix.encode("utf-8", "surrogatepass"), _Keys(self)
+        # No byte of UTF-8 is 0xff.
+        return range(bisect_left(keys, key), bisect_left(keys, key + b"\xff"))
+
+    def sharing(self, word: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the places of the strings that share n-grams with `word`, and how many they share.
+
+        The n-grams are those of three bytes of the word between two separators.
+        """
+        ends = [np.zeros(0, np.int64)]
+        for gram in sorted(_grams(word)):
+            checkpoint()
+            found = [match.start() for match in re.finditer(re.escape(gram), self._searched)]
+            ends.append(np.unique(np.searchsorted(self.starts, np.array(found) + 1, "right") - 1))
+        return np.unique(np.concatenate(ends), return_counts=True)
+
+    @cached_property
+    def _searched(self) -> bytes:
+        return self.text.tobytes()
+
+    def _bytes_at(self, place: int) -> bytes:
+        start, stop = int(self.starts[place]), int(self.starts[place + 1])
+        return self.text[start : stop - 1].tobytes()
+
+
+class _Keys:
+    """The strings of :class:`SortedStrings` as bytes, for a binary search."""
+
+    def __init__(self, strings: SortedStrings) -> None:
+        self._strings = strings
+
+    def __len__(self) -> int:
+        return len(self._strings)
+
+    def __getitem__(self, place: int) -> bytes:
+        return self._strings._bytes_at(place)  # noqa: SLF001 - its own view
+
+
+class _Numbered(dict[str, int]):
+    """The numbers of strings that were looked up or added since the sorted ones were made."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self._vocabulary = vocabulary
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = self._vocabulary.number_word(word)
+        return number
+
+
+class Neighbours(NamedTuple):
+    """The words of an index that are like a word."""
+
+    one_edit: list[str]
+    alike: dict[str, float]
+    """The words that share most n-grams, with Dice's coefficients."""
+
+
+class Vocabulary:
+    """The terms of a word index and the words that have them, each with the number of its term.
+
+    It never forgets a term, so the indexes of several generations can share it; :meth:`of_numbers`
+    makes a smaller one. One thread at a time adds words; any number can look them up.
+    """
+
+    def __init__(
+        self,
+        stem: Callable[[list[str]], list[str]],
+        terms: SortedStrings | None = None,
+        words: SortedStrings | None = None,
+    ) -> None:
+        """Begin with `terms`, numbered from 0, and the `words` that have them.
+
+        `stem` returns the terms of words.
+        """
+        empty = SortedStrings.of(())
+        self._stem = stem
+        self.sorted_terms = empty if terms is None else terms
+        self.sorted_words = empty if words is None else words
+        self._later: list[str] = []
+        """The terms after the sorted ones, by number."""
+        self._terms: dict[str, int] = {}
+        self.words: dict[str, int] = _Numbered(self)
+        """The number of the term of each word; a word that is looked up here is added."""
+        self._later_words: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self.sorted_terms) + len(self._later)
+
+    def __getitem__(self, term: str) -> int:
+        """Return the number of a term, which is added if it is unknown."""
+        number = self.get(term)
+        if number is None:
+            number = self._terms[term] = len(self)
+            self._later.append(term)
+        return number
+
+    def get(self, term: str) -> int | None:
+        """Return the number of a term, or None."""
+        number = self._terms.get(term)
+        return self.sorted_terms.get(term) if number is None else number
+
+    def term(self, number: int) -> str:
+        """Return the term of a number."""
+        n_sorted = len(self.sorted_terms)
+        if number >= n_sorted:
+            return self._later[number - n_sorted]
+        return self.sorted_terms[int(self._places[number])]
+
+    def number_word(self, word: str) -> int:
+        """Return the number of the term of a word, both of which are added if unknown."""
+        number = self.sorted_words.get(word)
+        if number is None:
+            (term,) = self._stem([word])
+            number = self[term]
+            self._later_words.append(word)
+        return number
+
+    def sizes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the squares of the terms' lengths in characters."""
+        lengths = (len(self.term(number)) for number in numbers.tolist())
+        return np.fromiter(lengths, np.int64, len(numbers)) ** 2
+
+    def of_numbers(self, numbers: npt.NDArray[np.int64]) -> Vocabulary:
+        """Return a vocabulary of the terms with these ascending numbers only, in their order."""
+        terms: list[tuple[str, int]] = []
+        for start in range(0, len(numbers), STRINGS_AT_ONCE):
+            checkpoint()
+            some = numbers[start : start + STRINGS_AT_ONCE].tolist()
+            terms.extend((self.term(number), start + at) for at, number in enumerate(some))
+        kept = np.full(len(self), -1, np.int64)
+        kept[numbers] = np.arange(len(numbers))
+        words = [(word, int(kept[number])) for word, number in self._numbered_words()]
+        return Vocabulary(
+            self._stem,
+            SortedStrings.of(terms),
+            SortedStrings.of((word, number) for word, number in words if number >= 0),
+        )
+
+    def sorted(self) -> Vocabulary:
+        """Return an equal vocabulary, with equal numbers, all of whose strings are sorted."""
+        return self.of_numbers(np.arange(len(self)))
+
+    def words_with_prefix(self, prefix: str) -> Iterator[tuple[Sequence[str], Numbers]]:
+        """Yield words that begin with `prefix`, and the numbers of their terms."""
+        places = self.sorted_words.with_prefix(prefix)
+        yield (
+            _Words(self.sorted_words, places),
+            self.sorted_words.numbers[places.start : places.stop],
+        )
+        later = [word for word in self._later_words if word.startswith(prefix)]
+        yield later, np.array([self.words[word] for word in later], np.int32)
+
+    def neighbours(self, word: str) -> Neighbours:
+        """Return the words one edit from `word`, and those that resemble it.
+
+        Two words with a and b distinct n-grams of three bytes, c of which they share, have Dice's
+        coefficient 2 c / (a + b). Source: Adamson and Boreham, "The use of an association measure
+        based on character structure to identify semantically related pairs of words" (1974). Words
+        without a common n-gram are no neighbours.
+        """
+        size = len(word.encode("utf-8", "surrogatepass"))
+        n_own = len(_grams(word))
+        places, shared = self.sorted_words.sharing(word)
+        lengths = np.diff(self.sorted_words.starts)[places] - 1
+        # Few words repeat half of their n-grams. An edit changes four bytes at most.
+        bounds = 2 * shared / (n_own + np.maximum(shared, lengths // 2))
+        near = places[np.abs(lengths - size) <= MAX_EDIT].tolist()
+        alike = places[bounds >= LEAST_DICE].tolist()
+        edited = [*map(self.sorted_words.__getitem__, near), *self._later_words]
+        candidates = [*map(self.sorted_words.__getitem__, alike), *self._later_words]
+        coefficients = {one: _dice(word, one) for one in candidates}
+        return Neighbours(
+            sorted(one for one in edited if is_one_edit(word, one)),
+            {one: dice for one, dice in coefficients.items() if dice >= LEAST_DICE},
+        )
+
+    def _numbered_words(self) -> Iterator[tuple[str, int]]:
+        for start in range(0, len(self.sorted_words), STRINGS_AT_ONCE):
+            checkpoint()
+            stop = min(start + STRINGS_AT_ONCE, len(self.sorted_words))
+            numbers = self.sorted_words.numbers[start:stop].tolist()
+            yield from ((self.sorted_words[start + at], one) for at, one in enumerate(numbers))
+        for word in list(self._later_words):
+            yield word, self.words[word]
+
+    @cached_property
+    def _places(self) -> npt.NDArray[np.int64]:
+        """Where the sorted terms are, by number."""
+        return np.argsort(self.sorted_terms.numbers)
+
+
+def _dice(word: str, other: str) -> float:
+    own, others = _grams(word), _grams(other)
+    return 2 * len(own & others) / (len(own) + len(others))
+
+
+def _grams(word: str) -> set[bytes]:
+    marked = SEPARATOR + word.encode("utf-8", "surrogatepass") + SEPARATOR
+    return {marked[at : at + GRAM] for at in range(len(marked) - GRAM + 1)}
+
+
+class _Words(Sequence[str]):
+    """Some of :class:`SortedStrings`, decoded when they are read."""
+
+    def __init__(self, strings: SortedStrings, places: range) -> None:
+        self._strings = strings
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._strings[self._places[at]]

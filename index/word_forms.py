@@ -1,0 +1,124 @@
+"""The other forms of a word: joined or split, without its signs, or with them.
+
+A word index holds the words of a text as its analyzer splits them. People type codes and names
+otherwise: ``DDF484`` for ``DDF484Z``, ``wifi`` for ``Wi-Fi``, ``cross_entropy`` for
+``CrossEntropyLoss``. :func:`other_forms` returns further terms of a text, which a query has in
+common with it however both are written:
+
+    ======================  ==============================================
+    text                    other forms
+    ======================  ==============================================
+    ``Wi-Fi``               wifi
+    ``HB-0840-ZN``          hb0840zn, hb0840, 0840zn
+    ``DDF484Z``             ddf, 484
+    ``CrossEntropyLoss``    cross, entropy, loss
+    ``cross_entropy``       cross, entropy, crossentropy
+    ``C++``, ``.NET``       c++, .net
+    ``AT&T``                at&t, att
+    ``1,000,000``           1000000
+    ``v2.17.1``             2.17.1
+    ``0x80070005``          80070005
+    ``t-test``, ``plan B``  t, ttest; b
+    ======================  ==============================================
+
+A term of letters only is stemmed like any other word. Other forms count neither in the length of a
+text nor in its opening (:mod:`hummingbit.index.lexical`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+# Signs around a word that belong to the sentence. "#", "@", "." and "+" can belong to a word.
+_EDGES = "\"'`´‘’“”„«»()[]{}<>,;:!?…*|=~^%$/\\-–—"
+# Signs inside a name that people leave out or replace by a space.
+_JOINERS = re.compile(r"[-./&_:+'’·\u2010-\u2015]+")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_PART_OF_ANY_SCRIPT = re.compile(r"[^\W\d_]+|\d+")
+_GROUPED = re.compile(r"\d{1,3}(?:[,.'’ \u00a0\u202f]\d{3})+")
+_VERSION = re.compile(r"[vV]?(\d+(?:\.\d+)+)")
+_DECIMAL = re.compile(r"\d+,\d+")
+_HEXADECIMAL = re.compile(r"0[xX]([0-9A-Fa-f]{3,16})")
+_SIGNED = re.compile(r"\.?\w[\w.-]*(?:\+\+|#)|(?<!\w)(?:[#@]|\.(?=[^\W\d]))\w+")
+
+MAX_LENGTH = 64
+"""Longer chunks, such as addresses and hashes, have no other forms."""
+MAX_PARTS = 6
+"""Nor do those with more parts."""
+
+
+def other_forms(text: str) -> list[str]:
+    """Return the other forms of the words of a text in lower case, repeats included."""
+    forms: list[str] = []
+    for chunk in text.split():
+        if chunk.isalpha() and (chunk.islower() or chunk[1:].islower()) and len(chunk) > 1:
+            continue
+        forms.extend(_forms_of(chunk))
+    return forms
+
+
+def joins(words: list[str], longest: int = 3) -> Iterator[tuple[int, int, str]]:
+    """Yield where runs of 2 to `longest` words begin and end, and the words joined."""
+    for length in range(2, longest + 1):
+        for start in range(len(words) - length + 1):
+            joined = "".join(words[start : start + length])
+            if len(joined) <= MAX_LENGTH:
+                yield start, start + length, joined
+
+
+def parts_of(word: str) -> list[str]:
+    """Return the runs of letters and of digits of a word in lower case, split at capitals, too."""
+    part = _PART if word.isascii() else _PART_OF_ANY_SCRIPT
+    parts = [part.lower() for part in part.findall(word)]
+    return parts if 1 < len(parts) <= MAX_PARTS else []
+
+
+def _forms_of(chunk: str) -> Iterator[str]:
+    if len(chunk) > MAX_LENGTH:
+        return
+    signed = [one.lower() for one in _SIGNED.findall(chunk)]
+    yield from signed
+    bare = chunk.strip(_EDGES).lstrip(".#@").rstrip(".+#")
+    if len(bare) == 1:
+        if bare.isdigit() or (bare.isalpha() and not signed):
+            yield bare.lower()
+    elif bare and not bare.isdigit() and not (bare.isalpha() and _is_plain(bare)):
+        number = _number(bare)
+        yield from _forms_of_name(bare) if number is None else (number,)
+
+
+def _forms_of_name(name: str) -> Iterator[str]:
+    pieces = [piece for piece in _JOINERS.split(name) if piece]
+    if len(pieces) > MAX_PARTS or "'" in name or "’" in name:
+        return
+    if len(pieces) > 1:
+        yield "".join(pieces).lower()
+    if len(pieces) > 2:
+        yield from ((first + second).lower() for first, second in pairwise(pieces))
+    if "&" in name:
+        yield name.lower()
+    for piece in pieces:
+        parts = parts_of(piece)
+        yield from (part for part in parts if len(part) > 1)
+        # Words hold no single characters, and no parts of what an underscore joins.
+        if len(pieces) > 1 and (len(piece) == 1 or ("_" in name and not parts)):
+            yield piece.lower()
+
+
+def _number(bare: str) -> str | None:
+    """Return a number without its separators, a version without its letter, hexadecimal digits."""
+    if grouped := _GROUPED.fullmatch(bare):
+        return re.sub(r"\D", "", grouped[0])
+    if version := _VERSION.fullmatch(bare):
+        return version[1]
+    if _DECIMAL.fullmatch(bare):
+        return bare.replace(",", ".")
+    hexadecimal = _HEXADECIMAL.fullmatch(bare)
+    return hexadecimal[1].lower() if hexadecimal else None
+
+
+def _is_plain(word: str) -> bool:
+    """Tell whether a word of letters has no capital after a small letter."""
+    return word.islower() or word[1:].islower() or word.isupper()

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hummingbit.index.languages import analyzer_of
+from hummingbit.index.lexical import LexicalIndex
+from hummingbit.index.word_forms import other_forms
+
+TEXTS = [
+    "Cordless drill, model DDF484Z, brushless.",
+    "Cordless drill, model DDF453Z.",
+    "Hex bolt HB-0840-ZN, zinc plated.",
+    "Error 0x80070005: access is denied.",
+    "Defined by RFC 2616 and replaced later.",
+    "Why does my C++ program crash?",
+    "Reading a file in C# line by line.",
+    "Publishing a .NET application.",
+    "Running a Node.js server.",
+    "Comparing means with the t-test.",
+    "A test of independence.",
+    "Clusters of k-means by the elbow.",
+    "Lost phone: resetting 2FA codes.",
+    "torch.nn.CrossEntropyLoss expects indices.",
+    "The guest Wi-Fi drops.",
+    "A power bank with 10,000 mAh.",
+    "AT&T raised its prices.",
+    "Unsubscribing takes one click.",
+    "The thermostat does not heat.",
+    "What a negative R-squared says.",
+    "Kubernetes restarts pods.",
+]
+
+
+@pytest.fixture(scope="module")
+def index() -> LexicalIndex:
+    return LexicalIndex.build(0, analyzer_of("english"), enumerate(TEXTS), forms=True)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("DDF484", "DDF484Z"),
+        ("ddf 484 z", "DDF484Z"),
+        ("hb0840zn", "HB-0840-ZN"),
+        ("HB 0840", "HB-0840-ZN"),
+        ("80070005", "0x80070005"),
+        ("rfc2616", "RFC 2616"),
+        ("c++", "C++"),
+        ("c#", "C#"),
+        (".net", ".NET"),
+        ("nodejs", "Node.js"),
+        ("t-test", "t-test"),
+        ("t test", "t-test"),
+        ("k means", "k-means"),
+        ("kmeans", "k-means"),
+        ("2fa", "2FA"),
+        ("cross_entropy", "CrossEntropyLoss"),
+        ("wifi", "Wi-Fi"),
+        ("10000mah", "10,000 mAh"),
+        ("AT&T", "AT&T"),
+        ("unsubscribe", "Unsubscribing"),
+        ("thermostatt", "thermostat"),
+        ("R squared", "R-squared"),
+        ("kubern*", "Kubernetes"),
+    ],
+)
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_a_name_is_found_however_it_is_written(
+    index: LexicalIndex, query: str, text: str, hybrid: bool
+) -> None:
+    best = index.matches(index.weigh(query, hybrid=hybrid)).best(1).rows
+    assert [text in TEXTS[row] for row in best.tolist()] == [True]
+
+
+def test_a_word_without_stems_is_found_by_what_it_resembles() -> None:
+    index = LexicalIndex.build(0, analyzer_of("none"), enumerate(TEXTS), forms=True)
+    assert "Unsubscribing" in TEXTS[int(index.rank("unsubscribe", 1).rows[0])]
+    assert index.substitutes("unsubscribe") == {"unsubscribe": ["unsubscribing"]}
+
+
+def test_what_stands_for_unknown_words_is_said(index: LexicalIndex) -> None:
+    assert index.substitutes("thermostatt drill") == {"thermostatt": ["thermostat"]}
+    assert index.substitutes("ddf484") == {"ddf484": ["ddf484z"]}
+    assert index.substitutes("cordless drill") == {}
+
+
+def test_a_word_that_a_document_has_is_never_corrected() -> None:
+    texts = ["injection of fuel", *["infection of the ear"] * 50, "hooks on a wall", "looks"]
+    index = LexicalIndex.build(0, analyzer_of("english"), enumerate(texts), forms=True)
+    assert index.correct("injection") is None
+    assert index.correct("injections") is None  # its stem is known
+    assert index.correct("infecton") == "infection"
+
+
+def test_other_words_of_the_query_decide_between_corrections() -> None:
+    texts = ["a form to sign"] * 20 + ["a ferm of lease"] * 20 + ["a farm with cows"] * 5
+    index = LexicalIndex.build(0, analyzer_of("none"), enumerate(texts), forms=True)
+    assert index.correct("firm", ["cows"]) == "farm"
+    assert index.correct("firm", ["sign"]) == "form"
+
+
+def test_a_later_page_has_the_same_terms_whatever_was_written(index: LexicalIndex) -> None:
+    weighed = index.weigh("ddf484 thermostatt", hybrid=True)
+    later = index.with_changes(1, [(len(TEXTS), "ddf484 and ddf484y")], index.rows()[:0])
+    again = later.weigh("ddf484 thermostatt", (), weighed.statistics, hybrid=True)
+    assert again == weighed
+    with pytest.raises(ValueError, match="statistics"):
+        later.weigh("ddf484", (), weighed.statistics[:-1], hybrid=True)
+
+
+@given(st.text(max_size=60))
+def test_other_forms_are_words_without_spaces(text: str) -> None:
+    assert all(form and not form.isspace() and len(form.split()) == 1 for form in other_forms(text))
+
+
+def test_plain_words_have_no_other_forms() -> None:
+    assert other_forms("Plain words of one sentence, don't they have forms? It's fine.") == []
