@@ -382,6 +382,16 @@ class Collection:
         """The number of bits in a code."""
         return self.backend.n_bits
 
+    def complete(self, text: str, limit: int = 10) -> list[str]:
+        """Return queries that begin like `text`, with its last word completed.
+
+        Words that most documents have come first.
+
+        Raises:
+            InputError: if the limit is invalid, or the text ends with no word of two characters.
+        """
+        return self.backend.complete(text, limit)
+
     @property
     def generation(self) -> int:
         """The number of writes so far that changed the collection."""

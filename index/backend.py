@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from hummingbit.index.labels import Annotations
     from hummingbit.index.search import SearchOptions, SearchResult
 
+MAX_COMPLETIONS = 100
 MAX_K = 10_000
 BATCH_SIZE = 1000
 
@@ -396,6 +397,16 @@ class CollectionBackend(AnyCollection, Protocol):
 
     def find(self, queries: Queries, options: SearchOptions) -> SearchResult:
         """Search as :meth:`search` does, with the options as one value."""
+
+    def complete(self, text: str, limit: int) -> list[str]:
+        """Return up to `limit` queries that begin like `text`, with its last word completed.
+
+        The words are those of the documents; those that most documents have come first.
+
+        Raises:
+            InputError: if `limit` is not from 1 to :data:`MAX_COMPLETIONS`, the last word has fewer
+                than two characters, or this kind of collection has no word index.
+        """
 
     def close(self) -> None:
         """Close the collection after a write in progress has finished."""

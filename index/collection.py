@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,13 @@ from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import about_to_build, checkpoint
-from hummingbit.index.backend import BATCH_SIZE, MAX_K, AnyCollection, CollectionBackend
+from hummingbit.index.backend import (
+    BATCH_SIZE,
+    MAX_COMPLETIONS,
+    MAX_K,
+    AnyCollection,
+    CollectionBackend,
+)
 from hummingbit.index.code_statistics import StatisticsCache, code_statistics
 from hummingbit.index.encoding import batches, encode_documents, encode_queries, last_of_each_id
 from hummingbit.index.engines.protocol import Rows
@@ -369,6 +376,7 @@ class SearchableCollection(CollectionBase, ABC):
 # A phrase of words that more documents have together is searched for where time is no matter.
 FEW_CANDIDATES = 200
 CANDIDATES_AT_ONCE = 500
+_LAST_WORD = re.compile(r"\w{2,}$")
 # How many generations a search tries before it waits for the writers.
 ATTEMPTS = 3
 
@@ -385,6 +393,19 @@ class IndexedCollection(SearchableCollection, ABC):
             return None
         lexical = self._published_index.current_with_lexical().lexical
         return lexical if lexical is not None and lexical.forms else None
+
+    def complete(self, text: str, limit: int) -> list[str]:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.complete`."""
+        if not 1 <= limit <= MAX_COMPLETIONS:
+            raise InputError("limit", f"is {limit}; it must be from 1 to {MAX_COMPLETIONS}")
+        last = _LAST_WORD.search(text)
+        if last is None:
+            raise InputError("text", "must end with a word of two characters or more")
+        lexical = self._published_index.current_with_lexical().lexical
+        prefixes = [] if lexical is None else lexical.analyzer.split(last[0])
+        if lexical is None or not prefixes:
+            return []
+        return [text[: last.start()] + word for word in lexical.complete(prefixes[-1], limit)]
 
     def _codes_of(self, ids: Sequence[str]) -> Mapping[str, Codes]:
         return self.store.read_codes_of(ids)

@@ -41,8 +41,8 @@ from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.moments import CodeMoments
 from hummingbit.index.passages import DocumentCodes
 from hummingbit.index.records import DeleteResult, UpsertResult
-from hummingbit.index.store.matching import Matching, MatchingRows
-from hummingbit.index.store.store import Changes, Store, document_checksums
+from hummingbit.index.store.matching import MatchingRows
+from hummingbit.index.store.store import Changes, Matching, Store, document_checksums
 
 # ----------------------------------------------------------------------------
 # The published state of a collection, and how a write changes it.

@@ -215,6 +215,12 @@ class SearchResponse(TypedDict):
     """Why a search with a filter found nothing."""
 
 
+class Completions(TypedDict):
+    """Queries that begin like a text, with its last word completed."""
+
+    completions: list[str]
+
+
 class EncoderSummary(TypedDict):
     """An encoder and what it was trained on."""
 

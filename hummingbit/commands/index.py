@@ -777,7 +777,8 @@ def _reading(file: str) -> Iterator[tuple[BinaryIO, str]]:
 
 
 # ----------------------------------------------------------------------------
-# ``hummingbit index list|stats|verify|compact|rank|language|fields|drop``: the state of collections.
+# ``hummingbit index list|stats|verify|compact|rank|language|fields|drop``: the state of
+# collections.
 
 
 def configure_upkeep(actions: Actions) -> None:

@@ -409,6 +409,10 @@ class MilvusCollection(SearchableCollection):
             raise InputError("syntax", message)
         return super().encode_queries(queries, PLAIN)
 
+    def complete(self, text: str, limit: int) -> list[str]:  # noqa: ARG002
+        """Raise an InputError: collections on Milvus have no word index."""
+        raise InputError("text", "cannot be completed: a collection on Milvus has no word index")
+
     def _run_search(self, search: Search) -> SearchResult:
         """Run a search and return its result; see "No snapshots" above."""
         return search_on_milvus(search, self._store, self._progress.now())

@@ -56,6 +56,7 @@ from hummingbit.service.schemas.encoders import EncodeRequest, EncodeResponse
 from hummingbit.service.schemas.search import (
     SEARCH_FIELDS,
     SENT_AT_ONCE,
+    Completions,
     JSONAnswer,
     SearchBatch,
     SearchBatchResponse,
@@ -170,6 +171,8 @@ def _search_alone(
 
 # A vector with more numbers is parsed in a thread.
 LONG_VECTOR = 4096
+# A longer text is no query that a person types.
+MAX_COMPLETED = 256
 # A search for more hits, or by a longer text, waits among the long reads.
 CHEAP_HITS = 200
 CHEAP_LENGTH = 10_000
@@ -448,6 +451,21 @@ def write_search(batched: BatchedResult, position: int, *, max_bytes: int) -> by
 
 
 ENCODED_AT_ONCE = 64
+
+
+@router.get(
+    "/completions",
+    response_model=Completions,
+    openapi_extra=READ,
+    summary="Complete a query",
+)
+def get_completions(collection: CollectionOf, text: str, limit: int = 10) -> Response:
+    """Complete the last word of a text with words of the documents."""
+    try:
+        completions = collection.complete(text[:MAX_COMPLETED], limit)
+    except InputError as error:
+        raise invalid_field(error.reason, error.field) from None
+    return render(Completions(completions=completions))
 
 
 @router.post(

@@ -249,10 +249,11 @@ class SearchResponse(ResponseModel):
     those of `rescored_by`, of at most `candidates` documents, and there is no cursor. For a text,
     `recognized_terms` counts its distinct terms that the encoder knows; if it is 0, codes find no
     hits. `corrected` lists the unknown words and what the encoder reads in their place: the known
-    word one edit away, or the words of an identifier. `substitutes` has the words of the query that no
-    document has, each with the words that were searched for in its place. `next_cursor` is present on request, and null
-    on the last page. If a search with a filter finds nothing, `warnings` may say why: no document
-    has a field of the filter, or the field holds values of another kind.
+    word one edit away, or the words of an identifier. `substitutes` has the words of the query that
+    no document has, each with the words that were searched for in its place. `next_cursor` is
+    present on request, and null on the last page. If a search with a filter finds nothing,
+    `warnings` may say why: no document has a field of the filter, or the field holds values of
+    another kind.
     """
 
     hits: list[SearchHit]
@@ -273,6 +274,12 @@ class SearchResponse(ResponseModel):
     query_code: str = ""
     query_terms: list[QueryTerm] = ModelField(default_factory=list)
     warnings: list[str] = ModelField(default_factory=list)
+
+
+class Completions(ResponseModel):
+    """Queries that begin like a text, with its last word completed."""
+
+    completions: list[str]
 
 
 class SearchBatchResponse(ResponseModel):

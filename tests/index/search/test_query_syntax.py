@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hummingbit import Collection, SemanticHasher
+from hummingbit.foundation.errors import InputError
 from hummingbit.index.filters import AnyOf
 from hummingbit.index.query_syntax import QueryText, read_query_text
 
@@ -89,3 +90,13 @@ def test_a_condition_needs_a_known_field() -> None:
 def test_any_text_can_be_read(text: str) -> None:
     read = read_query_text(text, {"label"})
     assert read.text or not text
+
+
+def test_the_last_word_is_completed_by_words_of_the_documents(collection: Collection) -> None:
+    assert collection.complete("random fo") == ["random forest"]
+    assert collection.complete("pod") == ["pods"]
+    assert collection.complete("xyz") == []
+    with pytest.raises(InputError, match="limit: is 0; it must be from 1 to 100"):
+        collection.complete("random", 0)
+    with pytest.raises(InputError, match="must end with a word"):
+        collection.complete("random ")
