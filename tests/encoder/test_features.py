@@ -213,9 +213,9 @@ def test_encoding_a_long_text_or_many_ends_once_nobody_waits() -> None:
 
     long = "butter and jam " * 10_000
     for texts, encode in [
-        ([long], encoder.read_queries),
+        ([long], encoder.query_weights),
         ([long], encoder.logits),
-        (["butter"] * 5_000, encoder.read_queries),
+        (["butter"] * 5_000, encoder.query_weights),
         (["butter"] * 5_000, encoder.logits),
     ]:
         looks.clear()
