@@ -34,9 +34,9 @@ from hummingbit.index.errors import EncoderMismatch, RowsRemoved, StoreError
 from hummingbit.index.filters import Filter, check_indexed_fields, filter_to_json
 from hummingbit.index.generations import PublishedGeneration, PublishedIndex, Writer
 from hummingbit.index.labels import Annotations
-from hummingbit.index.passages import PASSAGE_BITS, DocumentCodes, PassageCodes, Passages
 from hummingbit.index.languages import AUTO, check_language
 from hummingbit.index.lexical import LexicalIndex
+from hummingbit.index.passages import PASSAGE_BITS, DocumentCodes, PassageCodes, Passages
 from hummingbit.index.query_syntax import (
     PLAIN,
     QueryText,

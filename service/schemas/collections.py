@@ -165,9 +165,9 @@ class CollectionSummary(ResponseModel):
 
     `engine_setting` is the engine it was created with; `ranking` applies to searches that do not
     name one. Filters on `indexed_fields` read no payloads. `keep_vectors` is the form in which
-    vectors are kept. `passages` says how texts are split; null if they are not. `language` is that of the
-    texts for searches by words; null if it was not found yet, or if an earlier version made the
-    collection.
+    vectors are kept. `passages` says how texts are split; null if they are not. `language` is that
+    of the texts for searches by words; null if it was not found yet, or if an earlier version made
+    the collection.
     """
 
     name: str

@@ -93,10 +93,10 @@ def test_any_text_can_be_read(text: str) -> None:
 
 
 def test_the_last_word_is_completed_by_words_of_the_documents(collection: Collection) -> None:
-    assert collection.complete("random fo") == ["random forest"]
+    assert collection.complete("random fore") == ["random forest"]
     assert collection.complete("pod") == ["pods"]
     assert collection.complete("xyz") == []
-    with pytest.raises(InputError, match="limit: is 0; it must be from 1 to 100"):
+    with pytest.raises(InputError, match="is 0; it must be from 1 to 100"):
         collection.complete("random", 0)
     with pytest.raises(InputError, match="must end with a word"):
         collection.complete("random ")
