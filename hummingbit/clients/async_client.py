@@ -211,11 +211,10 @@ class AsyncClient:
         body = without_none(limit=limit, cursor=cursor, filter=filter)
         return await self._call(Call("POST", collection_path(name, "documents:scroll"), body))
 
-    async def complete(self, name: str, text: str, *, limit: int = 10) -> list[str]:
+    async def complete(self, name: str, text: str, *, limit: int = 10) -> responses.Completions:
         """See :meth:`hummingbit.Client.complete`."""
         path = collection_path(name, "completions", text=text, limit=limit)
-        response: responses.Completions = await self._call(Call("GET", path))
-        return response["completions"]
+        return await self._call(Call("GET", path))
 
     async def count(self, name: str, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
         """Count all documents, or those that match a filter."""

@@ -245,11 +245,10 @@ class Client:
         body = without_none(limit=limit, cursor=cursor, filter=filter)
         return self._call(Call("POST", collection_path(name, "documents:scroll"), body))
 
-    def complete(self, name: str, text: str, *, limit: int = 10) -> list[str]:
+    def complete(self, name: str, text: str, *, limit: int = 10) -> responses.Completions:
         """Complete the last word of a text with words of a collection's documents."""
         path = collection_path(name, "completions", text=text, limit=limit)
-        response: responses.Completions = self._call(Call("GET", path))
-        return response["completions"]
+        return self._call(Call("GET", path))
 
     def count(self, name: str, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
         """Count all documents, or those that match a filter."""
