@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import shorten
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 import numpy as np
@@ -125,6 +126,7 @@ class Hits(Sequence[Hit]):
         ranking: str,
         recognized_terms: int | None = None,
         corrected: Iterable[tuple[str, str]] = (),
+        substitutes: Mapping[str, Sequence[str]] = MappingProxyType({}),
         warnings: Iterable[str] = (),
         next_cursor: str | None = None,
         query_code: str | None = None,
@@ -138,7 +140,6 @@ class Hits(Sequence[Hit]):
         """The number of words of the query that the encoder knows; None if it is not a text."""
         self.corrected = [*corrected]
         """Unknown words of the query, each with what the encoder reads in its place."""
-        substitutes = result.substitutes[place] if result.substitutes else {}
         self.substitutes = {word: [*others] for word, others in substitutes.items()}
         """Words of the query that no document has, and the words searched for in their place."""
         self.warnings = [*warnings]
@@ -219,6 +220,7 @@ def _hits_at(result: SearchResult, place: int, warnings: Sequence[str]) -> Hits:
         result.hits[place],
         generation=result.generation,
         ranking=result.rescored_by or result.rankings[place],
+        substitutes=result.substitutes[place] if result.substitutes else {},
         recognized_terms=None if terms is None else terms.recognized_terms,
         corrected=() if terms is None else terms.corrected,
         warnings=warnings,

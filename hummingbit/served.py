@@ -243,6 +243,7 @@ def _hits(answer: SearchResponse) -> Hits:
     return Hits(
         [*map(_hit, answer["hits"])],
         generation=answer["generation"],
+        substitutes=answer.get("substitutes", {}),
         ranking=answer.get("rescored_by", answer["ranking"]),
         recognized_terms=answer.get("recognized_terms"),
         corrected=[(word, known) for word, known in answer.get("corrected", ())],

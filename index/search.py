@@ -302,6 +302,7 @@ class SearchOptions:
             raise InputError("limit", f"is {self.k}; it must be from 1 to {MAX_K}")
         if self.ranking is not None:
             check_ranking(self.ranking)
+        _check_syntax(self.syntax)
         if self.radius is not None:
             self._check_radius(self.radius, n_bits)
         if not 0 <= self.offset <= MAX_OFFSET:
@@ -314,9 +315,6 @@ class SearchOptions:
         bits = self.collapse_duplicates
         if bits is not None and not 0 <= bits <= n_bits:
             raise InputError("collapse_duplicates", f"is {bits}; it must be from 0 to {n_bits}")
-        if self.syntax is not None and self.syntax not in SYNTAXES:
-            known = ", ".join(SYNTAXES)
-            raise InputError("syntax", f"is {self.syntax[:40]!r}; it must be one of {known}")
         if self.hybrid is not None:
             check_hybrid(self.hybrid)
         if self.rescore is not None:
@@ -415,6 +413,13 @@ def check_hybrid_weight(weight: float | None, field: str = "hybrid_weight", name
     if weight is not None and not MIN_HYBRID_WEIGHT <= weight <= MAX_HYBRID_WEIGHT:
         bounds = f"it must be from {MIN_HYBRID_WEIGHT:g} to {MAX_HYBRID_WEIGHT:g}"
         raise InputError(field, f"{name}is {weight:g}; {bounds}")
+
+
+def _check_syntax(syntax: str | None) -> None:
+    """Raise InputError unless texts can be read by a syntax of that name."""
+    if syntax is not None and syntax not in SYNTAXES:
+        known = ", ".join(SYNTAXES)
+        raise InputError("syntax", f"is {syntax[:40]!r}; it must be one of {known}")
 
 
 def check_hybrid(hybrid: Hybrid) -> None:
