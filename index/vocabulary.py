@@ -90,8 +90,7 @@ class SortedStrings:
         return self.text.tobytes()
 
     def _bytes_at(self, place: int) -> bytes:
-        start, stop = int(self.starts[place]), int(self.starts[place + 1])
-        return self.text[start : stop - 1].tobytes()
+        return self._searched[self.starts.item(place) : self.starts.item(place + 1) - 1]
 
 
 class _Keys:

@@ -155,7 +155,7 @@ def test_a_data_set_with_something_else_in_its_file_is_an_error(data_root: Path)
     with pytest.raises(ReadError, match=r"y_test has shape \[2\]; it must have 1 rows"):
         list(load_dataset("cifar10", "test", data_root))
     write_lines(data_root / "snippets/train.jsonl.xz", [{"id": "a", "text": "t"}, {"id": "b"}])
-    with pytest.raises(ReadError, match=r"train.jsonl.xz:2: document: must have exactly one"):
+    with pytest.raises(ReadError, match=r"train.jsonl.xz:2: document: must have at least one"):
         list(load_dataset("snippets", "train", data_root))
     whole = (data_root / "20ng/test.jsonl.xz").read_bytes()
     (data_root / "20ng/test.jsonl.xz").write_bytes(whole[:-20])

@@ -139,9 +139,9 @@ def test_a_document_written_meanwhile_is_noticed(
         )
         read = collection.encode_queries
 
-        def write_first(queries: Any) -> Any:
+        def write_first(*given: Any, **options: Any) -> Any:
             collection.upsert([Document(id="late", text=QUERIES[0].text)])
-            return read(queries)
+            return read(*given, **options)
 
         monkeypatch.setattr(collection, "encode_queries", write_first)
         with pytest.raises(EvaluationError, match="was written to while it was evaluated"):

@@ -50,11 +50,12 @@ def test_health_and_encoders(client: httpx.Client) -> None:
     assert client.get("/livez").json() == {"status": "alive"}
     ready = client.get("/readyz").json()
     assert ready["status"] == "ready"
-    assert ready["encoders"] == ["numbers", "words"]
-    numbers, words = client.get("/v1/encoders").json()["encoders"]
+    assert ready["encoders"] == ["english", "numbers", "words"]
+    english, numbers, words = client.get("/v1/encoders").json()["encoders"]
     assert (numbers["kind"], numbers["n_bits"], numbers["dimension"]) == ("vector", 16, 6)
     assert (words["kind"], words["n_bits"], words["dimension"]) == ("text", 32, None)
     assert words["trained_on"] == "nothing"
+    assert (english["kind"], english["n_bits"]) == ("text", 256)
     assert len(words["fingerprint"]) == 64
     start = client.get("/").json()
     for name in ("openapi", "docs", "console", "collections"):
@@ -102,7 +103,7 @@ def test_the_description_is_complete(client: httpx.Client) -> None:
         for path, methods in description["paths"].items()
         for method, operation in methods.items()
     ]
-    assert len(operations) == 65
+    assert len(operations) == 67
     for method, path, operation in operations:
         assert operation["summary"]
         assert "application/problem+json" in operation["responses"]["default"]["content"]

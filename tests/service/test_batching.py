@@ -267,9 +267,9 @@ def test_a_word_index_is_not_built_where_other_searches_wait(
     built: list[str] = []
     build = LexicalIndex.build
 
-    def build_and_note(*given: Any) -> LexicalIndex:
+    def build_and_note(*given: Any, **options: Any) -> LexicalIndex:
         built.append("here")
-        return build(*given)
+        return build(*given, **options)
 
     monkeypatch.setattr(LexicalIndex, "build", build_and_note)
     plain = SearchOptions(3, ranking=None, with_cursor=False)

@@ -43,7 +43,7 @@ def test_every_ranking_is_measured_on_judged_queries(
     assert "MRR; * differs from bm25, stems with p < 0.05" in printed
     records = json.loads(out.read_text())
     names = [one["ranking"] for one in records]
-    words = ["bm25", "bm25, stems", "words of hybrids"]
+    words = ["bm25", "bm25, stems", "bm25 of collections", "words of hybrids"]
     codes = [
         f"{of} 8, {by}"
         for of in ("itq of lsa", "itq")

@@ -15,6 +15,8 @@ WITHOUT = {
     "demo": "it tells what it does, and serves",
     "train": "it prints progress, and its figures are files of the encoder",
     "distill": "it prints progress, and its figures are files of the encoder",
+    "label pool": "its result is a file for a person to grade",
+    "label judged": "its result is files and a report",
     "label train": "it trains until it is ended",
     "index export": "its standard output is the export",
     "label export": "its standard output is the export",

@@ -60,7 +60,15 @@ def test_a_collection_moves_to_milvus_and_answers_as_before(
         ["index", "get", "moving", topic_documents(3)[0].id],
         ["index", "count", "moving", "--filter", FILTER],
         ["index", "verify", "moving"],
-        ["evaluate", "moving", "--queries", data / "queries.jsonl", "--json"],
+        [
+            "evaluate",
+            "moving",
+            "--queries",
+            data / "queries.jsonl",
+            "--rankings",
+            "hamming",
+            "--json",
+        ],
     ):
         local, on_milvus = said(*command, *here), said(*command, *there)
         assert on_milvus == local, command

@@ -98,10 +98,10 @@ def test_what_cannot_be_is_named(
 
 
 def test_texts_are_counted_before_they_are_looked_at(client: httpx.Client) -> None:
-    given = {"model": "words", "input": ["jam"] * 1001}
+    given = {"model": "words", "input": ["jam"] * 2049}
     problem = check_problem(client.post("/v1/embeddings", json=given), 422, "invalid_request")
     assert problem["errors"] == [
-        {"pointer": "/input", "message": "has 1,001 entries; at most 1,000 are allowed"}
+        {"pointer": "/input", "message": "has 2,049 entries; at most 2,048 are allowed"}
     ]
     found = embed(client, input=["jam"] * 999 + ["warm kernel"])
     # Texts are encoded in blocks, and sums of blocks of another size may be rounded otherwise.
