@@ -44,7 +44,7 @@ from hummingbit.evaluation.ties import (
     expect,
     worst,
 )
-from hummingbit.foundation.errors import counted
+from hummingbit.foundation.errors import InputError, counted
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.engines.choice import build
 from hummingbit.index.engines.protocol import CodeIndex
@@ -519,6 +519,11 @@ def evaluate_collection(
         hierarchy=hierarchy,
         relevant_from=relevant_from,
     )
+    if collection.encoder is None:
+        for query in queries:
+            if query.vector is None and query.code is None:
+                message = f"of the query {query.id!r} cannot be compared with codes; add a code"
+                raise InputError("text", message)
     query_codes = encode_queries(collection, queries).codes
     self_rows = rows_of(query_ids, stored.ids) if exclude_self else None
     return evaluate_ranking(

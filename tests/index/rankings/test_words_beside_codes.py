@@ -75,7 +75,7 @@ def test_words_codes_and_both_find_documents_that_bring_codes(collection: Collec
     assert both.scores == pytest.approx(np.sort(expected)[::-1][:20])
     coded = collection.search(text, code=code, limit=20, hybrid={"codes": 2.0})
     bits = np.where(query > 0, 1.0, -1.0)
-    expected = standardized(by_words(text)) + 2 * standardized(SIGNS @ bits)
+    expected = 4 * words_scores / words_scores.max() + 2 * standardized(SIGNS @ bits)
     assert coded.ids == in_order(expected, 20)
     by_rank = collection.search(text, hybrid={"rrf": 60}, ranking="hybrid", limit=5)
     assert by_rank.ids == collection.search(text, ranking="bm25", limit=5).ids
