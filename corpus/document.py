@@ -95,7 +95,7 @@ def parse_document(record: object) -> Document:
         None if vector is None else parse(vector),
         None if code is None else parse_code(code),
         _parse_labels(record),
-        _parse_payload(get("payload")),
+        parse_payload(get("payload")),
         is_matrix,
     )
 
@@ -228,7 +228,12 @@ def _parse_label(value: object, field: str) -> str:
     return value
 
 
-def _parse_payload(value: object) -> Mapping[str, Any]:
+def parse_payload(value: object) -> Mapping[str, Any]:
+    """Return a value as a payload.
+
+    Raises:
+        DocumentError: for the field ``payload``, if it is no object, or cannot be stored as JSON.
+    """
     if value is None:
         return {}
     if not isinstance(value, Mapping):

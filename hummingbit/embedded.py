@@ -32,6 +32,7 @@ from hummingbit.index.errors import DataFolderError, StoreClosed
 from hummingbit.index.filters import Filter
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.passages import Passages
+from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.search import (
     Hit,
@@ -481,6 +482,37 @@ class Collection:
         if condition is not None:
             return self.backend.delete_where(condition).deleted
         return self.backend.delete(list(inputs.check_several("ids", ids))).deleted
+
+    def update_payload(
+        self,
+        *,
+        ids: Iterable[str] | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+        set: Mapping[str, Any] | None = None,  # noqa: A002
+        merge: Mapping[str, Any] | None = None,
+        remove: Iterable[str] = (),
+        overwrite: Mapping[str, Any] | None = None,
+        if_generation: int | None = None,
+    ) -> int:
+        """Change the payloads of documents with these `ids`, or that match `filter`.
+
+        Texts, codes and the order of documents stay. `set` gives keys new values, `merge` merges
+        objects into objects and removes keys whose value is None (RFC 7396), `remove` removes
+        fields, and `overwrite` replaces the whole payload. Returns how many payloads changed.
+
+        Raises:
+            InputError: unless exactly one of `ids` and `filter` is given, or if a value is invalid.
+            GenerationChanged: if the collection is at another generation than `if_generation`.
+        """
+        update = PayloadUpdate(
+            ids=None if ids is None else tuple(inputs.check_several("ids", ids)),
+            filter=inputs.filter_of(filter),
+            set=set,
+            merge=merge,
+            remove=tuple(inputs.check_several("remove", remove)),
+            overwrite=overwrite,
+        )
+        return self.backend.update_payloads([update], if_generation).updated
 
     def get(self, id: str) -> StoredDocument | None:  # noqa: A002
         """Return a document by its id, or None if there is none."""

@@ -35,6 +35,7 @@ from hummingbit.index.errors import UnknownCollection
 from hummingbit.index.filters import Filter, filter_to_json
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.passages import Passages
+from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.rankings import HAMMING
 from hummingbit.index.records import (
     DeleteResult,
@@ -450,6 +451,14 @@ class RemoteCollection:
         """Delete the documents whose payload matches the filter."""
         deleted = self.client.delete_many(self._given_name, filter=_as_json(filter))
         return DeleteResult(deleted["deleted"], deleted["generation"])
+
+    def update_payloads(
+        self, updates: Sequence[PayloadUpdate], if_generation: int | None = None
+    ) -> PayloadsUpdated:
+        """Change the payloads of documents, all updates or none."""
+        records = [one.to_json() for one in updates]
+        answer = self.client.update_payloads(self._given_name, records, if_generation=if_generation)
+        return PayloadsUpdated(answer["matched"], answer["updated"], answer["generation"])
 
     @property
     def language(self) -> str | None:

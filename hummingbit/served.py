@@ -17,6 +17,7 @@ from hummingbit.foundation.errors import InputError, counted
 from hummingbit.index.collection import pages_of
 from hummingbit.index.encoding import batches
 from hummingbit.index.errors import UnknownCollection
+from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query, StoredDocument
 from hummingbit.index.search import Hit
 from hummingbit.remote import RemoteCollection, record_of
@@ -135,6 +136,28 @@ class ServedCollection:
             return self.client.delete_many(self._given_name, filter=filter)["deleted"]
         parts = batches(inputs.check_several("ids", ids), WRITTEN_AT_ONCE)
         return sum(self._remote.delete([*part]).deleted for part in parts)
+
+    def update_payload(
+        self,
+        *,
+        ids: Iterable[str] | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+        set: Mapping[str, Any] | None = None,  # noqa: A002
+        merge: Mapping[str, Any] | None = None,
+        remove: Iterable[str] = (),
+        overwrite: Mapping[str, Any] | None = None,
+        if_generation: int | None = None,
+    ) -> int:
+        """Change payloads of documents; see :meth:`Collection.update_payload`."""
+        update = PayloadUpdate(
+            ids=None if ids is None else tuple(inputs.check_several("ids", ids)),
+            filter=inputs.filter_of(filter),
+            set=set,
+            merge=merge,
+            remove=tuple(inputs.check_several("remove", remove)),
+            overwrite=overwrite,
+        )
+        return self._remote.update_payloads([update], if_generation).updated
 
     def get(self, id: str) -> StoredDocument | None:  # noqa: A002
         """Return a document by its id, or None if there is none."""

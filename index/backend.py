@@ -21,6 +21,7 @@ from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.index.filters import Filter
 from hummingbit.index.passages import DocumentCodes, Passages
+from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.records import (
     CodedPayloads,
     DeleteResult,
@@ -111,6 +112,19 @@ class AnyCollection(Protocol):
 
     def delete_where(self, filter: Filter) -> DeleteResult:  # noqa: A002
         """Delete the documents whose payload matches the filter, as :meth:`delete` does."""
+
+    def update_payloads(
+        self, updates: Sequence[PayloadUpdate], if_generation: int | None = None
+    ) -> PayloadsUpdated:
+        """Change the payloads of documents, without their texts and codes; durable once it returns.
+
+        All updates apply in order, or none does. The documents keep their rows. Unknown ids are
+        ignored, and a payload that an update leaves as it is does not count as updated.
+
+        Raises:
+            GenerationChanged: if the collection is at another generation than `if_generation`.
+            StoreError: if the payloads cannot be written.
+        """
 
     def get(self, id_: str) -> StoredDocument | None:
         """Return the document with the id, or None.
@@ -339,6 +353,12 @@ class CollectionBackend(AnyCollection, Protocol):
 
     def documents_after(self, row: int, limit: int) -> list[StoredDocument]:
         """Return the first `limit` documents after `row`, in the order of rows."""
+
+    def payloads_changed_since(self, generation: int) -> list[StoredDocument]:
+        """Return the documents whose payloads were changed after a generation, and perhaps others.
+
+        Documents that were written anew are left out.
+        """
 
     def all_documents(self) -> list[StoredDocument]:
         """Return all documents in the order of rows."""

@@ -37,6 +37,7 @@ from hummingbit.index.labels import Annotations
 from hummingbit.index.languages import AUTO, check_language
 from hummingbit.index.lexical import LexicalIndex
 from hummingbit.index.passages import PASSAGE_BITS, DocumentCodes, PassageCodes, Passages
+from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.query_syntax import (
     PLAIN,
     QueryText,
@@ -422,8 +423,8 @@ class IndexedCollection(SearchableCollection, ABC):
             result = self._search_generation(search, published, allowed)
             if result is not None:
                 return result
-            # A hit was removed since. Its writer has probably published by now; taking the lock
-            # could mean waiting until the next write is on disk.
+            # A hit was removed since, or payloads were changed. Their writer has probably published
+            # by now; taking the lock could mean waiting until the next write is on disk.
             tried = published
         with self._published_index.target_in_transaction(filter_, lexical=lexical) as target:
             result = self._search_generation(search, *target)
@@ -456,6 +457,8 @@ class IndexedCollection(SearchableCollection, ABC):
             self.store.read_rows(rows, *fields) if any(fields) else self.store.read_ids(rows)
         )
         if len(stored_rows) < len(rows):
+            return None
+        if options.with_payload and self.store.last_payload_change() > generation.number:
             return None
         return search.result(
             ranking,
@@ -658,6 +661,12 @@ class Collection(IndexedCollection):
         """See :meth:`hummingbit.index.backend.CollectionBackend.delete_where`."""
         return self._writer.delete_where(filter)
 
+    def update_payloads(
+        self, updates: Sequence[PayloadUpdate], if_generation: int | None = None
+    ) -> PayloadsUpdated:
+        """See :meth:`hummingbit.index.backend.AnyCollection.update_payloads`."""
+        return self._writer.update_payloads(updates, if_generation)
+
     def get(self, id_: str) -> StoredDocument | None:
         """See :meth:`hummingbit.index.backend.CollectionBackend.get`."""
         return self.store.get(id_)
@@ -702,6 +711,10 @@ class Collection(IndexedCollection):
     def documents_after(self, row: int, limit: int) -> list[StoredDocument]:
         """Return the first `limit` documents after `row`, in the order of rows."""
         return self.store.scroll(limit, row, None, None)[0]
+
+    def payloads_changed_since(self, generation: int) -> list[StoredDocument]:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.payloads_changed_since`."""
+        return self.store.payloads_changed_since(generation)
 
     def all_documents(self) -> list[StoredDocument]:
         """Return all documents of one generation, in the order of rows."""

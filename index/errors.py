@@ -20,6 +20,10 @@ class UnknownDocument(HummingbitError, LookupError):
     """No document of the collection has the id."""
 
 
+class GenerationChanged(HummingbitError, RuntimeError):
+    """The collection is at another generation than a write requires; nothing was written."""
+
+
 class UnknownCollection(HummingbitError, LookupError):
     """No collection of the data folder has the name `name`; `known` are those that it has.
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import math
 import operator
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -21,6 +24,9 @@ from hummingbit.foundation.errors import InputError, abbreviate
 #
 #     {"field": "label", "eq": "sports"}          {"field": "label", "in": ["sports", "health"]}
 #     {"field": "year", "gte": 1990, "lt": 2000}  {"field": "author.name", "exists": true}
+#     {"field": "sku", "prefix": "HB-"}           {"field": "title", "contains": "moon"}
+#     {"field": "due", "is_null": true}           {"field": "due", "is_missing": true}
+#     {"field": "sent", "gte": "2024-05-01T00:00:00+02:00"}    {"has_id": ["a", "b"]}
 #     {"and": [...]}                              {"or": [...]}              {"not": {...}}
 #
 # ``author.name`` is the key ``author.name`` and the key ``name`` of the object, or of each object
@@ -28,7 +34,10 @@ from hummingbit.foundation.errors import InputError, abbreviate
 # any does. If the field holds a list, the condition matches if any element does; an object matches
 # nothing, and null counts as absent. Strings, numbers and booleans are never equal to one another;
 # 1 and 1.0 are equal. A range is over numbers or over strings (by code point) and ignores values of
-# the other kind.
+# the other kind. If all bounds are dates or times of ISO 8601 (:func:`instant_of`), it is over
+# instants, and strings that are none are ignored. ``prefix`` and ``contains`` tell upper from lower
+# case. ``is_null`` asks for a null where the field is, and ``is_missing`` whether there is no value
+# at all, not even null. ``has_id`` names documents. Names follow Qdrant where it has the condition.
 #
 # :meth:`Filter.matches` defines what a filter means; the translations of the stores are tested
 # against it.
@@ -45,7 +54,7 @@ class AnyOf:
     field: str
     values: tuple[Scalar, ...]
 
-    def matches(self, payload: Mapping[str, Any]) -> bool:
+    def matches(self, payload: Mapping[str, Any], id_: str | None = None) -> bool:  # noqa: ARG002
         """Tell whether the filter holds for a payload."""
         accepted = {(kind_of(value), value) for value in self.values}
         return any((kind_of(value), value) in accepted for value in _scalars(payload, self.field))
@@ -67,8 +76,26 @@ class InRange:
         bounds = {name: getattr(self, name) for name in BOUNDS}
         return {name: bound for name, bound in bounds.items() if bound is not None}
 
-    def matches(self, payload: Mapping[str, Any]) -> bool:
+    @property
+    def is_of_instants(self) -> bool:
+        """Whether all bounds are dates or times, so that instants are compared."""
+        return all(instant_of(bound) is not None for bound in self.bounds.values())
+
+    @property
+    def instants(self) -> dict[str, int]:
+        """The bounds of a range of instants, in microseconds."""
+        return {name: instant_of(bound) or 0 for name, bound in self.bounds.items()}
+
+    def matches(self, payload: Mapping[str, Any], id_: str | None = None) -> bool:  # noqa: ARG002
         """Tell whether the filter holds for a payload."""
+        if self.is_of_instants:
+            bounds = self.instants
+            times = [instant_of(one) for one in _scalars(payload, self.field)]
+            return any(
+                time is not None
+                and all(_COMPARE[name](time, bound) for name, bound in bounds.items())
+                for time in times
+            )
         kind = kind_of(next(iter(self.bounds.values())))
         values = [one for one in _scalars(payload, self.field) if kind_of(one) == kind]
         tests = [(_COMPARE[name], bound) for name, bound in self.bounds.items()]
@@ -82,9 +109,60 @@ class Exists:
     field: str
     expected: bool = True
 
-    def matches(self, payload: Mapping[str, Any]) -> bool:
+    def matches(self, payload: Mapping[str, Any], id_: str | None = None) -> bool:  # noqa: ARG002
         """Tell whether the filter holds for a payload."""
         return (read_field(payload, self.field) is not None) == self.expected
+
+
+@dataclass(frozen=True, slots=True)
+class HasText:
+    """The field holds a string with a part, at its beginning if `is_prefix`."""
+
+    field: str
+    part: str
+    is_prefix: bool = False
+
+    def matches(self, payload: Mapping[str, Any], id_: str | None = None) -> bool:  # noqa: ARG002
+        """Tell whether the filter holds for a payload."""
+        strings = (one for one in _scalars(payload, self.field) if isinstance(one, str))
+        if self.is_prefix:
+            return any(one.startswith(self.part) for one in strings)
+        return any(self.part in one for one in strings)
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """The field is present and null somewhere; or, unless `expected`, it is not."""
+
+    field: str
+    expected: bool = True
+
+    def matches(self, payload: Mapping[str, Any], id_: str | None = None) -> bool:  # noqa: ARG002
+        """Tell whether the filter holds for a payload."""
+        return any(one is None for one in _held(payload, self.field)) == self.expected
+
+
+@dataclass(frozen=True, slots=True)
+class IsMissing:
+    """The payload has no such field, not even null; or, unless `expected`, it has one."""
+
+    field: str
+    expected: bool = True
+
+    def matches(self, payload: Mapping[str, Any], id_: str | None = None) -> bool:  # noqa: ARG002
+        """Tell whether the filter holds for a payload."""
+        return (not _held(payload, self.field)) == self.expected
+
+
+@dataclass(frozen=True, slots=True)
+class HasId:
+    """The document has one of the ids."""
+
+    ids: tuple[str, ...]
+
+    def matches(self, payload: Mapping[str, Any], id_: str | None = None) -> bool:  # noqa: ARG002
+        """Tell whether the filter holds for the document `id_`."""
+        return id_ in self.ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +171,9 @@ class And:
 
     parts: tuple[Filter, ...]
 
-    def matches(self, payload: Mapping[str, Any]) -> bool:
-        """Tell whether the filter holds for a payload."""
-        return all(part.matches(payload) for part in self.parts)
+    def matches(self, payload: Mapping[str, Any], id_: str | None = None) -> bool:
+        """Tell whether the filter holds for a payload, and for the document `id_`."""
+        return all(part.matches(payload, id_) for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +182,9 @@ class Or:
 
     parts: tuple[Filter, ...]
 
-    def matches(self, payload: Mapping[str, Any]) -> bool:
-        """Tell whether the filter holds for a payload."""
-        return any(part.matches(payload) for part in self.parts)
+    def matches(self, payload: Mapping[str, Any], id_: str | None = None) -> bool:
+        """Tell whether the filter holds for a payload, and for the document `id_`."""
+        return any(part.matches(payload, id_) for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +193,16 @@ class Not:
 
     part: Filter
 
-    def matches(self, payload: Mapping[str, Any]) -> bool:
-        """Tell whether the filter holds for a payload."""
-        return not self.part.matches(payload)
+    def matches(self, payload: Mapping[str, Any], id_: str | None = None) -> bool:
+        """Tell whether the filter holds for a payload, and for the document `id_`."""
+        return not self.part.matches(payload, id_)
 
 
-Filter = AnyOf | InRange | Exists | And | Or | Not
+FieldCondition = AnyOf | InRange | Exists | HasText | IsNull | IsMissing
+"""A condition on a field of the payload."""
+IndexableCondition = AnyOf | InRange | Exists | HasText
+"""A condition that the values of an indexed field decide."""
+Filter = FieldCondition | HasId | And | Or | Not
 
 
 def filter_to_json(filter_: Filter) -> str:
@@ -134,12 +216,18 @@ def _to_object(filter_: Filter) -> dict[str, Any]:
     if isinstance(filter_, And | Or):
         name = "and" if isinstance(filter_, And) else "or"
         return {name: [_to_object(part) for part in filter_.parts]}
+    if isinstance(filter_, HasId):
+        return {"has_id": list(filter_.ids)}
     condition: Mapping[str, Any]
     if isinstance(filter_, AnyOf):
         single = len(filter_.values) == 1
         condition = {"eq": filter_.values[0]} if single else {"in": list(filter_.values)}
+    elif isinstance(filter_, HasText):
+        condition = {"prefix" if filter_.is_prefix else "contains": filter_.part}
+    elif isinstance(filter_, InRange):
+        condition = filter_.bounds
     else:
-        condition = {"exists": filter_.expected} if isinstance(filter_, Exists) else filter_.bounds
+        condition = {PRESENCE_NAMES[type(filter_)]: filter_.expected}
     return {"field": filter_.field, **condition}
 
 
@@ -149,7 +237,25 @@ def fields_of(filter_: Filter) -> frozenset[str]:
         return fields_of(filter_.part)
     if isinstance(filter_, And | Or):
         return frozenset().union(*map(fields_of, filter_.parts))
-    return frozenset({filter_.field})
+    return frozenset() if isinstance(filter_, HasId) else frozenset({filter_.field})
+
+
+def ids_of(filter_: Filter) -> tuple[str, ...] | None:
+    """Return ids among which are those of all documents that match, or None for any ids."""
+    if isinstance(filter_, HasId):
+        return filter_.ids
+    if isinstance(filter_, And):
+        return next((ids for ids in map(ids_of, filter_.parts) if ids is not None), None)
+    return None
+
+
+def is_indexable(filter_: Filter) -> bool:
+    """Tell whether the values of its fields decide a filter, if all of them are indexed."""
+    if isinstance(filter_, Not):
+        return is_indexable(filter_.part)
+    if isinstance(filter_, And | Or):
+        return all(map(is_indexable, filter_.parts))
+    return isinstance(filter_, IndexableCondition)
 
 
 def implied_filter(filter_: Filter, fields: Collection[str]) -> Filter | None:
@@ -157,7 +263,7 @@ def implied_filter(filter_: Filter, fields: Collection[str]) -> Filter | None:
 
     If `filter_` uses no other field, it is returned itself, not a copy.
     """
-    if fields_of(filter_) <= set(fields):
+    if is_indexable(filter_) and fields_of(filter_) <= set(fields):
         return filter_
     if not isinstance(filter_, And | Or):
         return None
@@ -198,6 +304,13 @@ def read_field(payload: Mapping[str, Any], field: str) -> Any:
     return [*chain.from_iterable(map(_elements, values))]
 
 
+def _held(payload: Mapping[str, Any], field: str) -> list[Any]:
+    """Return what every place of the field in a payload holds, null included."""
+    if "." not in field:
+        return [payload[field]] if field in payload else []
+    return [*_values_at(payload, field.split("."))]
+
+
 def _values_at(value: Any, names: Sequence[str]) -> Iterator[Any]:
     """Yield what `names` reach from a value, however dots divide them into keys."""
     if not names:
@@ -227,6 +340,40 @@ def scalars_of(value: Any) -> Iterable[Scalar]:
             yield one
 
 
+# Basic formats such as 20240501 are left out: they are more often numbers of something else.
+_INSTANT = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:[Zz]|[+-]\d\d(?::?\d\d)?)?)?",
+    re.ASCII,
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@lru_cache(maxsize=1 << 16)
+def _instant_of_text(text: str) -> int | None:
+    if not _INSTANT.fullmatch(text):
+        return None
+    try:
+        time = datetime.fromisoformat(text.upper())
+    except ValueError:
+        return None
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return (time - _EPOCH) // _MICROSECOND
+
+
+def instant_of(value: object) -> int | None:
+    """Return the microseconds since 1970 of a date or time of ISO 8601; None of anything else.
+
+    It is written ``2024-05-01``, or with a time ``2024-05-01T10:30:00.5+02:00``, of which seconds,
+    their fraction and the zone may be missing. A date stands for its first instant, and what has
+    no zone is in UTC. Digits beyond microseconds are cut.
+    """
+    if not isinstance(value, str) or not 10 <= len(value) <= 35:
+        return None
+    return _instant_of_text(value)
+
+
 def _elements(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else [value]
 
@@ -242,6 +389,13 @@ def json_number(value: str | int) -> int | float:
         return math.inf if number > 0 else -math.inf
 
 
+PRESENCE: dict[str, type[Exists | IsNull | IsMissing]] = {
+    "exists": Exists,
+    "is_null": IsNull,
+    "is_missing": IsMissing,
+}
+"""The conditions on whether a field is there, by their names in requests."""
+PRESENCE_NAMES: dict[type, str] = {kind: name for name, kind in PRESENCE.items()}
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "gt": operator.gt,
     "gte": operator.ge,
@@ -260,8 +414,9 @@ MAX_VALUES = 1000
 MAX_FIELD_LENGTH = 256
 MAX_STRING_LENGTH = 4096
 MAX_INDEXED_FIELDS = 16
-CONDITIONS = ("eq", "in", *BOUNDS, "exists")
-FORMS = 'it must be {"field": ..., "eq"|"in"|"gt"|"gte"|"lt"|"lte"|"exists": ...}, and, or, not'
+CONDITIONS = ("eq", "in", *BOUNDS, "prefix", "contains", *PRESENCE)
+_NAMED = "|".join(f'"{name}"' for name in CONDITIONS)
+FORMS = f'it must be {{"field": ..., {_NAMED}: ...}}, has_id, and, or, not'
 
 
 def parse_filter(value: object) -> Filter:
@@ -308,9 +463,11 @@ class _Parser:
             raise _wrong(place, f"is {abbreviate(value)}; {FORMS}")
         if "field" in value:
             return self._condition(value, place)
-        if len(value) != 1 or next(iter(value)) not in ("and", "or", "not"):
+        if len(value) != 1 or next(iter(value)) not in ("and", "or", "not", "has_id"):
             raise _wrong(place, f"is {abbreviate(dict(value))}; {FORMS}")
         ((name, inner),) = value.items()
+        if name == "has_id":
+            return self._has_id(inner, _inside(place, name))
         if name == "not":
             return Not(self.parse(inner, _inside(place, "not"), depth + 1))
         if not isinstance(inner, list) or not inner:
@@ -337,13 +494,20 @@ class _Parser:
             message = f"must have one condition, or the bounds of one range; it has {present}"
             raise _wrong(place, message)
         (name,) = names
-        if name == "exists":
+        if name in PRESENCE:
             if not isinstance(value[name], bool):
                 raise _wrong(
-                    _inside(place, "exists"),
+                    _inside(place, name),
                     f"is {abbreviate(value[name])}; it must be true or false",
                 )
-            return Exists(field, value[name])
+            return PRESENCE[name](field, value[name])
+        if name in {"prefix", "contains"}:
+            part = _parse_scalar(value[name], _inside(place, name))
+            if not isinstance(part, str):
+                raise _wrong(
+                    _inside(place, name), f"is {abbreviate(value[name])}; it must be a string"
+                )
+            return HasText(field, part, is_prefix=name == "prefix")
         values = [value[name]] if name == "eq" else value[name]
         if not isinstance(values, list) or not values:
             raise _wrong(
@@ -353,6 +517,18 @@ class _Parser:
         if self._values > MAX_VALUES:
             raise InputError("filter", f"has more than {MAX_VALUES} values; use fewer")
         return AnyOf(field, tuple(_parse_scalar(one, _inside(place, name)) for one in values))
+
+    def _has_id(self, ids: object, place: str) -> HasId:
+        if isinstance(ids, str):
+            ids = [ids]
+        if not isinstance(ids, list) or not ids or not all(isinstance(one, str) for one in ids):
+            raise _wrong(place, f"is {abbreviate(ids)}; it must be a list of ids")
+        self._values += len(ids)
+        if self._values > MAX_VALUES:
+            raise InputError("filter", f"has more than {MAX_VALUES} values; use fewer")
+        for one in ids:
+            _check_unicode(one, place)
+        return HasId(tuple(ids))
 
     def _range(self, field: str, bounds: dict[str, Any], place: str) -> InRange:
         if len({"gt", "gte"} & set(bounds)) > 1 or len({"lt", "lte"} & set(bounds)) > 1:

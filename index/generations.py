@@ -34,12 +34,14 @@ from hummingbit.foundation.slices import (
 )
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.engines.segments import IndexSnapshot
+from hummingbit.index.errors import GenerationChanged
 from hummingbit.index.filters import Filter
 from hummingbit.index.kept_vectors import NONE
 from hummingbit.index.languages import AUTO, analyzer_of
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.moments import CodeMoments
 from hummingbit.index.passages import DocumentCodes
+from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.records import DeleteResult, UpsertResult
 from hummingbit.index.store.matching import MatchingRows
 from hummingbit.index.store.store import Changes, Matching, Store, document_checksums
@@ -580,6 +582,27 @@ class Writer:
             return rows
 
         return self._delete(delete)
+
+    def update_payloads(
+        self, updates: Sequence[PayloadUpdate], if_generation: int | None = None
+    ) -> PayloadsUpdated:
+        """Change the payloads of documents; all updates or none.
+
+        Raises:
+            GenerationChanged: if the store is at another generation than `if_generation`.
+            StoreError: if the store cannot be written.
+        """
+        with stepping_aside(), self._lock, unbroken(), self._store.writing() as changes:
+            if if_generation is not None and changes.generation != if_generation:
+                message = f"is at generation {changes.generation}, not {if_generation}"
+                name = self._store.description.name
+                raise GenerationChanged(f"collection {name!r} {message}; nothing was written")
+            matched, updated = changes.update_payloads(updates)
+            if not updated:
+                return PayloadsUpdated(matched, 0, changes.generation)
+            no_rows = np.empty(0, dtype=np.int64)
+            number = self._published_index.publish(changes, self._no_codes(), no_rows, no_rows)
+            return PayloadsUpdated(matched, updated, number)
 
     def new_or_changed(self, documents: Sequence[Document]) -> list[Document]:
         """Return the documents that the store does not yet hold in exactly this form.

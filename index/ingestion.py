@@ -29,6 +29,7 @@ from hummingbit.index.folders import Folder
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.labels import CopiedMarks, copy_annotations, copy_most_annotations
 from hummingbit.index.passages import DocumentCodes, Passages
+from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import StoredDocument
 
 # ----------------------------------------------------------------------------
@@ -253,6 +254,16 @@ def copy_following(
         if progress is not None:
             progress(len(batch))
     return row
+
+
+def copy_payloads(source: CollectionBackend, target: CollectionBackend, generation: int) -> None:
+    """Copy to `target` the payloads that were changed in `source` after a generation."""
+    updates = [
+        PayloadUpdate(ids=(document.id,), overwrite=document.payload)
+        for document in source.payloads_changed_since(generation)
+    ]
+    if updates:
+        target.update_payloads(updates)
 
 
 def delete_missing(source: CollectionBackend, target: CollectionBackend) -> int:

@@ -28,6 +28,7 @@ from hummingbit.index.filters import (
     And,
     AnyOf,
     Filter,
+    HasText,
     InRange,
     Or,
     Scalar,
@@ -212,8 +213,8 @@ class SearchOptions:
     )
     filter: Filter | None = option(  # noqa: RUF009 - it is a field
         None,
-        "A condition on payloads: a field with eq, in, gt, gte, lt, lte or exists; or other"
-        " conditions combined with and, or, not.",
+        "A condition: a field with eq, in, gt, gte, lt, lte, prefix, contains, exists, is_null or"
+        " is_missing; has_id with ids; or other conditions combined with and, or, not.",
         examples=[{"and": [{"field": "label", "in": ["a", "b"]}, {"field": "year", "gte": 1990}]}],
         batch="all",
     )
@@ -1153,7 +1154,10 @@ def explain_empty(
     return [sentence for sentence in sentences if sentence]
 
 
-def _sentence(condition: AnyOf | InRange, held: set[type] | None, number: str) -> str:
+ValueCondition = AnyOf | InRange | HasText
+
+
+def _sentence(condition: ValueCondition, held: set[type] | None, number: str) -> str:
     """Return why a condition cannot be met if its field holds values of the kinds `held`.
 
     `held` is None if no document has the field. `number` is how many documents were looked at, or
@@ -1187,13 +1191,15 @@ def _kinds_in(payloads: Sequence[Mapping[str, Any]], field: str) -> set[type] | 
     return {kind_of(one) for value in values for one in scalars_of(value)} if values else None
 
 
-def _conditions(filter_: Filter) -> Iterator[AnyOf | InRange]:
+def _conditions(filter_: Filter) -> Iterator[ValueCondition]:
     if isinstance(filter_, And | Or):
         for part in filter_.parts:
             yield from _conditions(part)
-    elif isinstance(filter_, AnyOf | InRange):
+    elif isinstance(filter_, ValueCondition):
         yield filter_
 
 
-def _values(condition: AnyOf | InRange) -> tuple[Scalar, ...]:
+def _values(condition: ValueCondition) -> tuple[Scalar, ...]:
+    if isinstance(condition, HasText):
+        return (condition.part,)
     return condition.values if isinstance(condition, AnyOf) else tuple(condition.bounds.values())

@@ -250,6 +250,42 @@ class AsyncClient:
         body = without_none(ids=None if ids is None else as_list(ids), filter=filter)
         return await self._call(Call("POST", collection_path(name, "documents:delete"), body))
 
+    async def update_payload(
+        self,
+        name: str,
+        *,
+        ids: Sequence[str] | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+        set: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+        merge: Mapping[str, Any] | None = None,
+        remove: Sequence[str] | None = None,
+        overwrite: Mapping[str, Any] | None = None,
+        if_generation: int | None = None,
+    ) -> responses.PayloadsUpdated:
+        """See :meth:`hummingbit.Client.update_payload`."""
+        update = without_none(
+            ids=None if ids is None else as_list(ids),
+            filter=filter,
+            set=set,
+            merge=merge,
+            remove=None if remove is None else as_list(remove),
+            overwrite=overwrite,
+        )
+        return await self.update_payloads(name, [update], if_generation=if_generation)
+
+    async def update_payloads(
+        self,
+        name: str,
+        updates: Sequence[Mapping[str, Any]],
+        *,
+        if_generation: int | None = None,
+    ) -> responses.PayloadsUpdated:
+        """See :meth:`hummingbit.Client.update_payloads`."""
+        body = without_none(updates=[dict(one) for one in updates], if_generation=if_generation)
+        path = collection_path(name, "documents:payload")
+        # With a generation, a repeated request would be refused.
+        return await self._call(Call("POST", path, body, repeatable=if_generation is None))
+
     async def search(
         self,
         name: str,

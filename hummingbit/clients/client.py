@@ -287,6 +287,50 @@ class Client:
         body = without_none(ids=None if ids is None else as_list(ids), filter=filter)
         return self._call(Call("POST", collection_path(name, "documents:delete"), body))
 
+    def update_payload(
+        self,
+        name: str,
+        *,
+        ids: Sequence[str] | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+        set: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+        merge: Mapping[str, Any] | None = None,
+        remove: Sequence[str] | None = None,
+        overwrite: Mapping[str, Any] | None = None,
+        if_generation: int | None = None,
+    ) -> responses.PayloadsUpdated:
+        """Change payloads of the documents with these ids, or that match a filter.
+
+        `set` gives keys new values, `merge` merges objects into objects and removes keys that are
+        None, `remove` removes fields, and `overwrite` replaces the whole payload. Texts and codes
+        stay. With `if_generation`, a collection of another generation is an error with status 412.
+        """
+        update = without_none(
+            ids=None if ids is None else as_list(ids),
+            filter=filter,
+            set=set,
+            merge=merge,
+            remove=None if remove is None else as_list(remove),
+            overwrite=overwrite,
+        )
+        return self.update_payloads(name, [update], if_generation=if_generation)
+
+    def update_payloads(
+        self,
+        name: str,
+        updates: Sequence[Mapping[str, Any]],
+        *,
+        if_generation: int | None = None,
+    ) -> responses.PayloadsUpdated:
+        """Change payloads, each update a mapping of :meth:`update_payload`'s arguments.
+
+        All apply in order, or none does.
+        """
+        body = without_none(updates=[dict(one) for one in updates], if_generation=if_generation)
+        path = collection_path(name, "documents:payload")
+        # With a generation, a repeated request would be refused.
+        return self._call(Call("POST", path, body, repeatable=if_generation is None))
+
     def search(
         self,
         name: str,

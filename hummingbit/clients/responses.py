@@ -133,6 +133,16 @@ class Deleted(TypedDict):
     """Why no document passes the filter."""
 
 
+class PayloadsUpdated(TypedDict):
+    """How many documents were selected, and how many of their payloads changed."""
+
+    matched: int
+    updated: int
+    generation: int
+    warnings: NotRequired[list[str]]
+    """Why no document passes the filter."""
+
+
 class LineError(TypedDict):
     """A line that was refused; `line` counts from 1."""
 

@@ -38,6 +38,7 @@ from hummingbit.commands.options import (
     open_folder,
     read,
     read_filter,
+    read_json,
 )
 from hummingbit.commands.printing import add_json, print_json, print_result
 from hummingbit.corpus.document import Document
@@ -58,6 +59,7 @@ from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.errors import CollectionExists, UnknownCollection, UnknownDocument
 from hummingbit.index.ingestion import CollectionFieldTypes, IngestReport, ingest
 from hummingbit.index.kept_vectors import FLOAT32, FORMS
+from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.records import Query, StoredDocument
 from hummingbit.index.schema import AUTO
@@ -262,7 +264,25 @@ def configure_documents(actions: Actions) -> None:
     delete = add_action(actions, "delete", run_delete, "delete documents by id or by --filter")
     delete.add_argument("ids", nargs="*", metavar="ID")
     add_filter(delete)
-    for action in (build, add, get, count, delete):
+    payload = add_action(
+        actions, "payload", run_payload, "change payloads of documents by id or by --filter"
+    )
+    payload.add_argument("ids", nargs="*", metavar="ID")
+    add_filter(payload)
+    payload.add_argument(
+        "--set", metavar="JSON", help="give keys these values, such as '{\"reviewed\": true}'"
+    )
+    payload.add_argument(
+        "--merge", metavar="JSON", help="merge objects into objects; null removes a key (RFC 7396)"
+    )
+    payload.add_argument("--overwrite", metavar="JSON", help="replace the whole payload")
+    payload.add_argument(
+        "--remove", nargs="+", action="extend", default=[], metavar="FIELD", help="remove fields"
+    )
+    payload.add_argument(
+        "--if-generation", type=int, metavar="N", help="only if the collection is at generation N"
+    )
+    for action in (build, add, get, count, delete, payload):
         add_url(action)
         add_json(action, "the documents as JSON lines" if action is get else "the result as JSON")
 
@@ -362,6 +382,28 @@ def run_delete(args: argparse.Namespace) -> int:
     result = {"collection": args.collection, "deleted": deleted, "documents": left}
     line = f"{args.collection}: {counted(deleted, 'document')} deleted; {left:,} in all"
     print_result(args, result, line, warnings)
+    return 0
+
+
+def run_payload(args: argparse.Namespace) -> int:
+    """Change payloads; unknown ids are ignored."""
+    filter_ = read_filter(args)
+    if (filter_ is None) == (not args.ids):
+        raise OptionError("ID: give either ids or --filter")
+    changes = {
+        name: read_json(f"--{name}", getattr(args, name)) for name in ("set", "merge", "overwrite")
+    }
+    update = PayloadUpdate.of(
+        {"ids": args.ids or None, "filter": filter_, **changes, "remove": args.remove or None}
+    )
+    with open_collections(args, writable=True) as folder:
+        collection = folder.collection(args.collection)
+        begin_stage("changing payloads")
+        result = collection.update_payloads([update], args.if_generation)
+        warnings = [] if result.matched else collection.explain_no_hits(filter_)
+    line = f"{counted(result.updated, 'payload')} changed of {counted(result.matched, 'document')}"
+    answer = {"collection": args.collection, **result._asdict()}
+    print_result(args, answer, f"{args.collection}: {line}", warnings)
     return 0
 
 

@@ -487,6 +487,23 @@ def read_filter(args: argparse.Namespace) -> Filter | None:
         raise OptionError(f"--filter: {error}; write it as in {example}") from None
 
 
+def read_json(option: str, text: str | None) -> dict[str, Any] | None:
+    """Return the JSON object of an option, or None without one.
+
+    Raises:
+        OptionError: if it is not a JSON object, or gives a key twice.
+    """
+    if text is None:
+        return None
+    try:
+        parsed = parse_strictly(text)
+    except LineError as error:
+        raise OptionError(f"{option}: {error}") from None
+    if not isinstance(parsed, dict):
+        raise OptionError(f"{option}: is {text[:40]}; it must be a JSON object")
+    return parsed
+
+
 def as_json(filter_: Filter) -> dict[str, Any]:
     """Return a filter as a service takes it."""
     parsed: dict[str, Any] = json.loads(filter_to_json(filter_))

@@ -36,14 +36,15 @@ from hummingbit.index.collection import SearchableCollection
 from hummingbit.index.encoding import batches, encode_documents, last_of_each_id
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.engines.segments import IndexSnapshot
-from hummingbit.index.errors import StoreError
-from hummingbit.index.filters import Filter
+from hummingbit.index.errors import GenerationChanged, StoreError
+from hummingbit.index.filters import Filter, HasId
 from hummingbit.index.milvus import schema
 from hummingbit.index.milvus.cluster import Catalogue, Cluster, Counters, Progress
 from hummingbit.index.milvus.filters import check_fields_on_milvus
 from hummingbit.index.milvus.schema import is_intact, to_code, to_codes, to_payload, to_text
 from hummingbit.index.milvus.store import Band, ExactSearch, MilvusStore, Neighbour
 from hummingbit.index.passages import DocumentCodes, of_whole_documents
+from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.query_syntax import PLAIN, QUERY
 from hummingbit.index.rankings import AGREEMENTS, HAMMING, RankedRows, bit_agreement
 from hummingbit.index.records import (
@@ -341,6 +342,44 @@ class MilvusCollection(SearchableCollection):
             found = self._store.by_row(["id", "row"], 1, last, condition)
             return self._delete([entity["id"] for entity in found])
 
+    def update_payloads(
+        self, updates: Sequence[PayloadUpdate], if_generation: int | None = None
+    ) -> PayloadsUpdated:
+        """See :meth:`hummingbit.index.backend.AnyCollection.update_payloads`.
+
+        If Milvus fails, some documents may have been changed; repeating the call completes it.
+        """
+        with self._one_writer():
+            self._progress.check_alone()
+            now = self._progress.now()
+            if if_generation is not None and now.generation != if_generation:
+                message = f"is at generation {now.generation}, not {if_generation}"
+                raise GenerationChanged(f"collection {self.name!r} {message}; nothing was written")
+            selected: set[str] = set()
+            changed: set[str] = set()
+            for update in updates:
+                condition = self._store.condition(
+                    HasId(update.ids or ()) if update.filter is None else update.filter,
+                    now.last_row,
+                )
+                if update.filter is None and not update.ids:
+                    continue
+                entities: list[dict[str, Any]] = []
+                for entity in self._store.documents(1, now.last_row, condition):
+                    selected.add(entity["id"])
+                    stored = schema.to_document(entity)
+                    payload = update.apply(stored.payload)
+                    if payload != stored.payload:
+                        document = Document(
+                            id=stored.id, text=stored.text, vector=stored.vector, payload=payload
+                        )
+                        packed = bytes.fromhex(stored.code)
+                        entities.append({**schema.to_entity(document, packed), "row": stored.row})
+                changed.update(entity["id"] for entity in entities)
+                self._store.upsert(entities)
+            number = self._progress.finish(changed=bool(changed))
+            return PayloadsUpdated(len(selected), len(changed), number)
+
     def get(self, id_: str) -> StoredDocument | None:
         """See :meth:`hummingbit.index.backend.CollectionBackend.get`."""
         entity = self._store.whole(id_)
@@ -382,6 +421,10 @@ class MilvusCollection(SearchableCollection):
         """Return the first `limit` documents after `row`, in the order of rows."""
         entities = self._store.documents(row + 1, self._progress.now().last_row)
         return [*map(schema.to_document, itertools.islice(entities, limit))]
+
+    def payloads_changed_since(self, generation: int) -> list[StoredDocument]:
+        """Return all documents if anything was written since; Milvus keeps no list of changes."""
+        return [] if generation == self.generation else self.all_documents()
 
     def all_documents(self) -> list[StoredDocument]:
         """Return all documents in the order of rows."""

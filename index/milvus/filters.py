@@ -24,8 +24,12 @@ from hummingbit.index.filters import (
     And,
     AnyOf,
     Exists,
+    FieldCondition,
     Filter,
+    HasId,
     InRange,
+    IsMissing,
+    IsNull,
     Not,
     Or,
     Scalar,
@@ -39,7 +43,7 @@ HUGE = 2**53
 _UNSAFE = re.compile(r'["\\/~\x00-\x1f]')
 # Of a field of more names, Milvus looks up the whole name only.
 MAX_NAMES = 4
-Condition = AnyOf | InRange | Exists
+Condition = FieldCondition
 FindRows = Callable[[str, Condition], Sequence[int]]
 """Returns the rows of the documents that match an expression and also a condition."""
 
@@ -67,6 +71,11 @@ def expression(filter_: Filter, find_rows: FindRows) -> str:
     if isinstance(filter_, And | Or):
         word = " and " if isinstance(filter_, And) else " or "
         return f"({word.join(expression(part, find_rows) for part in filter_.parts)})"
+    if isinstance(filter_, HasId):
+        return f"(id in [{', '.join(map(quote, filter_.ids))}])"
+    if isinstance(filter_, IsNull | IsMissing):
+        # Payloads are kept without nulls in the form that expressions read.
+        return f"(row in {list(find_rows('', filter_))})"
     return _anywhere(filter_, find_rows)
 
 
@@ -110,7 +119,9 @@ def _at(path: str, condition: Condition, find_rows: FindRows) -> str:
         return f"(exists {path})"
     if isinstance(condition, AnyOf):
         return _any_of(path, condition, find_rows)
-    return _range(path, condition, find_rows)
+    if isinstance(condition, InRange) and not condition.is_of_instants:
+        return _range(path, condition, find_rows)
+    return _either(path, "", find_rows(f"(exists {path})", condition))
 
 
 def quote(text: str) -> str:

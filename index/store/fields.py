@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
 import sqlite3
 import struct
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,19 +23,27 @@ from hummingbit.index.filters import (
     And,
     AnyOf,
     Exists,
+    FieldCondition,
     Filter,
+    HasId,
+    HasText,
+    IndexableCondition,
     InRange,
+    IsMissing,
+    IsNull,
     Not,
     Or,
     fields_of,
+    ids_of,
     implied_filter,
+    instant_of,
     json_number,
     read_field,
     read_payload,
     scalars_of,
 )
 from hummingbit.index.schema import last_row
-from hummingbit.index.store.connections import PARAMETERS
+from hummingbit.index.store.connections import PARAMETERS, in_chunks
 
 # ----------------------------------------------------------------------------
 # Translates filters to SQL conditions on stored payloads.
@@ -121,7 +131,7 @@ class _Translation:
         self._shared = shared
         self._parts: list[Filter] = []
         self._fields: dict[str, _Field] = {}
-        self._columns = ["row", "payload", f"{_HAS_NUL} AS has_nul"]
+        self._columns = ["row", "id", "payload", f"{_HAS_NUL} AS has_nul"]
 
     def columns(self) -> str:
         """Return the columns to read of each document: every field of the filters, once."""
@@ -131,10 +141,11 @@ class _Translation:
         """Register the SQL functions that evaluate parts in Python, for one translation."""
         parts = self._parts
 
-        def matches(part: int, payload: str) -> bool:
-            return parts[part].matches(json.loads(payload))
+        def matches(part: int, payload: str, id_: str) -> bool:
+            return parts[part].matches(json.loads(payload), id_)
 
-        connection.create_function("matches", 2, matches, deterministic=True)
+        connection.create_function("matches", 3, matches, deterministic=True)
+        connection.create_function("instant", 1, instant_of, deterministic=True)
         connection.create_function("json_number", 1, json_number, deterministic=True)
 
     def root_condition(self, filter_: Filter) -> str:
@@ -143,7 +154,7 @@ class _Translation:
         self._parts.append(filter_)
         condition = self.condition(filter_)
         has_nul = "has_nul" if self._shared else _HAS_NUL
-        return f"CASE WHEN {has_nul} THEN matches({number}, payload) ELSE {condition} END"
+        return f"CASE WHEN {has_nul} THEN matches({number}, payload, id) ELSE {condition} END"
 
     def condition(self, filter_: Filter) -> str:
         """Translate a part of a filter, for payloads without NUL."""
@@ -152,20 +163,33 @@ class _Translation:
         if isinstance(filter_, And | Or):
             word = " AND " if isinstance(filter_, And) else " OR "
             return f"({word.join(self.condition(part) for part in filter_.parts)})"
+        if isinstance(filter_, HasId):
+            return f"(id IN ({', '.join(map(self._parameter, filter_.ids))}))"
         field = self._field(filter_.field)
         number = len(self._parts)
         self._parts.append(filter_)
+        condition = self._field_condition(filter_, field, number)
+        if field.elsewhere:
+            inexact = f"matches({number}, payload, id)"
+            condition = f"CASE WHEN {field.elsewhere} THEN {inexact} ELSE {condition} END"
+        return condition
+
+    def _field_condition(self, filter_: FieldCondition, field: _Field, number: int) -> str:
+        """Translate a condition for payloads that have the field in its usual places only."""
         if isinstance(filter_, Exists):
             anywhere = [f"coalesce({place.kind}, 'null') <> 'null'" for place in field.places]
+        elif isinstance(filter_, IsNull):
+            anywhere = [f"coalesce({place.kind}, '') = 'null'" for place in field.places]
+        elif isinstance(filter_, IsMissing):
+            anywhere = [f"{place.kind} IS NOT NULL" for place in field.places]
         else:
             tests = self._tests(filter_)
             anywhere = [_scalar_or_list_condition(place, tests, number) for place in field.places]
         condition = f"({' OR '.join(anywhere) or '0'})"
-        if isinstance(filter_, Exists) and not filter_.expected:
-            condition = f"NOT {condition}"
-        if field.elsewhere:
-            inexact = f"matches({number}, payload)"
-            condition = f"CASE WHEN {field.elsewhere} THEN {inexact} ELSE {condition} END"
+        if isinstance(filter_, Exists | IsNull):
+            return condition if filter_.expected else f"NOT {condition}"
+        if isinstance(filter_, IsMissing):
+            return f"NOT {condition}" if filter_.expected else condition
         return condition
 
     def _field(self, field: str) -> _Field:
@@ -223,8 +247,18 @@ class _Translation:
     def _path(self, keys: Sequence[str]) -> str:
         return self._parameter("".join(f'."{key}"' for key in keys), "$")
 
-    def _tests(self, filter_: AnyOf | InRange) -> Mapping[str, str]:
+    def _tests(self, filter_: AnyOf | InRange | HasText) -> Mapping[str, str]:
         """Return, by JSON type, a test of a value, which ``%s`` stands for."""
+        if isinstance(filter_, HasText):
+            part = self._parameter(filter_.part)
+            sign = "= 1" if filter_.is_prefix else "> 0"
+            return {"text": f"instr(%s, {part}) {sign}" if filter_.part else "1"}
+        if isinstance(filter_, InRange) and filter_.is_of_instants:
+            parts = [
+                f"instant(%s) {_SIGNS[name]} {self._parameter(bound)}"
+                for name, bound in filter_.instants.items()
+            ]
+            return {"text": f"coalesce({' AND '.join(parts)}, 0)"}
         if isinstance(filter_, InRange):
             texts = any(isinstance(one, str) for one in filter_.bounds.values())
             bounds = {_SIGNS[name]: one for name, one in filter_.bounds.items()}
@@ -249,7 +283,7 @@ def _scalar_or_list_condition(place: _Place, tests: Mapping[str, str], part: int
     path, value = place.path, place.value
     exact = f"CASE typeof({value}) WHEN 'integer' THEN {value} ELSE json_number(payload -> {path})"
     scalar = _by_type(tests, value, f"({exact} END)")
-    element = _by_type(tests, "each.value", "each.value", f"matches({part}, payload)")
+    element = _by_type(tests, "each.value", "each.value", f"matches({part}, payload, NULL)")
     elements = f"FROM json_each(payload, {path}) AS each WHERE CASE each.type {element} ELSE 0 END"
     any_element = f"EXISTS (SELECT 1 {elements})"
     return f"CASE {place.kind} WHEN 'array' THEN {any_element} {scalar} ELSE 0 END"
@@ -335,6 +369,20 @@ class FieldBlock(NamedTuple):
         """The number of codes, including those of absent values."""
         return FIRST_NUMBER + len(self.whole) + len(self.other) + len(self.strings)
 
+    @property
+    def first_string(self) -> int:
+        """The code of the first string."""
+        return FIRST_NUMBER + len(self.whole) + len(self.other)
+
+    def keys(self) -> list[tuple[int, Any]]:
+        """Return the kind of the value of each code from :data:`FIRST_NUMBER` on, and the value."""
+        whole, other = self.whole.tolist(), self.other.tolist()
+        return [
+            *((0, value) for value in whole),
+            *((1, value) for value in other),
+            *((2, value) for value in self.strings),
+        ]
+
     def entries(self) -> Iterator[tuple[int, Any]]:
         """Yield the offset of each entry and a representation of its value."""
         values = [*map(repr, [*self.whole.tolist(), *self.other.tolist(), *self.strings])]
@@ -380,25 +428,68 @@ def pack_field(offsets: Sequence[int], values: Sequence[Any]) -> bytes:
     entry_values, entry_offsets = values, offsets
     if not _PLAIN.issuperset(map(type, values)):
         entry_values, entry_offsets = _entries(offsets, values)
-    distinct = set(entry_values) - _FIXED.keys()
-    key_of = {value: _key(value) for value in distinct}
-    order = sorted(set(key_of.values()))
+    order, code_of = _number_values(entry_values)
+    codes = np.array([code_of[value] for value in entry_values], dtype=np.int64)
+    return _pack(codes, np.array(entry_offsets, dtype=np.int64), order)
+
+
+def repack_values(
+    block: FieldBlock, offsets: npt.NDArray[np.int64], values: Sequence[Any]
+) -> bytes:
+    """Pack a block in which the documents at some ascending `offsets` have other `values`.
+
+    Raises:
+        ValueError: if one of the values is a list, whose size nothing here bounds.
+    """
+    if list in map(type, values):
+        raise ValueError("a value is a list")
+    entry_values, _ = _entries(offsets.tolist(), values)
+    before = np.arange(len(block.codes)) if block.offsets is None else block.offsets
+    kept = ~np.isin(before, offsets)
+    codes = block.codes[kept].astype(np.int64)
+    keys = block.keys()
+    used = {keys[code - FIRST_NUMBER] for code in np.unique(codes).tolist() if code >= FIRST_NUMBER}
+    order, code_of = _number_values(entry_values, used)
     place_of = {key: place for place, key in enumerate(order, FIRST_NUMBER)}
-    code_of = _FIXED | {value: place_of[key] for value, key in key_of.items()}
+    others = [place_of.get(key, ABSENT) for key in keys]
+    table = np.array([*range(FIRST_NUMBER), *others], dtype=np.int64)
+    changed = np.array([code_of[value] for value in entry_values], dtype=np.int64)
+    all_offsets = np.concatenate([before[kept].astype(np.int64), offsets])
+    by_offset = np.argsort(all_offsets, kind="stable")
+    return _pack(np.concatenate([table[codes], changed])[by_offset], all_offsets[by_offset], order)
+
+
+_Keys = list[tuple[int, Any]]
+
+
+def _number_values(
+    values: Sequence[Any], keys: Iterable[tuple[int, Any]] = ()
+) -> tuple[_Keys, Mapping[Any, int]]:
+    """Return the sorted keys of values, and of further ones, and the code of each value."""
+    key_of = {value: _key(value) for value in set(values) - _FIXED.keys()}
+    order = sorted({*keys, *key_of.values()})
+    place_of = {key: place for place, key in enumerate(order, FIRST_NUMBER)}
+    return order, _FIXED | {value: place_of[key] for value, key in key_of.items()}
+
+
+def _pack(
+    codes: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64], order: Sequence[tuple[int, Any]]
+) -> bytes:
+    """Return the bytes of entries, given the keys of the codes from :data:`FIRST_NUMBER` on."""
     whole, other, strings = ([value for kind, value in order if kind == one] for one in range(3))
     n_codes = FIRST_NUMBER + len(order)
     width = 1 if n_codes <= 1 << 8 else 2 if n_codes <= 1 << 16 else 4
-    if list(entry_offsets) == list(range(len(entry_values))):
-        entry_offsets = []
-    counts = [*map(len, (entry_values, entry_offsets, whole, other, strings))]
+    if np.array_equal(offsets, np.arange(len(codes))):
+        offsets = offsets[:0]
+    counts = [len(codes), len(offsets), len(whole), len(other), len(strings)]
     return b"".join(
         [
             _HEADER.pack(*counts, width),
             np.array(whole, dtype="<i8").tobytes(),
             np.array(other, dtype="<f8").tobytes(),
             np.cumsum([len(one) for one in strings], dtype="<u4").tobytes(),
-            np.array([code_of[value] for value in entry_values], dtype=f"<u{width}").tobytes(),
-            np.array(entry_offsets, dtype="<u2").tobytes(),
+            codes.astype(f"<u{width}").tobytes(),
+            offsets.astype("<u2").tobytes(),
             *strings,
         ]
     )
@@ -446,6 +537,8 @@ def matching_offsets(filter_: Filter, blocks: Mapping[str, FieldBlock], size: in
         return np.asarray(
             join.reduce([matching_offsets(part, blocks, size) for part in filter_.parts])
         )
+    if not isinstance(filter_, IndexableCondition):
+        raise ValueError("the values of fields do not decide this condition")  # noqa: TRY004
     block = blocks[filter_.field]
     return block.at_offsets(_in_ranges(_ranges(filter_, block), block), size)
 
@@ -495,10 +588,20 @@ def _bytes_of(value: str) -> bytes:
     return value.encode("utf-8", "surrogatepass")
 
 
-def _ranges(condition: AnyOf | InRange | Exists, block: FieldBlock) -> list[tuple[int, int]]:
+def _ranges(condition: IndexableCondition, block: FieldBlock) -> list[tuple[int, int]]:
     """Return the half-open ranges of codes that match the condition."""
     if isinstance(condition, Exists):
         return [(NO_SCALAR, block.n_codes) if condition.expected else (ABSENT, ABSENT + 1)]
+    if isinstance(condition, HasText):
+        return _ranges_of_text(condition, block)
+    if isinstance(condition, InRange) and condition.is_of_instants:
+        tests = [(_COMPARE[name], bound) for name, bound in condition.instants.items()]
+        return [
+            (code, code + 1)
+            for code, text in enumerate(block.strings, block.first_string)
+            if (time := instant_of(text.decode("utf-8", "replace"))) is not None
+            and all(test(time, bound) for test, bound in tests)
+        ]
     ranges: list[tuple[int, int]] = []
     if isinstance(condition, InRange):
         for first, values, bound_of in _parts(block):
@@ -514,6 +617,33 @@ def _ranges(condition: AnyOf | InRange | Exists, block: FieldBlock) -> list[tupl
             for place in _places(values, [one for one in bounds_ if one is not None]):
                 ranges.append((first + place, first + place + 1))
     return [(start, end) for start, end in ranges if start < end]
+
+
+_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
+}
+
+
+def _ranges_of_text(condition: HasText, block: FieldBlock) -> list[tuple[int, int]]:
+    part, first, strings = _bytes_or_none(condition.part), block.first_string, block.strings
+    if condition.is_prefix:
+        # No byte of UTF-8 is 0xff.
+        start, end = bisect_left(strings, part), bisect_left(strings, part + b"\xff")
+        return [(first + start, first + end)] if start < end else []
+    ranges: list[tuple[int, int]] = []
+    for code, text in enumerate(strings, first):
+        if len(text) > MAX_STRING_LENGTH and len(_text_of(text)) > MAX_STRING_LENGTH:
+            raise ValueError("a packed string is cut, and the filter looks into all of it")
+        if part in text:
+            ranges.append((code, code + 1))
+    return ranges
+
+
+def _text_of(value: bytes) -> str:
+    return value.decode("utf-8", "surrogatepass")
 
 
 def _parts(
@@ -561,11 +691,11 @@ def _places(values: Sequence[Any], sought: Sequence[Any]) -> Iterator[int]:
 # ----------------------------------------------------------------------------
 # Indexes of payload fields: the values of a field, packed in runs of rows, beside the documents.
 #
-# A run is a fixed range of :data:`RUN_ROWS` rows. A row always means the same document and its
-# payload never changes, so a run is packed once, when its last row has been assigned. ``covered``
-# is the last row of the last packed run; for later rows the payloads are read. A deletion packs
-# nothing: the entries stay, and no index of codes finds the row. Runs of which more than half was
-# deleted are packed again by later writes, two for each run that is added, in turn.
+# A run is a fixed range of :data:`RUN_ROWS` rows, and a row always means the same document. So a
+# run is packed once, when its last row has been assigned; a change of payloads packs it again.
+# ``covered`` is the last row of the last packed run; for later rows the payloads are read. A
+# deletion packs nothing: the entries stay, and no index of codes finds the row. Runs of which more
+# than half was deleted are packed again by later writes, two for each run that is added, in turn.
 #
 # The indexes depend on the payloads only. If a version without them writes to a store, ``covered``
 # lags behind and every filter stays right; later writes catch up.
@@ -701,6 +831,8 @@ def is_covered(connection: sqlite3.Connection, filter_: Filter, *, wholly: bool 
 
     Unless `wholly`, the payloads of these rows may also have to be read.
     """
+    if ids_of(filter_) is not None:
+        return True
     fields = indexed_fields(connection)
     indexed = implied_filter(filter_, fields) if fields else None
     if indexed is None or (wholly and indexed is not filter_):
@@ -722,6 +854,12 @@ def matching_in_runs(
 
     They may include rows of deleted documents. Indexes are used where possible.
     """
+    ids = ids_of(filter_)
+    if ids is not None:
+        stored = in_chunks(connection, "SELECT row FROM documents WHERE id IN ", ids)
+        some = np.array(sorted({row for (row,) in stored}), dtype=np.int64)
+        yield _filter_rows(connection, filter_, some[(some > after) & (some <= up_to)])
+        return
     fields = indexed_fields(connection)
     indexed = implied_filter(filter_, fields) if fields else None
     if indexed is not None:
@@ -743,6 +881,96 @@ def matching_in_runs(
             yield rows if indexed is filter_ else _filter_rows(connection, filter_, rows)
         after = max(after, covered)
     yield from _matching_payloads(connection, filter_, after, up_to)
+
+
+def update_values(
+    connection: sqlite3.Connection, field: str, rows: Rows, values: Sequence[Any]
+) -> None:
+    """Pack other values of an indexed field for some ascending `rows`, whose payloads have them.
+
+    Rows that the index does not cover are left out.
+    """
+    covered = indexed_fields(connection)[field]
+    firsts = (rows - 1) // RUN_ROWS * RUN_ROWS + 1
+    for first in np.unique(firsts[rows <= covered]).tolist():
+        checkpoint()
+        start, end = np.searchsorted(rows, [first, first + RUN_ROWS])
+        runs = _read_run(connection, first, [field])
+        try:
+            ((_, packed, mark),) = runs
+            changed = [*map(packable, values[start:end])]
+            block = _parse_run(field, packed, mark)
+            packed = repack_values(block, rows[start:end] - first, changed)
+        except ValueError:
+            # The run is damaged or was too large to pack, or a value is a list.
+            _pack_run(connection, first, [field])
+            continue
+        record = (packed, _checksum(field, packed), first, field)
+        query = "UPDATE field_runs SET packed = ?, checksum = ? WHERE first_row = ? AND field = ?"
+        connection.execute(query, record)
+
+
+# ----------------------------------------------------------------------------
+# The rows whose payloads were changed, by generation.
+#
+# Whoever keeps what it derived from payloads reads here which rows it must look at again. The list
+# reaches back a limited number of rows and generations.
+
+
+CHANGES_SCHEMA = """CREATE TABLE payload_changes (
+    generation INTEGER PRIMARY KEY,
+    rows BLOB NOT NULL
+)"""
+MAX_CHANGES = 10_000
+MAX_CHANGED_BYTES = 8 << 20
+LAST_CHANGE, FIRST_KNOWN = "payloads_changed", "payload_changes_from"
+
+
+def make_changes_table(connection: sqlite3.Connection) -> None:
+    """Create the table, which must not exist."""
+    connection.execute(CHANGES_SCHEMA)
+
+
+def record_changed_rows(connection: sqlite3.Connection, generation: int, rows: Rows) -> None:
+    """Record that a generation changes the payloads of `rows`."""
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'payload_changes'"
+    if connection.execute(query).fetchone() is None:
+        make_changes_table(connection)
+    add = "INSERT INTO payload_changes VALUES (?, ?)"
+    connection.execute(add, (generation, rows.astype("<i8").tobytes()))
+    set_meta = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+    connection.execute(set_meta, (LAST_CHANGE, generation))
+    query = "SELECT count(*), sum(length(rows)) FROM payload_changes"
+    count, size = connection.execute(query).fetchone()
+    if count > MAX_CHANGES or size > MAX_CHANGED_BYTES:
+        # Half of them go at once, so that this is rarely done.
+        query = "SELECT generation, length(rows) FROM payload_changes ORDER BY generation DESC"
+        latest = connection.execute(query).fetchall()[: MAX_CHANGES // 2]
+        sizes = [*accumulate(length for _, length in latest)]
+        known = latest[min(bisect_right(sizes, MAX_CHANGED_BYTES // 2), len(latest) - 1)][0]
+        connection.execute("DELETE FROM payload_changes WHERE generation <= ?", (known,))
+        connection.execute(set_meta, (FIRST_KNOWN, known))
+
+
+def changed_rows(connection: sqlite3.Connection, generation: int) -> Rows | None:
+    """Return the rows whose payloads were changed after a generation, ascending.
+
+    None means that they are no longer known.
+    """
+    query = "SELECT key, value FROM meta WHERE key IN (?, ?)"
+    meta = dict(connection.execute(query, (LAST_CHANGE, FIRST_KNOWN)))
+    if generation < meta.get(FIRST_KNOWN, 0):
+        return None
+    if generation >= meta.get(LAST_CHANGE, 0):
+        return np.empty(0, dtype=np.int64)
+    query = "SELECT rows FROM payload_changes WHERE generation > ?"
+    parts = [np.frombuffer(rows, "<i8") for (rows,) in connection.execute(query, (generation,))]
+    return np.unique(np.concatenate(parts)).astype(np.int64)
+
+
+def rows_that_match(connection: sqlite3.Connection, filter_: Filter, rows: Rows) -> Rows:
+    """Return those of ascending `rows` whose payloads match a filter."""
+    return _filter_rows(connection, filter_, rows)
 
 
 def damaged_runs(connection: sqlite3.Connection) -> Iterator[str]:
@@ -809,8 +1037,8 @@ def _matching_payloads(
 
 
 def _filter_rows(connection: sqlite3.Connection, filter_: Filter, rows: Rows) -> Rows:
-    """Return those of `rows`, all of one run, that match the filter."""
-    if len(rows) > RUN_ROWS // 2:
+    """Return those of `rows` that match the filter."""
+    if len(rows) > RUN_ROWS // 2 and rows[-1] - rows[0] < RUN_ROWS:
         first, last = int(rows[0]), int(rows[-1])
         return matching_between(connection, [filter_], first - 1, last)[0]
     condition, values = where(connection, filter_)

@@ -1,14 +1,15 @@
 """The rows that match a filter, cached.
 
-A row always means the same document, and its payload never changes. So whether a row matches never
-changes either, and after a write only the added rows must be tested. Rows that were deleted
-meanwhile stay in the list; no index finds them. But a row that a search can still find must not be
-missing, as it would be if it had been deleted before it was tested. So
+A row always means the same document. So after a write only the added rows must be tested, and those
+whose payloads it changed, which the store lists. Rows that were deleted meanwhile stay in the list;
+no index finds them. But a row that a search can still find must not be missing, as it would be if
+it had been deleted before it was tested. So
 :meth:`hummingbit.index.generations.PublishedIndex.search_target` pairs a list with exactly the
 generation for which it is complete.
 
-For the same reason payloads can be read in slices, each in a transaction of its own: a list is
-complete as of the last slice. One pass over the payloads serves all filters that wait.
+For the same reason payloads can be read in slices, each in a transaction of its own: what changed
+since the first slice is tested again after the last. One pass over the payloads serves all filters
+that wait.
 """
 
 from __future__ import annotations
@@ -69,8 +70,7 @@ class MatchingRows:
             alone = alone or self._store.is_covered(filter_)
             matching = self._store.matching(filter_) if alone else self._pass.find(key, filter_)
         else:
-            later = self._store.matching(filter_, cached.last_row)
-            matching = later._replace(rows=np.concatenate([cached.rows, later.rows]))
+            matching = self._store.rematch(filter_, cached)
         self._cache(key, matching)
         return matching
 
@@ -97,6 +97,7 @@ class _MatchingTask:
         self.length = length
         self.waiters = 0
         self.parts: list[Rows] = []
+        self.first_generation = 0
         self.result: Matching | None = None
         self.error: Exception | None = None
         self.done = threading.Event()
@@ -177,9 +178,15 @@ class _SharedPass:
         parts = self._store.matching_slice(filters, self._after, rows)
         self._after = parts[0].last_row
         for one, part in zip(self._batch, parts, strict=True):
+            if not one.parts:
+                one.first_generation = part.generation
             one.parts.append(part.rows)
             if part.complete:
-                one.result = part._replace(rows=np.concatenate(one.parts))
+                result = part._replace(rows=np.concatenate(one.parts))
+                if part.generation != one.first_generation:
+                    result = result._replace(generation=one.first_generation)
+                    result = self._store.rematch(one.filter, result)
+                one.result = result
                 one.done.set()
         if parts[0].complete:
             self._batch = []

@@ -22,10 +22,11 @@ from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import about_to_hold, begin_stage, checkpoint
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.errors import StoreError
-from hummingbit.index.filters import Filter
+from hummingbit.index.filters import Filter, read_field, read_payload
 from hummingbit.index.kept_vectors import FLOAT32, pack_vector, unpack_vector
 from hummingbit.index.languages import AUTO, find_language
 from hummingbit.index.passages import CodeColumn, DocumentCodes, PassageCodes
+from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import (
     LONG_PAYLOAD,
     CodedPayloads,
@@ -42,6 +43,7 @@ from hummingbit.index.schema import (
     new_incarnation,
     number_in_meta,
     number_of_codes,
+    payload_to_json,
     payloads_to_json,
     read_field_types,
     read_language,
@@ -60,7 +62,9 @@ from hummingbit.index.store.annotations import (
 from hummingbit.index.store.connections import PARAMETERS, RowReader, in_chunks
 from hummingbit.index.store.database import Database
 from hummingbit.index.store.fields import (
+    LAST_CHANGE,
     RUNS_AT_ONCE,
+    changed_rows,
     cover,
     cover_after,
     indexed_fields,
@@ -68,8 +72,11 @@ from hummingbit.index.store.fields import (
     matching_between,
     matching_in_runs,
     matching_rows,
+    record_changed_rows,
     repack,
+    rows_that_match,
     set_indexed_fields,
+    update_values,
     where,
 )
 
@@ -330,6 +337,68 @@ class Changes:
         matching: list[int] = matching_rows(self._connection, filter_).tolist()
         query = "SELECT row, length(code) FROM documents WHERE row IN "
         return self._delete_rows(in_chunks(self._connection, query, matching))
+
+    def update_payloads(self, updates: Sequence[PayloadUpdate]) -> tuple[int, int]:
+        """Change the payloads of documents; each update sees what those before it did.
+
+        Return how many documents were selected, and how many payloads changed.
+        """
+        selected: list[Rows] = []
+        changed: list[Rows] = []
+        for update in updates:
+            rows = self._rows_to_update(update)
+            selected.append(rows)
+            changed.append(self._update(update, rows))
+        all_changed = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *changed]))
+        if len(all_changed):
+            record_changed_rows(self._connection, self.generation + 1, all_changed)
+        return len(np.unique(np.concatenate(selected))), len(all_changed)
+
+    def _rows_to_update(self, update: PayloadUpdate) -> Rows:
+        if update.filter is not None:
+            return np.unique(matching_rows(self._connection, update.filter))
+        query = "SELECT row FROM documents WHERE id IN "
+        found = in_chunks(self._connection, query, storable_ids(update.ids or ()))
+        return np.unique(np.array([row for (row,) in found], dtype=np.int64))
+
+    def _update(self, update: PayloadUpdate, rows: Rows) -> Rows:
+        """Change the payloads of `rows`, and the indexes of fields; return the rows that changed.
+
+        Rows of deleted documents are ignored.
+        """
+        changed: list[int] = []
+        values: dict[str, tuple[list[int], list[Any]]] = {
+            field: ([], []) for field in indexed_fields(self._connection)
+        }
+        query = f"SELECT {STORED} FROM documents WHERE row IN "  # noqa: S608 - a fixed list
+        write = "UPDATE documents SET payload = ?, checksum = ? WHERE row = ?"
+        for start in range(0, len(rows), PARAMETERS):
+            some: list[int] = rows[start : start + PARAMETERS].tolist()
+            records: list[tuple[str, bytes, int]] = []
+            for row, id_, code, text, vector, payload, mark in sorted(
+                in_chunks(self._connection, query, some), key=lambda stored: int(stored[0])
+            ):
+                if checksum(id_, code, payload, text, vector) != mark:
+                    raise StoreError(f"document {id_!r} is damaged; nothing was written")
+                before = json.loads(payload)
+                after = payload_to_json(update.apply(before))
+                if after == payload:
+                    continue
+                records.append((after, checksum(id_, code, after, text, vector), row))
+                changed.append(row)
+                read = read_payload(after) if values else {}
+                for field, (rows_of_field, values_of_field) in values.items():
+                    value = read_field(read, field)
+                    # Python takes True for 1.
+                    if repr(value) != repr(read_field(before, field)):
+                        rows_of_field.append(row)
+                        values_of_field.append(value)
+            self._connection.executemany(write, records)
+        for field, (rows_of_field, values_of_field) in values.items():
+            if rows_of_field:
+                of_field = np.array(rows_of_field, dtype=np.int64)
+                update_values(self._connection, field, of_field, values_of_field)
+        return np.array(changed, dtype=np.int64)
 
     def write_records(self, table: Table[Record], records: Iterable[Record]) -> int:
         """See :func:`hummingbit.index.store.annotations.write_records`."""
@@ -1008,6 +1077,38 @@ class Store(DocumentReader):
             rows = matching_rows(connection, filter_, after)
             generation = number_in_meta(connection, "generation")
             return Matching(generation, last_row(connection), rows)
+
+    def rematch(self, filter_: Filter, earlier: Matching) -> Matching:
+        """Return the rows of one generation that match the filter, given those of an `earlier` one.
+
+        Rows that were added, and those whose payloads were changed, are tested.
+        """
+        with self._database.reading(transaction=True) as connection:
+            changed = changed_rows(connection, earlier.generation)
+            if changed is None:
+                rows = matching_rows(connection, filter_)
+            else:
+                rows = earlier.rows
+                changed = changed[changed <= earlier.last_row]
+                if len(changed):
+                    kept = rows[~np.isin(rows, changed, assume_unique=True)]
+                    rows = np.union1d(kept, rows_that_match(connection, filter_, changed))
+                later = matching_rows(connection, filter_, earlier.last_row)
+                rows = np.concatenate([rows, later])
+            generation = number_in_meta(connection, "generation")
+            return Matching(generation, last_row(connection), rows)
+
+    def payloads_changed_since(self, generation: int) -> list[StoredDocument]:
+        """Return the documents whose payloads a later generation changed, or all if unknown."""
+        with self._database.reading(transaction=True) as connection:
+            rows = changed_rows(connection, generation)
+            return self.read_contents() if rows is None else self.read_documents(rows.tolist())
+
+    def last_payload_change(self) -> int:
+        """Return the last generation that changed the payload of a document; 0 if none did."""
+        query = "SELECT value FROM meta WHERE key = ?"
+        stored = self._database.connections.fetch(query, (LAST_CHANGE,))
+        return int(stored[0][0]) if stored else 0
 
     def matching_slice(self, filters: Sequence[Filter], after: int, rows: int) -> list[Matching]:
         """Do as :meth:`matching` for several filters and the next `rows` rows.

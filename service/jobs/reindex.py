@@ -25,6 +25,7 @@ from hummingbit.index.ingestion import (
     carry_annotations,
     carry_most_annotations,
     copy_following,
+    copy_payloads,
     delete_missing,
 )
 from hummingbit.service.concurrency import WriteGate
@@ -53,11 +54,13 @@ def _begin(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str,
     source = folder.collection(spec["source"])
     draft = folder.draft_like(source, spec["into"], spec["encoder"], spec["engine"])
     try:
+        began = source.generation
         row = _copy(source, draft.collection, progress)
         copied = carry_most_annotations(source, draft.collection)
         with gate.closed():
             copy_following(source, draft.collection, row)
             delete_missing(source, draft.collection)
+            copy_payloads(source, draft.collection, began)
             carry_annotations(source, draft.collection, copied)
             generation = draft.collection.generation
             _publish(folder, draft, source, progress)

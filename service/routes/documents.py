@@ -6,12 +6,14 @@ import json
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import asdict
+from itertools import chain
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
 from fastapi import Query as QueryParameter
 from fastapi.concurrency import run_in_threadpool
 
+from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.search import with_warnings
 from hummingbit.service.http.bodies import JSON_LINES, check_media_type, save_body
 from hummingbit.service.http.keys import READ, WRITE
@@ -42,9 +44,16 @@ from hummingbit.service.schemas.collections import (
     DocumentPage,
     FoundDocuments,
     GetRequest,
+    PayloadsUpdated,
     ScrollRequest,
+    UpdatePayloads,
 )
-from hummingbit.service.schemas.common import check_fingerprint, parse_body_filter, pointing_at
+from hummingbit.service.schemas.common import (
+    check_fingerprint,
+    check_payload,
+    parse_body_filter,
+    pointing_at,
+)
 from hummingbit.service.schemas.jobs import JobInfo
 from hummingbit.service.schemas.search import document_to_json, to_json
 
@@ -151,6 +160,31 @@ def post_delete(collection: CollectionOf, body: DeleteRequest) -> Response:
     warnings = [] if result.deleted else collection.explain_no_hits(filter_)
     answer = {"deleted": result.deleted, "generation": result.generation}
     return render(Deleted(**with_warnings(answer, warnings)))
+
+
+@router.post(
+    "/documents:payload",
+    response_model=PayloadsUpdated,
+    openapi_extra=WRITE,
+    dependencies=WRITING,
+    summary="Update payloads",
+)
+def post_payload(collection: CollectionOf, body: UpdatePayloads, limits: Limits) -> Response:
+    """Change payloads of documents by ids, of which unknown ones are ignored, or by a filter.
+
+    Texts, vectors, codes and the order of documents stay. All updates apply, or none does.
+    """
+    updates: list[PayloadUpdate] = []
+    for position, one in enumerate(body.updates):
+        place = ("updates", position)
+        for name in ("set", "merge", "overwrite"):
+            check_payload(getattr(one, name), limits, *place, name=name)
+        with pointing_at(*place):
+            updates.append(PayloadUpdate.of(one.model_dump()))
+    result = collection.update_payloads(updates, body.if_generation)
+    filters = [update.filter for update in updates if update.filter is not None]
+    warnings = [] if result.matched else [*chain(*map(collection.explain_no_hits, filters))]
+    return render(PayloadsUpdated(**with_warnings(result._asdict(), warnings)))
 
 
 @router.post(

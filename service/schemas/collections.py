@@ -20,6 +20,7 @@ from hummingbit.index.passages import (
     WORDS,
     Passages,
 )
+from hummingbit.index.payloads import MAX_REMOVED
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.schema import AUTO
 from hummingbit.service.schemas.common import (
@@ -336,6 +337,46 @@ class Deleted(ResponseModel):
     """
 
     deleted: int
+    generation: int
+    warnings: list[str] = Field(default_factory=list)
+
+
+class PayloadUpdateRequest(RequestModel):
+    """A change of the payloads of the documents with these `ids`, or that match a `filter`.
+
+    `overwrite` replaces the payload. Then `remove` removes fields, `set` gives keys new values, and
+    `merge` applies a JSON merge patch (RFC 7396): objects are merged into objects, and null removes
+    a key.
+    """
+
+    ids: Strings | None = Field(None, max_length=10_000)
+    filter: FilterField = None
+    set: dict[str, Any] | None = Field(None, examples=[{"reviewed": True}])
+    merge: dict[str, Any] | None = Field(None, examples=[{"author": {"name": "Ann"}}])
+    remove: Strings | None = Field(None, max_length=MAX_REMOVED, examples=[["draft"]])
+    overwrite: dict[str, Any] | None = None
+
+
+class UpdatePayloads(RequestModel):
+    """Changes of payloads, in order: all of them or none."""
+
+    updates: list[PayloadUpdateRequest] = Field(min_length=1, max_length=1000)
+    if_generation: int | None = Field(
+        None,
+        ge=0,
+        description="If the collection is at another generation, nothing is written, and the"
+        " response is 412.",
+    )
+
+
+class PayloadsUpdated(ResponseModel):
+    """How many documents were selected, and how many of their payloads changed; they are on disk.
+
+    If no document passes the filter, `warnings` may say why.
+    """
+
+    matched: int
+    updated: int
     generation: int
     warnings: list[str] = Field(default_factory=list)
 

@@ -158,7 +158,10 @@ def check_text(text: str | None, limits: Settings, *location: str | int) -> None
 
 
 def check_payload(
-    payload: Mapping[str, Any] | None, limits: Settings, *location: str | int
+    payload: Mapping[str, Any] | None,
+    limits: Settings,
+    *location: str | int,
+    name: str = "payload",
 ) -> None:
     """Raise a ProblemError if the payload of the item at `location` of the body is too large.
 
@@ -167,7 +170,7 @@ def check_payload(
     if payload is not None and _count_values(payload) > limits.max_payload_values:
         message = f"at most {limits.max_payload_values:,} are allowed"
         message = f"has {_count_values(payload):,} keys, entries and values; {message}"
-        raise invalid_field(message, *location, "payload")
+        raise invalid_field(message, *location, name)
 
 
 def _count_values(payload: Mapping[str, Any]) -> int:

@@ -23,7 +23,9 @@ def rows_in_sqlite(payloads: list[dict[str, Any]], filter_: Filter) -> list[int]
 
 def rows_of_filters(payloads: list[dict[str, Any]], filters: list[Filter]) -> list[list[int]]:
     with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute("CREATE TABLE documents (row INTEGER PRIMARY KEY, payload TEXT)")
+        connection.execute(
+            "CREATE TABLE documents (row INTEGER PRIMARY KEY, id TEXT, payload TEXT)"
+        )
         stored = [(payload_to_json(payload),) for payload in payloads]
         connection.executemany("INSERT INTO documents (payload) VALUES (?)", stored)
         return [rows.tolist() for rows in matching_between(connection, filters, 0, len(payloads))]

@@ -25,7 +25,10 @@ REPLACEMENTS = (
     (r"    def (?!__init__)", "    async def "),
     (r"__(enter|exit)__", r"__a\1__"),
     (r"\bself\._call\(", "await self._call("),
-    (r"\bself\.(change_aliases|explained_count|snapshot|job|close)\(", r"await self.\1("),
+    (
+        r"\bself\.(change_aliases|explained_count|update_payloads|snapshot|job|close)\(",
+        r"await self.\1(",
+    ),
     (r"self\._http\.close\(", "await self._http.aclose("),
     (r"self\._http\.request\(", "await self._http.request("),
     (

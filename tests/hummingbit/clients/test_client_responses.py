@@ -36,6 +36,7 @@ ARGUMENTS: dict[str, Any] = {
     "options": {},
     "searches": [],
     "texts": ["a"],
+    "updates": [],
     "vectors": None,
     "wanted": {},
 }

@@ -105,9 +105,11 @@ def test_filters_of_one_statement_mean_what_each_means_alone(
 ) -> None:
     asked = [parse_filter(one) for one in given_filters]
     with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute("CREATE TABLE documents (row INTEGER PRIMARY KEY, payload TEXT)")
+        connection.execute(
+            "CREATE TABLE documents (row INTEGER PRIMARY KEY, id TEXT, payload TEXT)"
+        )
         rows = [(at + 1, payload_to_json(one)) for at, one in enumerate(payloads)]
-        connection.executemany("INSERT INTO documents VALUES (?, ?)", rows)
+        connection.executemany("INSERT INTO documents (row, payload) VALUES (?, ?)", rows)
         found = matching_between(connection, asked, 0, len(payloads))
     expected = [
         [at + 1 for at, one in enumerate(payloads) if filter_.matches(one)] for filter_ in asked

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pandas as pd
 from hypothesis import strategies as st
 
 NAMES = [
@@ -30,7 +32,15 @@ NAMES = [
     ),
     *(".", ".a", "a..b", "a.b.a", "b.a.b.a", "a.b.a.b.a", 'a.a"', "a.0", "'", "b.a/b"),
 ]
-STRINGS = st.sampled_from(["", "a", "b", "B", "é", "\U0001f600", "\ue000", "%s", "?1", ":v0", "'"])
+TIMES = st.sampled_from(
+    [
+        *("2024-05-01", "2024-05-01T00:00:00Z", "2024-05-01T01:30+02:00", "2024-04-30 23:30:00"),
+        *("2024-05-01T00:00:00.000001-00:30", "2024-13-01", "20240501", "2024-05-01T25:00"),
+    ]
+)
+STRINGS = TIMES | st.sampled_from(
+    ["", "a", "b", "B", "é", "\U0001f600", "\ue000", "%s", "?1", ":v0", "'"]
+)
 NUMBERS = st.one_of(
     st.integers(-3, 3),
     st.sampled_from([2**53, 2**53 + 1, 2**63 - 1, -(2**63), 0.1, 0.30000000000000004, -0.0, 1.5]),
@@ -64,7 +74,9 @@ CONDITIONS = st.one_of(
     st.fixed_dictionaries({"eq": SCALARS}),
     st.fixed_dictionaries({"in": st.lists(SCALARS, min_size=1, max_size=3)}),
     BOUNDS,
-    st.fixed_dictionaries({"exists": st.booleans()}),
+    *(st.fixed_dictionaries({one: st.booleans()}) for one in ("exists", "is_null", "is_missing")),
+    *(st.fixed_dictionaries({one: STRINGS}) for one in ("prefix", "contains")),
+    st.fixed_dictionaries({"gte": TIMES}, optional={"lt": TIMES}),
 )
 LEAVES = st.builds(
     lambda field, condition: {"field": field, **condition}, st.sampled_from(NAMES), CONDITIONS
@@ -88,17 +100,54 @@ def passes(payload: Mapping[str, Any], record: dict[str, Any]) -> bool:
         return any(passes(payload, part) for part in record["or"])
     if "not" in record:
         return not passes(payload, record["not"])
+    return _holds(payload, record)
+
+
+def _holds(payload: Mapping[str, Any], record: dict[str, Any]) -> bool:
+    """Tell whether a condition on a field holds."""
     held = [value for path, value in _paths("", payload) if path == f".{record['field']}"]
-    if "exists" in record:
-        return bool(any(value is not None for value in held) == record["exists"])
+    presence = {
+        "exists": any(value is not None for value in held),
+        "is_null": any(value is None for value in held),
+        "is_missing": not held,
+    }
+    if asked := presence.keys() & record.keys():
+        return all(presence[name] == record[name] for name in asked)
     elements = [one for value in held for one in (value if isinstance(value, list) else [value])]
     if "eq" in record or "in" in record:
         wanted = record.get("in", [record.get("eq")])
         return any(_rank(one) == _rank(other) for one in elements for other in wanted)
+    return _is_in_range(elements, record)
+
+
+def _is_in_range(elements: list[Any], record: dict[str, Any]) -> bool:
+    """Tell whether one of the elements has a part, or is in a range."""
+    strings = [one for one in elements if isinstance(one, str)]
+    if "prefix" in record:
+        return any(one[: len(record["prefix"])] == record["prefix"] for one in strings)
+    if "contains" in record:
+        return any(one.find(record["contains"]) >= 0 for one in strings)
+    bounds = {name: bound for name, bound in record.items() if name != "field"}
+    if all(_time(bound) is not None for bound in bounds.values()):
+        return any(
+            all(_in_order(_time(one), name, _time(bound)) for name, bound in bounds.items())
+            for one in strings
+            if _time(one) is not None
+        )
     return any(
-        all(_in_order(one, name, bound) for name, bound in record.items() if name != "field")
-        for one in elements
+        all(_in_order(one, name, bound) for name, bound in bounds.items()) for one in elements
     )
+
+
+def _time(value: Any) -> float | None:
+    """Return the seconds since 1970 of a date or time, as pandas reads it."""
+    if not isinstance(value, str) or not re.match(r"\d{4}-\d\d-\d\d", value):
+        return None
+    try:
+        time = pd.Timestamp(value)
+    except ValueError:
+        return None
+    return float((time.tz_localize("UTC") if time.tzinfo is None else time).timestamp())
 
 
 def _paths(path: str, value: Any) -> Iterator[tuple[str, Any]]:
