@@ -29,6 +29,8 @@ MAX_NAMES = 20
 """More names of fields are not listed in an error."""
 MIN_WORDS = 4
 """A field with fewer words on average is no text beside another one."""
+MAX_NAME_LENGTH = 25
+"""Strings that are no longer on average may be names of people."""
 MAX_COUNTED_RECORDS = 200
 MAX_COUNTED_CHARACTERS = 200
 """Words are counted in so many records, and in so many characters of each."""
@@ -241,12 +243,25 @@ def _find_texts(fields: Sequence[_Field]) -> tuple[str, ...]:
     usual = _usual(varied, TEXT_NAMES)
     titles = _usual(varied, TITLE_NAMES)
     long = [field for field in fields if field.mean_length >= 8 and field.repeats < 1.5]
+    if usual and (longer := _longer_than_names(usual[0], long)) is not None:
+        usual = [longer]
     texts = usual[:1] or sorted(long, key=lambda field: -field.mean_length)[:1] or titles[:1]
     if not texts:
         repeated = [field for field in fields if field.mean_length and field.distinct > 1]
         texts = _usual(repeated, TEXT_NAMES)[:1]
     title = [field for field in titles[:1] if texts and field.name != texts[0].name]
     return tuple(field.name for field in (*title, *texts))
+
+
+def _longer_than_names(text: _Field, others: Sequence[_Field]) -> _Field | None:
+    """Return the longest field, if `text` is only as long as a name and its own name is a guess.
+
+    Such are ``comment_author`` and ``message to`` beside a field of whole sentences.
+    """
+    guessed = (rank_of(text.name, TEXT_NAMES) or (0,))[0] > 0
+    longest = max(others, key=lambda field: field.mean_length, default=text)
+    is_name = text.mean_length <= MAX_NAME_LENGTH and longest.mean_length >= 3 * text.mean_length
+    return longest if guessed and is_name else None
 
 
 def _explain_lack_of_text(fields: Sequence[_Field], n_records: int) -> str:

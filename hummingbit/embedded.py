@@ -28,7 +28,7 @@ from hummingbit.index.backend import MAX_K, CollectionBackend
 from hummingbit.index.catalog import SIGN, encoder_by_dimensions
 from hummingbit.index.collection import pages_of
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.errors import DataFolderError, StoreClosed
+from hummingbit.index.errors import CollectionExists, DataFolderError, StoreClosed
 from hummingbit.index.filters import Filter
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.passages import Passages
@@ -320,6 +320,7 @@ class Collection:
         dimensions: int | None = None,
         keep_vectors: str = FLOAT32,
         passages: Mapping[str, int] | Literal["auto"] | bool | None = None,
+        exist_ok: bool = False,
     ) -> Self:
         """Create the collection `name` in the data folder `folder`, which is created if missing.
 
@@ -327,11 +328,12 @@ class Collection:
         folder, or "sign", whose bits are the signs of vectors of `dimensions` numbers. With
         `n_bits` instead, documents bring codes. Without either, the encoder is that of the package
         ``hummingbit-models``. `keep_vectors` is float32, float16, int8 or none. With `passages`,
-        texts are split (:meth:`hummingbit.index.passages.Passages.of`). An existing collection is
-        opened.
+        texts are split (:meth:`hummingbit.index.passages.Passages.of`). With `exist_ok`, a
+        collection with the same name and settings is opened.
 
         Raises:
-            InputError, CollectionExists: if a setting is invalid, or an existing one differs.
+            InputError: if a setting is invalid.
+            CollectionExists: if it exists, unless `exist_ok` and its settings are the same.
             ArtifactError: if `encoder` is not an intact encoder.
             DataFolderInUse: if another process is writing to the folder.
         """
@@ -339,6 +341,9 @@ class Collection:
         if dimensions is not None or encoder == SIGN:
             encoder = encoder_by_dimensions(str(encoder), dimensions)
         with shared_folder(path) as data_folder:
+            if not exist_ok and name in data_folder.collections():
+                hint = "open it with Collection.open, or pass exist_ok=True"
+                raise CollectionExists(f"collection {name!r} exists in {path}; {hint}")
             installed = None if encoder is None else install_encoder(data_folder, encoder, name)
             data_folder.create_collection(
                 name,
@@ -436,32 +441,49 @@ class Collection:
         text_field: str | Sequence[str] | None = None,
         label_field: str | None = None,
         payload_fields: Sequence[str] | None = None,
-    ) -> int:
+        on_repeated_id: inputs.OnRepeatedId = "raise",
+        on_missing_id: inputs.OnMissingId = "raise",
+    ) -> inputs.Added:
         """Add documents, and replace those with the same ids: all of them, or none on an error.
 
         `documents` are texts, vectors ``(N, D)``, mappings with the fields of a document (see
         :func:`hummingbit.corpus.document.parse_document`), or the rows of a pandas DataFrame. Its
-        columns are named as in ``hummingbit index build``; the others go to the payload. Documents
-        without an id are numbered, starting at the number of documents. Returns how many were
-        written.
+        columns are named as in ``hummingbit index build``; the others go to the payload. Without
+        `ids` and `id_field`, documents without an id are numbered, starting at the number of
+        documents. If two documents have one id, nothing is written, unless `on_repeated_id` is
+        "last"; if some have no id of `ids` or `id_field`, nothing is, unless `on_missing_id` is
+        "number". Returns how many were written, with what else became of the documents
+        (:class:`hummingbit.inputs.Added`).
 
         Raises:
             DocumentError: if a document is invalid; it names the field.
             InputError: if the encoder does not take such documents, a DataFrame lacks a column,
-                there are not as many ids, labels or payloads as documents, or a number is in use.
+                there are not as many ids, labels or payloads as documents, an id repeats or is
+                missing, or a number is in use.
             StoreError: if the collection cannot be written, or is read-only.
         """
         layout = inputs.layout_of(id_field, text_field, label_field, payload_fields)
         parsed = inputs.documents_of(documents, layout, ids=ids, labels=labels, payloads=payloads)
+        repeated = inputs.check_ids(
+            parsed,
+            id_field=id_field,
+            are_given=ids is not None or id_field is not None,
+            on_repeated_id=on_repeated_id,
+            on_missing_id=on_missing_id,
+        )
         if all(has_id for _, has_id in parsed):
-            return self.backend.upsert([document for document, _ in parsed]).upserted
+            result = self.backend.upsert([document for document, _ in parsed])
+            return inputs.Added(result.upserted, replaced=result.replaced, repeated=repeated)
         with NUMBERING:
             complete, numbers = inputs.number_documents(parsed, len(self))
             existing = sorted(self.backend.existing_ids(numbers))
             if existing:
                 conflict = f"document {existing[0]!r} already exists"
                 raise InputError("ids", f"are missing, and {conflict}; pass the documents' ids")
-            return self.backend.upsert(complete).upserted
+            result = self.backend.upsert(complete)
+        return inputs.Added(
+            result.upserted, replaced=result.replaced, repeated=repeated, numbered=len(numbers)
+        )
 
     def delete(
         self,

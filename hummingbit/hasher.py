@@ -41,6 +41,10 @@ from hummingbit.training_methods import METHOD_NAMES, check_word_vectors, defaul
 # Parses what users of the estimator pass in: X of texts, and y of labels.
 
 
+SAMPLED_ROWS = 100
+"""So many rows of a DataFrame are looked at for texts."""
+
+
 def texts_of(x: Any) -> list[str] | None:
     """Return a sequence of texts as a checked list, or None if it holds no texts.
 
@@ -49,6 +53,8 @@ def texts_of(x: Any) -> list[str] | None:
     """
     if isinstance(x, str):
         raise ValueError("X is one text; it must be a sequence of texts")  # noqa: TRY004
+    if hasattr(x, "columns"):
+        _refuse_columns_of_texts(x)
     is_sequence = isinstance(x, Sequence | np.ndarray) or hasattr(x, "to_numpy")
     if not is_sequence or getattr(x, "ndim", 1) != 1:
         return None
@@ -61,6 +67,20 @@ def texts_of(x: Any) -> list[str] | None:
         return [parse_text(value, f"X[{row}]") for row, value in enumerate(values)]
     except DocumentError as error:
         raise ValueError(str(error)) from None
+
+
+def _refuse_columns_of_texts(frame: Any) -> None:
+    """Raise ValueError if a DataFrame has columns of strings; it says which one to choose."""
+    lengths = {}
+    for name in frame.columns:
+        strings = [value for value in frame[name].head(SAMPLED_ROWS) if isinstance(value, str)]
+        if strings:
+            lengths[name] = sum(map(len, strings)) / len(strings)
+    if lengths:
+        best = max(lengths, key=lengths.__getitem__)
+        names = ", ".join(map(repr, frame.columns))
+        message = f"X is a DataFrame with the columns {names}; pass one column of texts"
+        raise ValueError(f"{message}: {best!r} has the longest, as frame[{best!r}]")
 
 
 def label_sets(y: Any, rows: int) -> list[LabelSet]:

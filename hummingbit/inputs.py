@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Union, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,43 @@ Documents = Union[
     Iterable[str | VectorContent | Mapping[str, Any]], npt.NDArray[Any], "pd.DataFrame"
 ]
 """Texts, vectors ``(N, D)``, mappings, or the rows of a DataFrame."""
+
+
+OnRepeatedId = Literal["raise", "last"]
+OnMissingId = Literal["raise", "number"]
+
+
+class Added(int):
+    """How many documents a call of `add` wrote, and what else became of those it was given.
+
+    >>> Added(2, replaced=1)
+    <Added 2 documents, of which 1 replaced another>
+    """
+
+    replaced: int | None
+    """How many of them replaced a document of the collection; None on Milvus, which cannot tell."""
+    repeated: int
+    """How many of the documents given were dropped, because a later one has the same id."""
+    numbered: int
+    """How many of the documents given have no id, and got a number."""
+
+    def __new__(
+        cls, n: int, *, replaced: int | None = 0, repeated: int = 0, numbered: int = 0
+    ) -> Self:
+        """Count `n` documents that were written."""
+        added = super().__new__(cls, n)
+        added.replaced, added.repeated, added.numbered = replaced, repeated, numbered
+        return added
+
+    def __repr__(self) -> str:
+        parts = [f"<Added {counted(int(self), 'document')}"]
+        if self.replaced:
+            parts.append(f"of which {self.replaced:,} replaced another")
+        if self.repeated:
+            parts.append(f"dropped {self.repeated:,} because a later one has the same id")
+        if self.numbered:
+            parts.append(f"numbered {self.numbered:,} without an id")
+        return ", ".join(parts) + ">"
 
 
 class ParsedDocument(NamedTuple):
@@ -87,6 +125,49 @@ def documents_of(
         )
         for place, record in enumerate(records)
     ]
+
+
+def check_ids(
+    parsed: Sequence[ParsedDocument],
+    *,
+    id_field: str | None,
+    are_given: bool,
+    on_repeated_id: OnRepeatedId,
+    on_missing_id: OnMissingId,
+) -> int:
+    """Check the ids that a caller gave, and return how many documents repeat one.
+
+    `are_given` says whether every document should have one: by `id_field`, or by a list of ids.
+
+    Raises:
+        InputError: if an id repeats and `on_repeated_id` is not "last", if one is missing and
+            `on_missing_id` is not "number", or if an option is none of its values.
+    """
+    _check_choice("on_repeated_id", on_repeated_id, OnRepeatedId)
+    _check_choice("on_missing_id", on_missing_id, OnMissingId)
+    field = "ids" if id_field is None else "id_field"
+    name = "" if id_field is None else f"is {id_field!r}; "
+    missing = [place for place, one in enumerate(parsed) if not one.has_id]
+    if are_given and missing and on_missing_id == "raise":
+        lack = f"{len(missing):,} of {counted(len(parsed), 'document')} lack it"
+        lack = lack if id_field is not None else lack.replace("lack it", "have none")
+        hint = 'pass on_missing_id="number" to number them'
+        raise InputError(field, f"{name}{lack}, the first is documents[{missing[0]}]; {hint}")
+    counts = Counter(one.document.id for one in parsed if one.has_id)
+    repeated = counts.total() - len(counts)
+    if repeated and on_repeated_id == "raise":
+        id_, n = next((id_, n) for id_, n in counts.items() if n > 1)
+        some = f"{repeated:,} of {counted(len(parsed), 'document')} repeat an id"
+        some += f", such as {id_[:80]!r}, which {n:,} have"
+        hint = 'pass on_repeated_id="last" to keep the last of each'
+        raise InputError(field, f"{name}{some}; {hint}")
+    return repeated
+
+
+def _check_choice(field: str, value: str, choices: Any) -> None:
+    if value not in get_args(choices):
+        known = " or ".join(map(repr, get_args(choices)))
+        raise InputError(field, f"is {abbreviate(value)}; it must be {known}")
 
 
 def number_documents(

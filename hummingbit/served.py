@@ -15,7 +15,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.embedded import Collection, Hits
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.index.collection import pages_of
-from hummingbit.index.encoding import batches
+from hummingbit.index.encoding import batches, last_of_each_id
 from hummingbit.index.errors import UnknownCollection
 from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query, StoredDocument
@@ -104,7 +104,9 @@ class ServedCollection:
         text_field: str | Sequence[str] | None = None,
         label_field: str | None = None,
         payload_fields: Sequence[str] | None = None,
-    ) -> int:
+        on_repeated_id: inputs.OnRepeatedId = "raise",
+        on_missing_id: inputs.OnMissingId = "raise",
+    ) -> inputs.Added:
         """Add documents, and replace those with the same ids; see :meth:`Collection.add`.
 
         All are checked before the first is sent. Each :data:`WRITTEN_AT_ONCE` are written together
@@ -115,13 +117,20 @@ class ServedCollection:
         """
         layout = inputs.layout_of(id_field, text_field, label_field, payload_fields)
         parsed = inputs.documents_of(documents, layout, ids=ids, labels=labels, payloads=payloads)
+        repeated = inputs.check_ids(
+            parsed,
+            id_field=id_field,
+            are_given=ids is not None or id_field is not None,
+            on_repeated_id=on_repeated_id,
+            on_missing_id=on_missing_id,
+        )
         if all(has_id for _, has_id in parsed):
-            return self._write([document for document, _ in parsed])
+            return self._write([document for document, _ in parsed], repeated)
         complete, numbers = inputs.number_documents(parsed, len(self))
         if existing := self.existing_ids(numbers):
             conflict = f"document {min(existing)!r} already exists"
             raise InputError("ids", f"are missing, and {conflict}; pass the documents' ids")
-        return self._write(complete)
+        return self._write(complete, repeated, len(numbers))
 
     def delete(
         self,
@@ -213,10 +222,21 @@ class ServedCollection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _write(self, documents: Sequence[Document]) -> int:
-        return sum(
-            self.client.upsert(self._given_name, [record_of(one) for one in part])["upserted"]
-            for part in batches(documents, WRITTEN_AT_ONCE)
+    def _write(
+        self, documents: Sequence[Document], repeated: int, numbered: int = 0
+    ) -> inputs.Added:
+        # A document that a later one replaces must not count as replaced by another request.
+        last = last_of_each_id(documents)
+        answers = [
+            self.client.upsert(self._given_name, [record_of(one) for one in part])
+            for part in batches(last, WRITTEN_AT_ONCE)
+        ]
+        replaced = [one.get("replaced") for one in answers]
+        return inputs.Added(
+            sum(one["upserted"] for one in answers),
+            replaced=None if None in replaced else sum(one or 0 for one in replaced),
+            repeated=repeated,
+            numbered=numbered,
         )
 
     def _search(self, query: Query, options: SearchOptions) -> Hits:

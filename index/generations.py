@@ -547,12 +547,16 @@ class Writer:
                 changes.set_bookmark(*bookmark)
             if not len(added):
                 changes.commit_bookmark()
-                return UpsertResult(0, changes.generation)
+                return UpsertResult(0, changes.generation, 0)
             remaining = ~np.isin(added, removed_rows)
             number = self._published_index.publish(
                 changes, np.concatenate(codes)[remaining], added[remaining], removed_rows
             )
-            return UpsertResult(self._number_of_documents(added[remaining]), number)
+            return UpsertResult(
+                self._number_of_documents(added[remaining]),
+                number,
+                self._number_of_documents(removed_rows[~np.isin(removed_rows, added)]),
+            )
 
     def delete(self, ids: Sequence[str]) -> DeleteResult:
         """Delete the documents with these ids and their annotations.

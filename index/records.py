@@ -176,10 +176,14 @@ StoredRow = tuple[str, Mapping[str, Any] | None, str | None, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class UpsertResult:
-    """How many documents were written, counting each id once, and the generation with them."""
+    """How many documents were written, counting each id once, and the generation with them.
+
+    `replaced` is how many of them replaced a document; None on Milvus, which does not tell.
+    """
 
     upserted: int
     generation: int
+    replaced: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,10 +86,11 @@ class Collections(TypedDict):
 
 
 class Upserted(TypedDict):
-    """How many documents were written; they are on disk."""
+    """How many documents were written, and how many of them replaced one; they are on disk."""
 
     upserted: int
     generation: int
+    replaced: int | None
 
 
 class StoredDocument(TypedDict):

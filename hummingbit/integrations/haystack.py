@@ -137,7 +137,7 @@ class HummingbitDocumentStore:
             raise ValueError("documents must be a list of Haystack's documents")
         if policy == DuplicatePolicy.OVERWRITE:
             if documents:
-                self.collection.add([_record(one) for one in documents])
+                self.collection.add([_record(one) for one in documents], on_repeated_id="last")
             return len(documents)
         seen = self.collection.existing_ids([one.id for one in documents])
         new = []

@@ -145,7 +145,7 @@ class HummingbitVectorStore(VectorStore):
             ]
             contents = np.array(self._embedding.embed_documents(contents), dtype=np.float32)
         if len(contents):
-            self._collection.add(contents, ids=names, payloads=payloads)
+            self._collection.add(contents, ids=names, payloads=payloads, on_repeated_id="last")
         return names
 
     def delete(

@@ -110,7 +110,7 @@ class HummingbitVectorStore(BasePydanticVectorStore):
         refuse_unknown("add", unknown)
         records = [self._record(node) for node in nodes]
         if records:
-            self._collection.add(records)
+            self._collection.add(records, on_repeated_id="last")
         return [node.node_id for node in nodes]
 
     def get_nodes(

@@ -226,7 +226,7 @@ def put_documents(
                 result = collection.upsert(documents)
         except InputError as error:
             raise invalid_field(str(error), "documents") from None
-    return render(Upserted(upserted=result.upserted, generation=result.generation))
+    return render(Upserted(**asdict(result)))
 
 
 @router.get(

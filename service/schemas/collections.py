@@ -270,6 +270,9 @@ class Upserted(ResponseModel):
 
     upserted: int
     generation: int
+    replaced: int | None = Field(
+        None, description="How many of them replaced a document; null on Milvus, which cannot tell."
+    )
 
 
 class StoredDocument(ResponseModel):

@@ -134,6 +134,17 @@ def test_what_common_files_suggest(tmp_path: Path, shape: str) -> None:
     assert all(text in (one.text or "") for text, one in zip(TEXTS, documents, strict=True))
 
 
+def test_a_name_of_an_author_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "songs.csv"
+    rows = [
+        f"Anna Stone{at},Bert Hill{at},the river of number {at} runs slowly to the wide grey sea"
+        for at in range(60)
+    ]
+    path.write_text("\n".join(["post by,comment_by,lyrics", *rows]))
+
+    assert survey(path, Layout()).layout.text_fields == ("lyrics",)
+
+
 def test_short_texts_without_a_header_are_no_names(tmp_path: Path) -> None:
     words = [f"{text.split()[0]} and number {at}" for at, text in enumerate(TEXTS)]
     path = table(tmp_path, [], LABELS, words)

@@ -274,6 +274,44 @@ def test_evaluation_is_that_of_the_command_line(collection: Collection) -> None:
     assert 0 < judged.metrics[0].expected <= 1
 
 
+def test_a_script_learns_what_became_of_its_rows(collection: Collection) -> None:
+    frame = pd.DataFrame({"key": [f"k{at % 5}" for at in range(8)], "text": TEXTS * 2})
+    with pytest.raises(InputError, match="3 of 8 documents repeat an id, such as 'k0', which 2"):
+        collection.add(frame, id_field="key")
+    assert len(collection) == 0
+    added = collection.add(frame, id_field="key", on_repeated_id="last")
+    assert (added, added.replaced, added.repeated, added.numbered) == (5, 0, 3, 0)
+    assert repr(added) == "<Added 5 documents, dropped 3 because a later one has the same id>"
+    again = collection.add(["a cat", "a dog"], ids=["k1", "new"])
+    assert (again, again.replaced) == (2, 1)
+    assert repr(again) == "<Added 2 documents, of which 1 replaced another>"
+    assert len(collection) == 6
+
+
+def test_a_column_of_ids_with_gaps_is_refused_unless_told(collection: Collection) -> None:
+    frame = pd.DataFrame({"key": ["a", None, "c", None], "text": TEXTS})
+    with pytest.raises(InputError, match=r"'key'; 2 of 4 documents lack it, .* documents\[1\]"):
+        collection.add(frame, id_field="key")
+    with pytest.raises(InputError, match="ids: 1 of 2 documents have none"):
+        collection.add(TEXTS[:2], ids=["a", None])
+    assert len(collection) == 0
+    added = collection.add(frame, id_field="key", on_missing_id="number")
+    assert (added, added.numbered) == (4, 2)
+    assert repr(added) == "<Added 4 documents, numbered 2 without an id>"
+    with pytest.raises(InputError, match="on_missing_id: is 'guess'; it must be 'raise' or"):
+        collection.add(frame, on_missing_id="guess")  # type: ignore[arg-type]
+
+
+def test_a_collection_that_exists_is_not_created_again(tmp_path: Path) -> None:
+    Collection.create(tmp_path, "codes", n_bits=16).close()
+    with pytest.raises(CollectionExists, match=r"'codes' exists in .*Collection\.open"):
+        Collection.create(tmp_path, "codes", n_bits=16)
+    with Collection.create(tmp_path, "codes", n_bits=16, exist_ok=True) as same:
+        assert same.n_bits == 16
+    with pytest.raises(CollectionExists):
+        Collection.create(tmp_path, "codes", n_bits=24, exist_ok=True)
+
+
 def test_collections_of_one_folder_are_open_together(
     tmp_path: Path, hasher: SemanticHasher
 ) -> None:

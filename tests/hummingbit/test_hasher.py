@@ -45,6 +45,14 @@ def test_vectors_pass_every_check_of_scikit_learn(estimator: Any, check: Any) ->
     check(estimator)
 
 
+def test_fitting_a_data_frame_names_the_column_to_choose() -> None:
+    frame = pd.DataFrame({"title": ["a b"] * 9, "body": ["the moon and the sea"] * 9, "year": 9})
+    with pytest.raises(ValueError, match=r"'title', 'body', 'year'; .* as frame\['body'\]"):
+        SemanticHasher(n_bits=16, method="lsh").fit(frame)
+    numbers = pd.DataFrame({"x": np.arange(9.0), "y": np.arange(9.0)[::-1]})
+    assert SemanticHasher(n_bits=8, method="lsh").fit(numbers).transform(numbers).shape == (9, 1)
+
+
 def test_labelled_texts_get_codes_that_tell_their_classes(tmp_path: Path) -> None:
     hasher = SemanticHasher(n_bits=16, epochs=10).fit(TEXTS, LABELS)
     assert hasher.method_ == "class-codes"

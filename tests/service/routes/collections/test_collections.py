@@ -121,12 +121,16 @@ def test_upsert_get_replace_and_delete(
     path = make_collection(encoder="words")
     document = {"id": "a", "text": "apple jam", "label": "food", "payload": {"n": [1, None]}}
     first = client.put(f"{path}/documents", json={"documents": [document]})
-    assert first.json() == {"upserted": 1, "generation": 1}
+    assert first.json() == {"upserted": 1, "generation": 1, "replaced": 0}
     stored = StoredDocument.model_validate(client.get(f"{path}/documents/a").json())
     assert stored.text == "apple jam"
     assert stored.payload == {"n": [1, None], "label": "food"}
     both = {"documents": [{"id": "a", "text": "matrix"}, {"id": "b", "text": "vector"}]}
-    assert client.put(f"{path}/documents", json=both).json() == {"upserted": 2, "generation": 2}
+    assert client.put(f"{path}/documents", json=both).json() == {
+        "upserted": 2,
+        "generation": 2,
+        "replaced": 1,
+    }
     assert client.get(f"{path}/documents/a").json()["payload"] == {}
     assert client.delete(f"{path}/documents/a").status_code == 204
     check_problem(client.get(f"{path}/documents/a"), 404, "unknown_document")
