@@ -271,7 +271,7 @@ class Upserted(ResponseModel):
     upserted: int
     generation: int
     replaced: int | None = Field(
-        None, description="How many of them replaced a document; null on Milvus, which cannot tell."
+        description="How many of them replaced a document; null on Milvus, which cannot tell."
     )
 
 
