@@ -21,6 +21,8 @@ from hummingbit.encoder.text_features import MAX_SUMMARY_WEIGHT
 from hummingbit.encoder.text_model import MAX_TOKENS
 from hummingbit.foundation.errors import HummingbitError
 
+SSB_VAE, ICT, STATIC, ITQ = "ssb-vae", "ict", "static", "itq"
+
 _TYPES: Mapping[type, tuple[Any, str]] = {
     bool: (bool, "true or false"),
     int: (Integral, "a whole number"),
@@ -83,10 +85,18 @@ def _summary_weight(learned_by: str, **options: Any) -> Any:
     )
 
 
+# With fewer documents, a linear method makes fewer and larger steps, at most so many times larger.
+_MANY_DOCUMENTS = 2000
+_MOST_LARGER = 6.0
+
+
 def _min_steps(learned_by: str, **options: Any) -> Any:
     return setting(
         2000,
-        "least number of batches; with few documents, more passes are made to reach it"
+        f"least number of batches of {_MANY_DOCUMENTS:,} documents or more, reached by more passes;"
+        f" fewer have down to a sixth of it, with larger steps ({learned_by})"
+        if learned_by == ICT
+        else "least number of batches; with few documents, more passes are made to reach it"
         f" ({learned_by})",
         within="[0, inf)",
         former="least_batches",
@@ -176,7 +186,6 @@ class Method:
     is_linear: bool = False
 
 
-SSB_VAE, ICT, STATIC, ITQ = "ssb-vae", "ict", "static", "itq"
 METHODS: Mapping[str, Method] = {
     SSB_VAE: Method("the self-supervised Bernoulli autoencoder", pairs="all", finds_documents=True),
     ICT: Method(
@@ -200,6 +209,9 @@ METHODS: Mapping[str, Method] = {
 """The methods of Ñanculef et al. 2020, section 4, by name, and the inverse cloze task alone."""
 
 
+MAX_KNOWN_TERMS = 300_000
+"""More terms are not counted: the rows of so many take 77 MB of an encoder of 64 bits."""
+
 SELF_SUPERVISED, COMMON_LABELS = "self-supervised", "common-labels"
 
 
@@ -217,6 +229,12 @@ class Recipe(LabelledRecipe):
     """
 
     method: str = setting(SSB_VAE, "what is trained", *METHODS)
+    known_terms: int = setting(
+        MAX_KNOWN_TERMS,
+        "terms of the documents that codes know, those with learned rows and, by frequency, others"
+        " with fixed ones, of 4 bytes a bit (ict)",
+        within="[0, 10_000_000]",
+    )
     epochs: int = setting(15, "passes over the documents", within="[1, inf)")
     min_steps: int = _min_steps(ICT)
     batch_size: int = setting(200, "documents in a batch", within="[2, inf)")
@@ -324,8 +342,19 @@ class Recipe(LabelledRecipe):
         """Return the number of passes over this many `documents`."""
         if not METHODS[self.method].is_linear:
             return self.epochs
-        batches = -(-documents // self.batch_size)
-        return max(self.epochs, -(-self.min_steps // max(1, batches)))
+        batches = max(1, -(-documents // self.batch_size))
+        few = min(_MOST_LARGER, max(1.0, _MANY_DOCUMENTS / max(1, documents)))
+        return max(self.epochs, math.ceil(self.min_steps / few / batches))
+
+    def learning_rate_for(self, documents: int) -> float:
+        """Return the first step size: larger where few `documents` get fewer steps.
+
+        The weights then move as far. More and smaller steps do not find more documents.
+        """
+        if not METHODS[self.method].is_linear:
+            return self.learning_rate
+        steps = self.epochs_for(documents) * max(1, -(-documents // self.batch_size))
+        return min(1.0, self.learning_rate * min(_MOST_LARGER, max(1.0, self.min_steps / steps)))
 
 
 CLASS_CODES = "class-codes"
@@ -410,6 +439,8 @@ class ClassCodeRecipe(LabelledRecipe):
 
 MODEL = "model"
 """The method of codes of what a language model knows; see ``model_codes``."""
+MODEL_BITS = 128
+"""The bits of codes of a language model by default."""
 AUTO = "auto"
 """The value of a prompt for that of the model."""
 
@@ -424,7 +455,7 @@ class ModelRecipe(LabelledRecipe):
 
     method: str = setting(MODEL, "what is trained", MODEL)
     n_bits: int = setting(
-        128, "bits in a code, a multiple of 8, at most a vector's numbers", flag="bits"
+        MODEL_BITS, "bits in a code, a multiple of 8, at most a vector's numbers", flag="bits"
     )
     head: str = setting(
         "sne",

@@ -146,6 +146,8 @@ TermWeighting = Literal["count", "log", "binary"]
 
 # Known terms that are counted between two checkpoints.
 TERMS_AT_ONCE = 10_000
+# Words that others are corrected to: training writes the frequent ones first.
+MAX_SPELLED = 100_000
 FEW_TERMS = 64  # the compiled code weighs a query of fewer
 
 
@@ -457,4 +459,5 @@ class TextFeatures:
 
     @functools.cached_property
     def _speller(self) -> Speller:
-        return Speller(self.vocabulary, None if self.idf is None else self.idf.tolist())
+        words = self.vocabulary[:MAX_SPELLED]
+        return Speller(words, None if self.idf is None else self.idf[:MAX_SPELLED].tolist())

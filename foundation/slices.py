@@ -286,12 +286,14 @@ _log.setLevel(logging.WARNING)  # a service does not log them
 _log.propagate = False
 
 _current_stages = ContextVar("current stage", default="")
+_part = ContextVar("part", default="")
 
 
 def begin_stage(name: str) -> None:
     """Note that a stage begins, and the one before ends. `name` is a phrase: "reading a.csv"."""
     _current_stages.set(name)
-    _log.info("%s", name)
+    part = _part.get()
+    _log.info("%s", f"{part}: {name}" if part and name else name)
 
 
 def end_stage() -> None:
@@ -308,6 +310,16 @@ def inner_stage(name: str) -> Iterator[None]:
         yield
     finally:
         begin_stage(outer)
+
+
+@contextmanager
+def part_of_stages(name: str) -> Iterator[None]:
+    """Put `name` before the stages of the block: "trial 2 of 4"."""
+    token = _part.set(name)
+    try:
+        yield
+    finally:
+        _part.reset(token)
 
 
 @contextmanager

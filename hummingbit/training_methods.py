@@ -32,7 +32,7 @@ from hummingbit.training.data import TrainingData, TrainingDataError
 from hummingbit.training.linear_codes import train_linear
 from hummingbit.training.model_codes import train_model
 from hummingbit.training.pipeline import Trained, split
-from hummingbit.training.text_features import have_more_terms
+from hummingbit.training.text_features import TermCounts, have_more_terms
 from hummingbit.training.word_vectors import WordVectors
 
 METHOD_NAMES = tuple(name for name in RECIPES if name not in (METRIC, DISTILLATION))
@@ -139,12 +139,14 @@ def train_by(
     out: Path,
     *,
     word_vectors: WordVectors | None = None,
+    words: TermCounts | None = None,
     overwrite: bool = False,
     progress: bool = True,
 ) -> Trained:
     """Train on `data` by the method of the `recipe`, and write the encoder to `out`.
 
-    The method is one of :data:`METHOD_NAMES`.
+    The method is one of :data:`METHOD_NAMES`. The codes of ict know the `words`, if given, beside
+    those of `data`.
 
     With `progress`, trials and epochs are shown.
 
@@ -168,7 +170,7 @@ def train_by(
         raise TrainingDataError(f"method: {recipe.method} is trained by its own command")
     from hummingbit.training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
 
-    return train(data, recipe, out, overwrite=overwrite, progress=progress)
+    return train(data, recipe, out, overwrite=overwrite, progress=progress, words=words)
 
 
 def check_word_vectors(method: str, *, given: bool) -> None:

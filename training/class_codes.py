@@ -43,7 +43,7 @@ from hummingbit.encoder.recipes import (
 from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.evaluation.evaluate import evaluate_codes
 from hummingbit.foundation.errors import counted
-from hummingbit.foundation.slices import begin_stage
+from hummingbit.foundation.slices import begin_stage, part_of_stages
 from hummingbit.training.data import Rows, Tags, TrainingData, TrainingDataError
 from hummingbit.training.linear_codes import fit_itq, itq_of_terms
 from hummingbit.training.model_selection import (
@@ -540,7 +540,9 @@ def choose(
     trials = []
 
     def score(name: str, share: float) -> float:
-        value = trial.score(name, share)
+        which = f"trial {len(trials) + 1} of {len(names) + len(shares) - 1}"
+        with part_of_stages(f"{which}, query classifier {name}, content share {share:g}"):
+            value = trial.score(name, share)
         trials.append({"query_classifier": name, "content_share": share, trial.metric: value})
         tried = f"query classifier {name}, content share {share:g}"
         progress(f"held-out clusters: {tried}: {trial.metric} {value:.4f}")

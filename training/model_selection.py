@@ -24,6 +24,7 @@ from hummingbit.evaluation.baselines import LOW_WORD_DROPOUT
 from hummingbit.evaluation.evaluate import evaluate_encoder
 from hummingbit.evaluation.relevance import Labelled
 from hummingbit.foundation.arrays import unit_rows
+from hummingbit.foundation.slices import part_of_stages
 from hummingbit.training.data import Rows, TrainingData, TrainingDataError
 from hummingbit.training.pipeline import check_labels, choose_features, split
 from hummingbit.training.text_features import PrincipalDirections
@@ -227,8 +228,10 @@ def choose_word_dropout(
         )
         trial = hold_out_grouped_fold(shown, short)
         metric = trial.metric
-        for value in values:
-            scores[value].append(score(trial, replace(short, word_dropout=value)))
+        for place, value in enumerate(values):
+            which = f"trial {len(values) * number + place + 1} of {_TRIALS * len(values)}"
+            with part_of_stages(f"{which}, word dropout {value:g}"):
+                scores[value].append(score(trial, replace(short, word_dropout=value)))
     means = {value: float(np.mean(of_value)) for value, of_value in scores.items()}
     for value, mean in means.items():
         progress(f"held-out clusters: word dropout {value:g}: {metric} {mean:.4f}")

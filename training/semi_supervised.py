@@ -20,7 +20,7 @@ Semi-Supervised Hashing" (2020). These parts are ours:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.artifact import check_destination
-from hummingbit.encoder.encoder import Features, Inputs
-from hummingbit.encoder.recipes import METHODS, STATIC, Recipe
+from hummingbit.encoder.encoder import Encoder, Features, Inputs
+from hummingbit.encoder.recipes import ICT, METHODS, STATIC, Recipe
 from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.training.batches import (
@@ -63,7 +64,12 @@ from hummingbit.training.pipeline import (
 from hummingbit.training.queries import ClozeTask
 from hummingbit.training.soft_labels import estimate_soft_labels, term_weights
 from hummingbit.training.static import static_start
-from hummingbit.training.text_features import MIN_DOCUMENTS, keep_terms
+from hummingbit.training.text_features import (
+    MIN_DOCUMENTS,
+    TermCounts,
+    add_fixed_rows,
+    keep_terms,
+)
 
 # ----------------------------------------------------------------------------
 # Features and soft labels
@@ -126,6 +132,8 @@ def choose_features_and_soft_labels(
 
 # The values that correspond to 0.1.0's behaviour, for settings that it did not have.
 BEFORE_SETTINGS = {**asdict(Recipe()), "analyzer": "words", "summary_weight": 0.0}
+# The documents that a linear method learns from. More take memory and time, and add little.
+MAX_LEARNED = 100_000
 # The scale of the first layer for rows of unit length; see SparseLinear.
 UNIT_ROW_SCALE = 5.0
 
@@ -140,12 +148,15 @@ def train(
     device: str = "cpu",
     amp: bool = False,
     trials: Sequence[Mapping[str, Any]] = (),
+    words: TermCounts | None = None,
 ) -> Trained:
     """Train on `data` with `recipe` and write the encoder to `out`.
 
     An interrupted run resumes from the checkpoint beside `out`. `device` is ``cpu`` or ``cuda``.
     With `amp`, the network computes in bfloat16 where that is safe. Both change how sums are
-    rounded, and so the encoder slightly. `trials` chose the recipe; the artifact records them.
+    rounded, and so the encoder slightly. `trials` chose the recipe; the artifact records them. A
+    linear method learns from at most 100,000 documents, and its codes know the `words`, by default
+    those of all documents, up to the `known_terms` of the recipe.
 
     Raises:
         DeviceError: if this machine has no such device.
@@ -161,6 +172,8 @@ def train(
     elif METHODS[recipe.method].is_linear and not data.is_text:
         found = f"vector: {recipe.method} learns from the words of texts"
         raise TrainingDataError(f"{found}; use texts, or itq")
+    words = _counted_words(data, parts, recipe, words)
+    parts = _sampled(parts, recipe)
     features: Features
     start = None
     if recipe.method == STATIC:
@@ -196,6 +209,11 @@ def train(
     method = METHODS[recipe.method]
     if method.reconstructs and not method.uses_labels:
         start_at_word_frequencies(model, loss.inputs)
+
+    def encoder_of() -> Encoder:
+        encoder = autoencoder_to_encoder(model, features, inputs)
+        return encoder if words is None else add_fixed_rows(encoder, words, recipe.known_terms)
+
     return fit_and_write(
         out,
         model,
@@ -205,7 +223,7 @@ def train(
         data=data,
         parts=parts,
         recipe=recipe,
-        encoder_of=lambda: autoencoder_to_encoder(model, features, inputs),
+        encoder_of=encoder_of,
         run={"device": device, "amp": amp},
         absent=BEFORE_SETTINGS,
         about=(lambda _encoder: {"trials": list(trials)}) if trials else None,
@@ -215,12 +233,33 @@ def train(
     )
 
 
+def _counted_words(
+    data: TrainingData, parts: Split, recipe: Recipe, words: TermCounts | None
+) -> TermCounts | None:
+    """Return the words that get fixed rows: `words`, by default those of the documents, or None."""
+    if recipe.method != ICT or not recipe.known_terms:
+        return None
+    if words is None or words.analyzer.name != recipe.analyzer:
+        words = TermCounts(recipe.known_terms, Analyzer.from_name(recipe.analyzer))
+        for text in data.take(parts.training):
+            words.add(str(text))
+    return words
+
+
+def _sampled(parts: Split, recipe: Recipe) -> Split:
+    """Return the split with at most :data:`MAX_LEARNED` training rows of a linear method."""
+    if not METHODS[recipe.method].is_linear or len(parts.training) <= MAX_LEARNED:
+        return parts
+    rng = np.random.default_rng(recipe.seed)
+    return replace(parts, training=np.sort(rng.permutation(parts.training)[:MAX_LEARNED]))
+
+
 def schedule_for(recipe: Recipe, n_documents: int) -> Schedule:
     """Return the schedule of a run with `n_documents` to train on."""
     return Schedule(
         recipe.epochs_for(n_documents),
         recipe.batch_size,
-        recipe.learning_rate,
+        recipe.learning_rate_for(n_documents),
         recipe.seed,
         decay=recipe.learning_rate_decay,
     )

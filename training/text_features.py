@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from hashlib import shake_128
 from typing import Any
 
 import numpy as np
 
 from hummingbit.encoder.analyzers import VISIBLE, Analyzer, word_ngrams
+from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import (
     Floats,
     TermWeighting,
@@ -20,6 +22,9 @@ from hummingbit.encoder.text_features import (
 from hummingbit.training.data import Rows, TrainingDataError
 
 MIN_DOCUMENTS = 2
+SHORT_TEXT = 16
+FIXED_SIZE = 2.0
+"""The size of fixed rows of terms, relative to learned ones."""
 PAIR_WEIGHT = 0.5
 """The factor of the idf of a pair of words."""
 
@@ -57,6 +62,78 @@ def frequent_terms(
         where = "in two documents" if min_documents > 1 else "in the documents"
         raise TrainingDataError(f"text: no term occurs {where}; at least one must")
     return {term: documents[term] for term in vocabulary}
+
+
+class TermCounts:
+    """In how many of the texts that were added each term occurs; memory is bounded.
+
+    Whenever twice `max_terms` are counted, the rarest are forgotten until `max_terms` are left, as
+    in lossy counting (Manku and Motwani 2002).
+    """
+
+    def __init__(self, max_terms: int, analyzer: Analyzer = VISIBLE) -> None:
+        self.max_terms = max_terms
+        self.n_texts = 0
+        self._n_short = 0
+        self.analyzer = analyzer
+        self._documents: Counter[str] = Counter()
+
+    def add(self, text: str) -> None:
+        """Count the terms of a text."""
+        terms = set(self.analyzer.terms(text))
+        self.n_texts += 1
+        self._n_short += len(terms) <= SHORT_TEXT
+        self._documents.update(terms)
+        if len(self._documents) > 2 * self.max_terms:
+            self._documents = Counter(dict(self._most_frequent()))
+
+    @property
+    def are_short(self) -> bool:
+        """Whether half of the texts have at most :data:`SHORT_TEXT` different terms."""
+        return 2 * self._n_short >= self.n_texts > 0
+
+    def _most_frequent(self) -> list[tuple[str, int]]:
+        ordered = sorted(self._documents.items(), key=lambda one: (-one[1], one[0]))
+        return ordered[: self.max_terms]
+
+    def terms(self) -> dict[str, int]:
+        """Return the number of texts of each term, at most `max_terms`, the most frequent first."""
+        return dict(self._most_frequent())
+
+
+def add_fixed_rows(encoder: Encoder, counts: TermCounts, known_terms: int) -> Encoder:
+    """Return `encoder`, of one layer that reads words, with rows for words that it did not learn.
+
+    The most frequent terms of `counts` are added until the vocabulary has `known_terms`, if half of
+    the texts have at most :data:`SHORT_TEXT` terms: in longer ones, each of many rare words would
+    blur what a text is about. The row of
+    a term has the signs of a hash of the term (Weinberger et al. 2009, "Feature Hashing for Large
+    Scale Multitask Learning"), times :data:`FIXED_SIZE` and the root mean square of the learned
+    rows. So codes differ by a rare word, but do not tell what it means.
+    """
+    if not counts.are_short:
+        return encoder
+    features, (layer,) = encoder.features, encoder.layers
+    assert isinstance(features, TextFeatures)  # noqa: S101 - of the encoder of a linear method
+    have, n_bits = set(features.vocabulary), encoder.n_bits
+    room = max(0, known_terms - features.dimension)
+    documents = {term: n for term, n in counts.terms().items() if term not in have}
+    added = list(documents)[:room]
+    if not added:
+        return encoder
+    digests = b"".join(shake_128(term.encode()).digest(n_bits // 8) for term in added)
+    bits = np.unpackbits(np.frombuffer(digests, np.uint8)).reshape(len(added), n_bits)
+    size = np.float32(FIXED_SIZE * np.sqrt(np.square(layer.weight).mean()))
+    rows = (bits.astype(np.float32) * 2 - 1) * size
+    idf = features.idf
+    if idf is not None:
+        n_texts = np.array([documents[term] for term in added])
+        idf = np.concatenate([idf, inverse_document_frequency(n_texts, counts.n_texts)])
+    return replace(
+        encoder,
+        features=replace(features, vocabulary=[*features.vocabulary, *added], idf=idf),
+        layers=[replace(layer, weight=np.vstack([layer.weight, rows]))],
+    )
 
 
 def have_more_terms(texts: Iterable[str], number: int, analyzer: Analyzer = VISIBLE) -> bool:

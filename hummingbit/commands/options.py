@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.json_rows import parse_strictly
 from hummingbit.corpus.lines import LineError
-from hummingbit.corpus.readers import BadLine, Layout, read_documents
+from hummingbit.corpus.readers import (
+    JSON_SUFFIXES,
+    TABLE_SUFFIXES,
+    BadLine,
+    Layout,
+    ReadError,
+    read_documents,
+)
+from hummingbit.corpus.survey import survey
 from hummingbit.corpus.tables import FieldTypes
 from hummingbit.encoder.artifact import check_destination
 from hummingbit.encoder.codes import CodeError, check_n_bits
@@ -54,6 +62,10 @@ SOURCE_HELP = (
 )
 
 R = TypeVar("R", bound=BaseRecipe)
+
+# Files whose fields can be found, and the names of fields that need not be.
+SURVEYED_SUFFIXES = frozenset({*JSON_SUFFIXES, *TABLE_SUFFIXES, ".parquet"})
+CONTENT_FIELDS = frozenset({"text", "vector", "matrix", "code"})
 
 # Smaller encoders are rare.
 ROOM_FOR_AN_ENCODER = 1 << 20
@@ -179,7 +191,10 @@ def read(
     uses_payload: bool = True,
     field_types: FieldTypes | None = None,
 ) -> Iterator[Document]:
-    """Read the documents of `source` according to the options of :func:`add_reading`."""
+    """Read the documents of `source` according to the options of :func:`add_reading`.
+
+    The fields of a file whose documents have none with a usual name are found and printed.
+    """
     return read_documents(
         source,
         on_error=args.on_error,
@@ -187,10 +202,35 @@ def read(
         report=_report_bad_line,
         notice=partial(print, file=sys.stderr),
         unique_ids=unique_ids,
-        layout=layout_of(args),
+        layout=_found_layout(args, source),
         uses_payload=uses_payload,
         field_types=field_types,
     )
+
+
+def _found_layout(args: argparse.Namespace, source: str) -> Layout:
+    """Return the layout of the options, or that of a survey if the file lacks the fields it names.
+
+    The survey finds what ``quickstart`` finds.
+    """
+    asked, path = layout_of(args), Path(source)
+    is_surveyed = path.is_file() and not SURVEYED_SUFFIXES.isdisjoint(path.suffixes)
+    if asked.text_fields or not is_surveyed:
+        return asked
+    try:
+        found = survey(path, asked)
+    except ReadError:
+        return asked  # reading it says what is wrong
+    if not CONTENT_FIELDS.isdisjoint(found.names):
+        return asked
+    parts = {
+        "text": " + ".join(found.layout.text_fields),
+        "label": found.layout.label_field or "none",
+        "id": found.layout.id_field or "by line",
+    }
+    fields_found = ", ".join(f"{part}: {name}" for part, name in parts.items())
+    print(f"{source}: found {fields_found}", file=sys.stderr)
+    return found.layout
 
 
 def layout_of(args: argparse.Namespace) -> Layout:

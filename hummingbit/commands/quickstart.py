@@ -54,6 +54,7 @@ from hummingbit.corpus.readers import BadLine, read_documents
 from hummingbit.corpus.survey import Survey, survey
 from hummingbit.corpus.tables import FieldTypes, separator_of
 from hummingbit.encoder.analyzers import VISIBLE, is_spaceless
+from hummingbit.encoder.recipes import MAX_KNOWN_TERMS, MODEL_BITS
 from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline
 from hummingbit.evaluation.metrics import JUDGED_METRICS
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
@@ -72,6 +73,7 @@ from hummingbit.service.server import bind_listener, serve
 from hummingbit.service.settings import Settings
 from hummingbit.training.data import TrainingData, gather
 from hummingbit.training.pipeline import Trained
+from hummingbit.training.text_features import TermCounts
 from hummingbit.training_methods import (
     WITHOUT_TORCH,
     check_word_vectors,
@@ -84,6 +86,7 @@ from hummingbit.training_methods import (
 # The documents that ``hummingbit quickstart`` learns from: all of a source, or a sample.
 
 
+BITS = 64
 MAX_SAMPLE = 10_000
 MAX_CHARACTERS = 4_000_000
 """The largest sample. More documents, or longer ones, would make training take minutes."""
@@ -110,6 +113,8 @@ class Corpus:
     held_out: list[Document] = field(default_factory=list)
     """Documents of the sample that are not trained on, for the comparison."""
     labels: Counter[str] = field(default_factory=Counter)
+    words: TermCounts = field(default_factory=lambda: TermCounts(MAX_KNOWN_TERMS))
+    """The words of all documents, which codes know beside those that they learn."""
     repeats: int = 0
     """Documents with the text of an earlier one, but for case, spaces and signs at its end."""
     bad_lines: list[BadLine] = field(default_factory=list)
@@ -201,6 +206,7 @@ def read_corpus(source: Path, layout: Layout, notice: Callable[[str], object]) -
         text = " ".join((document.text or "").lower().split())
         seen.add(hash(text.rstrip(TRAILING_SIGNS) or text))
         corpus.labels.update(document.labels)
+        corpus.words.add(document.text or "")
         if len(places) < MAX_SAMPLE:
             places.append((corpus.count, document))
         elif (place := rng.randrange(corpus.count + 1)) < MAX_SAMPLE:
@@ -266,9 +272,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--bits",
         type=int,
         action=BitsOption,
-        default=64,
         metavar="N",
-        help="bits in a code, a multiple of 8 (default: %(default)s)",
+        help=f"bits in a code, a multiple of 8 (default: {BITS}, of --model {MODEL_BITS})",
     )
     parser.add_argument(
         "--data-dir", type=Path, metavar="DIR", help="the folder to create (default: NAME-data)"
@@ -319,7 +324,7 @@ def run(args: argparse.Namespace) -> int:
     data = gather(training)
     recipe = recipe_for_search(
         data,
-        args.bits,
+        args.bits or (BITS if args.model is None else MODEL_BITS),
         has_labels=corpus.has_labels,
         model=args.model,
         model_name=args.model_name,
@@ -330,7 +335,7 @@ def run(args: argparse.Namespace) -> int:
     with _removing_unfinished(data_dir):
         with timed_stage(f"training {recipe.n_bits}-bit codes ({recipe.method})"):
             out = data_dir / "encoders" / name
-            trained = train_by(data, recipe, out, word_vectors=word_vectors)
+            trained = train_by(data, recipe, out, word_vectors=word_vectors, words=corpus.words)
         with timed_stage("indexing"), DataFolder(data_dir, writable=True) as folder:
             _index(folder, name, corpus, passages)
     with DataFolder(data_dir, writable=True) as folder:

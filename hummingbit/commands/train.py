@@ -55,8 +55,8 @@ from hummingbit.training_methods import (
 )
 
 # The settings of a run without a named method. Some have another default with each method.
-BY_METHOD = ("epochs", "min_steps", "hidden", "max_terms")
-COMMON = ("n_bits", "label_fraction", "seed", "analyzer", *BY_METHOD)
+BY_METHOD = ("n_bits", "epochs", "min_steps", "hidden", "max_terms")
+COMMON = ("label_fraction", "seed", "analyzer", *BY_METHOD)
 # The settings that trials choose where they are not given.
 CHOSEN = ("word_dropout",)
 
@@ -150,8 +150,9 @@ def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
     data = _documents(args)
     method = MODEL
     if args.model is None:
-        method = default_method(data, args.n_bits, with_torch=has_torch())
-        if method != default_method(data, args.n_bits):
+        n_bits = args.n_bits or Recipe().n_bits
+        method = default_method(data, n_bits, with_torch=has_torch())
+        if method != default_method(data, n_bits):
             print(WITHOUT_TORCH, file=sys.stderr)
     print(f"{counted(len(data.classes), 'label')}: training by {method}", file=sys.stderr)
     check_word_vectors(method, given=args.word_vectors is not None)

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from hummingbit.encoder.artifact import learned_from, load_encoder
-from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.encoder import Encoder, LanguageModel
 from hummingbit.encoder.recipes import (
     CLASS_CODES,
     METHODS,
     METRIC,
+    MODEL,
     PAIRS,
     RECIPES,
     SSB_VAE,
@@ -98,7 +99,7 @@ def check_retrainable(collection: Collection) -> Encoder:
     """Return the collection's encoder, which can be retrained.
 
     Raises:
-        InputError: if the collection has no encoder, or one of matrices.
+        InputError: if the collection has no encoder, or one of matrices or of a language model.
     """
     encoder = collection.encoder
     if encoder is None:
@@ -106,6 +107,13 @@ def check_retrainable(collection: Collection) -> Encoder:
         raise InputError("collection", message)
     if isinstance(encoder.features, SpdFeatures):
         message = "an encoder of matrices cannot be retrained here; use hummingbit train metric"
+        raise InputError("collection", message)
+    if isinstance(encoder.features, LanguageModel):
+        message = (
+            f"encoder {collection.encoder_name!r} is a language model's (method {MODEL}), which"
+            " learns nothing from labels; train another with hummingbit train class-codes, and"
+            " reindex"
+        )
         raise InputError("collection", message)
     return encoder
 

@@ -13,6 +13,7 @@ from hummingbit.foundation.slices import (
     count_in_stage,
     end_stage,
     inner_stage,
+    part_of_stages,
     print_stages,
     stop_printing,
 )
@@ -45,6 +46,18 @@ def test_only_a_stage_that_takes_a_while_is_printed(monkeypatch: pytest.MonkeyPa
         begin_stage("the last")
     begin_stage("after")
     assert printed.getvalue() == "reading a.csv …\n"
+
+
+def test_a_stage_of_a_trial_names_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = standard_error(monkeypatch)
+    monkeypatch.setattr(slices, "SECONDS", 0.0)
+    with print_stages():
+        with part_of_stages("trial 2 of 4"):
+            begin_stage("training")
+            wait_for_a_line(printed)
+        monkeypatch.setattr(slices, "SECONDS", 3600.0)
+        begin_stage("after")
+    assert printed.getvalue() == "trial 2 of 4: training …\n"
 
 
 def test_a_command_that_fails_prints_no_more_stages(

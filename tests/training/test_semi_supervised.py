@@ -356,8 +356,14 @@ def test_texts_are_needed_to_learn_from_their_own_words(tmp_path: Path) -> None:
 def test_few_documents_are_passed_over_more_often() -> None:
     recipe = Recipe(method="ict", epochs=15, batch_size=200, min_steps=600)
     assert recipe.epochs_for(100_000) == 15
-    assert recipe.epochs_for(1_001) == 100
-    assert recipe.epochs_for(10) == 600
+    assert recipe.epochs_for(2_001) == 55
+    assert recipe.learning_rate_for(2_001) == recipe.learning_rate
+    # Fewer documents get fewer and larger steps, and the weights can move as far.
+    assert recipe.epochs_for(1_000) == 60
+    assert recipe.learning_rate_for(1_000) == pytest.approx(2 * recipe.learning_rate)
+    assert recipe.epochs_for(10) == 100
+    assert recipe.learning_rate_for(10) == pytest.approx(6 * recipe.learning_rate)
+    assert replace(recipe, min_steps=0).learning_rate_for(10) == recipe.learning_rate
     assert replace(recipe, method="ssb-vae").epochs_for(10) == 15
 
 

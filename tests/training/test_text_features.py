@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,10 +10,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from hummingbit.corpus.document import Document
 from hummingbit.encoder.analyzers import Analyzer
+from hummingbit.encoder.artifact import load_encoder
+from hummingbit.encoder.recipes import Recipe
 from hummingbit.encoder.text_features import TextFeatures
-from hummingbit.training.data import TrainingDataError
+from hummingbit.training.data import TrainingDataError, gather
+from hummingbit.training.semi_supervised import train
 from hummingbit.training.text_features import (
+    TermCounts,
     fit_text_features,
     frequent_terms,
     keep_terms,
@@ -172,3 +179,43 @@ def test_summaries_tell_by_the_words_that_are_repeated(seed: int) -> None:
     )
     assume(abs(summaries - 0.75 * others) > 1e-5)
     assert summaries_tell(texts, features) == (summaries > 0.75 * others)
+
+
+def test_counts_of_terms_forget_the_rarest() -> None:
+    counts = TermCounts(2)
+    for text in ("red green", "red blue", "red green", "red yellow pink"):
+        counts.add(text)
+    assert counts.terms() == {"red": 4, "green": 2}
+    assert counts.n_texts == 4
+
+
+def test_codes_of_short_texts_know_words_that_were_not_learned(tmp_path: Path) -> None:
+    texts = [f"shared{i % 7} other{i % 5} rare{i}" for i in range(120)]
+    data = gather([Document(id=str(i), text=text) for i, text in enumerate(texts)])
+    recipe = Recipe(method="ict", n_bits=16, epochs=1, min_steps=1, max_terms=12)
+    few, many = (
+        train(data, replace(recipe, known_terms=n), tmp_path / str(n), progress=False).encoder
+        for n in (0, 1000)
+    )
+    assert (few.features.dimension, many.features.dimension) == (12, 132)
+    assert not few.logits(["rare77"]).any() or (few.logits(["rare77"]) == few.logits([""])).all()
+    again = load_encoder(tmp_path / "1000")
+    scores = again.logits(["rare77"]) @ np.where(again.logits(texts) > again.thresholds, 1, -1).T
+    assert 77 in np.argsort(-scores[0])[:3]
+
+
+def test_words_of_documents_that_are_not_learned_from_are_known(tmp_path: Path) -> None:
+    words = TermCounts(1000)
+    for text in ("blue whale", "red fox", "grey heron"):
+        words.add(text)
+    data = gather([Document(id=str(i), text=f"red{i % 3} fox{i % 4}") for i in range(40)])
+    recipe = Recipe(method="ict", n_bits=8, epochs=1, min_steps=1, max_terms=50)
+    encoder = train(data, recipe, tmp_path / "e", progress=False, words=words).encoder
+    assert {"whale", "heron"} <= set(encoder.features.vocabulary)
+
+
+def test_long_texts_get_no_rows_of_rare_words(tmp_path: Path) -> None:
+    long = [" ".join(f"word{(i * 7 + j) % 90}" for j in range(40)) for i in range(60)]
+    data = gather([Document(id=str(i), text=f"{text} rare{i}") for i, text in enumerate(long)])
+    recipe = Recipe(method="ict", n_bits=8, epochs=1, min_steps=1, max_terms=50)
+    assert train(data, recipe, tmp_path / "e", progress=False).encoder.features.dimension == 50

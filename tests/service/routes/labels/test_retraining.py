@@ -32,6 +32,7 @@ from hummingbit.service.jobs.training_process import (
 from hummingbit.service.settings import Settings
 from tests.support.corpora import topic_documents
 from tests.support.encoders import class_encoder, random_texts, text_encoder
+from tests.support.models import write_model
 from tests.support.recipes import with_other_settings
 from tests.support.service import check_problem, make_data_folder, running_service, wait_for_job
 from tests.support.trainers import external_trainer
@@ -375,3 +376,25 @@ def test_training_that_fails_says_why(tmp_path: Path) -> None:
         assert job["error"]["code"] == "training_failed"
         assert "no term occurs in two" in job["error"]["detail"]
         assert str(tmp_path) not in job["error"]["detail"]
+
+
+def test_an_encoder_of_a_language_model_is_not_replaced_by_another_method(tmp_path: Path) -> None:
+    encoder = write_model_encoder(tmp_path / "made")
+    make_data_folder(tmp_path / "data")
+    shutil.copytree(encoder, tmp_path / "data/encoders/minilm")
+    with running_service(tmp_path / "data") as client:
+        client.put("/v1/collections/c", json={"encoder": "minilm"}).raise_for_status()
+        refusal = client.post("/v1/collections/c/retrain", json={})
+        detail = check_problem(refusal, 422, "invalid_request")["detail"]
+        assert "'minilm' is a language model's (method model)" in detail
+
+
+def write_model_encoder(folder: Path) -> Path:
+    """Train codes of a model with random weights; return the encoder's folder."""
+    write_model(folder / "model")
+    source = folder / "texts.jsonl"
+    texts = random_texts(40)
+    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    options = ["--data", str(source), "--out", str(folder / "e"), "--model", str(folder / "model")]
+    assert main(["train", "model", "--bits", "8", "--head", "itq", *options]) == 0
+    return folder / "e"

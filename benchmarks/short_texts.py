@@ -1,0 +1,152 @@
+"""What ``train ict`` costs, and what its codes find, over many short texts or over few documents.
+
+The default trains on a million texts of 3 to 12 words: runs of words of the documents of
+``--data``, then texts drawn by Zipf's law. It prints the CPU seconds and the peak memory of the
+process, the size of the encoder, and how often three words of a text find it among the first ten by
+its codes (Hamming and asymmetric). ``--known-terms 0`` leaves out the fixed rows of words that are
+not learned.
+
+``--documents N`` trains on N documents of each of three corpora, for each of ``--seeds``, and
+prints CPU seconds and how often some words of a sentence find their document in ten by asymmetric
+distance, for documents that were learned from and for a hundred that were not.
+
+Run as ``python -m benchmarks.short_texts``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from benchmarks.lexical import zipfian_texts
+from hummingbit.comparison import words_of_sentences
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.readers import read_documents
+from hummingbit.encoder.analyzers import VISIBLE
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.recipes import MAX_KNOWN_TERMS, Recipe
+from hummingbit.encoder.text_features import split_sentences
+from hummingbit.training.data import gather
+from hummingbit.training.semi_supervised import train
+
+BITS, DEPTH, N_QUERIES, N_WORDS, N_HELD_OUT = 64, 10, 300, 3, 100
+LEAST_WORDS, MOST_WORDS, MEAN_WORDS = 3, 12, 8.0
+TEXTS_AT_ONCE = 20_000
+CORPORA = ("reuters", "20news", "nfcorpus")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--texts", type=int, default=1_000_000, metavar="N")
+    parser.add_argument("--data", nargs="*", default=[], metavar="SOURCE")
+    parser.add_argument("--data-root", type=Path, metavar="DIR")
+    parser.add_argument("--known-terms", type=int, default=MAX_KNOWN_TERMS, metavar="N")
+    parser.add_argument("--documents", type=int, metavar="N", help="compare few documents instead")
+    parser.add_argument("--seeds", type=int, default=3, metavar="N")
+    args = parser.parse_args()
+    if args.documents:
+        for name in args.data or CORPORA:
+            report_few(name, args.documents, args.seeds, args.data_root)
+        return
+    texts = short_texts(args.data, args.texts, args.data_root)
+    recipe = Recipe(method="ict", n_bits=BITS, known_terms=args.known_terms)
+    report_many(texts, recipe)
+
+
+def short_texts(sources: list[str], number: int, data_root: Path | None) -> list[str]:
+    """Return different runs of 3 to 12 words of the documents, then others by Zipf's law."""
+    texts: dict[str, None] = {}
+    for source in sources:
+        for document in read_documents(source, data_root=data_root):
+            for sentence in split_sentences(document.text or ""):
+                words = sentence.split()
+                for start in range(0, len(words), MOST_WORDS):
+                    run = words[start : start + MOST_WORDS]
+                    if len(run) >= LEAST_WORDS:
+                        texts[" ".join(run)] = None
+    more = max(0, number - len(texts))
+    made = zipfian_texts(np.random.default_rng(0), more, MEAN_WORDS) if more else []
+    return [*list(texts)[:number], *made]
+
+
+def report_many(texts: list[str], recipe: Recipe) -> None:
+    data = gather(Document(id=str(number), text=text) for number, text in enumerate(texts))
+    before, began = peak(), time.process_time()
+    with TemporaryDirectory() as folder:
+        encoder = train(data, recipe, Path(folder, "encoder"), progress=False).encoder
+        size = sum(file.stat().st_size for file in Path(folder, "encoder").iterdir())
+    print(
+        f"{len(texts):,} texts: {time.process_time() - began:,.0f} CPU s, peak memory"
+        f" {peak():.2f} GiB ({before:.2f} before training), encoder {size / 2**20:.0f} MiB,"
+        f" {encoder.features.dimension:,} terms",
+        flush=True,
+    )
+    rng = np.random.default_rng(0)
+    rows, queries = [], []
+    for row in rng.permutation(len(texts)):
+        words = [*dict.fromkeys(VISIBLE.terms(texts[row]))]
+        if len(words) >= N_WORDS and len(rows) < N_QUERIES:
+            rows.append(row)
+            queries.append(" ".join(rng.choice(words, N_WORDS, replace=False)))
+    for ranking, found in successes(encoder, texts, queries, np.array(rows)).items():
+        print(f"{N_WORDS} words find the text in {DEPTH}, {ranking}: {found:.3f}")
+
+
+def report_few(name: str, number: int, seeds: int, data_root: Path | None) -> None:
+    documents = [one for one in read_documents(name, data_root=data_root) if one.text]
+    figures = []
+    for seed in range(seeds):
+        order = np.random.default_rng(seed).permutation(len(documents))[: number + N_HELD_OUT]
+        drawn = [documents[place] for place in order]
+        began = time.process_time()
+        with TemporaryDirectory() as folder:
+            recipe = Recipe(method="ict", n_bits=BITS, seed=seed)
+            learned = gather(drawn[:number])
+            encoder = train(learned, recipe, Path(folder, "e"), progress=False).encoder
+        seconds = time.process_time() - began
+        queries = words_of_sentences(drawn, seed)
+        texts = [one.text or "" for one in drawn]
+        rows = np.arange(len(drawn))
+        at = (slice(number), slice(number, None))
+        found = [successes(encoder, texts, queries[of], rows[of])["asymmetric"] for of in at]
+        figures.append((seconds, *found))
+    means, spread = np.mean(figures, axis=0), np.std(figures, axis=0)
+    cells = [f"{mean:.3f} ± {sd:.3f}" for mean, sd in zip(means, spread, strict=True)]
+    print(f"{name}, {number:,}: {cells[0]} CPU s; learned from {cells[1]}, held out {cells[2]}")
+
+
+def successes(
+    encoder: Encoder, texts: list[str], queries: list[str], rows: np.ndarray
+) -> dict[str, float]:
+    """Return how often a query finds its text, in `rows`, in ten; ties count as half before it."""
+    bits = np.concatenate(
+        [
+            encoder.margins(texts[start : start + TEXTS_AT_ONCE]) > 0
+            for start in range(0, len(texts), TEXTS_AT_ONCE)
+        ]
+    )
+    logits = encoder.margins(queries)
+    found = {}
+    for ranking, of_queries in (("hamming", np.sign(logits)), ("asymmetric", logits)):
+        own = np.einsum("qb,qb->q", of_queries, np.where(bits[rows], 1, -1))
+        before, equal = np.zeros(len(rows)), np.zeros(len(rows))
+        for start in range(0, len(bits), TEXTS_AT_ONCE):
+            scores = of_queries @ np.where(bits[start : start + TEXTS_AT_ONCE], 1, -1).T
+            before += (scores > own[:, None] + 1e-4).sum(axis=1)
+            equal += (np.abs(scores - own[:, None]) <= 1e-4).sum(axis=1)
+        found[ranking] = float(np.mean(before + (equal - 1) / 2 < DEPTH))
+    return found
+
+
+def peak() -> float:
+    """Return the peak memory of the process so far, in GiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+if __name__ == "__main__":
+    main()
