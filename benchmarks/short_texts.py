@@ -87,7 +87,8 @@ def report_many(texts: list[str], recipe: Recipe) -> None:
         flush=True,
     )
     rng = np.random.default_rng(0)
-    rows, queries = [], []
+    rows: list[int] = []
+    queries: list[str] = []
     for row in rng.permutation(len(texts)):
         words = [*dict.fromkeys(VISIBLE.terms(texts[row]))]
         if len(words) >= N_WORDS and len(rows) < N_QUERIES:

@@ -23,7 +23,7 @@ from hummingbit.training.data import Rows, TrainingDataError
 
 MIN_DOCUMENTS = 2
 SHORT_TEXT = 16
-FIXED_SIZE = 2.0
+FIXED_SIZE = 3.0
 """The size of fixed rows of terms, relative to learned ones."""
 PAIR_WEIGHT = 0.5
 """The factor of the idf of a pair of words."""

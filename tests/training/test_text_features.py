@@ -211,7 +211,9 @@ def test_words_of_documents_that_are_not_learned_from_are_known(tmp_path: Path) 
     data = gather([Document(id=str(i), text=f"red{i % 3} fox{i % 4}") for i in range(40)])
     recipe = Recipe(method="ict", n_bits=8, epochs=1, min_steps=1, max_terms=50)
     encoder = train(data, recipe, tmp_path / "e", progress=False, words=words).encoder
-    assert {"whale", "heron"} <= set(encoder.features.vocabulary)
+    features = encoder.features
+    assert isinstance(features, TextFeatures)
+    assert {"whale", "heron"} <= set(features.vocabulary)
 
 
 def test_long_texts_get_no_rows_of_rare_words(tmp_path: Path) -> None:
