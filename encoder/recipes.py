@@ -515,6 +515,10 @@ SIMILARITIES: Mapping[str, str] = {
 """The definitions of similarity, by name."""
 
 
+CODES, AFFINE_INVARIANT, LOG_EUCLIDEAN = "codes", "affine-invariant", "log-euclidean"
+POTATO_GEOMETRIES = (CODES, AFFINE_INVARIANT, LOG_EUCLIDEAN)
+
+
 @dataclass(frozen=True)
 class MetricRecipe(LabelledRecipe):
     """The settings of metric learning.
@@ -551,6 +555,21 @@ class MetricRecipe(LabelledRecipe):
     )
     potato_rate: float = setting(
         0.2, "how fast means and deviations follow the batches", within="(0, 1]"
+    )
+    potato_balance: float = setting(
+        1.0, "λ, weight of the pairs of other classes beside those of the class", within="[0, 1000]"
+    )
+    potato_average: str = setting(
+        "pairs",
+        "what the loss is a mean of: all pairs of a batch, or each anchor's pairs, then the anchors"
+        " (the poster)",
+        *("pairs", "anchors"),
+    )
+    potato_geometry: str = setting(
+        CODES,
+        "distances of the potatoes: of the codes; or, for documents that are matrices, also of the"
+        " matrices of the last SPD layer, affine-invariant or log-Euclidean",
+        *POTATO_GEOMETRIES,
     )
     spd_order: int = setting(
         16, "rows to which SPD layers reduce larger matrices", within="[1, 512]"

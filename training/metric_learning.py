@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from hummingbit.encoder.artifact import check_destination
 from hummingbit.encoder.encoder import Features
-from hummingbit.encoder.recipes import MetricRecipe
+from hummingbit.encoder.recipes import AFFINE_INVARIANT, CODES, MetricRecipe
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.encoder.vector_features import SpdFeatures
 from hummingbit.foundation.errors import InputError
@@ -90,7 +90,8 @@ class MetricBatch:
 
     `u_NB` is between −1 and 1, and its signs are the bits. `first_M` and `second_M` are the rows of
     the pairs in the batch. `similarity_M` is from 0 to 1 and has at least two values. `distance` is
-    one of :data:`DISTANCES`.
+    one of :data:`DISTANCES`. `matrices_Nmm` are those of the last SPD layer, if the documents are
+    matrices.
     """
 
     u_NB: Tensor
@@ -99,6 +100,7 @@ class MetricBatch:
     second_M: Tensor
     similarity_M: Tensor
     distance: Callable[[Tensor], Tensor]
+    matrices_Nmm: Tensor | None = None
 
     def distances(self) -> Tensor:
         """Return the distance of each pair, ``float[M]`` from 0 to 1."""
@@ -108,7 +110,7 @@ class MetricBatch:
 class ContinuousHistogram(nn.Module):
     """:func:`continuous_histogram_loss` of the pairs of a batch."""
 
-    def __init__(self, recipe: MetricRecipe, classes: int) -> None:  # noqa: ARG002
+    def __init__(self, recipe: MetricRecipe, *_: object) -> None:
         super().__init__()
         self._recipe = recipe
 
@@ -130,7 +132,7 @@ class GenerativeSimilarity(nn.Module):
     :func:`kernel_pair_loss` of the pairs that it has.
     """
 
-    def __init__(self, recipe: MetricRecipe, classes: int) -> None:  # noqa: ARG002
+    def __init__(self, recipe: MetricRecipe, *_: object) -> None:
         super().__init__()
         self._contrast, self._temperature = recipe.contrast, recipe.temperature
 
@@ -152,11 +154,19 @@ class PotatoRanking(nn.Module):
 
     For codes of ±1 this is the root of the share of differing bits. The geometric z-score is the
     same for a distance and its square, so the potato ranks by the Hamming distance.
+
+    With a `potato_geometry` of matrices, the loss is the sum of this potato and of that of the
+    matrices of the last SPD layer, with affine-invariant distances or those of their logarithms.
     """
 
-    def __init__(self, recipe: MetricRecipe, classes: int) -> None:
+    def __init__(self, recipe: MetricRecipe, classes: int, matrix_order: int | None) -> None:
         super().__init__()
-        ranking = Ranking(recipe.potato_threshold, recipe.potato_margin)
+        ranking = Ranking(
+            recipe.potato_threshold,
+            recipe.potato_margin,
+            recipe.potato_balance,
+            recipe.potato_average,
+        )
         self._codes = RiemannianPotato(
             classes,
             (recipe.n_bits,),
@@ -165,6 +175,26 @@ class PotatoRanking(nn.Module):
             rate=recipe.potato_rate,
             softness=SOFTNESS,
         )
+        self._matrices: RiemannianPotato | None = None
+        if recipe.potato_geometry == CODES:
+            return
+        if matrix_order is None:
+            raise TrainingDataError(
+                f"potato_geometry is {recipe.potato_geometry!r}, which needs documents that are"
+                f" matrices; for others it must be {CODES!r}"
+            )
+        from hummingbit.training import spd  # noqa: PLC0415 - takes a second
+
+        self._is_affine_invariant = recipe.potato_geometry == AFFINE_INVARIANT
+        self._matrices = RiemannianPotato(
+            classes,
+            (matrix_order, matrix_order)
+            if self._is_affine_invariant
+            else (matrix_order * (matrix_order + 1) // 2,),
+            spd.AFFINE_INVARIANT if self._is_affine_invariant else EUCLIDEAN,
+            ranking,
+            rate=recipe.potato_rate,
+        )
 
     def forward(self, batch: MetricBatch) -> Tensor:
         """Return the loss of a batch, a scalar."""
@@ -172,17 +202,29 @@ class PotatoRanking(nn.Module):
             raise ValueError("label: no document of the batch has one; potatoes need classes")
         scaled_NB = batch.u_NB / (4 * batch.u_NB.shape[1]) ** 0.5
         loss: Tensor = self._codes(scaled_NB, batch.tags_NC)
-        return loss
+        if self._matrices is None or batch.matrices_Nmm is None:
+            return loss
+        from hummingbit.training.spd import (  # noqa: PLC0415 - takes a second
+            FLOOR,
+            half_vectors,
+            matrix_logarithm,
+        )
+
+        x = batch.matrices_Nmm
+        points = x if self._is_affine_invariant else half_vectors(matrix_logarithm(x, FLOOR))
+        of_matrices: Tensor = self._matrices(points, batch.tags_NC)
+        return loss + of_matrices
 
 
-OBJECTIVES: Mapping[str, Callable[[MetricRecipe, int], nn.Module]] = {
+OBJECTIVES: Mapping[str, Callable[[MetricRecipe, int, int | None], nn.Module]] = {
     "continuous-histogram": ContinuousHistogram,
     "generative-similarity": GenerativeSimilarity,
     "riemannian-potato": PotatoRanking,
 }
 """The constructor of each objective of :data:`hummingbit.encoder.recipes.METRIC_OBJECTIVES`.
 
-It takes the recipe and the number of classes.
+It takes the recipe, the number of classes, and the rows of the matrices of the last SPD layer, if
+the documents are matrices.
 """
 
 
@@ -325,6 +367,13 @@ class MetricNetwork(nn.Module):
         logits_NB: Tensor = self.encoder(x)[1]
         return logits_NB
 
+    def matrices(self, x: SparseBatch | Tensor) -> Tensor | None:
+        """Return the matrices ``(N, m, m)`` of the last SPD layer, if there is one."""
+        if self.spd is None or not isinstance(x, Tensor):
+            return None
+        matrices_Nmm: Tensor = self.spd(x)
+        return matrices_Nmm
+
 
 def build_spd_network(data: TrainingData, training: Rows, recipe: MetricRecipe) -> SpdNetwork:
     """Return SPD layers for documents that are matrices, centred at the mean of `training` rows.
@@ -357,7 +406,8 @@ def build_network(
         text=isinstance(features, TextFeatures),
         input_scale=UNIT_ROW_SCALE if unit_rows else 1.0,
     )
-    objective = OBJECTIVES[recipe.objective](recipe, classes)
+    matrix_order = spd.order if spd is not None else None
+    objective = OBJECTIVES[recipe.objective](recipe, classes, matrix_order)
     return MetricNetwork(EncoderNetwork(shape), objective, spd)
 
 
@@ -389,10 +439,13 @@ class MetricLoss:
         is_smaller = len(rows) < self._recipe.batch_size < len(self._source)
         is_uniform = pairs.spread <= 1 / (self._recipe.similarity_bins - 1)
         skip = is_smaller and is_uniform
-        loss = 0 * u_NB.sum() if skip else self._objective(u_NB, documents, pairs)
+        matrices_Nmm = self._network.matrices(x) if self._recipe.potato_geometry != CODES else None
+        loss = 0 * u_NB.sum() if skip else self._objective(u_NB, documents, pairs, matrices_Nmm)
         return {self._recipe.objective.replace("-", "_") + "_loss": loss}
 
-    def _objective(self, u_NB: Tensor, documents: Rows, pairs: Pairs) -> Tensor:
+    def _objective(
+        self, u_NB: Tensor, documents: Rows, pairs: Pairs, matrices_Nmm: Tensor | None
+    ) -> Tensor:
         if pairs.spread == 0:
             raise TrainingDataError(
                 f"batch_size is {self._recipe.batch_size}, and all pairs of a batch are equally"
@@ -405,6 +458,7 @@ class MetricLoss:
             torch.from_numpy(pairs.second),
             torch.from_numpy(pairs.similarity),
             DISTANCES[self._recipe.distance],
+            matrices_Nmm,
         )
         try:
             loss: Tensor = self._network.objective(batch)

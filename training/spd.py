@@ -180,6 +180,11 @@ class SpdNetwork(nn.Module):
         self.register_buffer("center_nn", torch.from_numpy(center_nn))
         self.maps = nn.ModuleList(map(BiMap, sizes[:-1], sizes[1:]))
 
+    @property
+    def order(self) -> int:
+        """The rows m of the matrices that the last layer gives."""
+        return int(self._bimaps()[-1].weight.shape[1])
+
     def forward(self, x_Nnn: Tensor) -> Tensor:
         """Return matrices ``(N, m, m)``, m the last width, with eigenvalues of FLOOR or more."""
         return rectify_eigenvalues(self._map(x_Nnn), FLOOR)

@@ -8,6 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
+from pyriemann.geometry.distance import distance_logeuclid, distance_riemann
+from pyriemann.geometry.mean import mean_logeuclid, mean_riemann
+from scipy.stats import gmean, gstd
 
 from experiments.saved_encoders import is_trained_on
 from hummingbit.corpus.document import Document
@@ -18,7 +22,13 @@ from hummingbit.encoder.vector_features import SpdFeatures
 from hummingbit.evaluation.evaluate import evaluate_encoder
 from hummingbit.training import metric_learning
 from hummingbit.training.data import TrainingData, TrainingDataError, gather
-from hummingbit.training.metric_learning import run_settings, train_metric
+from hummingbit.training.metric_learning import (
+    DISTANCES,
+    MetricBatch,
+    PotatoRanking,
+    run_settings,
+    train_metric,
+)
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.matrices import matrix_documents
 
@@ -78,11 +88,14 @@ def test_codes_of_matrices_find_their_class(objective: str, tmp_path: Path) -> N
     assert found.expected["P@10"] > 0.85
 
 
+@pytest.mark.parametrize("geometry", recipes.POTATO_GEOMETRIES)
 def test_an_interrupted_run_on_matrices_ends_in_the_same_artifact(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    geometry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = gather(matrix_documents(60))
-    recipe = replace(RECIPE, objective="riemannian-potato", epochs=4, hidden=8)
+    recipe = replace(
+        RECIPE, objective="riemannian-potato", epochs=4, hidden=8, potato_geometry=geometry
+    )
     whole = train_metric(data, recipe, tmp_path / "whole", progress=False)
     monkeypatch.setattr("hummingbit.training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     monkeypatch.setattr("hummingbit.training.pipeline.validate", _interrupt)
@@ -91,6 +104,87 @@ def test_an_interrupted_run_on_matrices_ends_in_the_same_artifact(
     monkeypatch.undo()
     resumed = train_metric(data, recipe, tmp_path / "again", progress=False)
     assert resumed.encoder.fingerprint == whole.encoder.fingerprint
+
+
+def potato_loss_in_loops(
+    distance_NC: NDArray[np.float64], tags: NDArray[np.bool_], recipe: MetricRecipe
+) -> float:
+    """The loss of a first batch, whose examples define μ and σ; by anchors, as on the poster."""
+    n, n_classes = tags.shape
+    z = np.empty_like(distance_NC)
+    for c in range(n_classes):
+        own = distance_NC[tags[:, c], c]
+        z[:, c] = np.log(distance_NC[:, c] / gmean(own)) / np.log(gstd(own, ddof=0))
+    limit = recipe.potato_threshold + recipe.potato_margin
+    anchors = []
+    for c in range(n_classes):
+        for i in (i for i in range(n) if tags[i, c]):
+            near = [z[j, c] - recipe.potato_threshold for j in range(n) if tags[j, c] and j != i]
+            far = [limit - z[j, c] for j in range(n) if not tags[j, c]]
+            means = [
+                float(np.mean([d for d in distances if d > 0] or [0.0]))
+                for distances in (near, far)
+            ]
+            anchors.append(means[0] + recipe.potato_balance * means[1])
+    return float(np.mean(anchors))
+
+
+@pytest.mark.parametrize("geometry", ["affine-invariant", "log-euclidean"])
+def test_the_potatoes_of_matrices_are_those_of_loops(geometry: str) -> None:
+    """The oracle has pyRiemann's distances and means, and scipy's geometric statistics."""
+    rng = np.random.default_rng(3)
+    factors = rng.standard_normal((12, 4, 8))
+    matrices = factors @ factors.swapaxes(1, 2) / 8 + 0.1 * np.eye(4)
+    tags = np.eye(3, dtype=np.bool_)[np.arange(12) % 3]
+    u = np.tanh(rng.standard_normal((12, 16)))
+    recipe = replace(
+        RECIPE,
+        n_bits=16,
+        potato_geometry=geometry,
+        potato_average="anchors",
+        potato_balance=0.7,
+        potato_threshold=-0.5,
+        potato_margin=2.0,
+    )
+    scaled = u / np.sqrt(4 * 16)
+    code_distance = np.stack(
+        [
+            np.sqrt(((scaled - scaled[own].mean(axis=0)) ** 2).sum(axis=1) + 0.3**2)
+            for own in tags.T
+        ],
+        axis=1,
+    )
+    mean, distance = {
+        "affine-invariant": (mean_riemann, distance_riemann),
+        "log-euclidean": (mean_logeuclid, distance_logeuclid),
+    }[geometry]
+    matrix_distance = np.stack(
+        [[distance(x, mean(matrices[own])) for x in matrices] for own in tags.T], axis=1
+    )
+    batch = MetricBatch(
+        torch.from_numpy(u),
+        torch.from_numpy(tags),
+        torch.tensor([0]),
+        torch.tensor([1]),
+        torch.tensor([0.0]),
+        DISTANCES["cosine"],
+        torch.from_numpy(matrices),
+    )
+    expected = potato_loss_in_loops(code_distance, tags, recipe) + potato_loss_in_loops(
+        matrix_distance, tags, recipe
+    )
+    assert float(PotatoRanking(recipe, 3, 4)(batch)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_distances_of_matrices_need_matrices(tmp_path: Path) -> None:
+    recipe = replace(
+        RECIPE, objective="riemannian-potato", similarity="labels", potato_geometry="log-euclidean"
+    )
+    with pytest.raises(
+        TrainingDataError, match=r"^potato_geometry is 'log-euclidean', which needs"
+    ):
+        train_metric(gather(topic_vectors(40)), recipe, tmp_path / "e", progress=False)
+    assert not (tmp_path / "e").exists()
 
 
 def test_matrices_and_vectors_do_not_mix() -> None:
