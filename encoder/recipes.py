@@ -506,15 +506,20 @@ METRIC_OBJECTIVES: Mapping[str, str] = {
 """The summary of each objective by name (:mod:`hummingbit.training.metric_learning`)."""
 
 PAIRS = "pairs"
+BETA_BERNOULLI, GAUSSIAN_MIXTURE, FUNCTION = "beta-bernoulli", "gaussian-mixture", "function"
 SIMILARITIES: Mapping[str, str] = {
     "hierarchy": "by the levels that labels share, in their dotted names or a parent-child file",
     "labels": "1 with a label in common, else 0",
     "graded": "by the difference of numeric labels",
     PAIRS: "from a file of pairs",
+    BETA_BERNOULLI: "generative similarity of features that are 0 or 1",
+    GAUSSIAN_MIXTURE: "generative similarity of points in clusters",
+    FUNCTION: "by a function of one's own",
 }
 """The definitions of similarity, by name."""
 
 
+REGRESSION = "regression"
 CODES, AFFINE_INVARIANT, LOG_EUCLIDEAN = "codes", "affine-invariant", "log-euclidean"
 POTATO_GEOMETRIES = (CODES, AFFINE_INVARIANT, LOG_EUCLIDEAN)
 
@@ -524,7 +529,8 @@ class MetricRecipe(LabelledRecipe):
     """The settings of metric learning.
 
     `bins`, `similarity_bins` and `balance` are for objectives with histograms, `contrast` and
-    `temperature` for generative-similarity, and the `potato` settings for riemannian-potato, which
+    `temperature` for generative-similarity, `alpha`, `beta` and `components` for similarities of
+    these models, and the `potato` settings for riemannian-potato, which
     uses labels and not similarities. `spd_order` is for documents that are matrices.
     """
 
@@ -545,8 +551,19 @@ class MetricRecipe(LabelledRecipe):
     balance: float = setting(
         0.5, "from 0, all pairs weigh the same, to 1, all degrees of similarity do", within="[0, 1]"
     )
-    contrast: str = setting("softmax", "how pairs are compared", "softmax", "softplus", "quadratic")
+    contrast: str = setting(
+        "softmax",
+        "how pairs are compared; regression fits the similarity of codes to that of the documents",
+        *("softmax", "softplus", "quadratic", REGRESSION),
+    )
     temperature: float = _temperature(0.1, "distance that makes a triplet e times as probable")
+    alpha: float = setting(
+        1.0, "α of beta-bernoulli: expected ones of a feature", within="(0, 1_000_000]"
+    )
+    beta: float = setting(
+        1.0, "β of beta-bernoulli: expected zeros of a feature", within="(0, 1_000_000]"
+    )
+    components: int = setting(10, "clusters of gaussian-mixture", within="[2, 10_000]")
     potato_threshold: float = setting(
         -1.0, "deviations within which a class should stay", within="[-100, 100]"
     )

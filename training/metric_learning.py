@@ -14,16 +14,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from hummingbit.corpus.lines import ReadError
 from hummingbit.encoder.artifact import check_destination
 from hummingbit.encoder.encoder import Features
-from hummingbit.encoder.recipes import AFFINE_INVARIANT, CODES, MetricRecipe
+from hummingbit.encoder.recipes import (
+    AFFINE_INVARIANT,
+    BETA_BERNOULLI,
+    CODES,
+    FUNCTION,
+    GAUSSIAN_MIXTURE,
+    PAIRS,
+    REGRESSION,
+    MetricRecipe,
+)
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.encoder.vector_features import SpdFeatures
 from hummingbit.foundation.errors import InputError
 from hummingbit.training.batches import SparseBatch, TrainingInputs
 from hummingbit.training.data import Rows, Tags, TrainingData, TrainingDataError
+from hummingbit.training.generative_models import (
+    BetaBernoulli,
+    GaussianMixture,
+    GenerativeModel,
+)
 from hummingbit.training.loop import Schedule, fit_and_write
 from hummingbit.training.networks import EncoderNetwork, Shape, to_encoder
 from hummingbit.training.objectives.continuous_histogram import continuous_histogram_loss
@@ -31,6 +47,7 @@ from hummingbit.training.objectives.dissimilarity import cosine_distance, relaxe
 from hummingbit.training.objectives.generative_similarity import (
     kernel_pair_loss,
     kernel_triplet_loss,
+    regression_loss,
 )
 from hummingbit.training.objectives.riemannian_potato import EUCLIDEAN, Ranking, RiemannianPotato
 from hummingbit.training.pipeline import (
@@ -47,14 +64,18 @@ from hummingbit.training.similarities import (
     ListedPairs,
     Pairs,
     PairSource,
+    SimilarityFunction,
     Table,
     TreeHierarchy,
     dotted_tree,
     equal_classes,
+    function_pairs,
+    generative_pairs,
     graded_classes,
     read_pairs,
     read_tree,
 )
+from hummingbit.training.teachers import TeacherError, read_teacher
 
 if TYPE_CHECKING:
     from hummingbit.training.spd import SpdNetwork
@@ -126,7 +147,10 @@ class ContinuousHistogram(nn.Module):
 
 
 class GenerativeSimilarity(nn.Module):
-    """Triplets of a batch weighted by similarities, with S = −distance / temperature.
+    """Similarities S of codes that follow the similarities of a batch's pairs.
+
+    With the contrast "regression", S = 1 − distance is fitted to them: :func:`regression_loss`, the
+    paper's Equation 2. Otherwise triplets are weighted by them, with S = −distance / temperature.
 
     It is :func:`kernel_triplet_loss` if the batch has all pairs of its documents, and otherwise
     :func:`kernel_pair_loss` of the pairs that it has.
@@ -138,6 +162,8 @@ class GenerativeSimilarity(nn.Module):
 
     def forward(self, batch: MetricBatch) -> Tensor:
         """Return the loss of a batch, a scalar."""
+        if self._contrast == REGRESSION:
+            return regression_loss(1 - batch.distances(), batch.similarity_M)
         n = len(batch.u_NB)
         if len(batch.first_M) < n * (n - 1) // 2 or n < 3:
             s_M = -batch.distances() / self._temperature
@@ -238,13 +264,16 @@ def train_metric(
     out: Path,
     *,
     similarity_file: Path | None = None,
+    similarity_function: SimilarityFunction | None = None,
     overwrite: bool = False,
     progress: bool = True,
 ) -> Trained:
     """Train on `data` and write the encoder to `out`.
 
-    `similarity_file` holds the pairs, or the tree of labels if it is not the tree of their dotted
-    names. An interrupted run resumes from the checkpoint beside `out`.
+    `similarity_file` holds the pairs; the tree of labels, if it is not the tree of their dotted
+    names; or, for a generative model, the features by id, if they are not the documents' vectors.
+    `similarity_function` is that of the similarity "function". An interrupted run resumes from the
+    checkpoint beside `out`.
 
     Raises:
         TrainingDataError: if there are too few documents or their labels do not fit the similarity,
@@ -256,10 +285,10 @@ def train_metric(
     check_destination(out, overwrite=overwrite)
     settings = run_settings(recipe, similarity_file)
     parts = split(data, recipe)
-    if recipe.similarity == "pairs":
+    if recipe.similarity in WITHOUT_LABELS:
         # Labels are then used only for the evaluation.
         parts = replace(parts, visible_tags=np.zeros_like(parts.visible_tags))
-    source = pair_source(data, parts, recipe, similarity_file)
+    source = pair_source(data, parts, recipe, similarity_file, similarity_function)
     torch.manual_seed(recipe.seed)
     spd = build_spd_network(data, parts.training, recipe) if data.are_matrices else None
     features = (
@@ -297,10 +326,10 @@ def run_settings(recipe: MetricRecipe, similarity_file: Path | None = None) -> d
     """
     settings = asdict(recipe)
     if similarity_file is None:
-        if recipe.similarity == "pairs":
+        if recipe.similarity == PAIRS:
             raise TrainingDataError("pairs: similarity by pairs needs a file of pairs")
         return settings
-    if recipe.similarity not in {"hierarchy", "pairs"}:
+    if recipe.similarity not in {"hierarchy", PAIRS, BETA_BERNOULLI, GAUSSIAN_MIXTURE}:
         message = f"similarity by {recipe.similarity} takes no file; leave out {similarity_file}"
         raise TrainingDataError(f"{recipe.similarity}: {message}")
     try:
@@ -310,15 +339,33 @@ def run_settings(recipe: MetricRecipe, similarity_file: Path | None = None) -> d
     return {**settings, "similarity_sha256": hashlib.sha256(raw).hexdigest()}
 
 
+WITHOUT_LABELS = (PAIRS, BETA_BERNOULLI, GAUSSIAN_MIXTURE, FUNCTION)
+"""The similarities that use no label."""
+
+
 def pair_source(
-    data: TrainingData, parts: Split, recipe: MetricRecipe, similarity_file: Path | None
+    data: TrainingData,
+    parts: Split,
+    recipe: MetricRecipe,
+    similarity_file: Path | None,
+    similarity_function: SimilarityFunction | None = None,
 ) -> PairSource:
-    """Return the source of a recipe's batches: labelled documents, or pairs of a file.
+    """Return the source of a recipe's batches: labelled documents, documents, or pairs of a file.
 
     Raises:
         TrainingDataError: as :func:`train_metric`.
     """
-    if recipe.similarity == "pairs" and similarity_file:
+    if (recipe.similarity == FUNCTION) != (similarity_function is not None):
+        raise TrainingDataError(
+            f"similarity is {recipe.similarity!r}; {FUNCTION!r} and a function go together"
+        )
+    if similarity_function is not None:
+        return function_pairs(parts.training, data.ids, similarity_function)
+    if recipe.similarity in {BETA_BERNOULLI, GAUSSIAN_MIXTURE}:
+        features = example_features(data, similarity_file)
+        model = generative_model(recipe, features[parts.training])
+        return generative_pairs(parts.training, model, features)
+    if recipe.similarity == PAIRS and similarity_file:
         pairs = read_pairs(similarity_file, data.ids)
         in_training = np.zeros(len(data), dtype=np.bool_)
         in_training[parts.training] = True
@@ -336,6 +383,57 @@ def pair_source(
         tree.check_holds(data.classes)
         table = tree_similarities(tree, data.classes, recipe.objective)
     return LabelledPairs(parts.visible_tags, table)
+
+
+def example_features(data: TrainingData, path: Path | None) -> NDArray[np.float64]:
+    """Return the features of each document, ``float64[N, F]``: by id in a file, or its vector.
+
+    Raises:
+        TrainingDataError: if there is no file and the documents are not vectors, or the file cannot
+            be read or lacks a document.
+    """
+    if path is not None:
+        try:
+            return np.asarray(read_teacher(str(path), data).vectors, dtype=np.float64)
+        except (TeacherError, ReadError) as error:
+            raise TrainingDataError(f"similarity: {error}") from None
+    if data.is_text:
+        raise TrainingDataError(
+            "similarity: the documents are texts; name a file of their features by id (.npz,"
+            " .parquet)"
+        )
+    return np.asarray(data.inputs, dtype=np.float64)
+
+
+def generative_model(recipe: MetricRecipe, features: NDArray[np.float64]) -> GenerativeModel:
+    """Return the model of a recipe; a Gaussian mixture is fitted to `features`, ``[N, F]``.
+
+    Its means and weights are those of sklearn's mixture with spherical covariances, and its
+    variance is their mean, weighted, as all components of the paper's mixture have the same.
+
+    Raises:
+        TrainingDataError: if features of "beta-bernoulli" are not 0 or 1, or there are fewer
+            documents than components.
+    """
+    if recipe.similarity == BETA_BERNOULLI:
+        wrong = features[(features != 0) & (features != 1)]
+        if len(wrong):
+            raise TrainingDataError(
+                f"similarity: a feature is {wrong[0]:g}; those of {BETA_BERNOULLI} must be 0 or 1"
+            )
+        return BetaBernoulli(features.shape[1], recipe.alpha, recipe.beta)
+    if len(features) < recipe.components:
+        found = f"components is {recipe.components}"
+        raise TrainingDataError(
+            f"{found}; it must be at most the number of documents, {len(features)}"
+        )
+    from sklearn import mixture  # noqa: PLC0415 - takes a second
+
+    fitted = mixture.GaussianMixture(
+        recipe.components, covariance_type="spherical", random_state=recipe.seed % 2**32
+    ).fit(features)
+    variance = float(fitted.weights_ @ fitted.covariances_)
+    return GaussianMixture(fitted.means_, variance**0.5, list(fitted.weights_))
 
 
 def tree_similarities(tree: LabelTree, classes: Sequence[str], objective: str) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import lzma
 import math
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from hummingbit.corpus.json_rows import read_json_lines
 from hummingbit.corpus.lines import ReadError, open_bytes
 from hummingbit.training.data import Rows, Tags, TrainingDataError
+from hummingbit.training.generative_models import GenerativeModel
 
 # ----------------------------------------------------------------------------
 # A tree of labels, from dotted names or a parent–child file
@@ -326,6 +327,70 @@ class ListedPairs:
         rows, positions = np.unique(documents, return_inverse=True)
         first, second = np.split(positions.astype(np.int64), 2)
         return rows, Pairs(first, second, self._pairs.similarity[items])
+
+
+SimilarityFunction = Callable[[list[str], list[str]], Any]
+"""Takes the ids of M first and M second documents; returns M similarities from 0 to 1."""
+
+
+class DocumentPairs:
+    """Items are documents; the pairs of a batch are all pairs of its documents.
+
+    `rows` are the documents, and ``similarity(first, second)`` returns ``float32[M]`` for M pairs
+    of rows.
+    """
+
+    def __init__(self, rows: Rows, similarity: Callable[[Rows, Rows], Floats]) -> None:
+        self._rows, self._similarity = rows, similarity
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def batch(self, items: Rows) -> tuple[Rows, Pairs]:
+        """See :class:`PairSource`."""
+        rows = self._rows[items]
+        first, second = np.triu_indices(len(rows), k=1)
+        return rows, Pairs(first, second, self._similarity(rows[first], rows[second]))
+
+
+def generative_pairs(rows: Rows, model: GenerativeModel, features: Any) -> DocumentPairs:
+    """Return pairs of documents whose similarity is s_gen / max s_gen under `model`.
+
+    `features` holds the example of each document of the corpus. As ∫ p(x | θ) p(y | θ) p(θ) dθ is
+    an inner product, s_gen(x, y) ≤ max(s_gen(x, x), s_gen(y, y)), so the maximum is that of the
+    documents with themselves.
+    """
+    own = features[rows]
+    greatest = float(model.log_similarity(own, own).max())
+
+    def similarity(first: Rows, second: Rows) -> Floats:
+        log_M = model.log_similarity(features[first], features[second])
+        return np.exp(log_M - greatest).astype(np.float32)
+
+    return DocumentPairs(rows, similarity)
+
+
+def function_pairs(rows: Rows, ids: Sequence[str], function: SimilarityFunction) -> DocumentPairs:
+    """Return pairs of documents whose similarity `function` computes from their ids.
+
+    A batch raises :class:`TrainingDataError` if the function does not return a number from 0 to 1
+    for each pair. The message names the pair.
+    """
+
+    def similarity(first: Rows, second: Rows) -> Floats:
+        a, b = ([ids[row] for row in rows] for rows in (first, second))
+        values = np.asarray(function(a, b), dtype=np.float64)
+        if values.shape != (len(a),):
+            found = f"returned shape {list(values.shape)} for {len(a)} pairs"
+            raise TrainingDataError(f"similarity: the function {found}; it must be [{len(a)}]")
+        wrong = np.flatnonzero(~((values >= 0) & (values <= 1)))
+        if len(wrong):
+            pair = f"{a[wrong[0]]!r:.60} and {b[wrong[0]]!r:.60}"
+            found = f"returned {values[wrong[0]]:g} for {pair}"
+            raise TrainingDataError(f"similarity: the function {found}; it must be from 0 to 1")
+        return values.astype(np.float32)
+
+    return DocumentPairs(rows, similarity)
 
 
 def equal_classes(classes: Sequence[str]) -> Table:

@@ -34,10 +34,10 @@ from experiments.generative_similarity.contrastive_baselines import (
     info_nce_loss,
     supervised_contrastive_loss,
 )
-from experiments.generative_similarity.models import GaussianMixture, Numbers
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from hummingbit.training.data import Rows
+from hummingbit.training.generative_models import GaussianMixture, Numbers
 from hummingbit.training.loop import Schedule, fit
 from hummingbit.training.objectives.generative_similarity import (
     kernel_triplet_loss,

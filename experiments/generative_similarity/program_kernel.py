@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.generative_similarity.models import Examples, Numbers, Triplets
+from hummingbit.training.generative_models import Examples, Numbers, Triplets
 
 
 class ParseTree(NamedTuple):

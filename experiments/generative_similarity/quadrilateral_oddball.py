@@ -33,7 +33,6 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from experiments.drawings import new_drawing, save_drawing
-from experiments.generative_similarity.models import BetaBernoulli
 from experiments.generative_similarity.picture_encoders import (
     METHODS,
     Pictures,
@@ -54,6 +53,7 @@ from experiments.result_tables import Record, group, mean_and_deviation, print_t
 from experiments.saved_tensors import Tensors, load_or_compute
 from hummingbit.corpus.lines import ReadError
 from hummingbit.corpus.named_sets import find_file
+from hummingbit.training.generative_models import BetaBernoulli
 from hummingbit.training.loop import Schedule
 
 COMPARED_METHODS = tuple(method for method in METHODS if method != "supcon")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hummingbit.commands.options import (
     SOURCE_HELP,
@@ -36,6 +37,7 @@ from hummingbit.encoder.recipes import (
     MetricRecipe,
     ModelRecipe,
     Recipe,
+    RecipeError,
     flag_of,
 )
 from hummingbit.foundation.errors import counted
@@ -112,8 +114,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--similarity-file",
         type=Path,
         metavar="FILE",
-        help="the pairs (JSON lines of a, b, similarity) or the tree of labels (lines of parent and"
-        " child), where it is not that of their dotted names",
+        help="the pairs (JSON lines of a, b, similarity); the tree of labels (lines of parent and"
+        " child), where it is not that of their dotted names; or features by id (.npz, .parquet),"
+        " where they are not the documents' vectors",
+    )
+    metric.add_argument(
+        "--similarity-function",
+        metavar="MODULE:FUNCTION",
+        help="the function of --similarity function: it takes two lists of ids of equal length and"
+        " returns the similarity of each pair, from 0 to 1",
     )
     _add_settings(metric.add_argument_group("recipe"), MetricRecipe)
     metric.set_defaults(run=run_metric)
@@ -202,11 +211,33 @@ def _train(
     return 0
 
 
+def _function(name: str) -> Callable[[list[str], list[str]], Any]:
+    """Import the function that ``MODULE:FUNCTION`` names; modules may be in the current folder.
+
+    Raises:
+        RecipeError: if there is no such function.
+    """
+    module_name, _, attribute = name.partition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        function = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise RecipeError(
+            f"--similarity-function is {name!r}; it must be MODULE:FUNCTION: {error}"
+        ) from None
+    finally:
+        sys.path.pop(0)
+    if not callable(function):
+        raise RecipeError(f"--similarity-function is {name!r}, which is not a function")
+    return cast("Callable[[list[str], list[str]], Any]", function)
+
+
 def run_metric(args: argparse.Namespace) -> int:
     """Train and print where the encoder is and how it did on the held-out documents."""
     recipe = recipe_from(args, MetricRecipe)
     check_torch(recipe)
     check_out(args)
+    function = _function(args.similarity_function) if args.similarity_function else None
     data = _documents(args)
     from hummingbit.training.metric_learning import train_metric  # noqa: PLC0415 - torch takes a second
 
@@ -216,6 +247,7 @@ def run_metric(args: argparse.Namespace) -> int:
             recipe,
             args.out,
             similarity_file=args.similarity_file,
+            similarity_function=function,
             overwrite=args.overwrite,
         )
     print_trained(args.out, trained)

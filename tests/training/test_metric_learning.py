@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,12 @@ import torch
 from numpy.typing import NDArray
 from pyriemann.geometry.distance import distance_logeuclid, distance_riemann
 from pyriemann.geometry.mean import mean_logeuclid, mean_riemann
-from scipy.stats import gmean, gstd
+from scipy.special import roots_jacobi
+from scipy.stats import gmean, gstd, norm
+from sklearn.mixture import GaussianMixture as SklearnMixture
 
 from experiments.saved_encoders import is_trained_on
+from hummingbit.cli import main
 from hummingbit.corpus.document import Document
 from hummingbit.encoder import recipes
 from hummingbit.encoder.artifact import load_encoder, read_labelled_ids
@@ -24,11 +28,15 @@ from hummingbit.training import metric_learning
 from hummingbit.training.data import TrainingData, TrainingDataError, gather
 from hummingbit.training.metric_learning import (
     DISTANCES,
+    GenerativeSimilarity,
     MetricBatch,
     PotatoRanking,
+    pair_source,
     run_settings,
     train_metric,
 )
+from hummingbit.training.pipeline import split
+from hummingbit.training.similarities import Pairs
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.matrices import matrix_documents
 
@@ -348,3 +356,184 @@ def test_one_class_is_refused(tmp_path: Path) -> None:
 def test_settings_out_of_range_are_named(setting: str, value: object, message: str) -> None:
     with pytest.raises(RecipeError, match=message):
         replace(RECIPE, **{setting: value})  # type: ignore[arg-type]
+
+
+def beta_bernoulli_in_integrals(x: NDArray[np.int64], y: NDArray[np.int64]) -> float:
+    """s_gen by numerical integration over θ ~ Beta(2, 0.5), one feature at a time."""
+    nodes, weights = roots_jacobi(40, 0.5 - 1, 2.0 - 1)
+    theta, prior = (1 + nodes) / 2, weights / weights.sum()
+    ratio = 1.0
+    for f, g in zip(x, y, strict=True):
+        p_x, p_y = (theta if bit else 1 - theta for bit in (f, g))
+        ratio *= float(prior @ (p_x * p_y)) / (float(prior @ p_x) * float(prior @ p_y))
+    return ratio
+
+
+def feature_documents(count: int, seed: int = 0) -> tuple[list[Document], NDArray[np.int64]]:
+    """Vectors in three clusters, each with binary features of its own."""
+    rng = np.random.default_rng(seed)
+    clusters = np.arange(count) % 3
+    vectors = 4 * np.eye(3)[clusters] + rng.standard_normal((count, 3))
+    shares = np.array([[0.95, 0.9, 0.1, 0.1], [0.1, 0.9, 0.9, 0.1], [0.1, 0.1, 0.1, 0.95]])
+    features = (rng.random((count, 4)) < shares[clusters]).astype(np.int64)
+    documents = [
+        Document(id=f"d{row}", vector=vector, labels=(str(cluster),))
+        for row, (vector, cluster) in enumerate(
+            zip(vectors.astype(np.float32), clusters, strict=True)
+        )
+    ]
+    return documents, features
+
+
+def save_features(path: Path, documents: Sequence[Document], features: NDArray[Any]) -> Path:
+    np.savez(path, ids=np.array([d.id for d in documents]), vectors=features.astype(np.float32))
+    return path
+
+
+def batch_of_all(recipe: MetricRecipe, data: TrainingData, path: Path | None) -> tuple[Any, Pairs]:
+    parts = split(data, recipe)
+    source = pair_source(data, parts, recipe, path)
+    return source.batch(np.arange(len(source)))
+
+
+def test_features_give_the_similarities_of_their_model(tmp_path: Path) -> None:
+    documents, features = feature_documents(30)
+    path = save_features(tmp_path / "features.npz", documents, features)
+    recipe = replace(
+        RECIPE, objective="generative-similarity", similarity="beta-bernoulli", alpha=2.0, beta=0.5
+    )
+    rows, pairs = batch_of_all(recipe, gather(documents), path)
+    expected = np.array(
+        [
+            beta_bernoulli_in_integrals(features[rows[i]], features[rows[j]])
+            for i, j in zip(pairs.first, pairs.second, strict=True)
+        ]
+    )
+    greatest = max(beta_bernoulli_in_integrals(features[row], features[row]) for row in rows)
+    np.testing.assert_allclose(pairs.similarity, expected / greatest, rtol=1e-4)
+
+
+def test_points_give_the_similarities_of_a_mixture() -> None:
+    """s_gen is p(x, y | same) / (p(x) p(y)), of the densities of scipy."""
+    documents, _ = feature_documents(60)
+    recipe = replace(
+        RECIPE, objective="generative-similarity", similarity="gaussian-mixture", components=3
+    )
+    data = gather(documents)
+    rows, pairs = batch_of_all(recipe, data, None)
+    points = np.asarray(data.inputs, dtype=np.float64)[rows]
+    fitted = SklearnMixture(3, covariance_type="spherical", random_state=0).fit(points)
+    deviation = float(fitted.weights_ @ fitted.covariances_) ** 0.5
+    density = np.stack([norm(mean, deviation).pdf(points).prod(axis=1) for mean in fitted.means_])
+    joint = np.einsum("k,kn,km->nm", fitted.weights_, density, density)
+    alone = fitted.weights_ @ density
+    s_gen = joint / np.outer(alone, alone)
+    expected = s_gen[pairs.first, pairs.second] / s_gen.diagonal().max()
+    np.testing.assert_allclose(pairs.similarity, expected, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("contrast", ["softmax", "regression"])
+def test_codes_follow_features_that_queries_do_not_have(contrast: str, tmp_path: Path) -> None:
+    documents, features = feature_documents(300)
+    path = save_features(tmp_path / "features.npz", documents, features)
+    recipe = replace(
+        RECIPE,
+        objective="generative-similarity",
+        similarity="beta-bernoulli",
+        contrast=contrast,
+        epochs=10,
+    )
+    encoder = train_metric(
+        gather(documents), recipe, tmp_path / "e", similarity_file=path, progress=False
+    ).encoder
+    queries = gather(feature_documents(60, seed=1)[0])
+    found = evaluate_encoder(encoder, gather(documents).labelled(), queries.labelled(), ["P@10"])
+    assert found.expected["P@10"] > 0.9
+
+
+def test_a_regression_is_the_square_of_equation_2() -> None:
+    rng = np.random.default_rng(0)
+    u = np.tanh(rng.standard_normal((6, 16)))
+    first, second = np.triu_indices(6, k=1)
+    target = rng.random(len(first))
+    cosine = [
+        u[i] @ u[j] / np.linalg.norm(u[i]) / np.linalg.norm(u[j])
+        for i, j in zip(first, second, strict=True)
+    ]
+    batch = MetricBatch(
+        torch.from_numpy(u),
+        torch.ones(6, 1, dtype=torch.bool),
+        torch.from_numpy(first),
+        torch.from_numpy(second),
+        torch.from_numpy(target),
+        DISTANCES["cosine"],
+    )
+    loss = GenerativeSimilarity(replace(RECIPE, contrast="regression"))(batch)
+    expected = np.mean([((1 + c) / 2 - t) ** 2 for c, t in zip(cosine, target, strict=True)])
+    assert float(loss) == pytest.approx(float(expected))
+
+
+def test_a_function_gives_similarities_by_id(tmp_path: Path) -> None:
+    documents, _ = feature_documents(120)
+    recipe = replace(RECIPE, objective="generative-similarity", similarity="function", epochs=4)
+
+    def same_rest(a: list[str], b: list[str]) -> list[float]:
+        return [float(int(x[1:]) % 3 == int(y[1:]) % 3) for x, y in zip(a, b, strict=True)]
+
+    encoder = train_metric(
+        gather(documents), recipe, tmp_path / "e", similarity_function=same_rest, progress=False
+    ).encoder
+    database = gather(documents).labelled()
+    assert evaluate_encoder(encoder, database, database, ["P@10"]).expected["P@10"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("similarity", "options", "message"),
+    [
+        ("beta-bernoulli", {}, "similarity: a feature is .*; those of beta-bernoulli must be 0 or"),
+        ("function", {}, "similarity is 'function'; 'function' and a function go together"),
+        ("labels", {"similarity_function": lambda a, _: a}, "similarity is 'labels'; 'function'"),
+        ("function", {"similarity_function": lambda a, _: [2.0] * len(a)}, "returned 2 for 'd"),
+        ("function", {"similarity_function": lambda *_: 0.5}, r"returned shape \[\] for"),
+        ("gaussian-mixture", {"components": 500}, "components is 500; it must be at most the"),
+    ],
+)
+def test_sources_that_do_not_fit_are_refused(
+    similarity: str, options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    settings = {name: options.pop(name) for name in ["components"] if name in options}
+    recipe = replace(RECIPE, similarity=similarity, **settings)
+    with pytest.raises(TrainingDataError, match=message):
+        train_metric(
+            gather(feature_documents(60)[0]), recipe, tmp_path / "e", progress=False, **options
+        )
+    assert not (tmp_path / "e").exists()
+
+
+def test_texts_need_a_file_of_features(tmp_path: Path) -> None:
+    recipe = replace(RECIPE, similarity="gaussian-mixture", components=2)
+    with pytest.raises(
+        TrainingDataError, match=r"^similarity: the documents are texts; name a file"
+    ):
+        train_metric(gather(topic_documents(60)), recipe, tmp_path / "e", progress=False)
+
+
+def test_the_command_line_imports_a_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "likeness.py").write_text(
+        "def by_id(a, b):\n    return [float(x[-1] == y[-1]) for x, y in zip(a, b)]\n"
+    )
+    lines = [
+        json.dumps({"id": f"d{row}", "vector": vector})
+        for row, vector in enumerate(np.random.default_rng(0).standard_normal((60, 3)).tolist())
+    ]
+    (tmp_path / "points.jsonl").write_text("\n".join(lines))
+    monkeypatch.chdir(tmp_path)
+    command = (
+        "train metric --data points.jsonl --out e --bits 16 --epochs 1 --similarity function"
+        " --similarity-function likeness:"
+    )
+    assert main((command + "by_name").split()) == 2
+    assert "it must be MODULE:FUNCTION" in capsys.readouterr().err
+    assert main((command + "by_id").split()) == 0

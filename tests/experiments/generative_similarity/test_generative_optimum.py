@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.special import rel_entr
 
-from experiments.generative_similarity.models import BetaBernoulli, Numbers
+from hummingbit.training.generative_models import BetaBernoulli, Numbers
 
 EXAMPLES = np.array(list(product((0, 1), repeat=2)))
 strengths = st.floats(0.1, 5)

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from scipy.special import roots_jacobi
 from scipy.stats import multivariate_normal
 
-from experiments.generative_similarity.models import (
+from experiments.generative_similarity.models import TreeModel
+from hummingbit.training.generative_models import (
     BetaBernoulli,
     Examples,
     GaussianMixture,
     GenerativeModel,
-    TreeModel,
 )
 from hummingbit.training.objectives.generative_similarity import dot_product_loss
 from hummingbit.training.similarities import LabelTree, dotted_tree
