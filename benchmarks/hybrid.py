@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness.search_codes import clustered
-from benchmarks.lexical import runs_of_words, zipfian_texts
+from benchmarks.harness.zipfian_texts import runs_of_words, zipfian_texts
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes, unpack_codes
 from hummingbit.index.collection import Collection

@@ -23,9 +23,9 @@ import numpy as np
 import tantivy
 
 from benchmarks.harness.resident_memory import resident_bytes
+from benchmarks.harness.zipfian_texts import runs_of_words, zipfian_texts
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 
-VOCABULARY = 400_000
 Search = Callable[[str, int], int]
 """Finds the k best documents for a text and returns how many it found."""
 
@@ -58,30 +58,6 @@ def main() -> None:
     for name, milliseconds in times.items():
         p50, p99 = np.percentile(milliseconds, [50, 99])
         print(f"{name:11} {p50:9.2f} {p99:8.2f} {p50 / ours:10.2f}")
-
-
-def zipfian_texts(rng: np.random.Generator, n_texts: int, mean_length: float) -> list[str]:
-    """Make texts of log-normal lengths, of words whose frequencies fall with their rank."""
-    shares = 1 / (np.arange(VOCABULARY) + 2.7)
-    bounds = np.cumsum(shares) / shares.sum()
-    words = [_spell_word(number) for number in range(VOCABULARY)]
-    lengths = rng.lognormal(np.log(mean_length) - 0.125, 0.5, n_texts).clip(1).astype(int)
-    drawn_words = np.searchsorted(bounds, rng.random(int(lengths.sum()))).tolist()
-    texts, start = [], 0
-    for length in lengths.tolist():
-        texts.append(" ".join(words[number] for number in drawn_words[start : start + length]))
-        start += length
-    return texts
-
-
-def runs_of_words(rng: np.random.Generator, texts: list[str], n_queries: int) -> list[str]:
-    """Make queries of two to six successive words, from documents drawn at random."""
-    queries = []
-    for number in rng.integers(0, len(texts), n_queries).tolist():
-        words, length = texts[number].split(), int(rng.integers(2, 7))
-        start = int(rng.integers(0, max(1, len(words) - length)))
-        queries.append(" ".join(words[start : start + length]))
-    return queries
 
 
 def hummingbit(texts: list[str], analyzer: str = "words") -> Search:
@@ -146,16 +122,6 @@ CONTESTANTS: dict[str, Callable[[list[str]], Search]] = {
     "tantivy": by_tantivy,
     "FTS5": by_fts5,
 }
-
-
-def _spell_word(number: int) -> str:
-    """Return a word of at least two letters, a different one for each number."""
-    letters = ""
-    number += 26
-    while number:
-        number, letter = divmod(number, 26)
-        letters += chr(ord("a") + letter)
-    return letters + "x"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -77,11 +78,12 @@ def read_regular_file(path: Path, max_bytes: int) -> bytes:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, one_of_several: bool = False) -> Iterator[Path]:
     """Yield a path to write to; the file there replaces `path` at the end of the block.
 
-    If the block raises, the partial file is deleted and `path` is unchanged. A device or a pipe,
-    such as ``/dev/stdout``, is not replaced: it is itself the path to write to.
+    With `one_of_several`, others may replace it at the same time; the last one stays. If the block
+    raises, the partial file is deleted and `path` is unchanged. A device or a pipe, such as
+    ``/dev/stdout``, is not replaced: it is itself the path to write to.
 
     Raises:
         OSError: if the file cannot be synced or renamed.
@@ -89,7 +91,8 @@ def replacing(path: Path) -> Iterator[Path]:
     if path.exists() and not (path.is_file() or path.is_dir()):
         yield path
         return
-    partial = path.with_name(path.name + ".partial")
+    suffix = f".{secrets.token_hex(4)}.partial" if one_of_several else ".partial"
+    partial = path.with_name(path.name + suffix)
     try:
         with _naming(path):
             yield partial

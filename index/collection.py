@@ -6,7 +6,7 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any
@@ -581,6 +581,8 @@ class Collection(IndexedCollection):
         self._published_index = PublishedIndex(store, self._write_lock, engine)
         self._writer = Writer(store, self._write_lock, self._published_index)
         self.annotations = Annotations(store, self._write_lock, self._published_index)
+        if store.writable:
+            self._published_index.forget_later_words()
         if indexed:
             self.build_index()
 
@@ -596,6 +598,15 @@ class Collection(IndexedCollection):
             self._published_index.current_with_lexical()
         else:
             self._published_index.current()
+
+    def save_words(self) -> None:
+        """Write the file of the word index where it is missing or far behind, for later processes.
+
+        The index is built first; searches and writes of other threads wait meanwhile.
+        """
+        if self.ranking in BY_WORDS:
+            with self._write_lock:
+                self._published_index.save_words(build=True)
 
     @property
     def generation(self) -> int:
@@ -854,6 +865,8 @@ class Collection(IndexedCollection):
         """Close the store after a write and a compaction in progress have finished."""
         self._published_index.wait()
         with self._write_lock:
+            with suppress(StoreError):  # closed before, or its files are gone
+                self._published_index.save_words()
             self.store.close()
 
 

@@ -4,6 +4,7 @@
 
     encoders/NAME/                       an encoder artifact
     collections/RANDOM/store.sqlite      a collection; the store holds its name
+    collections/RANDOM/words.index       its word index, which can be made anew
     aliases.json                         second names of collections, if there are any
     snapshots/RANDOM/                    a snapshot of a collection
 

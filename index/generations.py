@@ -10,6 +10,7 @@ write returns after both steps, so it is durable and every later search sees it.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,9 +33,10 @@ from hummingbit.foundation.slices import (
     stepping_aside,
     unbroken,
 )
+from hummingbit.index import word_file
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.engines.segments import IndexSnapshot
-from hummingbit.index.errors import GenerationChanged
+from hummingbit.index.errors import GenerationChanged, store_error
 from hummingbit.index.filters import Filter
 from hummingbit.index.kept_vectors import NONE
 from hummingbit.index.languages import AUTO, analyzer_of
@@ -45,6 +47,7 @@ from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.records import DeleteResult, UpsertResult
 from hummingbit.index.store.matching import MatchingRows
 from hummingbit.index.store.store import Changes, Matching, Store, document_checksums
+from hummingbit.index.word_file import SavedWords, Stamp
 
 # ----------------------------------------------------------------------------
 # The published state of a collection, and how a write changes it.
@@ -60,6 +63,15 @@ class PublishedGeneration(NamedTuple):
     """The texts of the same generation; None until a search needs them."""
     moments: CodeMoments | None = None
     """The moments of its codes; present if `lexical` is."""
+
+
+class IndexedTexts(NamedTuple):
+    """An index of the texts up to a row."""
+
+    lexical: LexicalIndex
+    last_row: int
+    saved: SavedWords | None = None
+    """The file that it comes from, if it does."""
 
 
 class SearchTarget(NamedTuple):
@@ -215,6 +227,8 @@ class PublishedIndex:
         """How often the index was rebuilt in the background."""
         self._build_lock = threading.Lock()
         self._lexical_compaction = Compaction(self._finish_lexical_compaction)
+        self._folder = store.path.parent
+        self._saving: threading.Thread | None = None
 
     def built_generation(self) -> IndexSnapshot | None:
         """Return the published generation, or None if the index was not built."""
@@ -246,9 +260,11 @@ class PublishedIndex:
             with acquired(self._build_lock):
                 published = self.current()
                 if published.lexical is None:
-                    lexical, last_row = self._index_texts()
+                    indexed = self._index_texts(published.generation)
                     with self.lock, self._store.read_transaction():
-                        published = self._publish_texts(lexical, last_row)
+                        published = self._publish_texts(indexed)
+                    if indexed.saved is None:
+                        self._save_soon(published, indexed)
         return published
 
     def search_target(self, filter_: Filter | None, *, lexical: bool = False) -> SearchTarget:
@@ -279,7 +295,7 @@ class PublishedIndex:
                     published = self.catch_up()
                     if lexical and published.lexical is None:
                         about_to_build()
-                        published = self._publish_texts(*self._index_texts())
+                        published = self._publish_texts(self._index_texts(published.generation))
                     if filter_ is None:
                         yield SearchTarget(published, None)
                         return
@@ -349,6 +365,47 @@ class PublishedIndex:
         with self.lock:
             self._drop_other_language()
 
+    def forget_later_words(self) -> None:
+        """Delete a file of the word index that the store has not reached.
+
+        Raises:
+            StoreError: if the store cannot be read.
+        """
+        try:
+            word_file.remove_later(self._folder, self._stamp(self._store.last_row()))
+        except OSError as error:
+            raise store_error(self._store.path, error, "cannot be written: ") from error
+
+    def _stamp(self, last_row: int) -> Stamp:
+        generation, documents = self._store.generation(), self._store.count()
+        return Stamp(self._store.incarnation, generation, last_row, documents)
+
+    def save_words(self, *, build: bool = False) -> None:
+        """Write the file of the word index if it is missing or far behind the store.
+
+        Small collections get none, and nobody may write to some folders. With `build`, the index is
+        built for that if it was not. Called with the write lock held.
+        """
+        published = self.published
+        if not build and (published is None or published.lexical is None):
+            return
+        header, folder = word_file.read_header(self._folder), self._folder
+        last_row, documents = self._store.last_row(), self._store.count()
+        missing = documents
+        if header is not None and header.stamp.incarnation == self._store.incarnation:
+            missing = last_row - header.stamp.last_row + abs(documents - header.stamp.documents)
+        if documents < word_file.FEWEST_DOCUMENTS or not word_file.is_far_behind(
+            documents, missing
+        ):
+            return
+        published = self.current_with_lexical()
+        self._end_saving()
+        lexical = published.lexical
+        if lexical is not None and os.access(folder, os.W_OK):
+            if not lexical.is_compact:
+                lexical = lexical.compacted()
+            self._write_words(published, lexical, published.last_row)
+
     def reindex_texts(self) -> None:
         """Drop the lexical index if it is of another language than the store's."""
         with self.lock:
@@ -371,6 +428,7 @@ class PublishedIndex:
         """Wait until no compaction runs in the background."""
         self._compaction.wait()
         self._lexical_compaction.wait()
+        self._end_saving()
 
     def _catch_up(self, number: int | None = None) -> PublishedGeneration:
         """Bring the published generation up to the store's and return it.
@@ -455,19 +513,59 @@ class PublishedIndex:
                 self.published = published._replace(lexical=lexical)
         return lexical
 
-    def _index_texts(self) -> tuple[LexicalIndex, int]:
-        """Return an index of the texts up to the last row, and that row.
+    def _index_texts(self, generation: IndexSnapshot) -> IndexedTexts:
+        """Return an index of the texts up to some row: that of the file, or else one of the store.
 
         It may hold a text that a writer deletes in the meantime.
         """
+        analyzer, forms = self._analysis()
         last_row, began = self._store.last_row(), time.perf_counter()
+        stamp = self._stamp(last_row)
+        n_bits = self._store.description.n_bits
+        loaded = word_file.load(self._folder, stamp, analyzer, forms=forms, n_bits=n_bits)
+        if loaded is not None:
+            saved, saved_row = loaded
+            codes, rows = generation.codes()
+            if word_file.fits(saved, rows, codes):
+                return IndexedTexts(saved.lexical, saved_row, saved)
+            _log.info("the word index in %s has other codes than the store", self._folder)
         with inner_stage("indexing the words of the texts"):
             documents = self._store.texts(up_to=last_row)
-            analyzer, forms = self._analysis()
             lexical = LexicalIndex.build(0, analyzer, documents, forms=forms)
         about = len(lexical), self._store.description.name, time.perf_counter() - began
         _log.info("indexed the words of %d texts of %s in %.1f s", *about)
-        return lexical, last_row
+        return IndexedTexts(lexical, last_row)
+
+    def _end_saving(self) -> None:
+        """Wait until the file of the word index is written."""
+        saving = self._saving
+        if saving is not None:
+            saving.join()
+
+    def _save_soon(self, published: PublishedGeneration, indexed: IndexedTexts) -> None:
+        """Write the file of an index that was built just now, in a thread of its own."""
+        lexical = indexed.lexical
+        if len(lexical) < word_file.FEWEST_DOCUMENTS or not os.access(self._folder, os.W_OK):
+            return
+        arguments = published, lexical, indexed.last_row
+        self._saving = threading.Thread(target=self._write_words, args=arguments, name="words")
+        self._saving.start()
+
+    def _write_words(
+        self, published: PublishedGeneration, lexical: LexicalIndex, last_row: int
+    ) -> None:
+        """Write the file of an index of the texts up to a row; an error is logged."""
+        if published.moments is None:
+            return
+        number, documents = published.generation.number, published.documents
+        stamp = Stamp(self._store.incarnation, number, last_row, documents)
+        codes, rows = published.generation.codes()
+        try:
+            saved = SavedWords(lexical, rows, codes, published.moments)
+            word_file.save(self._folder, stamp, saved)
+        except OSError as error:
+            # It is derived: the next process builds the index anew.
+            _log.warning("writing the word index failed: %s", error)
 
     def _analysis(self) -> tuple[Analyzer, bool]:
         """Return the analyzer of the lexical index, and whether it has the other forms of words."""
@@ -493,16 +591,22 @@ class PublishedIndex:
             self._lexical_compaction = Compaction(self._finish_lexical_compaction)
             self.published = published._replace(lexical=None, moments=None)
 
-    def _publish_texts(self, lexical: LexicalIndex, last_row: int) -> PublishedGeneration:
+    def _publish_texts(self, indexed: IndexedTexts) -> PublishedGeneration:
         """Bring an index of texts up to date and publish it. Called with the lock held."""
         published = self._catch_up()
-        generation = published.generation
-        removed = np.setdiff1d(lexical.rows(), generation.codes()[1], assume_unique=True)
+        generation, (lexical, last_row, saved) = published.generation, indexed
+        codes, rows = generation.codes()
+        indexed_rows = lexical.rows()
+        removed = indexed_rows[:0]
+        if not np.array_equal(indexed_rows, rows):
+            removed = np.setdiff1d(indexed_rows, rows, assume_unique=True)
         documents = list(self._store.texts(last_row))
-        self.published = published = published._replace(
-            lexical=lexical.with_changes(generation.number, documents, removed),
-            moments=CodeMoments.of_codes(*generation.distinct_codes()),
-        )
+        if saved is None:
+            moments = CodeMoments.of_codes(*generation.distinct_codes())
+        else:
+            moments = word_file.moments_now(saved, rows, codes)
+        lexical = lexical.with_changes(generation.number, documents, removed)
+        self.published = published = published._replace(lexical=lexical, moments=moments)
         return published
 
 

@@ -1137,6 +1137,12 @@ class LexicalIndex:
         """Return the rows of all documents with a text, ascending."""
         return self.texts.rows()
 
+    @property
+    def is_compact(self) -> bool:
+        """Whether its fields consist of one base each, and the vocabulary is sorted."""
+        one_each = all(len(field.segments) == 1 for field in self._fields)
+        return one_each and self.vocabulary.is_sorted
+
     def compacted(self) -> LexicalIndex:
         """Return an equivalent index whose fields consist of one base each.
 

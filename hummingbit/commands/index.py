@@ -52,6 +52,7 @@ from hummingbit.foundation.files import replacing
 from hummingbit.foundation.slices import begin_stage, count_in_stage
 from hummingbit.index.backend import MAX_K, AnyCollection, CollectionBackend
 from hummingbit.index.catalog import encoder_by_dimensions
+from hummingbit.index.collection import Collection
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.duplicates import DuplicateCriteria, find_duplicates
 from hummingbit.index.encoding import available_cores, batches
@@ -428,7 +429,10 @@ def _ingest(args: argparse.Namespace, collection: AnyCollection) -> IngestReport
     before = local.generation
     with count_in_stage("indexing", total) as advance, _ended_in_order():
         try:
-            return ingest(local, documents, jobs=args.jobs, progress=advance)
+            report = ingest(local, documents, jobs=args.jobs, progress=advance)
+            if isinstance(local, Collection):
+                local.save_words()
+            return report
         except BaseException as error:
             if local.generation != before:
                 stored = counted(len(local), "document")

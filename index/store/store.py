@@ -917,6 +917,7 @@ class Store(DocumentReader):
         """
         super().__init__(path, Database(path, writable=writable, accept_loss=accept_loss))
         self.incarnation = self._database.incarnation
+        self.writable = writable
         self.problems: list[str] = []
 
     create = staticmethod(Database.create)

@@ -1,0 +1,383 @@
+"""The word index of a collection in a file beside its store, so that opening it indexes no text.
+
+The file holds the arrays of a :class:`~hummingbit.index.lexical.LexicalIndex` as they are in
+memory, and a process maps them instead of reading them. It also holds the codes that the collection
+had, with their moments. ::
+
+    magic, 16 bytes | length of the header, 8 bytes | CRC-32 of the header, 4 bytes, and 4 zeros
+    header, JSON    | arrays, each at a multiple of 64 bytes
+
+The store is the only source of truth, and the file may be behind it: rows that the store lost since
+are removed, and those after the last row are added (:mod:`hummingbit.index.generations`). A file
+that is damaged, that another version wrote, or that does not fit the store is not used, and the
+index is built from the texts. These must fit:
+
+- the incarnation of the store, and generations and rows that the store has reached;
+- the codes of the rows that both have. A row of the index that has no code in the file is in doubt;
+- how texts are analyzed: the analyzer, and what it makes of :data:`SAMPLE`.
+
+A store that was set back to an earlier state is behind its file. Whoever opens it to write deletes
+the file first (:func:`remove_later`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import mmap
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hummingbit.encoder.analyzers import Analyzer
+from hummingbit.encoder.codes import Codes
+from hummingbit.encoder.text_features import summary_of, title_of
+from hummingbit.foundation.files import open_regular_file, replacing
+from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.lexical import Field, Impacts, LexicalIndex, Segment
+from hummingbit.index.moments import CodeMoments
+from hummingbit.index.vocabulary import SortedStrings, Vocabulary
+from hummingbit.index.word_forms import other_forms
+
+FILE = "words.index"
+MAGIC = b"hummingbit word\n"
+VERSION = 1
+ALIGNMENT = 64
+MAX_HEADER = 1 << 20
+PAGE = 1 << 12
+PAGES_AT_ONCE = 1 << 12
+FEWEST_DOCUMENTS = 5_000
+"""The words of fewer documents are indexed in less than about 0.2 s, and get no file."""
+MOST_BEHIND = 1_000
+SHARE_BEHIND = 1 / 50
+"""A file is written anew if it lacks more documents than both numbers allow."""
+DTYPES = frozenset({"|u1", "|b1", "<u2", "<u4", "<i4", "<i8"})
+SAMPLE = (
+    "Running t-tests on Wi-Fi 6\nThe cross_entropy of CrossEntropyLoss in C++ and .NET costs"
+    " $1,000.50 (v2.17.1). Schöne Häuser, œuvres naïves; мои дома 東京都 αὐτός!"
+)
+
+_log = logging.getLogger("hummingbit.index")
+
+
+class Stamp(NamedTuple):
+    """What identifies the state of a store."""
+
+    incarnation: str
+    generation: int
+    last_row: int
+    """The last row of a document that was assigned by then."""
+    documents: int
+
+
+@dataclass(frozen=True, eq=False)
+class SavedWords:
+    """A word index of a file, with the codes that the collection had, and their moments."""
+
+    lexical: LexicalIndex
+    rows: Rows
+    codes: Codes
+    moments: CodeMoments
+
+
+class Header(NamedTuple):
+    """What a file says of itself."""
+
+    stamp: Stamp
+    analysis: str
+    forms: bool
+    segments: tuple[int, int, int]
+    """The number of segments of the texts, the titles and the summaries."""
+    arrays: Mapping[str, tuple[str, list[int], int, int]]
+    """The type, the shape, the offset and the checksum of each array."""
+
+
+def analysis_of(analyzer: Analyzer, *, forms: bool) -> str:
+    """Return a checksum of how texts are analyzed."""
+    made = [
+        analyzer.name,
+        *analyzer.terms(SAMPLE),
+        *(other_forms(SAMPLE) if forms else ()),
+        str(title_of(SAMPLE)),
+        summary_of(SAMPLE),
+    ]
+    return f"{zlib.crc32(json.dumps(made).encode()):08x}"
+
+
+def is_far_behind(n_documents: int, n_missing: int) -> bool:
+    """Tell whether a file that lacks so many documents is to be written anew."""
+    return n_missing > max(MOST_BEHIND, SHARE_BEHIND * n_documents)
+
+
+# ----------------------------------------------------------------------------
+# Writing.
+
+
+def save(folder: Path, stamp: Stamp, saved: SavedWords) -> None:
+    """Write the file of a store in `folder`, in one step; several processes may do so at once.
+
+    The codes are those of the generation that the stamp names, and its row is the last of a
+    document that may be in the index. The vocabulary has no words but its sorted ones
+    (:attr:`~hummingbit.index.lexical.LexicalIndex.is_compact`).
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    lexical = saved.lexical
+    arrays = dict(_arrays_of(saved))
+    entries: dict[str, tuple[str, list[int], int, int]] = {}
+    offset = 0
+    for name, array in arrays.items():
+        entries[name] = array.dtype.str, list(array.shape), offset, checksum(array)
+        offset += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+    header = {
+        "version": VERSION,
+        **stamp._asdict(),
+        "analysis": analysis_of(lexical.analyzer, forms=lexical.forms),
+        "forms": lexical.forms,
+        "segments": [len(field.segments) for field in _fields(lexical)],
+        "arrays": entries,
+    }
+    raw = json.dumps(header).encode()
+    with replacing(folder / FILE, one_of_several=True) as partial, partial.open("wb") as file:
+        file.write(MAGIC + len(raw).to_bytes(8, "little") + zlib.crc32(raw).to_bytes(8, "little"))
+        file.write(raw)
+        begin = _begin(len(raw))
+        for name, array in arrays.items():
+            file.seek(begin + entries[name][2])
+            file.write(array.data.cast("B") if array.size else b"")
+        file.truncate(begin + offset)
+
+
+def _begin(header_length: int) -> int:
+    """Return where the arrays begin."""
+    return -(-(len(MAGIC) + 16 + header_length) // ALIGNMENT) * ALIGNMENT
+
+
+def _fields(lexical: LexicalIndex) -> tuple[Field, Field, Field]:
+    return lexical.texts, lexical.titles, lexical.summaries
+
+
+def _arrays_of(saved: SavedWords) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    lexical, moments = saved.lexical, saved.moments
+    for number, field in enumerate(_fields(lexical)):
+        for at, segment in enumerate(field.segments):
+            impacts = segment.impacts
+            named: dict[str, npt.NDArray[Any] | None] = {
+                "rows": segment.rows,
+                "lengths": segment.lengths,
+                "terms": segment.terms,
+                "starts": segment.starts,
+                "positions": segment.positions,
+                "impact_of": segment.impact_of,
+                "counts": impacts.counts,
+                "openings": impacts.openings,
+                "impact_lengths": impacts.lengths,
+                "live": segment.live,
+                "summary_sizes": segment.summary_sizes,
+            }
+            for name, array in named.items():
+                if array is not None:
+                    yield f"{number}.{at}.{name}", np.ascontiguousarray(array)
+    vocabulary = lexical.vocabulary
+    for name, strings in (("terms", vocabulary.sorted_terms), ("words", vocabulary.sorted_words)):
+        yield f"{name}.text", strings.text
+        yield f"{name}.starts", strings.starts
+        yield f"{name}.numbers", strings.numbers
+    yield "rows", np.ascontiguousarray(saved.rows)
+    yield "codes", np.ascontiguousarray(saved.codes)
+    yield "sums", moments.sums
+    if moments.products is not None:
+        yield "products", moments.products
+
+
+def checksum(array: npt.NDArray[Any]) -> int:
+    """Return the CRC-32 of the sums of the 64-bit words of each page of an array.
+
+    It reads memory several times as fast as a CRC-32 of the array itself. It finds a changed bit,
+    and pages that are missing, zero, of another file or in another place.
+    """
+    raw = np.frombuffer(array.data.cast("B"), np.uint8) if array.size else np.empty(0, np.uint8)
+    crc = zlib.crc32(array.nbytes.to_bytes(8, "little"))
+    whole = len(raw) // PAGE * PAGE
+    for start in range(0, whole, PAGE * PAGES_AT_ONCE):
+        pages = raw[start : min(whole, start + PAGE * PAGES_AT_ONCE)].view("<u8")
+        crc = zlib.crc32(pages.reshape(-1, PAGE // 8).sum(axis=1).tobytes(), crc)
+    return zlib.crc32(raw[whole:].tobytes(), crc)
+
+
+# ----------------------------------------------------------------------------
+# Reading.
+
+
+def read_header(folder: Path) -> Header | None:
+    """Return the header of the file in a folder, or None if there is no usable file."""
+    try:
+        with open_regular_file(folder / FILE, follow_links=False) as file:
+            return _read_header(file)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        _log.info("the word index %s is not used: %s", folder / FILE, error)
+        return None
+
+
+def load(
+    folder: Path, stamp: Stamp, analyzer: Analyzer, *, forms: bool, n_bits: int
+) -> tuple[SavedWords, int] | None:
+    """Map the file of the store in `folder`; None if there is none that can be trusted.
+
+    Return it with the last row of a document that may be in it. The stamp is that of the store, of
+    whose codes `n_bits` is the length. The codes must still be compared, by :func:`fits`.
+    """
+    try:
+        with open_regular_file(folder / FILE, follow_links=False) as file:
+            header = _read_header(file)
+            _check_stamp(header.stamp, stamp)
+            if header.analysis != analysis_of(analyzer, forms=forms) or header.forms != forms:
+                raise ValueError("texts are analyzed otherwise")
+            arrays = _map(file, header)
+        return _assemble(header, arrays, analyzer, n_bits), header.stamp.last_row
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError) as error:
+        _log.info("the word index %s is not used: %s", folder / FILE, error)
+        return None
+
+
+def fits(saved: SavedWords, rows: Rows, codes: Codes) -> bool:
+    """Tell whether a store and a file have the same codes, ``uint8[N, C]``, of their common rows.
+
+    `rows` are those of the codes, ascending.
+    """
+    if np.array_equal(saved.rows, rows):
+        return np.array_equal(saved.codes, codes)
+    common, of_saved, of_store = np.intersect1d(
+        saved.rows, rows, assume_unique=True, return_indices=True
+    )
+    if not np.array_equal(saved.codes[of_saved], codes[of_store]):
+        return False
+    indexed = np.intersect1d(saved.lexical.rows(), rows, assume_unique=True)
+    return bool(np.isin(indexed, common, assume_unique=True).all())
+
+
+def moments_now(saved: SavedWords, rows: Rows, codes: Codes) -> CodeMoments:
+    """Return the moments of the codes of a store that the file :func:`fits`."""
+    added = ~np.isin(rows, saved.rows, assume_unique=True)
+    removed = ~np.isin(saved.rows, rows, assume_unique=True)
+    if not added.any() and not removed.any():
+        return saved.moments
+    return saved.moments.with_changes(codes[added], saved.codes[removed])
+
+
+def remove_later(folder: Path, stamp: Stamp) -> None:
+    """Delete the file if the store has not reached it, and what a crash left of others.
+
+    Raises:
+        OSError: if it cannot be deleted.
+    """
+    for partial in folder.glob(f"{FILE}.*.partial"):
+        partial.unlink(missing_ok=True)
+    header = read_header(folder)
+    if header is not None:
+        with suppress(ValueError):
+            _check_stamp(header.stamp, stamp)
+            return
+        (folder / FILE).unlink(missing_ok=True)
+
+
+def _check_stamp(saved: Stamp, now: Stamp) -> None:
+    if saved.incarnation != now.incarnation:
+        raise ValueError("it is of another store")
+    if saved.generation > now.generation or saved.last_row > now.last_row:
+        raise ValueError("the store was set back to an earlier state")
+
+
+def _read_header(file: BinaryIO) -> Header:
+    start = file.read(len(MAGIC) + 16)
+    length = int.from_bytes(start[len(MAGIC) : len(MAGIC) + 8], "little")
+    if not start.startswith(MAGIC) or length > MAX_HEADER:
+        raise ValueError("it is no word index")
+    raw = file.read(length)
+    if len(raw) < length or zlib.crc32(raw).to_bytes(8, "little") != start[-8:]:
+        raise ValueError("its header is damaged")
+    header = json.loads(raw)
+    if header["version"] != VERSION:
+        raise ValueError("another version wrote it")
+    return Header(
+        Stamp(*(header[name] for name in Stamp._fields)),
+        header["analysis"],
+        header["forms"],
+        tuple(header["segments"]),
+        header["arrays"],
+    )
+
+
+def _map(file: BinaryIO, header: Header) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays, which the system reads when they are used."""
+    begin = _begin(int.from_bytes(_bytes_at(file, len(MAGIC), 8), "little"))
+    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for name, (dtype, shape, offset, crc) in header.arrays.items():
+        count = math.prod(shape)
+        if dtype not in DTYPES or begin + offset + count * np.dtype(dtype).itemsize > len(mapped):
+            raise ValueError("it is truncated")
+        array = np.frombuffer(mapped, dtype, count, begin + offset).reshape(shape)
+        if checksum(array) != crc:
+            raise ValueError(f"{name} does not match its checksum")
+        arrays[name] = array
+    return arrays
+
+
+def _bytes_at(file: BinaryIO, offset: int, size: int) -> bytes:
+    file.seek(offset)
+    return file.read(size)
+
+
+def _assemble(
+    header: Header, arrays: Mapping[str, npt.NDArray[Any]], analyzer: Analyzer, n_bits: int
+) -> SavedWords:
+    fields = []
+    for number, n_segments in enumerate(header.segments):
+        segments = []
+        for at in range(n_segments):
+            prefix = f"{number}.{at}."
+            own = {
+                name.removeprefix(prefix): one
+                for name, one in arrays.items()
+                if name.startswith(prefix)
+            }
+            impacts = Impacts(own["counts"], own["openings"], own["impact_lengths"])
+            segments.append(
+                Segment(
+                    own["rows"],
+                    own["lengths"],
+                    own["terms"],
+                    own["starts"],
+                    own["positions"],
+                    own["impact_of"],
+                    impacts,
+                    own.get("live"),
+                    own.get("summary_sizes"),
+                )
+            )
+        fields.append(Field(tuple(segments)))
+    terms, words = (
+        SortedStrings(*(arrays[f"{kind}.{name}"] for name in ("text", "starts", "numbers")))
+        for kind in ("terms", "words")
+    )
+    vocabulary = Vocabulary(analyzer.stem, terms, words)
+    texts, titles, summaries = fields
+    lexical = LexicalIndex(0, analyzer, vocabulary, texts, titles, summaries, header.forms)
+    rows, codes = arrays["rows"], arrays["codes"]
+    if codes.shape != (len(rows), n_bits // 8):
+        raise ValueError("its codes have another length")
+    moments = CodeMoments(len(rows), arrays["sums"], arrays.get("products"))
+    return SavedWords(lexical, rows, codes, moments)
