@@ -320,6 +320,7 @@ class Collection:
         dimensions: int | None = None,
         keep_vectors: str = FLOAT32,
         passages: Mapping[str, int] | Literal["auto"] | bool | None = None,
+        language: str | None = None,
         exist_ok: bool = False,
     ) -> Self:
         """Create the collection `name` in the data folder `folder`, which is created if missing.
@@ -328,7 +329,8 @@ class Collection:
         folder, or "sign", whose bits are the signs of vectors of `dimensions` numbers. With
         `n_bits` instead, documents bring codes. Without either, the encoder is that of the package
         ``hummingbit-models``. `keep_vectors` is float32, float16, int8 or none. With `passages`,
-        texts are split (:meth:`hummingbit.index.passages.Passages.of`). With `exist_ok`, a
+        texts are split (:meth:`hummingbit.index.passages.Passages.of`). The `language`
+        for searches by words, such as ``"german"``, is found without one. With `exist_ok`, a
         collection with the same name and settings is opened.
 
         Raises:
@@ -351,6 +353,7 @@ class Collection:
                 n_bits=n_bits,
                 keep_vectors=keep_vectors,
                 passages=Passages.of(passages),
+                language=language,
             )
             return cls._open(path, name, writable=True)
 

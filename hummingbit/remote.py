@@ -129,6 +129,7 @@ class RemoteFolder:
         indexed_fields: Sequence[str] | None = None,
         keep_vectors: str = FLOAT32,
         passages: Passages | None = None,
+        language: str | None = None,
     ) -> RemoteCollection:
         """Create an empty collection."""
         kept = None if keep_vectors == FLOAT32 else cast(responses.KeepVectors, keep_vectors)
@@ -140,6 +141,7 @@ class RemoteFolder:
             indexed_fields=indexed_fields,
             keep_vectors=kept,
             passages=None if passages is None else passages.json,
+            language=language,
         )
         return RemoteCollection(self.client, name, summary)
 
@@ -217,6 +219,7 @@ class RemoteFolder:
             "indexed_fields": header.indexed_fields,
             "keep_vectors": header.keep_vectors,
             "passages": header.passages,
+            "language": header.language,
         }
         while True:
             try:

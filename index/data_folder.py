@@ -56,6 +56,8 @@ from hummingbit.index.ingestion import (
     passages_for,
 )
 from hummingbit.index.kept_vectors import FLOAT32
+from hummingbit.index.languages import AUTO as AUTO_LANGUAGE
+from hummingbit.index.languages import check_language
 from hummingbit.index.lock import FolderLock
 from hummingbit.index.passages import Passages
 from hummingbit.index.schema import AUTO
@@ -242,14 +244,16 @@ class DataFolder:
         indexed_fields: Sequence[str] | None = None,
         keep_vectors: str = FLOAT32,
         passages: Passages | None = None,
+        language: str | None = None,
     ) -> CollectionBackend:
         """Create a collection with an encoder, or for documents with codes of `n_bits`.
 
         Without either, the encoder is the one that ships (:func:`catalog.shipped_encoder`).
         `engine` is one of :data:`hummingbit.index.engines.choice.INDEX_TYPES`.
         Filters on `indexed_fields` read no payloads. Vectors are kept in a form of
-        :mod:`hummingbit.index.kept_vectors`. With `passages`, texts are split. If a collection with
-        the same name and settings exists, it is returned.
+        :mod:`hummingbit.index.kept_vectors`. With `passages`, texts are split. The `language` is
+        that of :meth:`hummingbit.index.backend.CollectionBackend.set_language`; it is found without
+        one. If a collection with the same name and settings exists, it is returned.
 
         Raises:
             InputError: if a value is invalid, both encoder and `n_bits` are given, or neither and
@@ -266,6 +270,7 @@ class DataFolder:
             indexed_fields=indexed_fields,
             keep_vectors=keep_vectors,
             passages=passages,
+            language=language,
         )[0]
 
     def find_or_create_collection(
@@ -278,8 +283,11 @@ class DataFolder:
         indexed_fields: Sequence[str] | None = None,
         keep_vectors: str = FLOAT32,
         passages: Passages | None = None,
+        language: str | None = None,
     ) -> tuple[CollectionBackend, bool]:
         """Do as :meth:`create_collection`; tell also whether this call created the collection."""
+        if language not in (None, AUTO_LANGUAGE):
+            check_language(language)
         if n_bits is None and (encoder is None or is_sign_encoder(encoder)):
             self._lock.check_writable()
         description, loaded = self._collections.describe(
@@ -287,10 +295,21 @@ class DataFolder:
         )
         with self._changing:
             if name in self._collections.names():
-                return self._collections.get_equal(description, indexed_fields), False
+                existing = self._collections.get_equal(description, indexed_fields)
+                if language not in (None, AUTO_LANGUAGE, existing.language):
+                    is_of = f"exists with the language {existing.language}, not {language}"
+                    raise CollectionExists(f"collection {name!r} {is_of}")
+                return existing, False
             self._check_free(name)
             self._lock.check_writable()
-            return self._collections.create(description, loaded, indexed_fields or ()), True
+            created = self._collections.create(description, loaded, indexed_fields or ())
+            if language is not None:
+                try:
+                    created.set_language(language)
+                except BaseException:
+                    self._collections.delete(name)
+                    raise
+            return created, True
 
     def draft_collection(
         self,
@@ -341,6 +360,8 @@ class DataFolder:
             draft.collection.set_ranking(source.ranking)
             draft.collection.set_indexed_fields(source.indexed_fields)
             draft.collection.remember_field_types(source.field_types)
+            if source.language is not None:
+                draft.collection.set_language(source.language)
         except BaseException:
             draft.discard()
             raise

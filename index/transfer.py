@@ -38,6 +38,8 @@ from hummingbit.index.filters import check_indexed_fields
 from hummingbit.index.folders import Folder
 from hummingbit.index.ingestion import COMMIT_SIZE, IngestReport
 from hummingbit.index.kept_vectors import FLOAT32, FORMS
+from hummingbit.index.languages import NONE as NO_STEMS
+from hummingbit.index.languages import stemmers
 from hummingbit.index.passages import Passages
 from hummingbit.index.rankings import HAMMING, RANKINGS
 from hummingbit.index.records import StoredDocument
@@ -97,6 +99,8 @@ class Header:
     """How texts were split into passages."""
     field_types: Mapping[str, FieldType] = field(default_factory=dict)
     """The types of payload fields that tables decided."""
+    language: str | None = None
+    """The language of the texts for searches by words; None if it is to be found."""
 
 
 def write_export(
@@ -237,6 +241,7 @@ def _parse_header(record: dict[str, Any]) -> Header:
         keep_vectors=record.get("keep_vectors", FLOAT32),
         passages=_parse_passages(record.get("passages")),
         field_types=parse_field_types(record.get("field_types", {})),
+        language=record.get("language"),
     )
     strings = (header.name, header.encoder or "", header.encoder_fingerprint or "")
     numbers = (header.n_bits, header.documents)
@@ -248,6 +253,8 @@ def _parse_header(record: dict[str, Any]) -> Header:
         raise TypeError(f"engine must be one of {', '.join(INDEX_TYPES)}")
     if header.ranking not in RANKINGS:
         raise TypeError(f"ranking must be one of {', '.join(RANKINGS)}")
+    if header.language is not None and header.language not in {NO_STEMS, *stemmers()}:
+        raise TypeError("language must be one that this hummingbit has stems for, none or null")
     if header.keep_vectors not in FORMS:
         raise TypeError(f"keep_vectors must be one of {', '.join(FORMS)}")
     return header
@@ -313,6 +320,7 @@ def export_collection(
             keep_vectors=collection.keep_vectors,
             passages=collection.passages,
             field_types=collection.field_types,
+            language=collection.language,
         )
         return write_export(
             header, pages_of(collection), stream, progress, _annotations(collection)
@@ -354,6 +362,9 @@ def collection_for(folder: Folder, name: str, header: Header) -> CollectionBacke
             created.set_ranking(header.ranking)
         with suppress(InputError):  # nor does it take indexes of fields
             created.set_indexed_fields(header.indexed_fields)
+        if header.language is not None:
+            with suppress(InputError):  # nor has it words
+                created.set_language(header.language)
         created.remember_field_types(header.field_types)
         return created
     check_same_encoder(header, name, collection.n_bits, collection.encoder_fingerprint)

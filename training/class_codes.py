@@ -537,7 +537,7 @@ def choose(
     trial = _Trial(rows, tags, soft_labels, recipe, content, words=words, learned=learned)
     if not trial.has_queries:
         return Choice(names[0], middle)
-    trials = []
+    trials: list[dict[str, Any]] = []
 
     def score(name: str, share: float) -> float:
         which = f"trial {len(trials) + 1} of {len(names) + len(shares) - 1}"

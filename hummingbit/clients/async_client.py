@@ -90,6 +90,7 @@ class AsyncClient:
         indexed_fields: Sequence[str] | None = None,
         keep_vectors: responses.KeepVectors | None = None,
         passages: Mapping[str, int] | Literal["auto"] | bool | None = None,
+        language: str | None = None,
     ) -> responses.CollectionSummary:
         """See :meth:`hummingbit.Client.create_collection`."""
         body = without_none(
@@ -100,6 +101,7 @@ class AsyncClient:
             indexed_fields=None if indexed_fields is None else [*indexed_fields],
             keep_vectors=keep_vectors,
             passages=passages,
+            language=language,
         )
         return await self._call(Call("PUT", collection_path(name), body))
 

@@ -100,6 +100,7 @@ class Client:
         indexed_fields: Sequence[str] | None = None,
         keep_vectors: responses.KeepVectors | None = None,
         passages: Mapping[str, int] | Literal["auto"] | bool | None = None,
+        language: str | None = None,
     ) -> responses.CollectionSummary:
         """Create a collection with an encoder, or for documents that bring codes of `n_bits`.
 
@@ -107,7 +108,8 @@ class Client:
         encoder ``"sign"`` takes the signs of vectors of `dimensions` numbers.
         Filters on `indexed_fields`, which are fields of payloads, do not read the payloads. Vectors
         are kept as `keep_vectors` says, by default whole, as float32. With `passages`, texts are
-        split: True, ``"auto"``, or words, sentences, overlap and longer_than.
+        split: True, ``"auto"``, or words, sentences, overlap and longer_than. The `language` of the
+        texts, such as ``"german"``, is for searches by words; it is found without one.
         """
         body = without_none(
             encoder=encoder,
@@ -117,6 +119,7 @@ class Client:
             indexed_fields=None if indexed_fields is None else [*indexed_fields],
             keep_vectors=keep_vectors,
             passages=passages,
+            language=language,
         )
         return self._call(Call("PUT", collection_path(name), body))
 

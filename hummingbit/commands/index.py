@@ -221,6 +221,12 @@ def configure_documents(actions: Actions) -> None:
         help="the code length, if the documents bring their own codes",
     )
     build.add_argument(
+        "--language",
+        metavar="NAME",
+        help="the language of the texts for searches by words, such as german; none for texts"
+        " without stems (default: found)",
+    )
+    build.add_argument(
         "--search-by",
         choices=INDEX_TYPES,
         default=AUTO,
@@ -303,6 +309,7 @@ def run_build(args: argparse.Namespace) -> int:
             indexed_fields=args.index_fields,
             keep_vectors=args.keep_vectors,
             passages=args.passages or None,
+            language=args.language,
         )
         with filling(folder, collection, is_new=True):
             report = _ingest(args, collection)

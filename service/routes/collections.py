@@ -141,6 +141,7 @@ def put_collection(name: str, body: CreateCollection, folder: Folder) -> Respons
         indexed_fields=body.indexed_fields,
         keep_vectors=body.keep_vectors,
         passages=body.passages_settings,
+        language=body.language,
     )
     return render(_summary(collection), 201 if is_new else 200)
 

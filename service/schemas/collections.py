@@ -100,6 +100,11 @@ class CreateCollection(RequestModel):
         " ranks a document, and is its highlight. true takes the defaults; auto splits only texts"
         f" of more than {LONG:,} words. A passage takes a code, 8 bytes more, and its words.",
     )
+    language: str | None = Field(
+        None,
+        description="The language of the texts for searches by words, such as german; none for"
+        " texts without stems; auto, the default, finds it.",
+    )
 
     @property
     def passages_settings(self) -> Passages | None:
