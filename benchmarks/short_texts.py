@@ -23,7 +23,6 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from benchmarks.lexical import zipfian_texts
 from hummingbit.comparison import words_of_sentences
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.readers import read_documents
@@ -69,9 +68,11 @@ def short_texts(sources: list[str], number: int, data_root: Path | None) -> list
                     run = words[start : start + MOST_WORDS]
                     if len(run) >= LEAST_WORDS:
                         texts[" ".join(run)] = None
-    more = max(0, number - len(texts))
-    made = zipfian_texts(np.random.default_rng(0), more, MEAN_WORDS) if more else []
-    return [*list(texts)[:number], *made]
+    if len(texts) >= number:
+        return list(texts)[:number]
+    from benchmarks.lexical import zipfian_texts  # noqa: PLC0415 - it imports peers
+
+    return [*texts, *zipfian_texts(np.random.default_rng(0), number - len(texts), MEAN_WORDS)]
 
 
 def report_many(texts: list[str], recipe: Recipe) -> None:

@@ -27,6 +27,7 @@ from hummingbit.encoder.recipes import (
     Recipe,
 )
 from hummingbit.foundation.extras import install_command
+from hummingbit.index.languages import DEFAULT_LANGUAGE, NONE, find_language
 from hummingbit.training.class_codes import train_class_codes
 from hummingbit.training.data import TrainingData, TrainingDataError
 from hummingbit.training.linear_codes import train_linear
@@ -85,6 +86,14 @@ def default_method(data: TrainingData, n_bits: int, *, with_torch: bool = True) 
     if len(data.classes) > 1:
         return "ssb-vae"
     return "sne" if isinstance(data.inputs, np.ndarray) else "ict"
+
+
+def language_of(data: TrainingData) -> str | None:
+    """Return the language of the texts, if it is not English and has stems."""
+    if not data.is_text:
+        return None
+    language, is_sure = find_language(str(text) for text in data.inputs)
+    return language if is_sure and language not in (NONE, DEFAULT_LANGUAGE) else None
 
 
 def class_codes_can_learn(data: TrainingData, recipe: ClassCodeRecipe) -> bool:

@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from textwrap import fill, shorten
@@ -78,6 +78,7 @@ from hummingbit.training_methods import (
     WITHOUT_TORCH,
     check_word_vectors,
     has_torch,
+    language_of,
     recipe_for_search,
     train_by,
 )
@@ -329,6 +330,10 @@ def run(args: argparse.Namespace) -> int:
         model=args.model,
         model_name=args.model_name,
     )
+    language = language_of(data)
+    if language is not None and args.model is None:
+        print(f"the texts are {language.capitalize()}: codes and searches read them by its stems")
+        recipe = replace(recipe, analyzer=f"{VISIBLE.name}+{language}")
     if not has_torch() and args.model is None:
         print(WITHOUT_TORCH, file=sys.stderr)
     check_word_vectors(recipe.method, given=word_vectors is not None)

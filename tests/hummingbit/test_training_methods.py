@@ -10,7 +10,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.recipes import RECIPES, ClassCodeRecipe, LinearRecipe, Recipe
 from hummingbit.training.data import TrainingData, gather
-from hummingbit.training_methods import METHOD_NAMES, default_method, train_by
+from hummingbit.training_methods import METHOD_NAMES, default_method, language_of, train_by
 from tests.support.corpora import topic_documents
 
 
@@ -83,3 +83,11 @@ def test_every_method_has_its_recipes() -> None:
     assert {kinds["ssb-vae"], kinds["ict"]} == {Recipe}
     assert kinds["class-codes"] is ClassCodeRecipe
     assert kinds["lsh"] is LinearRecipe
+
+
+def test_the_language_of_texts_is_found_unless_they_are_english() -> None:
+    german = "Die Katze und der Hund schlafen nicht in dem Haus, das am Wald steht."
+    english = "The cat and the dog do not sleep in the house that is at the wood."
+    for text, language in ((german, "german"), (english, None)):
+        data = gather([Document(id=str(i), text=f"{text} {i}") for i in range(200)])
+        assert language_of(data) == language
