@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import shorten
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from hummingbit import inputs
-from hummingbit.clients.calls import RankingOptions
+from hummingbit.clients.calls import RankingOptions, RecommendationOptions
 from hummingbit.corpus.layout import Layout
 from hummingbit.encoder.codes import code_to_hex
 from hummingbit.encoder.encoder import Encoder
@@ -33,6 +33,7 @@ from hummingbit.index.filters import Filter
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.passages import Passages
 from hummingbit.index.payloads import PayloadUpdate
+from hummingbit.index.recommendations import AVERAGE_VECTOR
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.search import (
     Hit,
@@ -595,9 +596,37 @@ class Collection:
         result = self.backend.find(parsed, search)
         return hits_of(result, self.backend, None if search.offset else search.filter)
 
+    def recommend(
+        self,
+        positive: Iterable[inputs.Example],
+        negative: Iterable[inputs.Example] = (),
+        *,
+        strategy: str = AVERAGE_VECTOR,
+        **options: Unpack[RecommendationOptions],
+    ) -> Hits:
+        """Return the documents that are like `positive` examples and unlike `negative` ones.
+
+        An example is the id of a document, a vector, or a mapping of `id`, `text`, `vector` or
+        `code`. Documents that are examples are not among the hits. The strategies,
+        ``average_vector`` and ``best_score``, compare codes as
+        :mod:`hummingbit.index.recommendations` says.
+
+        Raises:
+            InputError: if an example or an option is invalid; it names it.
+            UnknownDocument: if no document has the id of an example.
+        """
+        fields = cast("LocalSearchOptions", options)
+        if unknown := options.keys() - RecommendationOptions.__annotations__.keys():
+            raise TypeError(f"recommend() has no argument {min(unknown)!r}")
+        like = inputs.examples_of("positive", positive)
+        unlike = inputs.examples_of("negative", negative)
+        search = _search_options(fields)
+        result = self.backend.recommend(like, unlike, search, strategy)
+        return hits_of(result, self.backend, None if search.offset else search.filter)[0]
+
     def evaluate(
         self,
-        queries: Any,
+        queries: inputs.Documents,
         labels: Sequence[Any] | None = None,
         *,
         qrels: Mapping[str, Mapping[str, int]] | None = None,

@@ -39,6 +39,8 @@ CodeContent = str | Mapping[str, Sequence[int]]
 """A packed code in hexadecimal, or as bytes in a named format."""
 QueryContent = str | VectorContent | Mapping[str, Any] | Query
 """A text, a vector, or a mapping with a `text` and a `vector`."""
+Example = str | VectorContent | Mapping[str, Any]
+"""An example of a recommendation: an id, a vector, or a mapping of id, text, vector or code."""
 Documents = Union[
     Iterable[str | VectorContent | Mapping[str, Any]], npt.NDArray[Any], "pd.DataFrame"
 ]
@@ -258,6 +260,27 @@ def parse_query(
         if getattr(parsed, name) is not None:
             raise InputError(name, "is given twice, in the query and beside it")
     return parsed._replace(**given)
+
+
+def examples_of(field: str, examples: Any) -> list[Query]:
+    """Return the examples of a recommendation: ids, vectors, or mappings of one of `id`, `text`,
+    `vector` and `code`.
+
+    Raises:
+        InputError: if they are no sequence, or one has another form; it names the example.
+    """
+    parsed = []
+    for place, one in enumerate(check_several(field, examples)):
+        try:
+            if isinstance(one, str):
+                parsed.append(Query(id=one))
+            elif isinstance(one, Mapping) and [*one] == ["id"]:
+                parsed.append(Query(id=str(one["id"])))
+            else:
+                parsed.append(query_of(one))
+        except DocumentError as error:
+            raise InputError(field, f"{error.field} {error.reason}", place) from None
+    return parsed
 
 
 def data_frame(rows: list[dict[str, Any]], first: list[str]) -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self, Unpack
+from typing import Any, Literal, Self, Unpack
 
 from hummingbit import inputs
-from hummingbit.clients.calls import SearchOptions
+from hummingbit.clients.calls import SearchOptions, ServedRecommendationOptions
 from hummingbit.clients.client import Client
 from hummingbit.clients.responses import Hit as ServedHit
 from hummingbit.clients.responses import SearchResponse
@@ -213,6 +213,23 @@ class ServedCollection:
         values = inputs.check_several("queries", queries)
         return [self._search(inputs.query_of(one), options) for one in values]
 
+    def recommend(
+        self,
+        positive: Iterable[inputs.Example],
+        negative: Iterable[inputs.Example] = (),
+        *,
+        strategy: Literal["average_vector", "best_score"] = "average_vector",
+        **options: Unpack[ServedRecommendationOptions],
+    ) -> Hits:
+        """Return documents like examples and unlike others; see :meth:`Collection.recommend`."""
+        like, unlike = (
+            [_example(one) for one in inputs.examples_of(field, examples)]
+            for field, examples in (("positive", positive), ("negative", negative))
+        )
+        asked: Any = {"with_payload": True, "with_text": True, "with_relevance": True, **options}
+        name = self._given_name
+        return _hits(self.client.recommend(name, like, unlike, strategy=strategy, **asked))
+
     def close(self) -> None:
         """Close nothing: the client, which may serve other collections, stays open."""
 
@@ -280,6 +297,13 @@ def exists(client: Client, name: str) -> bool:
             return False
         raise
     return True
+
+
+def _example(query: Query) -> dict[str, Any]:
+    fields = {**query._asdict()}
+    if query.vector is not None:
+        fields["vector"] = query.vector.tolist()
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _hits(answer: SearchResponse) -> Hits:

@@ -390,6 +390,24 @@ class CollectionBackend(AnyCollection, Protocol):
             UnknownDocument: if no document has the id of a query.
         """
 
+    def recommend(
+        self,
+        positive: Sequence[Query],
+        negative: Sequence[Query],
+        options: SearchOptions,
+        strategy: str,
+    ) -> SearchResult:
+        """Return the documents that are like the positive examples and unlike the negative ones.
+
+        See :mod:`hummingbit.index.recommendations` for the strategies. Documents with the ids of
+        examples are left out. There is no cursor. `distance` in hits is that to the code of the
+        strategy ``average_vector``.
+
+        Raises:
+            InputError: if an example or an option is invalid, or on Milvus.
+            UnknownDocument: if no document has the id of an example.
+        """
+
     def search(
         self,
         queries: Queries,

@@ -46,6 +46,7 @@ from hummingbit.index.query_syntax import (
     words_in_order,
 )
 from hummingbit.index.rankings import (
+    ASYMMETRIC,
     BY_WORDS,
     DEFAULT_WEIGHT,
     HAMMING,
@@ -55,6 +56,7 @@ from hummingbit.index.rankings import (
     SearchedDocuments,
     make_ranking,
 )
+from hummingbit.index.recommendations import check_examples, recommendation_query
 from hummingbit.index.records import (
     CodedPayloads,
     DeleteResult,
@@ -335,7 +337,7 @@ class SearchableCollection(CollectionBase, ABC):
             options.syntax,
         )
         in_range = options.ranking in RANKING_NAMES and 1 <= options.k <= MAX_K
-        is_plain = values == PLAIN_OPTIONS and options.collapse_duplicates is None
+        is_plain = values == PLAIN_OPTIONS and not options.is_thinned
         if not is_plain or not in_range:
             options.check(self.n_bits, len(queries))
         encoded = (
@@ -356,6 +358,17 @@ class SearchableCollection(CollectionBase, ABC):
             code_column=self.description.code_column,
         )
         return self._run_search(search)
+
+    def recommend(
+        self,
+        positive: Sequence[Query],  # noqa: ARG002
+        negative: Sequence[Query],  # noqa: ARG002
+        options: SearchOptions,  # noqa: ARG002
+        strategy: str,  # noqa: ARG002
+    ) -> SearchResult:
+        """Raise InputError: only collections in the data folder recommend."""
+        message = f"{self.name!r} is on Milvus, where collections do not recommend"
+        raise InputError("collection", message)
 
     def find_words(self) -> LexicalIndex | None:
         """Return the words of the documents, which unknown words of queries are compared with.
@@ -387,6 +400,26 @@ class IndexedCollection(SearchableCollection, ABC):
 
     store: Store
     _published_index: PublishedIndex
+
+    def recommend(
+        self,
+        positive: Sequence[Query],
+        negative: Sequence[Query],
+        options: SearchOptions,
+        strategy: str,
+    ) -> SearchResult:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.recommend`."""
+        check_examples(positive, negative, strategy)
+        examples = [*positive, *negative]
+        try:
+            encoded = self.encode_queries(examples, PLAIN)
+        except InputError as error:
+            at, n = error.position or 0, len(positive)
+            field, place = ("positive", at) if at < n else ("negative", at - n)
+            raise InputError(field, f"{error.field} {error.reason}", place) from None
+        query = recommendation_query(encoded, examples, len(positive), strategy)
+        result = self.find(query, replace(options, ranking=ASYMMETRIC, with_cursor=False))
+        return result._replace(rankings=[strategy])
 
     def find_words(self) -> LexicalIndex | None:
         """See :meth:`SearchableCollection.find_words`."""
@@ -478,6 +511,12 @@ class IndexedCollection(SearchableCollection, ABC):
         It is None if a condition was evaluated on another generation.
         """
         restricted: dict[int, Rows] = {}
+        if search.queries.left_out:
+            rows = allowed
+            if rows is None:
+                rows = search.code_column.document_rows(published.generation.codes()[1])
+            examples = np.array(self.store.rows_of(search.queries.left_out), dtype=np.int64)
+            restricted[0] = np.setdiff1d(rows, examples, assume_unique=True)
         for place, read in enumerate(search.queries.read):
             if read is None:
                 continue

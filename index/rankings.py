@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit.corpus.document import Vector
-from hummingbit.encoder.codes import hamming_distance
+from hummingbit.encoder.codes import Codes, hamming_distance
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import checkpoint
@@ -25,7 +25,7 @@ from hummingbit.index.kept_vectors import NONE, packed_size, unpack_vectors
 from hummingbit.index.lexical import UNIT, LexicalIndex, Matches, WeighedQuery
 from hummingbit.index.moments import CodeMoments, StandardScore, sums_of_scores
 from hummingbit.index.passages import PASSAGE_BITS, CodeColumn
-from hummingbit.index.records import EncodedQueries, QueryWords
+from hummingbit.index.records import EncodedQueries, Examples, QueryWords
 
 if TYPE_CHECKING:
     from hummingbit.index.search import Search
@@ -40,6 +40,8 @@ HAMMING = "hamming"
 ASYMMETRIC = "asymmetric"
 BM25 = "bm25"
 HYBRID = "hybrid"
+BEST_SCORE = "best_score"
+"""What ranks recommendations by their nearest examples; searches cannot name it."""
 
 CODES, TEXTS, VECTORS = "codes", "texts", "vectors"
 """What a ranking can need: codes of the documents, their word index, or their kept vectors."""
@@ -1052,6 +1054,151 @@ class WithoutDuplicates:
 
 
 # ----------------------------------------------------------------------------
+# Documents by the nearest of several examples.
+
+
+class BestScoreRanking:
+    """A :class:`Ranking` of one query by its nearest examples.
+
+    With the similarities s⁺ to the nearest positive and s⁻ to the nearest negative example, a
+    document has the score
+
+        σ(s⁺) if s⁺ > s⁻, else -σ(s⁻),   σ(x) = (x / (1 + |x|) + 1) / 2.
+
+    Without examples of a kind, their similarity is below any other. The order is that of whole
+    numbers, ``n_bits + 1 - d⁺`` and ``d⁻ - n_bits - 1``, which ascend with the scores.
+    """
+
+    name = BEST_SCORE
+
+    def __init__(self, generation: IndexSnapshot, examples: Examples) -> None:
+        """Rank the documents of `generation`; every search reads all of their codes."""
+        self._generation = generation
+        self._examples = examples
+
+    def rank(
+        self,
+        queries: EncodedQueries,  # noqa: ARG002 - the examples are the query
+        k: int,
+        allowed: Rows | None = None,
+    ) -> list[RankedRows]:
+        """See :meth:`Ranking.rank`."""
+        codes, rows = self._generation.codes()
+        if allowed is not None:
+            rows, places, _ = np.intersect1d(rows, allowed, assume_unique=True, return_indices=True)
+            codes = codes[places]
+        n_bits = codes.shape[1] * 8
+        near, far = (_nearest(codes, some) for some in self._examples)
+        scores = np.where(near < far, n_bits + 1 - near, far - n_bits - 1)
+        order = np.lexsort((rows, -scores))[:k]
+        return [RankedRows(rows[order], scores[order])]
+
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+        """Return the scores of the equation."""
+        n_bits = queries.codes.shape[1] * 8
+        return [[_score(score, n_bits) for score in some.scores.tolist()] for some in found]
+
+    def anchors(
+        self,
+        queries: EncodedQueries,  # noqa: ARG002
+        found: Sequence[RankedRows],
+    ) -> list[tuple[float, float]]:
+        """Return σ(0), of a document that agrees with an example by chance, and σ(1)."""
+        return [(0.5, 0.75)] * len(found)
+
+
+def _nearest(codes: Codes, examples: Codes) -> npt.NDArray[np.int64]:
+    """Return the distance of each code to its nearest example; beyond all, if there is none."""
+    nearest = np.full(len(codes), codes.shape[1] * 8 + 1, dtype=np.int64)
+    for example in examples:
+        checkpoint()
+        np.minimum(nearest, hamming_distance(codes, example), out=nearest)
+    return nearest
+
+
+def _score(order: int, n_bits: int) -> float:
+    distance = n_bits + 1 - abs(order)
+    similarity = 1 - 2 * distance / n_bits
+    sigmoid = (similarity / (1 + abs(similarity)) + 1) / 2
+    return sigmoid if order > 0 else -sigmoid
+
+
+# ----------------------------------------------------------------------------
+# Documents that are relevant and unlike each other.
+
+
+class DiverseRanking:
+    """A :class:`Ranking` of documents that are relevant and differ in code from better ones.
+
+    Of the best candidates of another ranking, the next is always the one with the largest
+
+        (1 - D) r - D max_j max(0, 1 - 2 d_j / n_bits),
+
+    where D is the diversity, r the relevance from 0 to 1 (:meth:`Ranking.anchors`), and d_j the
+    Hamming distance from a document chosen before. The earlier candidate wins a tie. The number of
+    candidates belongs to the search, so the first k of k + 1 are those of k.
+
+    Source: Carbonell and Goldstein, "The Use of MMR, Diversity-Based Reranking for Reordering
+    Documents and Producing Summaries" (1998).
+    """
+
+    def __init__(
+        self, ranking: Ranking, generation: IndexSnapshot, diversity: float, n_candidates: int
+    ) -> None:
+        """Choose among the first `n_candidates` of a `ranking` of `generation`."""
+        self._ranking = ranking
+        self._generation = generation
+        self._diversity = diversity
+        self._n_candidates = n_candidates
+        self.name = ranking.name
+
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
+        """See :meth:`Ranking.rank`; the scores are those of the whole ranking."""
+        results = []
+        for place in range(len(queries)):
+            query = queries[place : place + 1]
+            (ranked,) = self._ranking.rank(query, self._n_candidates, allowed)
+            chosen = self._chosen(query, ranked, k)
+            results.append(
+                RankedRows(ranked.rows[chosen], ranked.scores[chosen], ranked.statistics)
+            )
+        return results
+
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+        """Return the scores of the whole ranking."""
+        return self._ranking.hit_scores(queries, found)
+
+    def anchors(
+        self, queries: EncodedQueries, found: Sequence[RankedRows]
+    ) -> list[tuple[float, float]]:
+        """Return the anchors of the whole ranking."""
+        return self._ranking.anchors(queries, found)
+
+    def _chosen(self, query: EncodedQueries, ranked: RankedRows, k: int) -> list[int]:
+        """Return the positions of the first `k` diverse ones among `ranked`."""
+        scores = np.array(self._ranking.hit_scores(query, [ranked])[0], dtype=np.float64)
+        ((lowest, highest),) = self._ranking.anchors(query, [ranked])
+        span = highest - lowest
+        relevance = np.clip((scores - lowest) / span, 0, 1) if span > 0 else np.zeros(len(scores))
+        codes = self._generation.codes_of(ranked.rows)
+        n_bits = codes.shape[1] * 8
+        nearest = np.zeros(len(scores))
+        is_left = np.ones(len(scores), dtype=np.bool_)
+        chosen: list[int] = []
+        for _ in range(min(k, len(scores))):
+            checkpoint()
+            gain = (1 - self._diversity) * relevance - self._diversity * nearest
+            best = int(np.where(is_left, gain, -np.inf).argmax())
+            chosen.append(best)
+            is_left[best] = False
+            similarity = 1 - 2 * hamming_distance(codes, codes[best]) / n_bits
+            np.maximum(nearest, similarity, out=nearest)
+        return chosen
+
+
+# ----------------------------------------------------------------------------
 # The registry of rankings, and the ranking of a search.
 
 
@@ -1088,11 +1235,18 @@ def make_ranking(search: Search, documents: SearchedDocuments) -> Ranking:
     if rescore is not None:
         scorer = SCORERS[rescore.by].of(documents, search)
         ranking = RescoredRanking(ranking, scorer, search.options.n_candidates)
-    radius = search.options.collapse_duplicates
-    return ranking if radius is None else WithoutDuplicates(ranking, documents.generation, radius)
+    radius, diversity = search.options.collapse_duplicates, search.options.diversity
+    if radius is not None:
+        ranking = WithoutDuplicates(ranking, documents.generation, radius)
+    if diversity is not None:
+        n_candidates = search.options.n_diverse
+        ranking = DiverseRanking(ranking, documents.generation, diversity, n_candidates)
+    return ranking
 
 
 def _first_ranking(search: Search, documents: SearchedDocuments) -> Ranking:
+    if search.queries.examples is not None:
+        return BestScoreRanking(documents.generation, search.queries.examples)
     ranking = RANKINGS[search.ranking]
     has_text = [text is not None for text in search.queries.texts]
     if TEXTS not in ranking.needs or all(has_text):

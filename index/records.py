@@ -52,6 +52,13 @@ class QueryWords(NamedTuple):
         return " ".join([self.text, *(correction for _, correction in self.corrected)])
 
 
+class Examples(NamedTuple):
+    """The codes, ``uint8[N, n_bits / 8]``, of what hits should be like and unlike."""
+
+    positive: Codes
+    negative: Codes
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedQueries:
     """The queries of a ranking; :meth:`of_codes` makes them from codes alone."""
@@ -74,6 +81,10 @@ class EncodedQueries:
     """Whether some query has a text of which its code was not made."""
     read: Sequence[QueryText | None] = ()
     """How the syntax of each text was read; empty if all texts are words alone."""
+    examples: Examples | None = None
+    """What ranks instead of the code, if the query is a recommendation by its nearest examples."""
+    left_out: tuple[str, ...] = ()
+    """The ids of documents that a recommendation leaves out, because they are its examples."""
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -88,6 +99,8 @@ class EncodedQueries:
             self.vectors[some],
             self.has_words,
             self.read[some],
+            self.examples,
+            self.left_out,
         )
 
     def words_of(self, place: int) -> QueryWords | None:

@@ -75,6 +75,10 @@ MAX_OFFSET = 100_000
 MAX_OVERSAMPLE = 100
 MAX_RRF = 10_000
 DEFAULT_OVERSAMPLE = 4.0
+MAX_DIVERSE = 1000
+"""A search for diverse hits compares each with all before it, so it takes no more of them."""
+MIN_DIVERSE = 100
+DIVERSE_A_HIT = 4
 RESCORERS = tuple(SCORERS)
 """The names of what can rescore candidates."""
 
@@ -249,6 +253,15 @@ class SearchOptions:
         flag="collapse_duplicates",
         metavar="BITS",
     )
+    diversity: float | None = option(
+        None,
+        "How much hits should differ in their codes from better ones, from 0, not at all, to 1,"
+        " above all (maximal marginal relevance). There is no cursor.",
+        at_least=0,
+        at_most=1,
+        flag="diversity",
+        metavar="D",
+    )
     rerank: bool = option(
         False,
         "Re-order the hits, and only them, by the query's probability of each bit against the"
@@ -316,6 +329,7 @@ class SearchOptions:
         bits = self.collapse_duplicates
         if bits is not None and not 0 <= bits <= n_bits:
             raise InputError("collapse_duplicates", f"is {bits}; it must be from 0 to {n_bits}")
+        self._check_diversity()
         if self.hybrid is not None:
             check_hybrid(self.hybrid)
         if self.rescore is not None:
@@ -326,6 +340,16 @@ class SearchOptions:
         """The number of documents to rescore for each query."""
         n_hits = self.offset + self.k
         return n_hits if self.rescore is None else self.rescore.n_candidates(n_hits)
+
+    @property
+    def is_thinned(self) -> bool:
+        """Whether hits are left out, or come later, because of better ones."""
+        return self.collapse_duplicates is not None or self.diversity is not None
+
+    @property
+    def n_diverse(self) -> int:
+        """The number of documents among which diverse ones are chosen."""
+        return max(MIN_DIVERSE, DIVERSE_A_HIT * (self.offset + self.k))
 
     @property
     def has_cursors(self) -> bool:
@@ -340,7 +364,20 @@ class SearchOptions:
         # What is added later could make a hit of an earlier page a duplicate.
         if self.collapse_duplicates is not None:
             return "collapse_duplicates"
+        if self.diversity is not None:
+            return "diversity"
         return "rrf" if self.hybrid is not None and self.hybrid.rrf is not None else ""
+
+    def _check_diversity(self) -> None:
+        if self.diversity is None:
+            return
+        if not 0 <= self.diversity <= 1:
+            raise InputError("diversity", f"is {self.diversity:g}; it must be from 0 to 1")
+        if self.offset + self.k > MAX_DIVERSE:
+            found = f"is {self.diversity:g}, and offset + limit {self.offset + self.k:,}"
+            raise InputError("diversity", f"{found}; it takes at most {MAX_DIVERSE:,} hits")
+        if self.rerank:
+            raise InputError("rerank", "cannot be combined with diversity; use one of them")
 
     def _check_rescore(self, rescore: Rescore) -> None:
         if rescore.by not in RESCORERS:
@@ -400,6 +437,13 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "hybrid": _read_hybrid,
     "rescore": _read_rescore,
 }
+
+
+RECOMMENDATION_OPTIONS = (
+    *("limit", "filter", "offset", "with_payload", "with_text", "with_passage", "with_code"),
+    *("with_relevance", "collapse_duplicates", "diversity"),
+)
+"""The options of a search that a recommendation has, too."""
 
 
 def check_ranking(ranking: str) -> None:
@@ -909,8 +953,9 @@ class Search:
             or self.has_syntax
         )
         """Whether the lexical index is needed."""
-        collapses = options.collapse_duplicates is not None
-        self.by_distance: bool = self.ranking == HAMMING and rescore is None and not collapses
+        self.by_distance: bool = (
+            self.ranking == HAMMING and rescore is None and not options.is_thinned
+        )
         """Whether the scores are distances."""
         self.needs_codes: bool = (
             options.with_code or options.explain or options.rerank or not self.by_distance

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack, cast
 import httpx
 
 from hummingbit.clients import calls, responses, transport
-from hummingbit.clients.calls import SearchOptions, SnapshotFile
+from hummingbit.clients.calls import SearchOptions, ServedRecommendationOptions, SnapshotFile
 from hummingbit.clients.responses import CodeFormat, JobState, Ranking
 from hummingbit.clients.transport import (
     Call,
@@ -301,6 +301,21 @@ class AsyncClient:
         """See :meth:`hummingbit.Client.search`."""
         body = calls.search_body(text=text, vector=vector, code=code, id=id, **options)
         return await self._call(Call("POST", collection_path(name, "search"), body))
+
+    async def recommend(
+        self,
+        name: str,
+        positive: Sequence[str | Mapping[str, Any]],
+        negative: Sequence[str | Mapping[str, Any]] = (),
+        *,
+        strategy: Literal["average_vector", "best_score"] | None = None,
+        **options: Unpack[ServedRecommendationOptions],
+    ) -> responses.SearchResponse:
+        """See :meth:`hummingbit.Client.recommend`."""
+        body = without_none(
+            positive=[*positive], negative=[*negative], strategy=strategy, **options
+        )
+        return await self._call(Call("POST", collection_path(name, "recommend"), body))
 
     async def search_batch(
         self,

@@ -48,7 +48,28 @@ class RankingOptions(TypedDict, total=False):
     rescore: str | Mapping[str, Any] | None
     highlight: bool | None
     collapse_duplicates: int | None
+    diversity: float | None
     syntax: str | None
+
+
+class RecommendationOptions(TypedDict, total=False):
+    """The options of a recommendation, in process or at a service."""
+
+    limit: int | None
+    filter: Mapping[str, Any] | None
+    offset: int | None
+    collapse_duplicates: int | None
+    diversity: float | None
+    with_code: bool | None
+
+
+class ServedRecommendationOptions(RecommendationOptions, total=False):
+    """The options of a recommendation at a service."""
+
+    with_payload: bool | None
+    with_text: bool | None
+    with_passage: bool | None
+    with_relevance: bool | None
 
 
 class SearchOptions(RankingOptions, total=False):

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack, cast
 import httpx
 
 from hummingbit.clients import calls, responses, transport
-from hummingbit.clients.calls import SearchOptions, SnapshotFile
+from hummingbit.clients.calls import SearchOptions, ServedRecommendationOptions, SnapshotFile
 from hummingbit.clients.responses import CodeFormat, JobState, Ranking
 from hummingbit.clients.transport import (
     Call,
@@ -350,6 +350,24 @@ class Client:
         """
         body = calls.search_body(text=text, vector=vector, code=code, id=id, **options)
         return self._call(Call("POST", collection_path(name, "search"), body))
+
+    def recommend(
+        self,
+        name: str,
+        positive: Sequence[str | Mapping[str, Any]],
+        negative: Sequence[str | Mapping[str, Any]] = (),
+        *,
+        strategy: Literal["average_vector", "best_score"] | None = None,
+        **options: Unpack[ServedRecommendationOptions],
+    ) -> responses.SearchResponse:
+        """Find documents like the `positive` examples and unlike the `negative` ones.
+
+        An example is the id of a document, or a mapping of `id`, `text`, `vector` or `code`.
+        """
+        body = without_none(
+            positive=[*positive], negative=[*negative], strategy=strategy, **options
+        )
+        return self._call(Call("POST", collection_path(name, "recommend"), body))
 
     def search_batch(
         self,

@@ -206,7 +206,7 @@ class SearchResponse(TypedDict):
     encoder: EncoderName | None
     generation: int
     engine: str
-    ranking: Ranking
+    ranking: Literal["hamming", "asymmetric", "bm25", "hybrid", "average_vector", "best_score"]
     ties_cut: bool
     took_ms: float
     recognized_terms: NotRequired[int | None]

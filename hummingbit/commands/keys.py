@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+from datetime import UTC, datetime, timedelta
 
+from hummingbit.commands.options import OptionError
 from hummingbit.commands.printing import add_json, print_result
 from hummingbit.commands.serve import add_settings, read_settings
-from hummingbit.service.http.keys import create_key, read_keys, revoke_key
+from hummingbit.service.http.keys import StoredKey, create_key, read_keys, revoke_key
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +24,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         required=True,
         choices=("read", "write", "admin"),
         help="read: search, get and evaluate; write: also change documents; admin: everything",
+    )
+    create.add_argument(
+        "--expires",
+        metavar="WHEN",
+        help="when it stops working: after days or hours (30d, 12h), or at a time (2027-01-31)",
+    )
+    create.add_argument(
+        "--collection",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a collection or alias that the key is only for; repeat it for several",
     )
     create.set_defaults(run=run_create)
     listing = actions.add_parser("list", help="list the keys and their roles")
@@ -37,7 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run_create(args: argparse.Namespace) -> int:
     """Print the new key on standard output and nothing else there."""
     path = read_settings(args).settings.keys_path
-    key = create_key(path, args.name, args.role)
+    expires = None if args.expires is None else _time_of(args.expires)
+    key = create_key(path, args.name, args.role, expires=expires, collections=args.collection)
     print_result(args, {"name": args.name, "role": args.role, "key": key}, key)
     print(f"its hash is in {path}; the key cannot be shown again", file=sys.stderr)
     return 0
@@ -46,8 +62,8 @@ def run_create(args: argparse.Namespace) -> int:
 def run_list(args: argparse.Namespace) -> int:
     """Print a key a line: its name, its role and when it was created."""
     keys = read_keys(read_settings(args).settings.keys_path)
-    records = [{"name": key.name, "role": key.role, "created": key.created} for key in keys]
-    lines = [f"{key.name:<24} {key.role:<6} {key.created}" for key in keys]
+    records = [key.model_dump(mode="json", exclude={"sha256"}, exclude_none=True) for key in keys]
+    lines = [f"{key.name:<24} {key.role:<6} {key.created}{_limits_of(key)}" for key in keys]
     print_result(args, {"keys": records}, lines)
     return 0
 
@@ -58,3 +74,30 @@ def run_revoke(args: argparse.Namespace) -> int:
     revoke_key(path, args.name)
     print_result(args, {"name": args.name, "revoked": True}, f"revoked {args.name}")
     return 0
+
+
+def _limits_of(key: StoredKey) -> str:
+    expires = "" if key.expires is None else f"  until {key.expires.isoformat()}"
+    return expires + ("" if key.collections is None else f"  for {', '.join(key.collections)}")
+
+
+def _time_of(value: str) -> datetime:
+    """Return the time that ``--expires`` gives; one without a zone is in UTC.
+
+    Raises:
+        OptionError: if it is not a time, or is over.
+    """
+    now = datetime.now(UTC)
+    if span := re.fullmatch(r"(\d{1,5})([dh])", value):
+        hours = int(span[1]) * (24 if span[2] == "d" else 1)
+        time = now + timedelta(hours=hours)
+    else:
+        try:
+            time = datetime.fromisoformat(value)
+        except ValueError:
+            rule = "it must be days or hours, such as 30d or 12h, or a time such as 2027-01-31"
+            raise OptionError(f"--expires {value!r}: {rule}") from None
+        time = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    if time <= now:
+        raise OptionError(f"--expires {value!r}: is over")
+    return time.replace(microsecond=0) + timedelta(seconds=bool(time.microsecond))

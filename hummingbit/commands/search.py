@@ -29,8 +29,10 @@ from hummingbit.corpus.document import Vector, parse_vector
 from hummingbit.corpus.json_rows import parse_strictly
 from hummingbit.corpus.lines import LineError
 from hummingbit.index.rankings import HAMMING
+from hummingbit.index.recommendations import AVERAGE_VECTOR, STRATEGIES
 from hummingbit.index.records import Query
 from hummingbit.index.search import (
+    RECOMMENDATION_OPTIONS,
     REQUEST_OPTIONS,
     Hit,
     Hybrid,
@@ -68,6 +70,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="JSON",
         help="a vector instead of a text or beside one, such as '[0.1, -0.2]'",
     )
+    parser.add_argument(
+        "--like",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="a document that hits should be like; repeat it for several",
+    )
+    parser.add_argument(
+        "--unlike",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="a document that hits should be unlike; repeat it for several",
+    )
+    parser.add_argument(
+        "--strategy",
+        choices=STRATEGIES,
+        help="rank by the mean of --like and --unlike, or by the nearest of them"
+        f" (default: {AVERAGE_VECTOR})",
+    )
     for path in FLAGS.values():
         _add_flag(parser, path[-1])
     add_filter(parser)
@@ -97,10 +119,17 @@ def run(args: argparse.Namespace) -> int:
         return _search_remotely(args, vector)
     query = Query(text=args.text, vector=vector, code=args.code, id=args.id)
     options = SearchOptions.of_request({**_read_options(args), "filter": read_filter(args)})
+    recommends = bool(args.like or args.unlike)
     with open_folder(args, writable=False) as folder:
         collection = folder.collection(args.collection)
         began = time.perf_counter()
-        result = collection.find([query], options)
+        if recommends:
+            like, unlike = ([Query(id=one) for one in ids] for ids in (args.like, args.unlike))
+            like += [query] if any(part is not None for part in query) else []
+            strategy = args.strategy or AVERAGE_VECTOR
+            result = collection.recommend(like, unlike, options, strategy)
+        else:
+            result = collection.find([query], options)
         seconds = time.perf_counter() - began
         warnings = [] if result.hits[0] else collection.explain_no_hits(options.filter)
         if args.json:
@@ -146,7 +175,7 @@ def _read_vector(args: argparse.Namespace) -> Vector | None:
         DocumentError: if it is not a vector.
     """
     if args.vector is None:
-        if (args.text, args.code, args.id) == (None, None, None):
+        if (args.text, args.code, args.id) == (None, None, None) and not args.like + args.unlike:
             raise OptionError("TEXT: is missing; give a text, --vector, --code or --id")
         return None
     try:
@@ -193,6 +222,13 @@ def _read_options(args: argparse.Namespace) -> dict[str, Any]:
             fields.setdefault(request_name(one), {})[parts[0].name] = value
         else:
             fields[request_name(one)] = value
+    if args.like or args.unlike:
+        fields.pop("with_cursor")
+        if others := fields.keys() - {*RECOMMENDATION_OPTIONS}:
+            name = min(others).replace("_", "-")
+            raise OptionError(f"--{name}: cannot be combined with --like and --unlike")
+    elif args.strategy is not None:
+        raise OptionError("--strategy: needs --like, the documents that hits should be like")
     if "rescore" in fields and args.rescore is None:
         raise OptionError("--oversample: needs --rescore, which orders the candidates")
     return fields
@@ -203,15 +239,24 @@ def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
     filter_, options = read_filter(args), _read_options(args)
     if filter_ is not None:
         options["filter"] = as_json(filter_)
+    query = {
+        "text": args.text,
+        "vector": None if vector is None else vector.tolist(),
+        "code": args.code,
+        "id": args.id,
+    }
+    given = {name: value for name, value in query.items() if value is not None}
     with service_at(args) as client:
-        response = client.search(
-            args.collection,
-            args.text,
-            vector=None if vector is None else vector.tolist(),
-            code=args.code,
-            id=args.id,
-            **cast("calls.SearchOptions", options),
-        )
+        if args.like or args.unlike:
+            like = [*args.like, *([given] if given else [])]
+            more = cast("calls.ServedRecommendationOptions", options)
+            response = client.recommend(
+                args.collection, like, args.unlike, strategy=args.strategy, **more
+            )
+        else:
+            response = client.search(
+                args.collection, **given, **cast("calls.SearchOptions", options)
+            )
     if args.json:
         print_json(response)
         return 0

@@ -91,9 +91,9 @@ def search_on_milvus(search: Search, store: MilvusStore, now: Counters) -> Searc
     check_on_milvus(search.ranking)
     if options.rescore is not None:
         raise InputError("rescore", "is not supported by a collection on Milvus; leave it out")
-    if options.collapse_duplicates is not None:
-        message = "is not supported by a collection on Milvus; leave it out"
-        raise InputError("collapse_duplicates", message)
+    if options.is_thinned:
+        field = "diversity" if options.collapse_duplicates is None else "collapse_duplicates"
+        raise InputError(field, "is not supported by a collection on Milvus; leave it out")
     condition = store.condition(options.filter, now.last_row)
     for _ in range(ATTEMPTS):
         ranking = _HammingOnMilvus(store, now.last_row, condition, options.radius)

@@ -15,8 +15,10 @@ import hashlib
 import hmac
 import ipaddress
 import logging
+import math
 import os
 import re
+import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from urllib.parse import urlsplit
@@ -25,7 +27,14 @@ import anyio
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hummingbit.service.http.keys import KeysError, Role, hash_key, read_keys, request_key
+from hummingbit.service.http.keys import (
+    Access,
+    KeysError,
+    Role,
+    hash_key,
+    read_keys,
+    request_key,
+)
 from hummingbit.service.http.monitoring import Metrics
 from hummingbit.service.http.problems import ProblemError, problem_response
 from hummingbit.service.http.protocol import Arrival, answer_now_of
@@ -245,12 +254,15 @@ class Admission:
         headers: Headers = scope["state"]["headers"]
         path = scope["path"]
         key = request_key(headers) if headers.keys() & KEY_HEADERS else None
-        role = scope["state"]["role"] = self._keyring.role_of(key)
+        access = self._keyring.access_of(key)
+        role = scope["state"]["role"] = access.role
         problem = None if path in KEYLESS_PATHS else self._refusal_of(scope["method"], headers)
         if problem is None and role is Role.NOBODY and not _is_keyless(path):
             problem = unauthorized(key)
         if problem is None and b"/." in scope["raw_path"]:
             problem = dot_segment(scope["raw_path"])
+        if problem is None and role is not Role.NOBODY and not access.reaches(path):
+            problem = beyond_key(access)
         if problem is None and MIN_GENERATION in headers and min_generation(headers) is None:
             problem = invalid_generation(headers)
         return problem
@@ -279,6 +291,12 @@ class Admission:
         if self._hosts:
             return name in self._hosts
         return name == self._own_host or is_loopback(name)
+
+
+def beyond_key(access: Access) -> ProblemError:
+    """Return the problem, 403, of a request beyond the collections of its key."""
+    names = ", ".join(sorted(access.collections or ()))
+    return ProblemError(403, "forbidden", f"the key is only for requests to collections: {names}")
 
 
 def _is_keyless(path: str) -> bool:
@@ -329,7 +347,11 @@ class Keyring:
         """
 
     def role_of(self, key: str | None) -> Role:
-        """Return the role of `key`: NOBODY if it is unknown, ADMIN if the service has no keys.
+        """Return the role of `key`: NOBODY if it is unknown, ADMIN if the service has no keys."""
+        return self.access_of(key).role
+
+    def access_of(self, key: str | None) -> Access:
+        """Return what `key` may do; an expired one counts as unknown.
 
         Every hash is compared, each in constant time, so the time reveals nothing about the keys.
         """
@@ -337,15 +359,17 @@ class Keyring:
         if state != self._file_state:
             self._refresh(state)
         if not self.is_required:
-            return Role.ADMIN
+            return Access(Role.ADMIN)
         if key is None:
-            return Role.NOBODY
+            return Access(Role.NOBODY)
         digest = hashlib.sha256(key.encode("utf-8", "replace")).digest()
-        highest = Role.NOBODY
-        for stored, role, _ in (*self._configured, *self._from_file):
-            if hmac.compare_digest(digest, stored):
-                highest = max(highest, role)
-        return highest
+        access = Access(Role.NOBODY)
+        for stored, role, name in (*self._configured, *self._from_file):
+            if hmac.compare_digest(digest, stored) and role > access.role:
+                access = Access(role, self._collections.get(name))
+                if self._expiries.get(name, math.inf) <= time.time():
+                    access = Access(Role.NOBODY)
+        return access
 
     def name_of(self, key: str | None) -> str | None:
         """Return the name of `key`, ``read key`` and the like for one of the settings, or None."""
@@ -367,9 +391,14 @@ class Keyring:
         self.is_required = self.is_required or bool(self._from_file)
 
     def _read(self) -> list[tuple[bytes, Role, str]]:
+        keys = read_keys(self._path)
+        self._expiries = {one.name: one.expires.timestamp() for one in keys if one.expires}
+        self._collections = {
+            one.name: frozenset(one.collections) for one in keys if one.collections is not None
+        }
         return [
             (bytes.fromhex(stored.sha256), Role[stored.role.upper()], stored.name)
-            for stored in read_keys(self._path)
+            for stored in keys
         ]
 
     def _read_file_state(self) -> tuple[int, int, int] | None:

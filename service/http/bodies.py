@@ -481,8 +481,10 @@ def _lists_of_models(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
     fields = {}
     for name, field in model.model_fields.items():
         annotation: Any = field.annotation
-        if get_origin(annotation) is list and issubclass(get_args(annotation)[0], BaseModel):
-            fields[name] = get_args(annotation)[0]
+        if get_origin(annotation) is list:
+            (entry,) = get_args(annotation)
+            if isinstance(entry, type) and issubclass(entry, BaseModel):
+                fields[name] = entry
     return fields
 
 

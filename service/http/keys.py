@@ -10,16 +10,18 @@ import base64
 import binascii
 import hashlib
 import os
+import re
 import secrets
 import sqlite3
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from datetime import datetime
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from hummingbit.foundation.errors import HummingbitError
 from hummingbit.foundation.files import open_regular_file, replacing
@@ -82,7 +84,11 @@ class KeysError(HummingbitError, ValueError):
 
 
 class StoredKey(BaseModel):
-    """What the file holds of a key: its name, role and hash, but not the key itself."""
+    """What the file holds of a key: its name, role and hash, but not the key itself.
+
+    It is not accepted once it `expires`, in ISO 8601 with a zone. With `collections`, it reaches
+    only what is below these names or aliases of collections.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -90,6 +96,27 @@ class StoredKey(BaseModel):
     role: KeyRole
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     created: str
+    expires: AwareDatetime | None = None
+    collections: tuple[str, ...] | None = None
+
+
+class Access(NamedTuple):
+    """What a key may do: its role, and the collections that it is for; None for everything."""
+
+    role: Role
+    collections: frozenset[str] | None = None
+
+    def reaches(self, path: str) -> bool:
+        """Return whether a request's path is within the collections of the key."""
+        if self.collections is None or path in UNSCOPED_PATHS:
+            return True
+        found = _OF_COLLECTION.match(path)
+        return found is not None and found[1] in self.collections
+
+
+UNSCOPED_PATHS = {"/v1/access", "/livez"}
+"""Requests that say nothing about collections, which every key may send."""
+_OF_COLLECTION = re.compile(r"/v1/collections/([^/]+)(?:/|\Z)")
 
 
 class _KeysFile(BaseModel):
@@ -144,16 +171,33 @@ def read_keys(path: Path) -> list[StoredKey]:
         raise KeysError(f"{path}: is not a keys file: {field}: {first['msg']}") from None
 
 
-def create_key(path: Path, name: str, role: KeyRole) -> str:
+def create_key(
+    path: Path,
+    name: str,
+    role: KeyRole,
+    *,
+    expires: datetime | None = None,
+    collections: Sequence[str] = (),
+) -> str:
     """Create a key, add its hash to the file, and return the key, which is stored nowhere.
 
     Raises:
-        KeysError: if there is a key of that name, or the file cannot be read or written.
+        KeysError: if there is a key of that name, the file cannot be read or written, or an
+            ``admin`` key is to be for some collections only.
     """
+    if collections and role == "admin":
+        raise KeysError("collections: an admin key is for everything; choose read or write")
     key = f"{PREFIX}_{role}_{secrets.token_urlsafe(32)}"
     created = now("seconds")
     try:
-        stored = StoredKey(name=name, role=role, sha256=hash_key(key), created=created)
+        stored = StoredKey(
+            name=name,
+            role=role,
+            sha256=hash_key(key),
+            created=created,
+            expires=expires,
+            collections=tuple(collections) or None,
+        )
     except ValidationError:
         rule = "1 to 64 letters, digits, dots, dashes and underscores"
         raise KeysError(f"name is {name[:80]!r}; it must be {rule}") from None
@@ -216,7 +260,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _write(path: Path, keys: Sequence[StoredKey]) -> None:
     """Replace the whole file, of which the lock is held; only its owner can ever read it."""
-    text = _KeysFile(keys=list(keys)).model_dump_json(indent=2) + "\n"
+    text = _KeysFile(keys=list(keys)).model_dump_json(indent=2, exclude_none=True) + "\n"
     try:
         with replacing(path) as partial:
             partial.unlink(missing_ok=True)

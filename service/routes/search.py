@@ -58,6 +58,7 @@ from hummingbit.service.schemas.search import (
     SENT_AT_ONCE,
     Completions,
     JSONAnswer,
+    RecommendRequest,
     SearchBatch,
     SearchBatchResponse,
     SearchFields,
@@ -492,6 +493,50 @@ def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limit
         raise invalid_field(f"may find {hits:,} documents; {rule}", "searches")
     results = _search(collection, body, searches, common, limits)
     return JSONAnswer(answer_to_json({"results": results}, limits.max_response_bytes))
+
+
+@router.post(
+    "/recommend",
+    response_model=SearchResponse,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Recommend",
+)
+def post_recommend(collection: CollectionOf, body: RecommendRequest, limits: Limits) -> Response:
+    """Find documents whose codes are like those of some examples and unlike those of others.
+
+    Documents that are examples are not among the hits. With average_vector, hits are ordered by the
+    dot product of their ±1 bits with m⁺ + (m⁺ − m⁻), where m⁺ and m⁻ are the means of the positive
+    and the negative examples' bits. With best_score, a hit has the score σ(s⁺) if s⁺ > s⁻, and
+    −σ(s⁻) otherwise: s⁺ and s⁻ are the similarities 1 − 2 d / n_bits to the nearest positive and
+    negative example, and σ(x) = (x / (1 + |x|) + 1) / 2.
+    """
+    check_fingerprint(collection, body.encoder_fingerprint)
+    with pointing_at():
+        options = body.options()
+    positive, negative = (
+        [
+            Query(id=one)
+            if isinstance(one, str)
+            else query_of(one, options.k, limits, field, position)
+            for position, one in enumerate(examples)
+        ]
+        for field, examples in (("positive", body.positive), ("negative", body.negative))
+    )
+    if options.k > limits.max_limit:
+        message = f"is {show(options.k)}; it must be from 1 to {limits.max_limit:,}"
+        raise invalid_field(message, "limit")
+    start = time.perf_counter()
+    try:
+        result = collection.recommend(positive, negative, options, body.strategy)
+    except InputError as error:
+        place = () if error.position is None else (error.position,)
+        raise invalid_field(error.reason, error.field, *place) from None
+    seconds = time.perf_counter() - start
+    answer = search_answer(collection, result, 0, options, seconds)
+    if not answer["hits"] and not options.offset:
+        answer = with_warnings(answer, collection.explain_no_hits(options.filter))
+    return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
 
 
 @router.post(

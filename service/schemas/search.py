@@ -21,8 +21,11 @@ from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.filters import Filter
 from hummingbit.index.passages import Span
+from hummingbit.index.rankings import RANKINGS
+from hummingbit.index.recommendations import AVERAGE_VECTOR, MAX_EXAMPLES, STRATEGIES
 from hummingbit.index.records import StoredDocument, StoredPayload
 from hummingbit.index.search import (
+    RECOMMENDATION_OPTIONS,
     REQUEST_OPTIONS,
     Hit,
     Hybrid,
@@ -36,7 +39,6 @@ from hummingbit.service.schemas.common import (
     Code,
     EncoderName,
     Fingerprint,
-    RankingUsed,
     RequestModel,
     ResponseModel,
     StrictModel,
@@ -185,6 +187,25 @@ class SearchBatch(OptionsModel, RequestModel):
     encoder_fingerprint: Fingerprint = None
 
 
+Example = str | SearchFields
+
+
+@with_options(SearchOptions, [REQUEST_OPTIONS[name] for name in RECOMMENDATION_OPTIONS], TYPES)
+class RecommendRequest(OptionsModel, RequestModel):
+    """What hits should be like, and what unlike: ids of documents, or objects with one of
+    `id`, `text`, `vector` and `code`."""
+
+    positive: list[Example] = ModelField(default_factory=list, max_length=MAX_EXAMPLES)
+    negative: list[Example] = ModelField(default_factory=list, max_length=MAX_EXAMPLES)
+    strategy: str = ModelField(
+        AVERAGE_VECTOR,
+        description="average_vector ranks by the mean of the examples' codes, best_score by the"
+        " nearest examples.",
+        json_schema_extra={"enum": [*STRATEGIES]},
+    )
+    encoder_fingerprint: Fingerprint = None
+
+
 class Highlight(ResponseModel):
     """A passage of plain text; positions count Unicode code points.
 
@@ -261,7 +282,7 @@ class SearchResponse(ResponseModel):
     encoder: EncoderName | None
     generation: int
     engine: str
-    ranking: RankingUsed
+    ranking: str = ModelField(json_schema_extra={"enum": [*RANKINGS, *STRATEGIES]})
     ties_cut: bool
     took_ms: float
     recognized_terms: int | None = None

@@ -1,0 +1,81 @@
+"""Keys for some collections only, and keys that expire."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from hummingbit import Client, Collection
+from hummingbit.cli import main
+from hummingbit.errors import ServiceError
+from hummingbit.service.http.keys import KeysError, create_key
+from tests.support.service import service_with_keys
+
+
+def test_a_key_of_a_collection_reaches_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("notes", "notes2", "other"):
+        with Collection.create(tmp_path, name, n_bits=16) as collection:
+            collection.add([{"id": "a", "code": "0f0f"}])
+    with service_with_keys(tmp_path) as (url, admin):
+        with Client(url, admin) as everything:
+            everything.set_alias("current", "other")
+        arguments = ["keys", "create", "--name", "n", "--role", "write", "--collection", "notes"]
+        more = ["--collection", "current", "--expires", "30d", "--data-dir", str(tmp_path)]
+        assert main([*arguments, *more]) == 0
+        key = capsys.readouterr().out.strip()
+        with Client(url, key) as client:
+            assert client.search("notes", id="a")["hits"][0]["id"] == "a"
+            assert client.search("current", id="a")["hits"][0]["id"] == "a"
+            assert client.upsert("notes", [{"id": "b", "code": "ffff"}])["upserted"] == 1
+            assert client.count("notes") == 2
+            for name in ("other", "notes2", "unknown"):
+                with pytest.raises(ServiceError, match="only for requests to collections") as no:
+                    client.search(name, id="a")
+                assert no.value.status == 403
+        headers = {"Authorization": f"Bearer {key}"}
+        with httpx.Client(base_url=url, headers=headers) as http:
+            for path in (
+                *("/v1/collections", "/v1/aliases", "/v1/encoders", "/v1/jobs", "/v1/models"),
+                *("/metrics", "/readyz", "/openapi.json", "/v1/collections/notes%2F..%2Fother"),
+                *("/v1/collections/other/documents/a", "/v1/evaluations/x", "/"),
+            ):
+                assert http.get(path).status_code in (403, 404 if "%2F" in path else 403), path
+            assert http.get("/v1/access").status_code == 200
+            body = {"documents": [{"id": "a", "code": "0000"}]}
+            assert http.put("/v1/collections/other/documents", json=body).status_code == 403
+            assert http.request("HEAD", "/v1/collections/other").status_code == 403
+    assert main(["keys", "list", "--json", "--data-dir", str(tmp_path)]) == 0
+    listed = {one["name"]: one for one in json.loads(capsys.readouterr().out)["keys"]}
+    assert listed["n"]["collections"] == ["notes", "current"]
+    assert listed["n"]["expires"] > datetime.now(UTC).isoformat()
+
+
+def test_an_expired_key_is_no_key(tmp_path: Path) -> None:
+    Collection.create(tmp_path, "notes", n_bits=16).close()
+    with service_with_keys(tmp_path) as (url, _):
+        path, now = tmp_path / "keys.json", datetime.now(UTC)
+        late = create_key(path, "late", "read", expires=now - timedelta(seconds=1))
+        soon = create_key(path, "soon", "read", expires=now + timedelta(hours=1))
+        with Client(url, soon) as client:
+            assert client.count("notes") == 0
+        with Client(url, late) as client, pytest.raises(ServiceError) as refused:
+            client.count("notes")
+        assert refused.value.status == 401
+
+
+def test_limits_of_a_key_that_make_no_sense_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(KeysError, match="an admin key is for everything"):
+        create_key(tmp_path / "keys.json", "a", "admin", collections=["notes"])
+    create = ["keys", "create", "--name", "x", "--role", "read", "--data-dir", str(tmp_path)]
+    assert main([*create, "--expires", "soon"]) != 0
+    assert "it must be days or hours" in capsys.readouterr().err
+    assert main([*create, "--expires", "2001-01-01"]) != 0
+    assert "is over" in capsys.readouterr().err
