@@ -266,6 +266,10 @@ class CollectionBackend(AnyCollection, Protocol):
     """Documents that are searched by their codes. All methods are thread-safe."""
 
     @property
+    def last_row(self) -> int:
+        """The last row that was ever assigned. Documents of later rows were written since."""
+
+    @property
     def annotations(self) -> Annotations | None:
         """The labels and judgements; None on Milvus."""
 

@@ -653,6 +653,11 @@ class Collection(IndexedCollection):
         built = self._published_index.built_generation()
         return self.store.generation() if built is None else built.number
 
+    @property
+    def last_row(self) -> int:
+        """See :attr:`hummingbit.index.backend.CollectionBackend.last_row`."""
+        return self.store.scroll(1, 0, 0, None)[1]
+
     def __len__(self) -> int:
         published = self._published_index.published
         return self.store.count() if published is None else published.documents

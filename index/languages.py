@@ -128,6 +128,12 @@ STOP_WORDS: Mapping[str, frozenset[str]] = MappingProxyType(
 
 
 @cache
+def stop_terms(analyzer: Analyzer) -> frozenset[str]:
+    """Return the terms of the stop words of an analyzer's language; none if it is not listed."""
+    return frozenset(analyzer.stem(sorted(STOP_WORDS.get(analyzer.language or "", frozenset()))))
+
+
+@cache
 def stemmers() -> frozenset[str]:
     """Return the languages that have a stemmer."""
     return frozenset(Stemmer.algorithms())

@@ -35,7 +35,7 @@ from hummingbit.foundation.arrays import sorted_distinct
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.engines.protocol import Rows, positions_of
 from hummingbit.index.engines.segments import GROWTH, MIN_FOLD, needs_compaction
-from hummingbit.index.languages import STOP_WORDS
+from hummingbit.index.languages import stop_terms
 from hummingbit.index.vocabulary import Vocabulary
 from hummingbit.index.word_forms import joins, other_forms, parts_of
 
@@ -1424,10 +1424,9 @@ class LexicalIndex:
         """How many documents have each term, by its number; 0 at the end."""
         return self.texts.frequencies(len(self.vocabulary) + 1)
 
-    @cached_property
+    @property
     def _stop_terms(self) -> frozenset[str]:
-        stop = STOP_WORDS.get(self.analyzer.language or "", frozenset())
-        return frozenset(self.analyzer.stem(sorted(stop)))
+        return stop_terms(self.analyzer)
 
     def matches(self, query: WeighedQuery) -> Matches:
         """Score every document."""

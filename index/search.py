@@ -7,7 +7,7 @@ import json
 import math
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field
 from dataclasses import fields as dataclass_fields
 from hashlib import blake2b
@@ -39,9 +39,10 @@ from hummingbit.index.filters import (
     scalars_of,
 )
 from hummingbit.index.highlights import Highlight, highlight
+from hummingbit.index.languages import stop_terms
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.passages import MAX_PASSAGES, CodeColumn, Span
-from hummingbit.index.query_syntax import SYNTAXES
+from hummingbit.index.query_syntax import SYNTAXES, QueryText
 from hummingbit.index.rankings import (
     BM25,
     BY_CODES,
@@ -793,7 +794,8 @@ def add_highlights(
 ) -> list[list[Hit]]:
     """Add highlights to the hits of each query, and drop their texts unless `with_text`.
 
-    `lexical`, if there is one, gives rare words a higher weight.
+    `lexical`, if there is one, gives rare words a higher weight. Stop words of the analyzer's
+    language are not marked, unless the query has no other words or has them in a phrase.
     """
     analyzer = ANALYZERS[DEFAULT_ANALYZER] if lexical is None else lexical.analyzer
     for place in range(len(hits)):
@@ -801,9 +803,11 @@ def add_highlights(
         if words is None:
             continue
         if lexical is None:
-            weights = dict.fromkeys(analyzer.terms(words.with_corrections), 1.0)
+            terms = dict.fromkeys(analyzer.terms(words.with_corrections), 1.0)
         else:
-            weights = {one.term: one.idf for one in lexical.weigh(*words).terms if one.idf}
+            terms = {one.term: one.idf for one in lexical.weigh(*words).terms}
+        unmarked = _unmarked(terms, queries.read[place] if queries.read else None, analyzer)
+        weights = {term: idf for term, idf in terms.items() if idf and term not in unmarked}
         hits[place] = [
             hit._replace(highlight=_highlight_hit(hit.text, hit.passage, weights, analyzer))
             if hit.text is not None
@@ -813,6 +817,15 @@ def add_highlights(
     if with_text:
         return hits
     return [[hit._replace(text=None) for hit in query_hits] for query_hits in hits]
+
+
+def _unmarked(terms: Collection[str], read: QueryText | None, analyzer: Analyzer) -> frozenset[str]:
+    """Return the stop words of a query, unless its `terms` are nothing else, or in a phrase."""
+    stop = stop_terms(analyzer)
+    if stop.issuperset(terms):
+        return frozenset()
+    phrases = () if read is None else read.phrases
+    return stop.difference(*map(analyzer.terms, phrases))
 
 
 def _highlight_hit(

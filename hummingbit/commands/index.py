@@ -562,28 +562,34 @@ def configure_duplicates(actions: Actions) -> None:
     duplicates.add_argument(
         "--delete",
         action="store_true",
-        help="delete all documents of a cluster but the first, the oldest",
+        help="delete all documents of a cluster but one",
+    )
+    duplicates.add_argument(
+        "--keep",
+        choices=("oldest", "newest"),
+        default="oldest",
+        help="the document that --delete keeps (default: %(default)s)",
     )
     add_json(duplicates, "the clusters and, last, the summary as JSON lines")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a cluster a line, as JSON; with ``--delete``, keep only the first of each."""
+    """Print a cluster a line, as JSON; with ``--delete``, keep only one of each."""
     criteria = DuplicateCriteria(args.radius, args.confirm, args.shingle)
-    clusters, later = 0, []
+    clusters, others = 0, []
     summary: dict[str, Any] = {"collection": args.collection}
     with open_folder(args, writable=args.delete) as folder:
         collection = folder.collection(args.collection)
         for ids in find_duplicates(collection, criteria):
             print(json.dumps({"ids": ids}, ensure_ascii=False))
             clusters += 1
-            later += ids[1:]
-        older = counted(len(later), "document")
+            others += ids[1:] if args.keep == "oldest" else ids[:-1]
+        older = counted(len(others), "document")
         outcome = f"{counted(clusters, 'cluster')}; {older} with an older near-duplicate"
-        summary |= {"clusters": clusters, "with_an_older": len(later)}
+        summary |= {"clusters": clusters, "with_an_older": len(others)}
         if args.delete:
-            begin_stage(f"deleting {counted(len(later), 'document')}")
-            deleted = collection.delete(later).deleted if later else 0
+            begin_stage(f"deleting {counted(len(others), 'document')}")
+            deleted = collection.delete(others).deleted if others else 0
             outcome += f"; {deleted:,} deleted, {len(collection):,} left"
             summary |= {"deleted": deleted, "documents": len(collection)}
     if args.json:

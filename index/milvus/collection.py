@@ -260,6 +260,11 @@ class MilvusCollection(SearchableCollection):
         """The number of finished writes that changed something."""
         return self._progress.now().generation
 
+    @property
+    def last_row(self) -> int:
+        """See :attr:`hummingbit.index.backend.CollectionBackend.last_row`."""
+        return self._progress.now().last_row
+
     def __len__(self) -> int:
         return self.count()
 

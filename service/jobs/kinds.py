@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from hummingbit.corpus.document import Document
 from hummingbit.evaluation.rankings import RelevanceSettings
@@ -50,8 +51,12 @@ from hummingbit.service.settings import Settings
 
 
 CLUSTERS_FILE = "clusters.jsonl"
+FURTHER_FILE = "further.jsonl"
 MAX_LISTED = 1000
-"""The most ids of a cluster that are saved, oldest first."""
+"""The most ids of a cluster in :data:`CLUSTERS_FILE`, oldest first; all others are in
+:data:`FURTHER_FILE`."""
+DELETED_AT_ONCE = 1000
+Keep = Literal["oldest", "newest"]
 
 
 def write_clusters(folder: DataFolder, progress: Progress) -> dict[str, Any]:
@@ -62,15 +67,21 @@ def write_clusters(folder: DataFolder, progress: Progress) -> dict[str, Any]:
     """
     collection = folder.collection(progress.job.collection)
     progress.show_percent("reading", 0, 1)
+    last_row = collection.last_row
     n_clusters = n_newer = 0
     with (
         replacing(progress.folder / CLUSTERS_FILE) as path,
+        replacing(progress.folder / FURTHER_FILE) as further_path,
         path.open("w", encoding="utf-8") as file,
+        further_path.open("w", encoding="utf-8") as further,
     ):
         criteria = DuplicateCriteria(**progress.job.spec)
         for ids in find_duplicates(collection, criteria, progress.show_percent):
-            line = json.dumps({"size": len(ids), "ids": ids[:MAX_LISTED]}, ensure_ascii=False)
-            file.write(line + "\n")
+            cluster = {"size": len(ids), "ids": ids[:MAX_LISTED], "newest": ids[-1]}
+            file.write(json.dumps(cluster, ensure_ascii=False) + "\n")
+            if len(ids) > MAX_LISTED:
+                left = json.dumps([n_clusters, ids[MAX_LISTED:]], ensure_ascii=False)
+                further.write(left + "\n")
             n_clusters += 1
             n_newer += len(ids) - 1
             progress.advance()
@@ -78,6 +89,7 @@ def write_clusters(folder: DataFolder, progress: Progress) -> dict[str, Any]:
     return {
         "clusters": n_clusters,
         "documents_with_an_older_duplicate": n_newer,
+        "last_row": last_row,
         "duplicates": f"/v1/duplicates/{progress.job.id}",
     }
 
@@ -87,6 +99,64 @@ def read_clusters(folder: Path, offset: int, limit: int) -> Iterator[dict[str, A
     with (folder / CLUSTERS_FILE).open(encoding="utf-8") as file:
         for line in islice(file, offset, offset + limit):
             yield json.loads(line)
+
+
+def delete_duplicates(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str, Any]:
+    """Delete all documents but one of each cluster in the job's folder, a batch at a time.
+
+    The oldest or the newest is kept, as the job says, of those that are still stored as they were
+    found. Documents that were written since are left, and so are those that a cancelled job did not
+    reach. A repeated attempt deletes what is left.
+    """
+    spec = progress.job.spec
+    keep: Keep = spec["keep"]
+    progress.step = "deleting"
+    progress.advance(total=spec["documents"])
+    counts = {"deleted": 0, "changed": 0, **(progress.recorded or {})}
+    kept: dict[int, str] = {}
+    members = _members(progress.folder, newest_first=keep == "newest")
+    while batch := [*islice(members, DELETED_AT_ONCE)]:
+        # No writer may come between the check that a document is as it was found and its deletion.
+        with gate.closed():
+            collection = folder.collection(progress.job.collection)
+            # The batch may begin within a cluster, whose kept document must still be there.
+            ids = [*kept.values(), *(id_ for _, id_ in batch)]
+            rows = {one.id: one.row for one in collection.get_many(ids) if one is not None}
+            kept = {
+                n: id_ for n, id_ in kept.items() if rows.get(id_, sys.maxsize) <= spec["last_row"]
+            }
+            deleted: list[str] = []
+            for cluster, id_ in batch:
+                row = rows.get(id_)
+                if row is None:
+                    continue
+                if row > spec["last_row"]:
+                    counts["changed"] += 1
+                elif kept.setdefault(cluster, id_) != id_:
+                    deleted.append(id_)
+            if deleted:
+                counts["deleted"] += collection.delete(deleted).deleted
+        last = batch[-1][0]
+        kept = {last: kept[last]} if last in kept else {}
+        progress.record({"deleted": counts["deleted"]})
+        progress.advance(len(batch))
+    return {**counts, "kept": keep, "documents": len(folder.collection(progress.job.collection))}
+
+
+def _members(folder: Path, *, newest_first: bool) -> Iterator[tuple[int, str]]:
+    """Yield the number of each cluster with each of its ids, the one to keep first."""
+    with (
+        (folder / CLUSTERS_FILE).open(encoding="utf-8") as file,
+        (folder / FURTHER_FILE).open(encoding="utf-8") as further,
+    ):
+        for number, line in enumerate(file):
+            cluster = json.loads(line)
+            ids = cluster["ids"]
+            if cluster["size"] > len(ids):
+                _, left = json.loads(next(further))
+                ids += left
+            for id_ in reversed(ids) if newest_first else ids:
+                yield number, id_
 
 
 # ----------------------------------------------------------------------------
@@ -197,9 +267,10 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
         "duplicates": Kind(
             partial(write_clusters, folder),
             own_queue="analysis",
-            kept_files=frozenset({CLUSTERS_FILE}),
+            kept_files=frozenset({CLUSTERS_FILE, FURTHER_FILE}),
             in_slices=True,
         ),
+        "delete_duplicates": Kind(partial(delete_duplicates, folder, gate), continues=True),
         "reindex": Kind(partial(reindex, folder, gate)),
         "retrain": Kind(
             partial(retrain, folder, gate, elsewhere=limits.training == "elsewhere"),

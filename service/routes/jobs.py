@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,10 +26,12 @@ from hummingbit.evaluation.result import EvaluationError
 from hummingbit.foundation.files import replace_file
 from hummingbit.index.duplicates import DuplicateCriteria
 from hummingbit.service.http.bodies import JSONRequest, parse_json
-from hummingbit.service.http.keys import READ, Role, request_key
+from hummingbit.service.http.keys import READ, WRITE, Role, request_key
 from hummingbit.service.http.problems import ProblemError, invalid_field
 from hummingbit.service.http.routing import JSONRoute, check_role
 from hummingbit.service.jobs.kinds import (
+    CLUSTERS_FILE,
+    FURTHER_FILE,
     REPORT_FILE,
     REQUEST_FILE,
     RUN_FILE,
@@ -41,6 +44,7 @@ from hummingbit.service.jobs.store import Idempotency, JobRecord, NewJob, State
 from hummingbit.service.routes.dependencies import (
     LONG_READ,
     CollectionOf,
+    Folder,
     Limits,
     LongReads,
     encoder_name,
@@ -54,6 +58,7 @@ from hummingbit.service.schemas.jobs import (
     Cluster,
     ComparedEvaluations,
     CompareEvaluations,
+    DeleteDuplicates,
     DrawMap,
     Duplicates,
     EvaluatedQueries,
@@ -293,6 +298,45 @@ def post_duplicates(collection: CollectionOf, body: FindDuplicates, submit: Subm
     with pointing_at():
         DuplicateCriteria(**criteria).check(collection.n_bits)
     return accepted_response(submit("duplicates", collection.name, criteria))
+
+
+@router.post(
+    "/duplicates/{id}/delete",
+    response_model=JobInfo,
+    status_code=202,
+    openapi_extra=WRITE,
+    summary="Delete near-duplicates",
+)
+def post_delete_duplicates(
+    id: str,  # noqa: A002 - as in the path
+    jobs: JobsOf,
+    folder: Folder,
+    body: DeleteDuplicates,
+    submit: SubmitOf,
+) -> Response:
+    """Delete all documents but one of each cluster of a finished search, as a job.
+
+    Documents that were written since the search are left, and of each cluster one remains whatever
+    was deleted meanwhile. A cancelled job leaves the documents that it did not reach.
+    """
+    job = _job(jobs, id, "duplicates")
+    result = job.result
+    if job.state != "done" or result is None:
+        raise ProblemError(409, "not_finished", reason_of(job) or "the search is not finished yet")
+    if "last_row" not in result:
+        message = "an earlier version found these near-duplicates; find them again to delete them"
+        raise ProblemError(409, "not_finished", message)
+    collection = folder.collection(job.collection)
+    documents = result["clusters"] + result["documents_with_an_older_duplicate"]
+    spec = {"duplicates": id, "last_row": result["last_row"], "documents": documents}
+    draft = submit.draft()
+    with _job_folder(jobs, job) as found:
+        for file in (CLUSTERS_FILE, FURTHER_FILE):
+            # A link, because the search may be deleted before the job ends.
+            os.link(found / file, draft / file)
+    return accepted_response(
+        submit("delete_duplicates", collection.name, {**spec, "keep": body.keep}, draft=draft)
+    )
 
 
 @router.get(

@@ -89,6 +89,7 @@ EXAMPLES: dict[str, Any] = {
         "gate": '[metrics."P@100"]\nmin = 0.6\nmax_drop = 0.01',
     },
     "DrawMap": {"method": "pca", "label_field": "label"},
+    "DeleteDuplicates": {"keep": "newest"},
     "FindDuplicates": {"radius": 4, "confirm": 0.5},
     "EvaluateRequest": {
         "queries": [{"id": "q1", "text": "eigenvalues", "label": "numpy.linalg"}],

@@ -317,11 +317,23 @@ class FindDuplicates(RequestModel):
     shingle: int = Field(5, ge=1, le=MAX_SHINGLE, description="The number of terms in a shingle.")
 
 
+class DeleteDuplicates(RequestModel):
+    """Which document of each cluster to keep."""
+
+    keep: Literal["oldest", "newest"] = Field(
+        "oldest", description="The document of each cluster that is kept; the others are deleted."
+    )
+
+
 class Cluster(ResponseModel):
-    """A cluster of `size` documents; `ids` are the 1,000 oldest of them, oldest first."""
+    """A cluster of `size` documents; `ids` are the 1,000 oldest of them, oldest first.
+
+    `newest` is the one written last; null if an earlier version found the cluster.
+    """
 
     size: int
     ids: list[str]
+    newest: str | None = None
 
 
 class Duplicates(JobStatus):

@@ -578,6 +578,52 @@ def test_near_duplicates_are_found_and_deleted(
     assert [one["code"] for one in left] == ["0000", "ffff", "0f0f"]
 
 
+def test_all_clusters_are_deleted_by_keyboard_after_a_preview(
+    browser: Browser, address: str, client: httpx.Client
+) -> None:
+    path = "/v1/collections/many-twins"
+    client.put(path, json={"n_bits": 16}).raise_for_status()
+    documents = [
+        {"id": f"{name}{at}", "code": f"{17 * at:04x}"} for name in "abc" for at in range(15)
+    ]
+    client.put(f"{path}/documents", json={"documents": documents}).raise_for_status()
+    wait_for_job(client, client.post(f"{path}/duplicates", json={"radius": 0}))
+
+    def stored() -> set[str]:
+        page = client.post(f"{path}/documents:scroll", json={"limit": 1000}).json()
+        return {document["id"] for document in page["documents"]}
+
+    with watched_page(browser, address, bypass_csp=True) as shown:
+        page, keyboard = shown.page, shown.page.keyboard
+        shown.open("duplicates?collection=many-twins")
+        radius = page.get_by_label("Bits that may differ")
+        radius.focus()
+        keyboard.press("a")  # a key typed into a field is no shortcut
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        keep = page.get_by_role("region", name="Apply to all").locator("select")
+        keep.focus()
+        keyboard.press("ArrowDown")
+        expect(keep).to_have_value("newest")
+        keyboard.press("Tab")
+        preview = page.get_by_role("button", name="Preview")
+        expect(preview).to_be_focused()
+        keyboard.press("a")
+        dialog = page.get_by_role("dialog", name="Keep the newest of 15 clusters")
+        expect(dialog).to_contain_text("30 documents will be deleted")
+        expect(dialog.locator("li").first).to_contain_text("keep c0 delete a0, b0")
+        assert shown.violations() == []
+        keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
+        expect(preview).to_be_focused()
+        assert len(stored()) == 45
+        keyboard.press("Enter")
+        dialog.get_by_role("button", name="Delete 30 documents").focus()
+        keyboard.press("Enter")
+        expect(page.get_by_text("30 documents deleted.")).to_be_visible()
+        shown.check()
+    assert stored() == {f"c{at}" for at in range(15)}
+
+
 def test_who_left_the_page_is_not_called_back_when_a_job_is_done(
     browser: Browser, address: str
 ) -> None:

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hummingbit.corpus.document import Document
 from hummingbit.index.highlights import PASSAGE, highlight
 from hummingbit.index.lexical import ANALYZERS
+from hummingbit.index.records import Query
+from tests.support.collections import text_collection
 
 ENGLISH = ANALYZERS["english"]
 
@@ -111,3 +115,40 @@ def test_marks_are_words_of_the_query_in_order(text: str, terms: set[str]) -> No
     for before, (start, end) in zip(ends, found.marks, strict=False):
         assert before <= start < end <= len(found.passage)
         assert found.passage[start:end].lower() in terms
+
+
+@pytest.mark.parametrize(
+    ("ranking", "query", "marked"),
+    [
+        ("bm25", "what is the history of bread", ["history", "bread"]),
+        ("hamming", "what is the history of bread", ["history", "bread"]),
+        ("hybrid", "what is the history of bread", ["history", "bread"]),
+        ("bm25", "the of", ["The", "of", "the"]),
+        ("bm25", '"history of" bread', ["history", "of", "bread"]),
+        ("hamming", '"history of" bread', ["history", "of", "bread"]),
+        ("bm25", "the absent", []),
+    ],
+)
+def test_stop_words_are_marked_only_in_phrases_and_where_a_query_has_no_other_words(
+    tmp_path: Path, ranking: str, query: str, marked: list[str]
+) -> None:
+    text = "The history of bread is what the fans know"
+    collection = text_collection(tmp_path)
+    collection.upsert([Document(id="d", text=text), Document(id="e", text="Matrix and flour")])
+    (hits,) = collection.search([Query(text=query)], 2, ranking=ranking, highlight=True).hits
+    by_id = {hit.id: hit.highlight for hit in hits}
+    assert by_id["d"] is not None
+    passage, _, marks = by_id["d"]
+    assert sorted(passage[start:end] for start, end in marks) == sorted(marked)
+
+
+def test_the_stop_words_are_those_of_the_collections_language(tmp_path: Path) -> None:
+    collection = text_collection(tmp_path)
+    collection.set_language("german")
+    collection.upsert([Document(id="d", text="Die Geschichte der Mode, was man so trug")])
+    (hits,) = collection.search(
+        [Query(text="die Mode was")], 1, ranking="bm25", highlight=True
+    ).hits
+    assert hits[0].highlight is not None
+    passage, _, marks = hits[0].highlight
+    assert [passage[start:end] for start, end in marks] == ["Mode"]

@@ -1,4 +1,4 @@
-// Keyboard shortcuts, which work wherever the focus is, except in fields.
+// Keyboard shortcuts, which work wherever the focus is, except in fields and beside an open dialog.
 import { useEffect, useRef } from "./lib.js";
 
 const FIELDS = new Set(["INPUT", "TEXTAREA", "SELECT"]);
@@ -10,6 +10,7 @@ export function useKeys(handlers) {
   latest.current = handlers;
   useEffect(() => {
     const onKeyDown = (event) => {
+      if (event.defaultPrevented || event.isComposing || event.target.isContentEditable || document.querySelector("dialog[open]")) return;
       if (event.ctrlKey || event.metaKey || event.altKey || FIELDS.has(event.target.tagName)) return;
       const handler = latest.current[event.key];
       if (!handler) return;

@@ -131,12 +131,14 @@ export function Progress({ job }) {
   </div>`;
 }
 
-/** The browser's own dialog, which keeps the focus inside and closes with Escape. */
+/** The browser's own dialog, which keeps the focus inside, closes with Escape and returns the focus. */
 export function Dialog({ title, onClose, children, class: name }) {
   const element = useRef(null);
   const id = useId("dialog");
   useEffect(() => {
+    const before = document.activeElement;
     element.current.showModal();
+    return () => before.isConnected && before.focus();
   }, []);
   return html`<dialog ref=${element} class=${name} aria-labelledby=${id} onClose=${onClose} onCancel=${onClose}>
     <header><h2 id=${id}>${title}</h2><button type="button" class="icon" aria-label="Close" onClick=${onClose}>✕</button></header>

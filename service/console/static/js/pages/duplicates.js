@@ -1,10 +1,11 @@
 // Near-duplicates: clusters to review, one after another.
-import { html, useState } from "../lib.js";
+import { html, useEffect, useState } from "../lib.js";
 import { get, jobsOf, pathOf, post } from "../api.js";
 import { ago, count, plural, short } from "../format.js";
 import { Payload } from "../hits.js";
 import { useJob } from "../jobs.js";
-import { Button, CollectionPicker, Failure, Field, NoCollection, Panel, Progress, Table, Tag, Waiting, useLoaded } from "../parts.js";
+import { useKeys } from "../keys.js";
+import { Button, CollectionPicker, Dialog, Failure, Field, NoCollection, Note, Panel, Progress, Select, Table, Tag, Waiting, useLoaded } from "../parts.js";
 
 const PAGE = 10;
 const SHOWN = 20;
@@ -96,6 +97,64 @@ function Clusters({ collection, id, can, onChanged }) {
   <//>`;
 }
 
+const KEEP = [["oldest", "the oldest"], ["newest", "the newest"]];
+
+/** What a deletion keeps and deletes: the ids of a page of clusters, as they were found. */
+function Preview({ id, keep }) {
+  const [offset, setOffset] = useState(0);
+  const { data, error } = useLoaded((signal) => get(`v1/duplicates/${encodeURIComponent(id)}?offset=${offset}&limit=${PAGE}`, { signal }), [offset]);
+  if (error) return html`<${Failure} error=${error} />`;
+  if (!data) return html`<${Waiting} />`;
+  const last = Math.min(offset + PAGE, data.clusters);
+  return html`<div class="row"><span class="what">Clusters ${count(offset + 1)}–${count(last)} of ${count(data.clusters)}</span>
+      <${Button} kind="small" disabled=${!offset} onClick=${() => setOffset(offset - PAGE)}>Previous<//>
+      <${Button} kind="small" disabled=${last >= data.clusters} onClick=${() => setOffset(offset + PAGE)}>Next<//></div>
+    <ol class="preview" tabindex="0" aria-label="What is kept and deleted">${data.page.map((cluster, place) => {
+      const kept = keep === "oldest" ? cluster.ids[0] : cluster.newest;
+      const others = cluster.ids.filter((one) => one !== kept).slice(0, SHOWN);
+      return html`<li key=${offset + place}><span class="what">keep</span> <b class="break">${kept}</b> <span class="what">delete</span>
+        ${others.map((one, at) => html`${at > 0 && ", "}<s class="break">${one}</s>`)}${cluster.size - 1 > others.length && html` <span class="what">and ${count(cluster.size - 1 - others.length)} more</span>`}</li>`;
+    })}</ol>`;
+}
+
+/** Deletes all documents but one of every cluster, after a preview. */
+function ApplyToAll({ run, onDone }) {
+  const [keep, setKeep] = useState("oldest");
+  const [open, setOpen] = useState(false);
+  const [stopped, setStopped] = useState(null);
+  const { busy, job, error, run: start } = useJob(onDone);
+  const running = useLoaded(() => jobsOf("delete_duplicates", run.collection), []);
+  useEffect(() => {
+    const unfinished = running.data?.find((one) => !one.finished);
+    if (unfinished && !busy) start(async () => unfinished);
+  }, [running.data]);
+  const { clusters, documents_with_an_older_duplicate: leaving } = run.result;
+  useKeys({ a: () => !busy && setOpen(true) });
+  const confirm = () => {
+    setOpen(false);
+    start(() => post(`v1/duplicates/${encodeURIComponent(run.id)}/delete`, { keep }));
+  };
+  const cancel = () => post(`v1/jobs/${encodeURIComponent(job.id)}/cancel`).catch(setStopped);
+  return html`<${Panel} title="Apply to all" what=${`Keeps one document of each of the ${plural(clusters, "cluster")} and deletes the others: ${plural(leaving, "document")}.`}>
+    <div class="inside stack">
+      <${Failure} error=${error ?? stopped} />
+      ${busy
+        ? html`<div class="row">${job ? html`<${Progress} job=${job} /><${Button} kind="small" onClick=${cancel}>Cancel<//>` : html`<${Waiting} what="Starting" />`}</div>`
+        : html`<div class="row"><${Field} label="Keep"><${Select} value=${keep} options=${KEEP} onChange=${setKeep} /><//>
+            <${Button} onClick=${() => setOpen(true)}><kbd>a</kbd> Preview<//></div>`}
+    </div>
+    ${open && html`<${Dialog} title=${`Keep ${keep === "oldest" ? "the oldest" : "the newest"} of ${plural(clusters, "cluster")}`} onClose=${() => setOpen(false)}>
+      <div class="inside stack">
+        <p><b>${plural(leaving, "document")}</b> will be deleted. Documents that were written since the search are left, and at least one of each cluster stays. This cannot be undone.</p>
+        <${Preview} id=${run.id} keep=${keep} />
+        <div class="actions"><${Button} onClick=${() => setOpen(false)}>Keep everything<//>
+          <${Button} kind="danger" onClick=${confirm}>Delete ${plural(leaving, "document")}<//></div>
+      </div><//>`}
+  <//>`;
+}
+
+const outcomeOf = ({ deleted, changed }) => `${plural(deleted, "document")} deleted.${changed ? ` ${plural(changed, "document")} written since the search ${changed === 1 ? "was" : "were"} left.` : ""}`;
+
 export default function Duplicates({ collections, collection, params, setParams, can, reload }) {
   const runs = useLoaded(() => (collection ? jobsOf("duplicates", collection) : Promise.resolve([])), [collection]);
   const finished = (runs.data ?? []).filter((job) => job.state === "done");
@@ -106,7 +165,8 @@ export default function Duplicates({ collections, collection, params, setParams,
     { title: "Documents with an older duplicate", number: true, show: (job) => count(job.result.documents_with_an_older_duplicate) },
     { title: "", number: true, show: (job) => html`<${Button} kind="small" onClick=${() => setParams({ run: job.id })}>Show<//>` },
   ];
-  const done = (run) => { runs.reload(); setParams({ run }); };
+  const [deleted, setDeleted] = useState(null);
+  const done = (run) => { setDeleted(null); runs.reload(); setParams({ run }); };
   return html`
     <div class="head"><h1>Duplicates</h1>
       ${collection && html`<${CollectionPicker} collections=${collections} value=${collection} onChange=${(name) => setParams({ collection: name, run: "" })} />`}
@@ -117,7 +177,9 @@ export default function Duplicates({ collections, collection, params, setParams,
       : html`<div class="stack">
           <${Panel} title="Find near-duplicates"><${Finder} key=${collection} collection=${collection} onDone=${done} /><//>
           <${Failure} error=${runs.error} />
-          ${chosen && html`<${Clusters} key=${chosen.id} collection=${collection} id=${chosen.id} can=${can("write")} onChanged=${reload} />`}
+          ${deleted && html`<${Note} kind="good"><span role="status">${outcomeOf(deleted.result)}</span><//>`}
+          ${chosen && can("write") && chosen.result.clusters > 0 && chosen.result.last_row != null && html`<${ApplyToAll} key=${`all ${chosen.id}`} run=${chosen} onDone=${(job) => { setDeleted(job); reload(); }} />`}
+          ${chosen && html`<${Clusters} key=${`${chosen.id} ${deleted?.id}`} collection=${collection} id=${chosen.id} can=${can("write")} onChanged=${reload} />`}
           ${finished.length > 1 && html`<${Panel} title="Earlier searches"><${Table} label="Earlier searches" columns=${columns} rows=${finished} keyOf=${(job) => job.id} marked=${(job) => job.id === chosen.id} /><//>`}
         </div>`}`;
 }
