@@ -7,27 +7,30 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import faiss
 import numpy as np
 import numpy.typing as npt
 
-from hummingbit.encoder.codes import Codes, unpack_codes
+from hummingbit.encoder.codes import Codes, hamming_distance, unpack_codes
 
 # ----------------------------------------------------------------------------
 # A layout of codes in the plane that puts codes at small Hamming distances near each other.
 #
-# There are two methods. `pca` is classical scaling: the squared Euclidean distance of bits is their
-# Hamming distance, so the plane of the first two principal components preserves the distances best
-# in the sense of Torgerson (1952). It is fast and shows the coarse shape only. `tsne` starts from
-# it and moves each code towards its nearest neighbours and away from all others (van der Maaten and
-# Hinton 2008, with the interpolation of Linderman et al. 2019). It uses openTSNE, an optional
-# package.
+# There are three methods. `pca` is classical scaling: the squared Euclidean distance of bits is
+# their Hamming distance, so the plane of the first two principal components preserves the distances
+# best in the sense of Torgerson (1952). It is fast and shows the coarse shape only. `tsne` starts
+# from it and moves each code towards its nearest neighbours and away from all others (van der
+# Maaten and Hinton 2008, with the interpolation of Linderman et al. 2019). It uses openTSNE, an
+# optional package. `chl` keeps degrees of similarity, near and far: of two pairs of codes, the more
+# similar one should be the nearer one. It starts from `pca`, too, and minimizes the continuous
+# histogram loss (Zholus and Putin 2020) of Hamming distances and distances in the plane.
 
 
 Places = npt.NDArray[np.float32]
-Method = Literal["pca", "tsne"]
+Integers = npt.NDArray[np.int64]
+Method = Literal["pca", "tsne", "chl"]
 Tell = Callable[[str, int, int], object]
 """Called with the name of a step, the amount that is done, and the total."""
 
@@ -44,6 +47,11 @@ SEARCHED_WHOLE = 40_000
 QUERIES_AT_ONCE = 4096
 SPREAD_AT_FIRST = 1e-4
 ROWS_AT_ONCE = 1 << 14
+# Of the continuous histogram loss. Up to so many pairs, each step takes all of them.
+ALL_PAIRS = 1 << 17
+STEPS = 400
+STEP_SIZE = 0.03
+DISTANCE_NODES = 100
 
 
 def best_method() -> Method:
@@ -65,6 +73,8 @@ def lay_out(
     places = principal_plane(codes)
     if method == "tsne" and len(codes) > MIN_CODES:
         places = _neighbourhoods(codes, places, seed, jobs, report)
+    elif method == "chl" and len(codes) > 2:
+        places = _degrees_of_similarity(codes, places, seed, report)
     largest = float(np.abs(places).max(initial=0.0))
     return np.ascontiguousarray(places / (largest or 1.0), dtype=np.float32)
 
@@ -161,6 +171,104 @@ def _without_itself(
         missing, distances.max(axis=1, where=~missing, initial=0)[:, None], distances
     )
     return rows[:, 1:], distances[:, 1:]
+
+
+# ----------------------------------------------------------------------------
+# The layout by the continuous histogram loss.
+
+
+class PairLoss(NamedTuple):
+    """The continuous histogram loss of M pairs, and its derivative by their distances."""
+
+    loss: float
+    gradient: npt.NDArray[np.float64]
+
+
+def pair_loss(
+    distances: npt.NDArray[np.float64],
+    similarities: npt.NDArray[np.int64],
+    weights: npt.NDArray[np.float64],
+    *,
+    nodes: int = DISTANCE_NODES,
+) -> PairLoss:
+    """Return L = Σ_rz h_rz Σ_{r' ≥ r} Σ_{z' > z} h_r'z' of M pairs, and ∂L/∂d in closed form.
+
+    A pair i of distance d_i, from 0 to 1, and similarity z_i, from 0, counts with its weight w_i at
+    the distance nodes before and after d_i, in proportion: h_rz = Σ_{i: z_i = z} w_i max(0, 1 −
+    |d_i − r Δ| / Δ), Δ = 1 / (nodes − 1). If the weights add up to 1, L is the probability that, of
+    two random pairs, the second is more similar and yet not nearer, up to Δ. The derivative is
+
+        ∂L/∂d_i = (Σ_{z' < z_i} h_r+1,z' − Σ_{z' > z_i} h_rz') w_i / Δ,  r Δ ≤ d_i < (r + 1) Δ.
+
+    :mod:`hummingbit.training.objectives.continuous_histogram` is the same for torch.
+    """
+    scaled = distances * (nodes - 1)
+    lower = np.clip(np.floor(scaled).astype(np.int64), 0, nodes - 2)
+    upper = scaled - lower
+    size = int(similarities.max(initial=0)) + 1
+    at = lower * size + similarities
+    histogram = np.bincount(at, weights * (1 - upper), nodes * size)
+    histogram += np.bincount(at + size, weights * upper, nodes * size)
+    histogram = histogram.reshape(nodes, size)
+    up_to = histogram.cumsum(axis=1)
+    more_similar = up_to[:, -1:] - up_to
+    farther = more_similar[::-1].cumsum(axis=0)[::-1]
+    less_similar = up_to - histogram
+    slopes = less_similar[lower + 1, similarities] - more_similar[lower, similarities]
+    return PairLoss(float((histogram * farther).sum()), slopes * weights * (nodes - 1))
+
+
+def _degrees_of_similarity(
+    codes: Codes, places: npt.NDArray[np.float64], seed: int, tell: Tell
+) -> npt.NDArray[np.float64]:
+    """Minimize the loss by Adam over places in a disc of diameter 1, the step size falling to 0.
+
+    Each step takes all pairs of few codes, and of many a random sample with every code in it.
+    """
+    rng = np.random.default_rng(seed)
+    n = len(codes)
+    places = _in_disc(places / (2 * np.linalg.norm(places, axis=1).max() or 1.0))
+    # Noise separates codes with the same principal components.
+    places = places + rng.normal(scale=1e-3, size=places.shape)
+    n_bits = codes.shape[1] * 8
+    pairs = np.triu_indices(n, 1) if n * (n - 1) // 2 <= ALL_PAIRS else None
+    mean, square = np.zeros_like(places), np.zeros_like(places)
+    for step in range(STEPS):
+        if not step % ITERATIONS_AT_ONCE:
+            tell("arranging", step, STEPS)
+        first, second = _some_pairs(n, rng) if pairs is None else pairs
+        if pairs is None or not step:
+            similarities = (n_bits - hamming_distance(codes[first], codes[second])).astype(np.int64)
+        apart = places[first] - places[second]
+        distances = np.linalg.norm(apart, axis=1)
+        weights = np.full(len(first), 1 / len(first))
+        found = pair_loss(np.minimum(distances, 1.0), similarities, weights)
+        towards = apart * (found.gradient / np.maximum(distances, 1e-12))[:, None]
+        gradient = np.stack(
+            [
+                np.bincount(first, towards[:, axis], n) - np.bincount(second, towards[:, axis], n)
+                for axis in (0, 1)
+            ],
+            axis=1,
+        )
+        mean = 0.9 * mean + 0.1 * gradient
+        square = 0.99 * square + 0.01 * gradient**2
+        moved = mean / (1 - 0.9 ** (step + 1))
+        scale = np.sqrt(square / (1 - 0.99 ** (step + 1)))
+        size = STEP_SIZE * (1 - step / STEPS)
+        places = _in_disc(places - size * moved / np.maximum(scale, 1e-12))
+    return places - places.mean(axis=0)
+
+
+def _in_disc(places: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    radii = np.linalg.norm(places, axis=1, keepdims=True)
+    return places / np.maximum(1.0, 2 * radii)
+
+
+def _some_pairs(n: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
+    """Return pairs of neighbours in random orders, with every one of n rows in each order."""
+    orders = [rng.permutation(n) for _ in range(max(1, ALL_PAIRS // n))]
+    return np.concatenate(orders), np.concatenate([np.roll(order, 1) for order in orders])
 
 
 # ----------------------------------------------------------------------------

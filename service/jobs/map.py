@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.files import replace_file
-from hummingbit.foundation.slices import drop, stepping_aside
+from hummingbit.foundation.slices import checkpoint, drop, stepping_aside
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.code_layout import Method, Places, best_method, send_layout
 from hummingbit.index.data_folder import DataFolder
@@ -30,6 +30,7 @@ MAP_FILE = "map.json"
 POINTS_FILE = "points.bin"
 MAX_POINTS = 250_000
 MAX_LABELS = 200
+PAGE = 1000
 OTHER_LABEL = 65_534
 NO_LABEL = 65_535
 UNKNOWN_PURITY = 255
@@ -58,6 +59,9 @@ class MapColours:
     table: CodeTable
     given_labels: CodeTable | None
     times: CodeTimes | None
+    learned: npt.NDArray[np.int64] | None
+    """How many documents of each code the encoder learned from, ``int64[D]``; None if its folder
+    does not record them."""
 
 
 def draw_map(folder: DataFolder, progress: Progress) -> dict[str, Any]:
@@ -105,7 +109,35 @@ def read_colours(collection: CollectionBackend, options: MapOptions) -> MapColou
     if options.time_field:
         times = code_times(distinct, stored.payloads, options.time_field)
     drop(stored.payloads)
-    return MapColours(table_of(distinct, labels, generation), given_labels, times)
+    learned = _learned_documents(collection, distinct)
+    return MapColours(table_of(distinct, labels, generation), given_labels, times, learned)
+
+
+def _learned_documents(
+    collection: CollectionBackend, distinct: DistinctCodes
+) -> npt.NDArray[np.int64] | None:
+    encoder = collection.encoder
+    if encoder is None or not encoder.learned:
+        return None
+    is_text = encoder.kind == "text"
+    by_id = not is_text or not len(encoder.learned.hashes)
+    positions = {code.tobytes(): at for at, code in enumerate(distinct.codes)}
+    learned = np.zeros(len(positions), dtype=np.int64)
+    row = 0
+    while page := collection.documents_after(row, PAGE):
+        checkpoint()
+        contents = [document.text if is_text else document.vector for document in page]
+        ids = [document.id for document in page]
+        stored = zip(ids, contents, strict=True) if by_id else ()
+        for document, is_learned in zip(
+            page, encoder.learned.contain(contents, stored), strict=True
+        ):
+            # A code that is not among those was written since.
+            at = positions.get(bytes.fromhex(document.code))
+            if is_learned and at is not None:
+                learned[at] += 1
+        row = page[-1].row
+    return np.minimum(learned, np.bincount(distinct.code_of, minlength=len(positions)))
 
 
 def _lay_out_in_process(codes: Any, method: Method, seed: int, progress: Progress) -> Places:
@@ -155,6 +187,9 @@ def _points(colours: MapColours, drawn: Any, places: Places) -> bytes:
         columns.append(colours.times.position[drawn].astype("<f4"))
     if colours.given_labels:
         columns += _label_columns(colours.given_labels, drawn)
+    if colours.learned is not None:
+        share = colours.learned[drawn] / table.documents[drawn]
+        columns.append(np.round(share * 254).astype("u1"))
     return b"".join(column.tobytes() for column in columns)
 
 
@@ -187,6 +222,7 @@ def _description(
         "label_documents": table.label_documents[:MAX_LABELS].tolist(),
         "given_labels": list(given.labels[:MAX_LABELS]) if given else [],
         "given_label_documents": given.label_documents[:MAX_LABELS].tolist() if given else [],
+        "learned_documents": None if colours.learned is None else int(colours.learned.sum()),
         "time": _scale(colours.times, str(options.time_field)) if colours.times else None,
     }
 

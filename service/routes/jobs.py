@@ -228,7 +228,12 @@ def _read(jobs: Jobs, job: JobRecord, file: str) -> bytes:
 
 
 # Maps drawn by earlier versions do not say these.
-ABSENT_BEFORE: dict[str, Any] = {"given_labels": [], "given_label_documents": [], "time": None}
+ABSENT_BEFORE: dict[str, Any] = {
+    "given_labels": [],
+    "given_label_documents": [],
+    "time": None,
+    "learned_documents": None,
+}
 
 
 @router.post(
@@ -274,7 +279,8 @@ def get_points(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the pat
     documents as uint8, 254 for all, 255 if none is labelled; and the codes, n_bits / 8 bytes each.
     If the map has a `time`, the position on its scale follows, from 0 to 1, as float32, NaN if no
     document has a value. If it has `given_labels`, the label that people gave and its share follow,
-    as uint16 and uint8, as above.
+    as uint16 and uint8, as above. If it has `learned_documents`, the share of the code's documents
+    that the encoder learned from follows, as uint8, 254 for all.
     """
     job = _job(jobs, id, "map")
     if job.state != "done":

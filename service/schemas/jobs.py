@@ -245,11 +245,12 @@ class EvaluatedQueries(ResponseModel):
 class DrawMap(RequestModel):
     """How to lay out the distinct codes in the plane.
 
-    `tsne` shows neighbourhoods and needs openTSNE, an optional package; `pca` shows the coarse
-    shape. By default, `method` is the best one installed.
+    `tsne` shows neighbourhoods and needs openTSNE, an optional package; `chl` keeps degrees of
+    similarity, near and far; `pca` shows the coarse shape. By default, `method` is the best one
+    installed.
     """
 
-    method: Literal["pca", "tsne"] | None = None
+    method: Literal["pca", "tsne", "chl"] | None = None
     label_field: FieldName = Field("label", description="The payload field that holds the label.")
     time_field: FieldName | None = Field(
         None, min_length=1, description="A payload field of numbers or ISO 8601 dates."
@@ -278,13 +279,14 @@ class MapDescription(ResponseModel):
 
     `labels` are the 200 most frequent of the label field, and `label_documents` the number of
     documents of each; `given_labels` are those that people gave, if they agree. `time` is present
-    if the map was drawn with a time field.
+    if the map was drawn with a time field. `learned_documents` is the number of documents that the
+    encoder learned from, or null if it records none.
     """
 
     collection: str
     generation: int
     n_bits: int
-    method: Literal["pca", "tsne"]
+    method: Literal["pca", "tsne", "chl"]
     label_field: str
     seed: int
     documents: int
@@ -295,6 +297,7 @@ class MapDescription(ResponseModel):
     given_labels: list[str]
     given_label_documents: list[int]
     time: TimeScale | None
+    learned_documents: int | None
 
 
 class MapStatus(JobStatus):

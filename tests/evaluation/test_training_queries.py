@@ -21,7 +21,7 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.training.class_codes import train_class_codes
 from hummingbit.training.data import gather
 from tests.support.corpora import topic_documents
-from tests.support.service import running_service
+from tests.support.service import running_service, wait_for_job
 
 WARNING = "values of training data"
 LEARNED = topic_documents(200)
@@ -56,6 +56,21 @@ def records(path: Path) -> list[dict[str, Any]]:
 
 def documents(path: Path) -> list[Document]:
     return [Document(one["id"], one["text"], labels=(one["label"],)) for one in records(path)]
+
+
+def test_a_map_tells_which_documents_the_encoder_learned_from(folder: Path) -> None:
+    with running_service(folder) as client:
+        path = "/v1/collections/c"
+        added = {"documents": [{"id": one.id, "text": one.text} for one in OTHERS]}
+        client.put(f"{path}/documents", json=added).raise_for_status()
+        job = wait_for_job(client, client.post(f"{path}/map", json={"method": "pca"}))
+        drawn = client.get(job["result"]["map"]).json()["map"]
+        points = client.get(f"{job['result']['map']}/points").content
+        client.post(f"{path}/documents:delete", json={"ids": [one.id for one in OTHERS]})
+    assert (drawn["documents"], drawn["learned_documents"]) == (220, 200)
+    shares = list(points[-drawn["points"] :])
+    assert max(shares) == 254
+    assert min(shares) < 254
 
 
 def test_the_library_warns_or_leaves_them_out(folder: Path) -> None:

@@ -31,6 +31,7 @@ export function readPoints(buffer, described) {
   const codes = take(Uint8Array, size);
   points.time = described.time ? take(Float32Array) : null;
   const given = described.given_labels.length ? labels() : null;
+  points.learned = described.learned_documents == null ? null : take(Uint8Array);
   const code = (point) => Array.from(codes.subarray(point * size, (point + 1) * size), (byte) => byte.toString(16).padStart(2, "0")).join("");
   let places = null;
   const find = (hex) => {
@@ -68,6 +69,7 @@ export function palette(dark) {
     label,
     purity: (share) => ramp(share, lift([178, 60, 48]), dark ? [214, 180, 110] : [222, 186, 96], lift([22, 120, 92])),
     time: times,
+    learned: (share) => ramp(share, lift([66, 99, 184]), dark ? [190, 170, 150] : [190, 176, 160], lift([214, 106, 32])),
     age: times,
     documents: (share) => ramp(share, dark ? [58, 70, 66] : [198, 214, 208], lift([20, 112, 84]), dark ? [232, 240, 170] : [12, 52, 60]),
   };
@@ -80,6 +82,7 @@ export function colourBy(points, labels, by, colours, only = null) {
     label: (point) => (labels.label[point] >= OTHER ? colours.grey : colours.label(labels.label[point])),
     purity: (point) => (labels.purity[point] === UNKNOWN ? colours.grey : colours.purity(labels.purity[point] / 254)),
     time: (point) => (Number.isNaN(points.time[point]) ? colours.grey : colours.time(points.time[point])),
+    learned: (point) => colours.learned(points.learned[point] / 254),
     age: (point) => colours.age(points.age[point]),
     documents: (point) => colours.documents(Math.min(1, Math.log2(points.documents[point]) / 10)),
   }[by];
@@ -101,6 +104,8 @@ export function labelLegend(labels, colours) {
 export function scaleOf(points, described, by) {
   if (by === "purity")
     return { what: "Share of a code's labelled documents that have its label", ticks: ["0 %", "50 %", "100 %"], grey: "no document has a label" };
+  if (by === "learned")
+    return { what: `Share of a code's documents that the encoder learned from: ${count(described.learned_documents)} of ${count(described.documents)} in all`, ticks: ["none", "half", "all"] };
   if (by === "age") return { what: "When a code's documents were inserted", ticks: ["first", "middle", "last"] };
   if (by === "documents") return { what: "Documents per code", ticks: ["1", "32", "1,024 or more"] };
   const { field, kind, start, end, least, most, documents } = described.time;

@@ -194,7 +194,7 @@ def test_a_map_of_an_earlier_version_is_described(
     client: httpx.Client, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     describe = map_job._description
-    later = {"given_labels", "given_label_documents", "time"}
+    later = {"given_labels", "given_label_documents", "time", "learned_documents"}
     monkeypatch.setattr(
         map_job,
         "_description",
@@ -258,8 +258,8 @@ def test_near_duplicates_are_listed_a_page_at_a_time(
     address = job["result"]["duplicates"]
     whole = client.get(address).json()
     assert whole["page"] == [
-        {"size": 3, "ids": ["d0", "d1", "d3"]},
-        {"size": 2, "ids": ["d2", "d4"]},
+        {"size": 3, "ids": ["d0", "d1", "d3"], "newest": "d3"},
+        {"size": 2, "ids": ["d2", "d4"], "newest": "d4"},
     ]
     page = client.get(address, params={"offset": 1, "limit": 1}).json()
     assert page["page"] == whole["page"][1:]

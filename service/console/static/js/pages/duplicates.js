@@ -112,8 +112,7 @@ function Preview({ id, keep }) {
     <ol class="preview" tabindex="0" aria-label="What is kept and deleted">${data.page.map((cluster, place) => {
       const kept = keep === "oldest" ? cluster.ids[0] : cluster.newest;
       const others = cluster.ids.filter((one) => one !== kept).slice(0, SHOWN);
-      return html`<li key=${offset + place}><span class="what">keep</span> <b class="break">${kept}</b> <span class="what">delete</span>
-        ${others.map((one, at) => html`${at > 0 && ", "}<s class="break">${one}</s>`)}${cluster.size - 1 > others.length && html` <span class="what">and ${count(cluster.size - 1 - others.length)} more</span>`}</li>`;
+      return html`<li key=${offset + place}><span class="what">keep</span> <b class="break">${kept}</b> <span class="what">delete</span> ${others.map((one, at) => html`${at > 0 && ", "}<s class="break">${one}</s>`)}${cluster.size - 1 > others.length && html` <span class="what">and ${count(cluster.size - 1 - others.length)} more</span>`}</li>`;
     })}</ol>`;
 }
 

@@ -10,6 +10,12 @@ import { labelLegend, labelOf, labelSets, palette, purityOf, readPoints, scaleOf
 
 const TIME = ["time", "Time"];
 const COLOURS = [["label", "Label"], ["purity", "Purity"], ["age", "Order of insertion"], ["documents", "Documents"]];
+const LEARNED = ["learned", "Learned from"];
+const METHODS = {
+  tsne: "by t-SNE. Similar codes lie close together; distances between groups mean little",
+  chl: "by the continuous histogram loss: of two pairs of codes, the more similar one should be the nearer one",
+  pca: "by the first two principal components",
+};
 const BUCKETS = 30;
 const OF_BUCKET = 8;
 
@@ -46,7 +52,7 @@ function Start({ collection, running, onDone, drawn }) {
       : html`<div class="row">
           <${Field} label="Label field"><input value=${field} size="12" onInput=${(event) => setField(event.currentTarget.value)} /><//>
           <${Field} label="Time field" hint="numbers or dates"><input value=${time} size="12" placeholder="none" onInput=${(event) => setTime(event.currentTarget.value)} /><//>
-          <${Field} label="Layout"><${Select} value=${method} onChange=${setMethod} options=${[["", "best available"], ["tsne", "t-SNE (neighbourhoods)"], ["pca", "principal components (coarse)"]]} /><//>
+          <${Field} label="Layout"><${Select} value=${method} onChange=${setMethod} options=${[["", "best available"], ["tsne", "t-SNE (neighbourhoods)"], ["chl", "histogram loss (degrees of similarity)"], ["pca", "principal components (coarse)"]]} /><//>
           <${Button} kind=${drawn ? "" : "primary"} onClick=${start} disabled=${!field}>${drawn ? "Draw again" : "Draw the map"}<//>
         </div>`}
   </div>`;
@@ -153,11 +159,11 @@ function Drawn({ collection, loaded, onDone }) {
   const [query, setQuery] = useState({ rings: [], cross: null });
   const labels = sets[set];
   const chooseSet = (name) => { setSet(name); setOnly(null); };
-  const options = points.time ? [...COLOURS.slice(0, 2), TIME, ...COLOURS.slice(2)] : COLOURS;
+  const options = [...COLOURS.slice(0, 2), ...(points.learned ? [LEARNED] : []), ...(points.time ? [TIME] : []), ...COLOURS.slice(2)];
   return html`
     <div class="row"><${Segments} label="Colour by" value=${by} options=${options} onChange=${setBy} />
       ${sets.given && html`<${Segments} label="Labels" value=${set} options=${[["field", `Field ${short(map.label_field, 24)}`], ["given", "Set by hand"]]} onChange=${chooseSet} />`}
-      <span class="what">${count(map.points)} of ${count(map.distinct_codes)} distinct codes of ${plural(map.documents, "document")}, drawn ${ago(loaded.done[0].finished)} ${map.method === "tsne" ? "by t-SNE. Similar codes lie close together; distances between groups mean little" : "by the first two principal components"}.</span></div>
+      <span class="what">${count(map.points)} of ${count(map.distinct_codes)} distinct codes of ${plural(map.documents, "document")}, drawn ${ago(loaded.done[0].finished)} ${METHODS[map.method]}.</span></div>
     ${generation !== map.generation && html`<${Note} kind="warn">The collection has changed since: the map shows generation ${count(map.generation)}, and the collection is at generation ${count(generation)}.<//>`}
     <div class="map">
       <${MapView} points=${points} labels=${labels} by=${by} only=${only} selected=${selected} rings=${query.rings} cross=${query.cross} onSelect=${setSelected} />
