@@ -136,9 +136,9 @@ export function Dialog({ title, onClose, children, class: name }) {
   const element = useRef(null);
   const id = useId("dialog");
   useEffect(() => {
-    const before = document.activeElement;
-    element.current.showModal();
-    return () => before.isConnected && before.focus();
+    const shown = element.current;
+    shown.showModal();
+    return () => shown.close(); // which returns the focus to where it was
   }, []);
   return html`<dialog ref=${element} class=${name} aria-labelledby=${id} onClose=${onClose} onCancel=${onClose}>
     <header><h2 id=${id}>${title}</h2><button type="button" class="icon" aria-label="Close" onClick=${onClose}>✕</button></header>
