@@ -230,6 +230,10 @@ class ServedCollection:
         name = self._given_name
         return _hits(self.client.recommend(name, like, unlike, strategy=strategy, **asked))
 
+    def complete(self, text: str, limit: int = 10) -> list[str]:
+        """Do as :meth:`hummingbit.embedded.Collection.complete`."""
+        return self.client.complete(self.name, text, limit=limit)["completions"]
+
     def close(self) -> None:
         """Close nothing: the client, which may serve other collections, stays open."""
 

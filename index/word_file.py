@@ -224,7 +224,7 @@ def read_header(folder: Path) -> Header | None:
             return _read_header(file)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         _log.info("the word index %s is not used: %s", folder / FILE, error)
         return None
 
@@ -247,7 +247,7 @@ def load(
         return _assemble(header, arrays, analyzer, n_bits), header.stamp.last_row
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         _log.info("the word index %s is not used: %s", folder / FILE, error)
         return None
 

@@ -103,6 +103,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     text.add_argument(
         "--no-text", dest="with_text", action="store_false", help="do not print texts"
     )
+    parser.add_argument(
+        "--complete",
+        action="store_true",
+        help="print queries that begin like TEXT, with its last word completed, and search nothing",
+    )
     parser.add_argument("--no-payload", action="store_true", help="leave the payloads out")
     add_json(parser)
     add_folder(parser)
@@ -114,6 +119,8 @@ def run(args: argparse.Namespace) -> int:
     """Print a hit a line: distance, id and the requested fields, with its text on the next."""
     if args.with_text is None:
         args.with_text = sys.stdout.isatty() and not args.json
+    if args.complete:
+        return _print_completions(args)
     vector = _read_vector(args)
     if args.url is not None:
         return _search_remotely(args, vector)
@@ -143,6 +150,29 @@ def run(args: argparse.Namespace) -> int:
     _print_substitutes(result.substitutes[0] if result.substitutes else {}, corrected)
     for hit in result.hits[0]:
         _print_hit(hit, result.rescored_by or result.rankings[0])
+    return 0
+
+
+def _print_completions(args: argparse.Namespace) -> int:
+    """Print the completions of the text, one a line.
+
+    Raises:
+        OptionError: if there is no text.
+    """
+    if args.text is None:
+        raise OptionError("TEXT: is missing; --complete completes its last word")
+    limit = 10 if args.limit is None else args.limit
+    if args.url is not None:
+        with service_at(args) as client:
+            completions = client.complete(args.collection, args.text, limit=limit)["completions"]
+    else:
+        with open_folder(args, writable=False) as folder:
+            completions = folder.collection(args.collection).complete(args.text, limit)
+    if args.json:
+        print_json({"completions": completions})
+    else:
+        for completion in completions:
+            print(without_controls(completion))
     return 0
 
 

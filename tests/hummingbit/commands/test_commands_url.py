@@ -18,6 +18,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.index.catalog import AddAlias
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.served import ServedCollection
 from hummingbit.service.settings import Settings
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import make_data_folder, running_service
@@ -469,3 +470,24 @@ def test_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert json.loads(capsys.readouterr().out)["collections"] == ["c"]
         assert main(["job", "cancel", job["id"], "--url", url]) == 2
         assert "is already done" in capsys.readouterr().err
+
+
+def test_the_last_word_of_a_query_is_completed(ask: Ask, tmp_path: Path) -> None:
+    texts = ["random forests", "random forests of trees", "a random formula"]
+    path = tmp_path / "notes.jsonl"
+    path.write_text("".join(json.dumps({"id": text, "text": text}) + "\n" for text in texts))
+    ask("index", "build", "notes", str(path), "--encoder", "words", "--allow-unknown")
+    printed = ask("search", "notes", "random for", "--complete")
+    assert printed.split("\n") == ["random forests", "random formula", ""]
+    answer = ask("search", "notes", "random for", "--complete", "--limit", "1", "--json")
+    assert json.loads(answer) == {"completions": ["random forests"]}
+    assert "TEXT: is missing" in ask("search", "notes", "--complete", status=2)
+
+
+def test_a_collection_of_a_service_completes_words(tmp_path: Path) -> None:
+    data = make_data_folder(tmp_path)
+    with DataFolder(data, writable=True) as folder:
+        notes = folder.create_collection("notes", encoder="words")
+        notes.upsert([Document(id="a", text="random forests")])
+    with running_service(data) as plain, Client(str(plain.base_url)) as client:
+        assert ServedCollection(client, "notes").complete("random for") == ["random forests"]
