@@ -70,7 +70,7 @@ def short_texts(sources: list[str], number: int, data_root: Path | None) -> list
                         texts[" ".join(run)] = None
     if len(texts) >= number:
         return list(texts)[:number]
-    from benchmarks.lexical import zipfian_texts  # noqa: PLC0415 - it imports peers
+    from benchmarks.harness.zipfian_texts import zipfian_texts  # noqa: PLC0415 - only here
 
     return [*texts, *zipfian_texts(np.random.default_rng(0), number - len(texts), MEAN_WORDS)]
 
