@@ -414,9 +414,68 @@ MAX_VALUES = 1000
 MAX_FIELD_LENGTH = 256
 MAX_STRING_LENGTH = 4096
 MAX_INDEXED_FIELDS = 16
-CONDITIONS = ("eq", "in", *BOUNDS, "prefix", "contains", *PRESENCE)
+_SCALAR = {"type": ["string", "number", "boolean"]}
+_CONDITION_SCHEMAS: dict[str, Any] = {
+    "eq": _SCALAR,
+    "in": {"type": "array", "items": _SCALAR, "minItems": 1},
+    **{bound: {"type": ["string", "number"]} for bound in BOUNDS},
+    **{name: {"type": "string"} for name in ("prefix", "contains")},
+    **{name: {"type": "boolean"} for name in PRESENCE},
+}
+CONDITIONS = tuple(_CONDITION_SCHEMAS)
 _NAMED = "|".join(f'"{name}"' for name in CONDITIONS)
 FORMS = f'it must be {{"field": ..., {_NAMED}: ...}}, has_id, and, or, not'
+
+
+def filter_schemas(reference: str) -> dict[str, Any]:
+    """Return JSON schemas of filters by name; ``Filter`` is that of a whole filter.
+
+    Whatever :func:`parse_filter` takes is valid. Limits and the rules between conditions, such as
+    that only bounds stand beside one another, are not in the schemas.
+
+    Args:
+        reference: how one schema refers to another, with ``{model}`` for its name.
+    """
+    names = ("Condition", "AndFilter", "OrFilter", "NotFilter", "IdFilter")
+    whole = {"$ref": reference.format(model="Filter")}
+    several = {"type": "array", "items": whole, "minItems": 1}
+    operators = {
+        "AndFilter": ("and", several),
+        "OrFilter": ("or", several),
+        "NotFilter": ("not", whole),
+    }
+    return {
+        "Filter": {
+            "title": "Filter",
+            "description": "Which documents a search may find, by their payloads.",
+            "anyOf": [{"$ref": reference.format(model=name)} for name in names],
+        },
+        "Condition": {
+            "title": "Condition",
+            "description": "A condition on a payload field, or the bounds of a range.",
+            "type": "object",
+            "properties": {
+                "field": {"type": "string", "minLength": 1, "maxLength": MAX_FIELD_LENGTH},
+                **_CONDITION_SCHEMAS,
+            },
+            "required": ["field"],
+            "minProperties": 2,
+            "additionalProperties": False,
+        },
+        **{
+            name: {
+                "title": name,
+                "type": "object",
+                "properties": {operator_: inner},
+                "required": [operator_],
+                "additionalProperties": False,
+            }
+            for name, (operator_, inner) in operators.items()
+        },
+    }
+
+
+FORMS = 'it must be {"field": ..., "eq"|"in"|"gt"|"gte"|"lt"|"lte"|"exists": ...}, and, or, not'
 
 
 def parse_filter(value: object) -> Filter:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from operator import attrgetter
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -59,6 +60,7 @@ ROUTERS = (
     system.pages_router,
     encoders.router,
     collections.router,
+    collections.documents_router,
     documents.router,
     search.router,
     snapshots.router,
@@ -87,6 +89,7 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
     app = Service(
         title="hummingbit",
         summary="Semantic hashing: index and search short binary codes.",
+        generate_unique_id_function=attrgetter("name"),
         version=_version(),
         lifespan=partial(_running, data=data, settings=settings),
         # FastAPI's own pages load scripts from other hosts, and require no key.

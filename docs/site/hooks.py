@@ -6,6 +6,7 @@ The front page is the README. The references of the command line and of REST are
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections.abc import Iterator
 from contextlib import redirect_stdout, suppress
@@ -72,7 +73,7 @@ def help_of(arguments: list[str]) -> str:
 def rest_reference() -> Iterator[str]:
     """Return a chapter for each address, from the OpenAPI description."""
     with TemporaryDirectory() as folder:
-        description = create_app(Path(folder)).openapi()
+        description = json.loads(create_app(Path(folder)).state.description())
     yield "# REST reference\n"
     yield "A service describes itself at `/openapi.json` and, for reading, at `/docs`.\n"
     for path, operations in description["paths"].items():

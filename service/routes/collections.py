@@ -78,7 +78,8 @@ from hummingbit.service.schemas.search import JSONAnswer, document_to_json, to_j
 # Collections and their documents.
 
 
-router = APIRouter(prefix="/v1", route_class=JSONRoute)
+router = APIRouter(prefix="/v1", tags=["collections"], route_class=JSONRoute)
+documents_router = APIRouter(prefix="/v1", tags=["documents"], route_class=JSONRoute)
 MAX_ERRORS = 100
 # Documents that are checked between two checkpoints.
 CHECKED_AT_ONCE = 64
@@ -87,7 +88,7 @@ CHECKED_AT_ONCE = 64
 @router.get(
     "/collections", response_model=Collections, openapi_extra=READ, summary="List the collections"
 )
-def get_collections(folder: Folder) -> Response:
+def list_collections(folder: Folder) -> Response:
     """List the collections; those that cannot be opened are listed separately."""
     summaries = [_summary(collection) for collection in folder.collections().values()]
     unavailable = unavailable_collections(folder)
@@ -112,7 +113,7 @@ def get_collection(collection: CollectionOf) -> Response:
     dependencies=LONG_READ,
     summary="Get a collection's statistics",
 )
-def get_stats(collection: CollectionOf, folder: Folder) -> Response:
+def get_collection_stats(collection: CollectionOf, folder: Folder) -> Response:
     """Describe a collection's size, its search engine and why it was chosen, and its codes.
 
     Few distinct codes, dead bits or crowded buckets are signs of an encoder that has collapsed.
@@ -131,7 +132,7 @@ def get_stats(collection: CollectionOf, folder: Folder) -> Response:
     responses={200: {"model": CollectionSummary, "description": "An equal collection exists."}},
     summary="Create a collection",
 )
-def put_collection(name: str, body: CreateCollection, folder: Folder) -> Response:
+def create_collection(name: str, body: CreateCollection, folder: Folder) -> Response:
     """Create a collection with an encoder, or for documents that come with codes of `n_bits`."""
     collection, is_new = folder.find_or_create_collection(
         name,
@@ -153,7 +154,7 @@ def put_collection(name: str, body: CreateCollection, folder: Folder) -> Respons
     dependencies=WRITING,
     summary="Change a collection's ranking, weight of codes or language",
 )
-def patch_collection(collection: CollectionOf, body: UpdateCollection) -> Response:
+def update_collection(collection: CollectionOf, body: UpdateCollection) -> Response:
     """Set the ranking, or the weight of codes beside words, of searches that do not name one."""
     if not body.model_fields_set:
         raise InputError("", "the body is empty; it must have ranking, hybrid_weight or language")
@@ -180,7 +181,7 @@ def delete_collection(name: str, folder: Folder) -> Response:
     return Response(status_code=204)
 
 
-@router.put(
+@documents_router.put(
     "/collections/{name}/documents",
     response_model=Upserted,
     openapi_extra=WRITE,
@@ -193,7 +194,7 @@ def delete_collection(name: str, folder: Folder) -> Response:
     },
     summary="Upsert documents",
 )
-def put_documents(
+def upsert_documents(
     *,
     request: Request,
     name: str,
@@ -230,7 +231,7 @@ def put_documents(
     return render(Upserted(**asdict(result)))
 
 
-@router.get(
+@documents_router.get(
     "/collections/{name}/documents/{id:any_text}",
     response_model=StoredDocument,
     openapi_extra=READ,
@@ -253,7 +254,7 @@ async def get_document(
     return JSONAnswer(await short_or_long(request.app, request.scope["state"], read))
 
 
-@router.delete(
+@documents_router.delete(
     "/collections/{name}/documents/{id:any_text}",
     status_code=204,
     openapi_extra=WRITE,
@@ -339,7 +340,7 @@ ProfilesOf = Annotated[Profiles, state_of("profiles")]
     dependencies=LONG_READ,
     summary="Describe a collection's codes",
 )
-def get_codes(
+def describe_codes(
     collection: CollectionOf,
     profiles: ProfilesOf,
     label_field: Annotated[
@@ -373,7 +374,7 @@ def get_codes(
     responses={202: {"model": JobInfo, "description": "A job checks it in the background."}},
     summary="Verify a collection",
 )
-def post_verify(
+def verify_collection(
     request: Request, collection: CollectionOf, folder: Folder, submit: SubmitOf
 ) -> Response:
     """Check every document against its checksum, and codes and index against the documents.
@@ -397,7 +398,7 @@ def post_verify(
     responses={202: {"model": JobInfo, "description": "It is done in the background."}},
     summary="Compact a collection",
 )
-def post_compact(request: Request, collection: CollectionOf, submit: SubmitOf) -> Response:
+def compact_collection(request: Request, collection: CollectionOf, submit: SubmitOf) -> Response:
     """Free the space of deleted documents; searches continue, writes wait.
 
     While it runs, it needs as much free space as the collection takes. With the header ``Prefer:
@@ -416,7 +417,7 @@ def post_compact(request: Request, collection: CollectionOf, submit: SubmitOf) -
     responses={202: {"model": JobInfo, "description": "It is done in the background."}},
     summary="Choose the indexed fields",
 )
-def post_index_fields(
+def choose_indexed_fields(
     request: Request, collection: CollectionOf, body: IndexFields, submit: SubmitOf
 ) -> Response:
     """Index exactly these payload fields; searches and writes continue.
@@ -436,13 +437,13 @@ def post_index_fields(
 
 
 @router.get("/aliases", response_model=Aliases, openapi_extra=READ, summary="List the aliases")
-def get_aliases(folder: Folder) -> Response:
+def list_aliases(folder: Folder) -> Response:
     """List the aliases and the collection of each."""
     return _render_aliases(folder)
 
 
 @router.post("/aliases", response_model=Aliases, openapi_extra=ADMIN, summary="Change aliases")
-def post_aliases(body: ChangeAliases, folder: Folder, gate: GateOf) -> Response:
+def change_aliases(body: ChangeAliases, folder: Folder, gate: GateOf) -> Response:
     """Add, move and remove aliases in one step: all actions apply, or none.
 
     Writes already in progress finish on the collection that the alias named before; every later
@@ -464,7 +465,7 @@ def post_aliases(body: ChangeAliases, folder: Folder, gate: GateOf) -> Response:
     openapi_extra=ADMIN,
     summary="Reindex a collection",
 )
-def post_reindex(
+def reindex_collection(
     collection: CollectionOf, body: Reindex, folder: Folder, submit: SubmitOf
 ) -> Response:
     """Encode the stored texts or vectors with another encoder into a new collection, as a job.

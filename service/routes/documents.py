@@ -57,7 +57,7 @@ from hummingbit.service.schemas.common import (
 from hummingbit.service.schemas.jobs import JobInfo
 from hummingbit.service.schemas.search import document_to_json, to_json
 
-router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
+router = APIRouter(prefix="/v1/collections/{name}", tags=["documents"], route_class=JSONRoute)
 
 MAX_KEY_LENGTH = 255
 # A document may have a text of a million characters.
@@ -80,7 +80,7 @@ _BULK_BODY = {
     dependencies=LONG_READ,
     summary="Get documents",
 )
-def post_get(collection: CollectionOf, body: GetRequest, limits: Limits) -> Response:
+def get_documents(collection: CollectionOf, body: GetRequest, limits: Limits) -> Response:
     """Get documents by their ids, as they are stored; a repeated id is returned once."""
     documents, missing, size = [], [], 0
     for id_ in dict.fromkeys(body.ids):
@@ -103,7 +103,7 @@ def post_get(collection: CollectionOf, body: GetRequest, limits: Limits) -> Resp
     dependencies=LONG_READ,
     summary="Scroll through documents",
 )
-def post_scroll(collection: CollectionOf, body: ScrollRequest, limits: Limits) -> Response:
+def scroll_documents(collection: CollectionOf, body: ScrollRequest, limits: Limits) -> Response:
     """Get a page of documents in the order of insertion.
 
     Documents added after the first page do not appear, deleted ones disappear, and none is
@@ -133,7 +133,7 @@ def post_scroll(collection: CollectionOf, body: ScrollRequest, limits: Limits) -
     dependencies=LONG_READ,
     summary="Count documents",
 )
-def post_count(collection: CollectionOf, body: CountRequest) -> Response:
+def count_documents(collection: CollectionOf, body: CountRequest) -> Response:
     """Count all documents, or those that match a filter."""
     filter_ = parse_body_filter(body.filter)
     documents = collection.count(filter_)
@@ -148,7 +148,7 @@ def post_count(collection: CollectionOf, body: CountRequest) -> Response:
     dependencies=WRITING,
     summary="Delete documents",
 )
-def post_delete(collection: CollectionOf, body: DeleteRequest) -> Response:
+def delete_documents(collection: CollectionOf, body: DeleteRequest) -> Response:
     """Delete documents by ids, of which unknown ones are ignored, or by a filter."""
     if (body.ids is None) == (body.filter is None):
         raise invalid_field("must have exactly one of ids and filter")
@@ -194,7 +194,7 @@ def post_payload(collection: CollectionOf, body: UpdatePayloads, limits: Limits)
     responses={202: {"model": JobInfo, "description": "A job writes them in the background."}},
     summary="Upsert documents as JSON lines",
 )
-async def post_bulk(
+async def upsert_documents_in_bulk(
     *,
     name: str,
     request: Request,

@@ -43,7 +43,7 @@ from hummingbit.service.schemas.encoders import (
 )
 from hummingbit.service.settings import Settings
 
-router = APIRouter(prefix="/v1", route_class=JSONRoute)
+router = APIRouter(prefix="/v1", tags=["encoders"], route_class=JSONRoute)
 
 
 def find_encoder(name: str, folder: Folder) -> Encoder:
@@ -63,7 +63,7 @@ EncoderOf = Annotated[Encoder, Depends(find_encoder)]
 
 
 @router.get("/encoders", response_model=Encoders, openapi_extra=READ, summary="List the encoders")
-def get_encoders(folder: Folder) -> Response:
+def list_encoders(folder: Folder) -> Response:
     """List the encoders of the data folder; those that cannot be loaded are listed separately."""
     encoders, unavailable = summarize_encoders(folder)
     return render(Encoders(encoders=encoders, unavailable=unavailable))
@@ -97,7 +97,7 @@ def get_encoder(name: str, encoder: EncoderOf, folder: Folder) -> Response:
     dependencies=LONG_READ,
     summary="Encode",
 )
-def post_encoder_encode(
+def encode_with_encoder(
     name: str, encoder: EncoderOf, body: EncoderInputs, limits: Limits
 ) -> Response:
     """Return the codes that an encoder gives texts or vectors as documents."""
@@ -197,7 +197,7 @@ ENCODED_AT_ONCE = 64
     dependencies=LONG_READ,
     summary="Embed texts, as OpenAI's interface does",
 )
-def post_embeddings(body: EmbeddingsRequest, folder: Folder, limits: Limits) -> Response:
+def create_embeddings(body: EmbeddingsRequest, folder: Folder, limits: Limits) -> Response:
     """Return the real-valued or binary embeddings that an encoder gives documents or queries."""
     encoder = _encoder(body, folder)
     embed = encoder.query_weights if body.input_type == "query" else encoder.margins
@@ -223,7 +223,7 @@ def post_embeddings(body: EmbeddingsRequest, folder: Folder, limits: Limits) -> 
     openapi_extra=READ,
     summary="List the encoders of texts, as OpenAI's interface lists models",
 )
-def get_models(folder: Folder) -> Response:
+def list_models(folder: Folder) -> Response:
     """List the encoders whose names ``POST /v1/embeddings`` takes as a model."""
     encoders, _ = summarize_encoders(folder)
     return render(Models(data=[Model(id=one.name) for one in encoders if one.kind == "text"]))

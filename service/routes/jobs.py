@@ -80,7 +80,7 @@ from hummingbit.service.schemas.search import LongAnswer
 
 Status = Literal["running", "done", "failed"]
 
-router = APIRouter(prefix="/v1", route_class=JSONRoute)
+router = APIRouter(prefix="/v1", tags=["jobs"], route_class=JSONRoute)
 
 
 JobsOf = Annotated[Jobs, state_of("jobs")]
@@ -127,7 +127,7 @@ SubmitOf = Annotated[Submit, Depends()]
 
 
 @router.get("/jobs", response_model=JobList, openapi_extra=READ, summary="List the jobs")
-def get_jobs(
+def list_jobs(
     *,
     jobs: JobsOf,
     limits: Limits,
@@ -157,7 +157,7 @@ def get_job(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
     openapi_extra=READ,
     summary="Cancel a job",
 )
-def post_cancel(
+def cancel_job(
     request: Request,
     id: str,  # noqa: A002 - as in the path
     jobs: JobsOf,
@@ -243,7 +243,7 @@ ABSENT_BEFORE: dict[str, Any] = {
     openapi_extra=READ,
     summary="Draw a map",
 )
-def post_map(collection: CollectionOf, body: DrawMap, submit: SubmitOf) -> Response:
+def draw_map(collection: CollectionOf, body: DrawMap, submit: SubmitOf) -> Response:
     """Lay out the distinct codes in the plane, as a job: similar codes lie near each other."""
     if body.method == "tsne" and importlib.util.find_spec("openTSNE") is None:
         message = "is 'tsne', for which the service needs openTSNE, its extra map; or send 'pca'"
@@ -270,7 +270,7 @@ def get_map(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
     responses={200: {"content": {"application/octet-stream": {}}}},
     summary="Get a map's points",
 )
-def get_points(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
+def get_map_points(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
     """Get the points of a finished map: columns of P points each, little-endian.
 
     x and y, from -1 to 1, and the mean position of the code's documents in the order of insertion,
@@ -295,7 +295,7 @@ def get_points(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the pat
     openapi_extra=READ,
     summary="Find near-duplicates",
 )
-def post_duplicates(collection: CollectionOf, body: FindDuplicates, submit: SubmitOf) -> Response:
+def find_duplicates(collection: CollectionOf, body: FindDuplicates, submit: SubmitOf) -> Response:
     """Find documents whose codes, and on request texts, hardly differ, as a job.
 
     Nothing is deleted: the clusters are listed, and documents can be deleted by their ids.
@@ -400,7 +400,7 @@ HEADERS = {
     responses={202: {"model": EvaluationStatus, "description": "A job runs in the background."}},
     summary="Evaluate",
 )
-def post_evaluate(
+def evaluate(
     *,
     request: JSONRequest,
     collection: CollectionOf,
@@ -495,7 +495,7 @@ def _write_report(jobs: Jobs, id_: str, form: str) -> Response:
     dependencies=LONG_READ,
     summary="Get an evaluation's queries",
 )
-def get_queries(id: str, jobs: JobsOf, limits: Limits) -> Response:  # noqa: A002 - as in the path
+def get_evaluation_queries(id: str, jobs: JobsOf, limits: Limits) -> Response:  # noqa: A002 - as in the path
     """Get the queries of an evaluation as they were sent, each with its id."""
     job = _evaluation(jobs, id)
     _check_done(job)
@@ -519,7 +519,7 @@ def get_queries(id: str, jobs: JobsOf, limits: Limits) -> Response:  # noqa: A00
     dependencies=LONG_READ,
     summary="Compare two evaluations",
 )
-def post_compare(id: str, body: CompareEvaluations, jobs: JobsOf) -> Response:  # noqa: A002
+def compare_evaluations(id: str, body: CompareEvaluations, jobs: JobsOf) -> Response:  # noqa: A002
     """Compare an evaluation with another, query by query, and check it against a gate.
 
     Differences come with bootstrap intervals and the p-values of paired permutation tests.

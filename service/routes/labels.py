@@ -219,7 +219,7 @@ def without_vector(document: dict[str, Any]) -> dict[str, Any]:
 # Labels, and suggestions of what to label next.
 
 
-router = APIRouter(prefix="/v1", route_class=JSONRoute)
+router = APIRouter(prefix="/v1", tags=["labels"], route_class=JSONRoute)
 
 LabelField = Annotated[
     str | None,
@@ -234,7 +234,7 @@ LabelField = Annotated[
     dependencies=LONG_READ,
     summary="List labels",
 )
-def get_labels(
+def list_labels(
     *,
     collection: LocalCollection,
     limits: Limits,
@@ -276,7 +276,7 @@ def put_labels(collection: LocalCollection, body: PutLabels, person: RequestPers
     dependencies=LONG_READ,
     summary="Suggest documents to label",
 )
-def get_suggested(
+def suggest_documents_to_label(
     *,
     collection: LocalCollection,
     vectors: VectorsOf,
@@ -352,7 +352,7 @@ def _new_label(entry: NewLabel, person: str) -> DocumentLabel | tuple[str, str]:
     dependencies=LONG_READ,
     summary="List judgements",
 )
-def get_judgements(
+def list_judgements(
     *,
     collection: LocalCollection,
     limits: Limits,
@@ -396,7 +396,7 @@ def put_judgements(
     dependencies=LONG_READ,
     summary="Pool answers to judge",
 )
-def get_pool(
+def get_judgement_pool(
     *,
     collection: LocalCollection,
     person: RequestPerson,
@@ -467,7 +467,7 @@ _TEXT_BODY = {
     dependencies=LONG_READ,
     summary="Export labels",
 )
-def get_exported_labels(collection: LocalCollection, limits: Limits) -> Response:
+def export_labels(collection: LocalCollection, limits: Limits) -> Response:
     """Return all labels as JSON lines, one record per line."""
     lines = write_records(collection.annotations.labels())
     return _lines(lines, JSON_LINES[0], limits.max_response_bytes)
@@ -481,7 +481,7 @@ def get_exported_labels(collection: LocalCollection, limits: Limits) -> Response
     dependencies=LONG_READ,
     summary="Export judgements",
 )
-def get_exported_judgements(
+def export_judgements(
     collection: LocalCollection,
     limits: Limits,
     format: Annotated[str, Query(description="`jsonl`, `qrels` or `queries`.")] = JSONL,  # noqa: A002
@@ -508,7 +508,7 @@ def get_exported_judgements(
     openapi_extra={**WRITE, "requestBody": _TEXT_BODY},
     summary="Import labels and judgements",
 )
-async def post_import(
+async def import_labels(
     *,
     request: JSONRequest,
     name: str,
@@ -589,7 +589,7 @@ def _lines(lines: Iterable[str], media_type: str, max_bytes: int) -> Response:
     openapi_extra=ADMIN,
     summary="Retrain a collection's encoder",
 )
-def post_retrain(
+def retrain_collection(
     name: str, body: Retrain, folder: Folder, limits: Limits, submit: SubmitOf
 ) -> Response:
     """Train an encoder on the collection's texts and labels, as a job, and evaluate it.
@@ -620,7 +620,7 @@ def post_retrain(
     openapi_extra=ADMIN,
     summary="Confirm a retraining",
 )
-def post_confirm(id: str, folder: Folder, jobs: JobsOf, submit: SubmitOf) -> Response:  # noqa: A002
+def confirm_job(id: str, folder: Folder, jobs: JobsOf, submit: SubmitOf) -> Response:  # noqa: A002
     """Reindex with the encoder of a retraining, as a job, and move the alias to the result.
 
     Repeating the request returns the same job, or starts another one if that failed.
@@ -643,7 +643,7 @@ def post_confirm(id: str, folder: Folder, jobs: JobsOf, submit: SubmitOf) -> Res
     openapi_extra=ADMIN,
     summary="Take a retraining or a reindexing back",
 )
-def post_take_back(id: str, folder: Folder, gate: GateOf, jobs: JobsOf) -> Response:  # noqa: A002
+def take_back_job(id: str, folder: Folder, gate: GateOf, jobs: JobsOf) -> Response:  # noqa: A002
     """Move the alias back to the old collection; the new one and its encoder stay.
 
     If documents or labels were written since the alias moved, the response is 409: they are in the

@@ -10,12 +10,29 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
+from hummingbit.index.filters import filter_schemas
 from hummingbit.service.http.problems import MEDIA_TYPE
-from hummingbit.service.schemas.common import Problem
+from hummingbit.service.schemas.common import FILTER_OBJECT, Problem
 
 _REFERENCE = "#/components/schemas/{model}"
 
 
+ABOUT = """\
+Documents are encoded as short binary codes; a search compares codes, words or both.
+
+Errors are problem details (RFC 9457): `code` names the kind of error, `errors` points to what is
+wrong in the body. Every response has the header `X-Request-ID`."""
+TAGS = {
+    "service": "Health, metrics, and what a key may do.",
+    "encoders": "Encoders of the data folder, and encoding and embedding with them.",
+    "collections": "Collections, their codes and fields, and aliases.",
+    "documents": "Writing, reading, counting and deleting documents.",
+    "search": "Searches, completions, and encoding as a collection does.",
+    "snapshots": "Copies of collections in files.",
+    "jobs": "Work in the background: maps, near-duplicates, evaluations.",
+    "labels": "Labels and judgements by people, and retraining from them.",
+}
+"""What the tags mean; each router has one."""
 SECURITY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "Authorization: Bearer KEY"},
     "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
@@ -126,12 +143,21 @@ def describe(app: FastAPI) -> None:
     @cache
     def description() -> bytes:
         schema = get_openapi(
-            title=app.title, version=app.version, summary=app.summary, routes=app.routes
+            title=app.title,
+            version=app.version,
+            summary=app.summary,
+            description=ABOUT,
+            contact={"name": "hummingbit"},
+            license_info={"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+            servers=[{"url": "/"}],
+            tags=[{"name": name, "description": text} for name, text in TAGS.items()],
+            routes=app.routes,
         )
         _describe_problems(schema)
         _describe_headers(schema)
-        _group(schema)
         _add_examples(schema)
+        _complete_schemas(schema)
+        schema["components"]["schemas"].update(filter_schemas(_REFERENCE))
         schema["components"]["securitySchemes"] = SECURITY_SCHEMES
         return json.dumps(schema, ensure_ascii=False).encode()
 
@@ -166,12 +192,21 @@ def _describe_headers(schema: dict[str, Any]) -> None:
                     responses[status]["headers"] = headers
 
 
-def _group(schema: dict[str, Any]) -> None:
-    """Tag every operation with the resource of its path."""
-    for path, operations in schema["paths"].items():
-        kind = path.split("/")[2] if path.startswith("/v1/") else "service"
-        for operation in operations.values():
-            operation["tags"] = [kind]
+def _complete_schemas(part: Any) -> None:
+    """Say what pydantic leaves out below `part`: the schema of filters, and `items` of tuples."""
+    if isinstance(part, list):
+        for inner in part:
+            _complete_schemas(inner)
+    elif isinstance(part, dict):
+        if part == FILTER_OBJECT:
+            part.clear()
+            part["$ref"] = _REFERENCE.format(model="Filter")
+        if "prefixItems" in part and "items" not in part:
+            # Tools that follow JSON Schema before 2020-12 read only `items`.
+            distinct = [*{json.dumps(one): one for one in part["prefixItems"]}.values()]
+            part["items"] = distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
+        for inner in part.values():
+            _complete_schemas(inner)
 
 
 def _add_examples(schema: dict[str, Any]) -> None:

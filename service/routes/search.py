@@ -178,7 +178,7 @@ MAX_COMPLETED = 256
 CHEAP_HITS = 200
 CHEAP_LENGTH = 10_000
 
-router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
+router = APIRouter(prefix="/v1/collections/{name}", tags=["search"], route_class=JSONRoute)
 
 
 async def search_response(
@@ -218,7 +218,7 @@ async def search_response(
 
 
 @router.post("/search", response_model=SearchResponse, openapi_extra=READ, summary="Search")
-async def post_search(request: Request, name: str, body: SearchRequest) -> Response:
+async def search(request: Request, name: str, body: SearchRequest) -> Response:
     """Find the documents nearest to a text, a vector, a code or another document."""
     return JSONAnswer(await search_response(request.app, request.scope["state"], name, body))
 
@@ -460,7 +460,7 @@ ENCODED_AT_ONCE = 64
     openapi_extra=READ,
     summary="Complete a query",
 )
-def get_completions(collection: CollectionOf, text: str, limit: int = 10) -> Response:
+def complete_query(collection: CollectionOf, text: str, limit: int = 10) -> Response:
     """Complete the last word of a text with words of the documents."""
     try:
         completions = collection.complete(text[:MAX_COMPLETED], limit)
@@ -476,7 +476,7 @@ def get_completions(collection: CollectionOf, text: str, limit: int = 10) -> Res
     dependencies=LONG_READ,
     summary="Search many times",
 )
-def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limits) -> Response:
+def search_batch(collection: CollectionOf, body: SearchBatch, limits: Limits) -> Response:
     """Run several searches on one generation of the collection."""
     check_fingerprint(collection, body.encoder_fingerprint)
     # A limit that is too large for any search is refused below, with a pointer to it.
@@ -546,7 +546,7 @@ def post_recommend(collection: CollectionOf, body: RecommendRequest, limits: Lim
     dependencies=LONG_READ,
     summary="Encode",
 )
-def post_encode(collection: CollectionOf, body: EncodeRequest, limits: Limits) -> Response:
+def encode(collection: CollectionOf, body: EncodeRequest, limits: Limits) -> Response:
     """Return the codes that the collection's encoder gives texts or vectors as queries."""
     encoder = encoder_name(collection)
     if encoder is None:

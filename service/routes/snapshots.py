@@ -40,7 +40,7 @@ from hummingbit.service.schemas.collections import (
 from hummingbit.service.schemas.common import pointing_at
 from hummingbit.service.schemas.jobs import JobInfo
 
-router = APIRouter(prefix="/v1", route_class=JSONRoute)
+router = APIRouter(prefix="/v1", tags=["snapshots"], route_class=JSONRoute)
 TAR = "application/x-tar"
 _FILE = {
     "required": True,
@@ -57,7 +57,7 @@ _FILE = {
     responses={202: {"model": JobInfo, "description": "A job creates it in the background."}},
     summary="Create a snapshot",
 )
-def post_snapshot(
+def create_snapshot(
     request: Request, collection: CollectionOf, folder: Folder, submit: SubmitOf
 ) -> Response:
     """Copy one generation of the collection, and its encoder; searches and writes continue.
@@ -82,7 +82,7 @@ def post_snapshot(
     },
     summary="Upload a snapshot",
 )
-async def post_upload(
+async def upload_snapshot(
     request: Request,
     folder: Folder,
     submit: SubmitOf,
@@ -118,7 +118,7 @@ async def post_upload(
 @router.get(
     "/snapshots", response_model=SnapshotList, openapi_extra=ADMIN, summary="List the snapshots"
 )
-def get_snapshots(folder: Folder, collection: str | None = None) -> Response:
+def list_snapshots(folder: Folder, collection: str | None = None) -> Response:
     """List the snapshots of all collections or of one, even if it no longer exists."""
     unavailable = [
         UnavailableSnapshot(id=id_, reason=without_path(reason, folder))
@@ -152,7 +152,7 @@ def get_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the
     },
     summary="Download a snapshot",
 )
-def get_snapshot_file(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the path
+def download_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the path
     """Download the snapshot's file, which is all that another machine needs to restore it."""
     snapshot = folder.snapshots.get(id)
     name = f"{snapshot.contents.collection}-{id}.tar"
@@ -214,7 +214,7 @@ _RANGE_PROBLEMS = {
     openapi_extra=ADMIN,
     summary="Restore a snapshot",
 )
-def post_restore(
+def restore_snapshot(
     id: str,  # noqa: A002 - as in the path
     body: RestoreSnapshot,
     folder: Folder,

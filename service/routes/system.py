@@ -23,7 +23,7 @@ from hummingbit.service.routes.encoders import summarize_encoders
 from hummingbit.service.schemas.collections import Unavailable
 from hummingbit.service.schemas.system import Access, Ready, Root, Status
 
-router = APIRouter(route_class=JSONRoute)
+router = APIRouter(tags=["service"], route_class=JSONRoute)
 pages_router = APIRouter(route_class=JSONRoute, include_in_schema=False)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, WithJsonSchema, model_validator
 
 from hummingbit.corpus.document import FIELDS, Document, parse_document
 from hummingbit.foundation.errors import InputError
@@ -85,8 +85,12 @@ FieldName = Annotated[str, Field(max_length=MAX_FIELD_LENGTH)]
 
 
 _FILTER, _CURSOR = REQUEST_OPTIONS["filter"].metadata, REQUEST_OPTIONS["cursor"].metadata
+FILTER_OBJECT = {"title": "Filter", "type": "object"}
+"""Stands for the schema of filters, which the OpenAPI description has once and whole."""
+FilterObject = Annotated[dict[str, Any], WithJsonSchema(FILTER_OBJECT)]
+"""A filter that :func:`parse_body_filter` parses."""
 FilterField = Annotated[
-    dict[str, Any] | None, Field(description=_FILTER["help"], examples=_FILTER["examples"])
+    FilterObject | None, Field(description=_FILTER["help"], examples=_FILTER["examples"])
 ]
 Cursor = Annotated[str | None, Field(description=_CURSOR["help"])]
 

@@ -38,6 +38,7 @@ from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.schemas.common import (
     Code,
     EncoderName,
+    FilterObject,
     Fingerprint,
     RequestModel,
     ResponseModel,
@@ -102,7 +103,7 @@ class RescoreOptions(RequestModel):
 
 
 TYPES: Mapping[Any, Any] = {
-    Filter | None: dict[str, Any] | None,
+    Filter | None: FilterObject | None,
     Hybrid | None: HybridOptions | None,
     Rescore | None: RescoreOptions | None,
 }

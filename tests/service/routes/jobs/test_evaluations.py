@@ -180,9 +180,9 @@ def test_reading_queries_ends_with_its_request(
     monkeypatch.setattr(jobs, "_check_done", lambda _: None)
     monkeypatch.setattr(jobs, "_job_folder", lambda _, __: nullcontext(tmp_path))
     with in_slices(Slices(FairSemaphore(1), lambda: True)), pytest.raises(Cancelled):
-        jobs.get_queries("1", Any, Settings())  # type: ignore[arg-type]
+        jobs.get_evaluation_queries("1", Any, Settings())  # type: ignore[arg-type]
     routes = {route.name: route for route in jobs.router.routes if isinstance(route, APIRoute)}
-    assert routes["get_queries"].dependencies == LONG_READ
+    assert routes["get_evaluation_queries"].dependencies == LONG_READ
 
 
 @pytest.mark.parametrize(
