@@ -70,6 +70,22 @@ $(FRAMEWORKS)/.installed: pyproject.toml constraints.txt
 integrations: $(FRAMEWORKS)/.installed ## Run the frameworks' own suites: LangChain, Haystack, OpenAI, MTEB, ONNX …
 	$(FRAMEWORKS)/bin/python -m pytest -c tests/integrations/pytest.ini tests/integrations
 
+# Generators of clients and a linter of OpenAPI descriptions, as users have them.
+OPENAPI := build/openapi
+
+$(OPENAPI)/.installed: tests/openapi/package-lock.json Makefile
+	mkdir -p $(OPENAPI)
+	cp tests/openapi/package.json tests/openapi/package-lock.json $(OPENAPI)
+	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix $(OPENAPI); \
+	  else echo "npm is missing; the tests of TypeScript and of Spectral will be skipped"; fi
+	$(PYTHON) -m venv $(OPENAPI)/venv
+	$(OPENAPI)/venv/bin/python -m pip install --quiet openapi-python-client==0.29.1
+	@touch $@
+
+.PHONY: openapi
+openapi: $(VENV)/.dev $(OPENAPI)/.installed ## Lint the OpenAPI description, and search with clients generated from it
+	$(BIN)/python -m pytest -m openapi tests/openapi
+
 $(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) '.[train,docs]'
 	@touch $@

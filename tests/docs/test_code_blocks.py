@@ -25,12 +25,15 @@ from tests.support.docs.doc_blocks import PAGES, ROOT, Block, blocks_of, command
 NOT_RUN = {
     "shell": "a shell's own words, docker or curl, which need a network or a service",
     "formula": "a formula",
+    "generated": "a client that `make openapi` generates and runs",
     "output": "what a command prints",
     "tree": "a folder's files",
     "yaml": "settings of a CI system",
 }
 """Kinds of blocks that are not programs of ours, and what they are."""
-SHELL = re.compile(r"(\$ )?(export|docker|curl|URL=|SNAPSHOT=|JOB=|printf|hf|git) ?")
+SHELL = re.compile(
+    r"(\$ )?(export|docker|curl|URL=|SNAPSHOT=|JOB=|printf|hf|git|npm|openapi-python-client) ?"
+)
 FORMULA = re.compile(r"[^\n]*(=|←|⟨|δ|∂|·)")
 YAML = re.compile(r"(permissions:|retrieval-evaluation:|after_script:|\s+after_script:)")
 PYTHON = re.compile(r"(from \S+ import |import \w|with \w|class \w|def \w)")
@@ -45,6 +48,7 @@ def kind_of(block: Block) -> str:
     text = block.text
     first = re.sub(r"^((\w+=\S+ )+)", "", text)
     kinds = (
+        ("generated", block.language == "typescript" or "hummingbit_api" in text),
         ("command", PROGRAM.match(first)),
         ("python", PYTHON.match(text)),
         ("json", text.startswith(("{", "["))),
