@@ -443,6 +443,7 @@ def filter_schemas(reference: str) -> dict[str, Any]:
         "AndFilter": ("and", several),
         "OrFilter": ("or", several),
         "NotFilter": ("not", whole),
+        "IdFilter": ("has_id", {"type": "array", "items": {"type": "string"}, "minItems": 1}),
     }
     return {
         "Filter": {

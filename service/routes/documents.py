@@ -169,7 +169,7 @@ def delete_documents(collection: CollectionOf, body: DeleteRequest) -> Response:
     dependencies=WRITING,
     summary="Update payloads",
 )
-def post_payload(collection: CollectionOf, body: UpdatePayloads, limits: Limits) -> Response:
+def update_payload(collection: CollectionOf, body: UpdatePayloads, limits: Limits) -> Response:
     """Change payloads of documents by ids, of which unknown ones are ignored, or by a filter.
 
     Texts, vectors, codes and the order of documents stay. All updates apply, or none does.

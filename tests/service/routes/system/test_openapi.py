@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from hummingbit.foundation.errors import InputError
-from hummingbit.index.filters import CONDITIONS, parse_filter
+from hummingbit.index.filters import CONDITIONS, PRESENCE, parse_filter
 from hummingbit.service.schemas.common import FILTER_OBJECT
 
 
@@ -112,7 +112,8 @@ def filter_validator(description: dict[str, Any]) -> Draft202012Validator:
 SCALARS = st.one_of(st.text(max_size=3), st.integers(), st.floats(allow_nan=False), st.booleans())
 CONDITION_VALUES = {
     "in": st.lists(SCALARS, max_size=2),
-    "exists": st.booleans(),
+    **{name: st.booleans() for name in PRESENCE},
+    **{name: st.text(max_size=3) for name in ("prefix", "contains")},
 }
 CONDITION_OBJECTS = st.builds(
     lambda field, conditions: {"field": field, **conditions},
@@ -121,8 +122,9 @@ CONDITION_OBJECTS = st.builds(
         lambda name: st.fixed_dictionaries({name: CONDITION_VALUES.get(name, SCALARS)})
     ),
 )
+HAS_ID = st.fixed_dictionaries({"has_id": st.lists(st.text(max_size=3), max_size=2)})
 FILTERS = st.recursive(
-    CONDITION_OBJECTS,
+    CONDITION_OBJECTS | HAS_ID,
     lambda inner: st.one_of(
         st.fixed_dictionaries({"and": st.lists(inner, max_size=2)}),
         st.fixed_dictionaries({"or": st.lists(inner, max_size=2)}),
