@@ -313,7 +313,7 @@ def find_duplicates(collection: CollectionOf, body: FindDuplicates, submit: Subm
     openapi_extra=WRITE,
     summary="Delete near-duplicates",
 )
-def post_delete_duplicates(
+def delete_duplicates(
     id: str,  # noqa: A002 - as in the path
     jobs: JobsOf,
     folder: Folder,

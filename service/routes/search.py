@@ -502,7 +502,9 @@ def search_batch(collection: CollectionOf, body: SearchBatch, limits: Limits) ->
     dependencies=LONG_READ,
     summary="Recommend",
 )
-def post_recommend(collection: CollectionOf, body: RecommendRequest, limits: Limits) -> Response:
+def recommend_documents(
+    collection: CollectionOf, body: RecommendRequest, limits: Limits
+) -> Response:
     """Find documents whose codes are like those of some examples and unlike those of others.
 
     Documents that are examples are not among the hits. With average_vector, hits are ordered by the
