@@ -22,6 +22,8 @@ from hummingbit.evaluation.report import (
     format_share,
     full_name,
     metric_rows,
+    places_of,
+    reasons_of,
     write_report,
 )
 from hummingbit.foundation.errors import HummingbitError, counted
@@ -417,7 +419,10 @@ MARKS = {"passed": "✅", "failed": "❌", "warned": "⚠️"}
 
 def to_markdown(report: Report) -> str:
     """Return the metrics, the gate, the notes and the hardest classes of a report."""
-    parts = [_title(report), _metrics(report), _gate(report), _notes(report), _classes(report)]
+    parts = [
+        *(_title(report), _metrics(report), _weights(report), _gate(report), _notes(report)),
+        *(_classes(report), _worst(report)),
+    ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -433,7 +438,7 @@ def _title(report: Report) -> str:
     served = f"searches rank by {subject.ranking}"
     if subject.codes_weight is not None:
         served += f", weight of codes {subject.codes_weight:g}"
-    unlabelled = f" ({subject.unlabelled:,} without a label)" if subject.unlabelled else ""
+    unlabelled = "" if subject.unlabelled is None else f" ({subject.unlabelled:,} without a label)"
     warning = "" if report.warning is None else f"**{_cell(report.warning)}**\n\n"
     return (
         f"{warning}### {verdict}Retrieval evaluation of {_code(subject.name)}\n\n"
@@ -462,6 +467,35 @@ def _gate(report: Report) -> str:
         for result in report.gate
     ]
     return _table(["gate", "metric", "condition", "result"], rows, numbers=False)
+
+
+def _weights(report: Report) -> str:
+    if report.codes_weights is None:
+        return ""
+    names = list(report.codes_weights[0].metrics)
+    rows = [
+        [f"{one.codes_weight:g}", *(format_share(one.metrics[name]) for name in names)]
+        for one in report.codes_weights
+    ]
+    return _table(["hybrid, weight of codes", *names], rows)
+
+
+def _worst(report: Report) -> str:
+    rows = [
+        [
+            format_share(query.value),
+            _cell(f"{query.id}: {query.text}"),
+            _cell(f"{answer.id}: {answer.text}"),
+            _cell("; ".join(places_of(answer))),
+            _cell("; ".join(reasons_of(answer, report.subject.n_bits))),
+        ]
+        for query in report.worst_queries
+        for answer in query.answers
+    ]
+    if not rows:
+        return ""
+    heads = [full_name(report.primary.measure), "query", "right answer", "rank (score)", "why"]
+    return f"#### Worst queries\n\n{_table(heads, rows, numbers=False)}"
 
 
 def _notes(report: Report) -> str:

@@ -21,17 +21,19 @@ from hummingbit.corpus.named_sets import Qrels
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import split_sentences, title_of
+from hummingbit.evaluation.rankings import EvaluationInput, RelevanceSettings
 from hummingbit.foundation.slices import checkpoint
-from hummingbit.index.collection import SearchableCollection
+from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.moments import CodeMoments
-from hummingbit.index.rankings import DEFAULT_WEIGHT, HYBRID, HybridRanking
-from hummingbit.index.records import EncodedQueries, Query
-from hummingbit.index.search import Hybrid, SearchOptions
+from hummingbit.index.rankings import DEFAULT_WEIGHT, HybridRanking
+from hummingbit.index.records import EncodedQueries
 
 WEIGHTS = (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.5)
 """The weights of codes that are tried."""
+
+JUDGED_METRIC = "nDCG@10"
 
 MOST = 0.6
 """The highest weight that made queries can give: they flatter encoders that learned from their
@@ -172,23 +174,15 @@ def curve_means(curve: Curve) -> dict[str, float]:
     }
 
 
-def judged_curve(
-    collection: SearchableCollection, queries: Sequence[Document], qrels: Qrels
-) -> Curve:
-    """Return the nDCG@10 of each query by each weight, as the collection ranks by ``hybrid``."""
-    encoded = collection.encode_queries([Query(text=one.text) for one in queries])
-    discounts = 1 / np.log2(np.arange(2, 12))
-    curve = np.zeros((len(WEIGHTS), len(queries)))
-    for number, weight in enumerate(WEIGHTS):
-        checkpoint()
-        options = SearchOptions(k=10, ranking=HYBRID, hybrid=Hybrid(codes=weight))
-        for position, hits in enumerate(collection.find(encoded, options).hits):
-            grades = qrels[queries[position].id]
-            gains = np.array([max(grades.get(hit.id, 0), 0) for hit in hits], dtype=np.float64)
-            ideal = np.array(sorted(grades.values(), reverse=True)[:10], dtype=np.float64).clip(0)
-            if best := float(ideal @ discounts[: len(ideal)]):
-                curve[number, position] = gains @ discounts[: len(gains)] / best
-    return curve
+def judged_curve(collection: CollectionBackend, queries: Sequence[Document], qrels: Qrels) -> Curve:
+    """Return the nDCG@10 of each query by each weight, as an evaluation of ``hybrid`` gives it.
+
+    Queries that the encoder learned from are left out if there are others.
+    """
+    data = EvaluationInput(collection, queries, RelevanceSettings(qrels=qrels))
+    by_weight = data.evaluate_weights([JUDGED_METRIC], WEIGHTS)
+    data.check_generation(collection.generation)
+    return np.stack([by_weight[weight].per_query[JUDGED_METRIC] for weight in WEIGHTS])
 
 
 def validated(curve: Curve, n_folds: int = 5) -> float:

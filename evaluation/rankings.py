@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes
+from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT
 from hummingbit.evaluation.evaluate import (
     StoredDocuments,
     build_index,
@@ -30,6 +31,7 @@ from hummingbit.evaluation.relevance import Ids, Relevance, name_some
 from hummingbit.evaluation.result import Evaluation, EvaluationError
 from hummingbit.evaluation.trec import format_run
 from hummingbit.foundation.arrays import sorted_distinct
+from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import MAX_K, CollectionBackend
 from hummingbit.index.engines.protocol import CodeIndex
@@ -38,7 +40,6 @@ from hummingbit.index.filters import Exists, Filter, Or
 from hummingbit.index.rankings import (
     ASYMMETRIC,
     BY_WORDS,
-    DEFAULT_WEIGHT,
     HAMMING,
     HYBRID,
     quantize_weights,
@@ -140,7 +141,7 @@ class EvaluationInput:
     `texts` and `encoded` have an entry for each of them. `self_rows` is as in
     :func:`hummingbit.evaluation.evaluate.evaluate_ranking`. `notes` has a sentence for each oddity,
     `warning` one if the values are of training data. `n_unlabelled` counts the documents without a
-    label, None if labels do not matter.
+    label.
     """
 
     def __init__(
@@ -163,11 +164,9 @@ class EvaluationInput:
         self.queries, learned = unseen_queries(collection, queries, self.documents)
         self.warning = learned.warning
         stored = to_stored_documents(self.documents, collection.n_bits, settings.label_field)
-        by_label = settings.qrels is None and settings.nearest is None
-        n_unlabelled = sum(not labels for labels in stored.labels)
-        self.n_unlabelled = n_unlabelled if by_label or settings.only_labelled else None
+        self.n_unlabelled = sum(not labels for labels in stored.labels)
         self.filter: Filter | None = None
-        if settings.only_labelled and n_unlabelled:
+        if settings.only_labelled and self.n_unlabelled:
             self.filter, stored = self._keep_labelled(stored, settings.label_field)
         self.codes: Codes = stored.codes
         self.labels = stored.labels
@@ -188,7 +187,7 @@ class EvaluationInput:
         self.relevance, notes = settings.apply(stored, self.queries)
         self.notes = [*learned.notes, *notes]
         if self.filter is not None:
-            self.notes.append(f"left out {n_unlabelled:,} documents without a label")
+            self.notes.append(f"left out {self.n_unlabelled:,} documents without a label")
         if collection.passages is not None:
             self.notes.append(FIRST_PASSAGES)
         self.encoded = encode_queries(collection, self.queries)
@@ -230,7 +229,8 @@ class EvaluationInput:
     ) -> Evaluation:
         """Measure a ranking, or of a ``RANKING+SCORE`` the rescored candidates.
 
-        The `codes_weight` of ``hybrid`` is that of the encoder if it is None.
+        The `codes_weight` of ``hybrid`` is that of the collection if it is None. With 0,
+        words alone give the score, and the codes order documents of equal score.
 
         Raises:
             MetricError: if a name in `metrics` is not that of a metric, or the metric needs Hamming
@@ -291,6 +291,22 @@ class EvaluationInput:
             for name in names
         }
 
+    def evaluate_weights(
+        self, metrics: Sequence[str], weights: Iterable[float]
+    ) -> dict[float, Evaluation]:
+        """Measure ``hybrid`` with each weight of codes, the lowest first.
+
+        Metrics that need Hamming distances are left out, unless there is no other.
+
+        Raises:
+            MetricError, EvaluationError, InputError: as :meth:`evaluate`.
+        """
+        others = [metric.name for metric in parse_metrics(metrics) if not metric.needs_codes]
+        return {
+            weight: self.evaluate(others or metrics, HYBRID, codes_weight=weight)
+            for weight in sorted(set(weights))
+        }
+
     def evaluate_others(
         self, query_codes: Codes, codes: Codes, metrics: Iterable[str]
     ) -> Evaluation:
@@ -341,7 +357,9 @@ class EvaluationInput:
             ranking=ranking,
             rescore=rescore,
             filter=self.filter,
-            hybrid=None if codes_weight is None or ranking != HYBRID else Hybrid(codes_weight),
+            hybrid=None
+            if codes_weight is None or ranking != HYBRID
+            else Hybrid(max(codes_weight, MIN_HYBRID_WEIGHT)),
         )
         # A document that was written since has no position.
         self.check_generation(results.generation)
@@ -385,8 +403,8 @@ class EvaluationInput:
         code: Codes = self.encoded.codes[query]
         return code
 
-    def best_relevant(self, query: int) -> list[int]:
-        """Return the positions of the relevant documents of a query, of the highest grades first.
+    def relevant_grades(self, query: int) -> dict[int, int]:
+        """Return the grades of the relevant documents of a query by their positions.
 
         The document that is the query itself is left out.
         """
@@ -396,15 +414,12 @@ class EvaluationInput:
         relevant = np.flatnonzero(grades >= self.relevance.relevant_from)
         if self.self_rows is not None:
             relevant = relevant[relevant != self.self_rows[query]]
-        order = np.argsort(-grades[relevant], kind="stable")
-        rows: list[int] = relevant[order].tolist()
-        return rows
+        return dict(zip(relevant.tolist(), grades[relevant].tolist(), strict=True))
 
     @property
     def codes_weight(self) -> float:
         """The weight of codes in the hybrid ranking of a search that names none."""
-        encoder = self.collection.encoder
-        return (None if encoder is None else encoder.hybrid_weight) or DEFAULT_WEIGHT
+        return self.collection.hybrid_weight
 
     def check_generation(self, generation: int) -> None:
         """Raise CollectionChangedError if `generation` is not the one whose documents were read."""
@@ -514,9 +529,12 @@ def measure_rankings(
     *,
     rankings: Sequence[str] | None = None,
     oversample: float = DEFAULT_OVERSAMPLE,
+    codes_weights: Sequence[float] = (),
 ) -> dict[str, Any]:
     """Return the means of each ranking as plain JSON values, without intervals and plots.
 
+    `codes_weights` has the means of ``hybrid`` by each of these weights of codes, if there are any,
+    `unlabelled` counts the documents without a label,
     `rankings` has the means of each, `served_ranking` names that of a search that names none, and
     the other fields are those of :meth:`Evaluation.to_dict` for `ranking`: Hamming if it was
     measured, or else the first.
@@ -525,8 +543,10 @@ def measure_rankings(
         MetricError, EvaluationError, InputError: as :func:`evaluate_rankings`.
     """
     check_rankings(rankings or (), oversample)
+    check_codes_weights(codes_weights)
     data = EvaluationInput(collection, queries, settings)
     evaluations = data.evaluate_all(list(metrics), rankings, oversample=oversample)
+    curve = data.evaluate_weights(metrics, codes_weights)
     data.check_generation(collection.generation)
     chosen = HAMMING if HAMMING in evaluations else next(iter(evaluations))
     means = {name: one.to_dict() for name, one in evaluations.items()}
@@ -535,6 +555,11 @@ def measure_rankings(
         "warning": data.warning,
         "ranking": chosen,
         "served_ranking": data.served_ranking,
+        "unlabelled": data.n_unlabelled,
+        "codes_weights": [
+            {"codes_weight": weight, "metrics": one.metrics} for weight, one in curve.items()
+        ]
+        or None,
         "rankings": {
             name: {kind: one[kind] for kind in ("metrics", "expected", "best", "worst")}
             for name, one in means.items()
@@ -555,6 +580,14 @@ def check_rankings(names: Iterable[str], oversample: float = DEFAULT_OVERSAMPLE)
         if name != SERVED:
             check_ranking(ranking)
             SearchOptions(k=1, ranking=ranking, rescore=rescore).check(8, 1)
+
+
+def check_codes_weights(weights: Iterable[float]) -> None:
+    """Raise InputError unless each is a weight of codes that can be measured."""
+    for weight in weights:
+        if not 0 <= weight <= MAX_HYBRID_WEIGHT:
+            bounds = f"each must be from 0 to {MAX_HYBRID_WEIGHT:g}"
+            raise InputError("codes_weights", f"has {weight:g}; {bounds}")
 
 
 def list_length(metrics: Iterable[str]) -> int:

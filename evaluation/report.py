@@ -35,6 +35,7 @@ from hummingbit.evaluation.rankings import (
     EvaluationInput,
     Hits,
     RelevanceSettings,
+    check_codes_weights,
     check_rankings,
     parse_ranking,
 )
@@ -46,6 +47,7 @@ from hummingbit.foundation.errors import HummingbitError, counted
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER
 from hummingbit.index.rankings import HAMMING, HYBRID
 from hummingbit.index.search import DEFAULT_OVERSAMPLE
 
@@ -76,7 +78,7 @@ class Subject(_Part):
 
     `ranking` is that of a search for the queries that names none, and `codes_weight` the weight of
     codes in the hybrid ranking, null if it was not measured. `unlabelled` counts the documents
-    without a label, null if labels do not matter.
+    without a label; reports of earlier versions may not have it.
     """
 
     name: str
@@ -188,28 +190,34 @@ class ReportedHit(_Part):
 
 
 class RightAnswer(_Part):
-    """A document judged relevant, and why a query finds it or not.
+    """A relevant document, and why a query finds it or not.
 
-    `ranks` has its rank under each ranking, null beyond the first thousand. `words` are the terms
-    of the query that its text has, `missing_words` the others. `distance` is that of the codes.
+    `ranks` has its rank under each ranking and `scores` its score, null beyond the first thousand
+    (by ``hamming``, the score is minus the distance). `words` are the terms of the query whose stem
+    its text has, `missing_words` the others. `distance` is that of the codes.
     """
 
     id: str
     text: str
     ranks: dict[str, int | None]
+    scores: dict[str, float | None] = {}
     distance: int
     words: list[str]
     missing_words: list[str]
 
 
 class WorstQuery(_Part):
-    """One of the queries with the lowest values, its first hits, and what is judged relevant."""
+    """One of the queries with the lowest values, its first hits, and what is relevant.
+
+    `answers` are the first of the `relevant` documents, by grade and then by rank.
+    """
 
     id: str
     labels: list[str]
     text: str
     value: float
     hits: list[ReportedHit]
+    relevant: int | None = None
     answers: list[RightAnswer] = []
 
 
@@ -238,6 +246,14 @@ class GateResult(_Part):
     sentence: str
 
 
+class WeightFigures(_Part):
+    """Metrics of ``hybrid`` with one weight of codes, as served: means, and the values by query."""
+
+    codes_weight: float
+    metrics: dict[str, float]
+    per_query: dict[str, Share]
+
+
 class Report(_Part):
     """An evaluation, its comparison with a baseline, and the results of the gate.
 
@@ -260,6 +276,7 @@ class Report(_Part):
     classifier_baseline: list[MetricFigures] | None = Field(
         default=None, validation_alias=AliasChoices("classifier_baseline", "class_code")
     )
+    codes_weights: list[WeightFigures] | None = None
     classes: list[ClassFigures]
     worst_queries: list[WorstQuery]
     shape: Shape
@@ -307,6 +324,28 @@ class Report(_Part):
     def metric(self, measure: str) -> MetricFigures | None:
         """Return the figures of a measure, None if it was not measured."""
         return next((metric for metric in self.metrics if metric.measure == measure), None)
+
+
+def places_of(answer: RightAnswer) -> list[str]:
+    """Return a phrase for each ranking: the rank of a right answer, and its score."""
+    return [
+        f"{name}: rank > {DEPTH:,}"
+        if rank is None
+        else f"{name}: rank {rank:,}"
+        + ("" if (score := answer.scores.get(name)) is None else f" (score {score:.3f})")
+        for name, rank in answer.ranks.items()
+    ]
+
+
+def reasons_of(answer: RightAnswer, n_bits: int) -> list[str]:
+    """Return phrases that say which bits and words of the query a right answer has."""
+    bits = f"{n_bits - answer.distance} of {n_bits} bits match"
+    if not answer.words and not answer.missing_words:
+        return [bits]
+    words = [f"has {' '.join(answer.words) or 'no word of the query'}"]
+    if answer.missing_words:
+        words.append(f"lacks {' '.join(answer.missing_words)}")
+    return [bits, *words]
 
 
 def write_report(report: Report) -> str:
@@ -534,8 +573,8 @@ CURVE_KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 CONFIDENCE = 0.95
 WORST_QUERIES = 10
 HITS_PER_QUERY = 5
-MAX_RELEVANT, ANSWERS = 20, 3
-"""The right answers of a query are shown if it has at most so many, and the first so many."""
+ANSWERS = 3
+"""So many right answers of a query are shown."""
 NO_BASELINE = (
     "there is no classifier baseline: it needs 2 to 1,024 labels on the documents that trained the"
     " encoder"
@@ -563,6 +602,7 @@ def run_job(
     *,
     rankings: Iterable[str] | None = None,
     oversample: float = DEFAULT_OVERSAMPLE,
+    codes_weights: Sequence[float] = (),
 ) -> Job:
     """Evaluate rankings of `collection` and report.
 
@@ -570,7 +610,8 @@ def run_job(
     they are that of a search that names none, and Hamming. By default, `metrics` are those of
     :func:`default_metrics`. A metric that needs Hamming distances is measured by Hamming only. With
     `training_labels`, those that the collection's encoder was trained with, the classifier baseline
-    is measured too, provided that relevance is by label only or by nearness.
+    is measured too, provided that relevance is by label only or by nearness. With `codes_weights`,
+    ``hybrid`` is measured with each of these weights of codes.
 
     Raises:
         MetricError, EvaluationError, InputError: as
@@ -582,10 +623,18 @@ def run_job(
     names = [metric.name for metric in parse_metrics(chosen)]
     named = None if rankings is None else list(dict.fromkeys(rankings))
     check_rankings(named or (), oversample)
+    check_codes_weights(codes_weights)
     for attempt in range(ATTEMPTS):
         try:
             data = EvaluationInput(collection, queries, settings)
-            job = _run(data, names, named, training_labels, oversample)
+            job = _run(
+                data,
+                names,
+                named,
+                training_labels,
+                oversample=oversample,
+                codes_weights=codes_weights,
+            )
             # The collection is read in several steps, which agree only if nothing was written.
             data.check_generation(collection.generation)
         except CollectionChangedError:
@@ -620,7 +669,9 @@ def _run(
     metrics: list[str],
     rankings: list[str] | None,
     training_labels: TrainingLabels | None,
+    *,
     oversample: float,
+    codes_weights: Sequence[float],
 ) -> Job:
     settings = data.settings
     collection, queries = data.collection, data.queries
@@ -660,6 +711,15 @@ def _run(
         confidence=CONFIDENCE,
         metrics=figures,
         classifier_baseline=None if baseline is None else _figures(baseline, metrics),
+        codes_weights=[
+            WeightFigures(
+                codes_weight=weight,
+                metrics=one.metrics,
+                per_query={name: values.tolist() for name, values in one.per_query.items()},
+            )
+            for weight, one in data.evaluate_weights(metrics, codes_weights).items()
+        ]
+        or None,
         classes=class_figures(data.query_labels, data.labels, expected),
         worst_queries=_worst(
             data, hits, rankings, expected[measure_name(primary, measured[primary][0])]
@@ -766,7 +826,7 @@ def _worst(
     data: EvaluationInput, hits: Hits, rankings: list[str], values: PerQuery
 ) -> list[WorstQuery]:
     queries = worst_queries(values, WORST_QUERIES)
-    answers = _right_answers(data, queries, rankings)
+    answers = _right_answers(data, queries, rankings, hits.ranking)
     worst = []
     for query in queries:
         first = hits.first(query, HITS_PER_QUERY)
@@ -790,43 +850,64 @@ def _worst(
                         first, distances.tolist(), strict=True
                     )
                 ],
-                answers=answers[query],
+                relevant=answers[query][0],
+                answers=answers[query][1],
             )
         )
     return worst
 
 
 def _right_answers(
-    data: EvaluationInput, queries: list[int], rankings: list[str]
-) -> dict[int, list[RightAnswer]]:
-    """Return the best documents of those queries that have few relevant ones."""
-    relevant = {query: data.best_relevant(query) for query in queries}
-    few = [query for query in queries if 0 < len(relevant[query]) <= MAX_RELEVANT]
-    ranks: dict[int, dict[str, dict[int, int]]] = {query: {} for query in few}
+    data: EvaluationInput, queries: list[int], rankings: list[str], primary: str
+) -> dict[int, tuple[int, list[RightAnswer]]]:
+    """Return how many documents are relevant to each query, and the first of them, explained."""
+    grades = {query: data.relevant_grades(query) for query in queries}
+    answered = [query for query in queries if grades[query]]
+    found: dict[int, dict[str, dict[int, tuple[int, float]]]] = {query: {} for query in answered}
     for ranking in rankings:
-        lists = data.hits(ranking, DEPTH, few)
-        for query, (rows, _) in zip(few, lists, strict=True):
-            ranks[query][ranking] = {row: rank for rank, row in enumerate(rows.tolist(), 1)}
-    answers: dict[int, list[RightAnswer]] = {query: [] for query in queries}
-    for query in few:
-        some = relevant[query][:ANSWERS]
-        terms = list(dict.fromkeys(VISIBLE.terms(data.texts[query] or "")))
-        for row, distance in zip(
-            some, hamming_distance(data.codes[some], data.codes_of(query)).tolist(), strict=True
-        ):
-            text = data.documents[row].text
-            held = set(VISIBLE.terms(text or ""))
-            answers[query].append(
-                RightAnswer(
-                    id=data.documents[row].id,
-                    text=shorten(text),
-                    ranks={name: places.get(row) for name, places in ranks[query].items()},
-                    distance=distance,
-                    words=[term for term in terms if term in held],
-                    missing_words=[term for term in terms if term not in held],
-                )
-            )
+        lists = data.hits(ranking, DEPTH, answered)
+        for query, (rows, scores) in zip(answered, lists, strict=True):
+            ranked = zip(rows.tolist(), enumerate(scores.tolist(), 1), strict=True)
+            found[query][ranking] = dict(ranked)
+    answers: dict[int, tuple[int, list[RightAnswer]]] = {query: (0, []) for query in queries}
+    beyond = (DEPTH + 1, 0.0)
+    for query in answered:
+        ranked_first = found[query][primary]
+        order = sorted(
+            grades[query],
+            key=lambda row: (-grades[query][row], ranked_first.get(row, beyond)[0]),
+        )[:ANSWERS]
+        distances = hamming_distance(data.codes[order], data.codes_of(query)).tolist()
+        explained = [
+            _explain(data, query, row, distance, found[query])
+            for row, distance in zip(order, distances, strict=True)
+        ]
+        answers[query] = (len(grades[query]), explained)
     return answers
+
+
+def _explain(
+    data: EvaluationInput,
+    query: int,
+    row: int,
+    distance: int,
+    found: Mapping[str, Mapping[int, tuple[int, float]]],
+) -> RightAnswer:
+    text = data.documents[row].text
+    stems_of = ANALYZERS[DEFAULT_ANALYZER].terms
+    terms = list(dict.fromkeys(VISIBLE.terms(data.texts[query] or "")))
+    held = {*VISIBLE.terms(text or ""), *stems_of(text or "")}
+    words = [term for term in terms if term in held or not held.isdisjoint(stems_of(term))]
+    places = {ranking: rows.get(row) for ranking, rows in found.items()}
+    return RightAnswer(
+        id=data.documents[row].id,
+        text=shorten(text),
+        ranks={name: None if place is None else place[0] for name, place in places.items()},
+        scores={name: None if place is None else place[1] for name, place in places.items()},
+        distance=distance,
+        words=words,
+        missing_words=[term for term in terms if term not in words],
+    )
 
 
 def _version() -> str:

@@ -232,6 +232,8 @@ class RemoteFolder:
                 settings = {field: settings[field] for field in settings.keys() - refused}
         if header.ranking != HAMMING:
             created.set_ranking(header.ranking)
+        if header.hybrid_weight is not None:
+            created.set_hybrid_weight(header.hybrid_weight)
         return created
 
 
@@ -480,6 +482,11 @@ class RemoteCollection:
     def hybrid_weight(self) -> float:
         """The weight of codes beside words in hybrid rankings where a search names none."""
         return self._read_summary()["hybrid_weight"]
+
+    @property
+    def own_hybrid_weight(self) -> float | None:
+        """The weight that was set for this collection; earlier services do not tell it."""
+        return self._read_summary().get("own_hybrid_weight")
 
     def set_hybrid_weight(self, weight: float | None) -> None:
         """Make `weight` that of codes beside words; None takes the encoder's."""

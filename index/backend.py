@@ -173,6 +173,10 @@ class AnyCollection(Protocol):
     def hybrid_weight(self) -> float:
         """The weight of codes beside words in hybrid rankings where a search names none."""
 
+    @property
+    def own_hybrid_weight(self) -> float | None:
+        """The weight that was set for this collection; None where the encoder's counts."""
+
     def set_hybrid_weight(self, weight: float | None) -> None:
         """Make `weight` that of codes beside words; None takes the encoder's, or 0.5 without one.
 

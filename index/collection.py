@@ -241,6 +241,7 @@ class CollectionBase(ABC):
             "n_passages": passages if self.passages is not None else None,
             "ranking": self.ranking,
             "hybrid_weight": self.hybrid_weight,
+            "own_hybrid_weight": self.own_hybrid_weight,
             "language": self.language,
             "indexed_fields": list(self.indexed_fields),
             "engine": engine,

@@ -358,6 +358,8 @@ class DataFolder:
         )
         try:
             draft.collection.set_ranking(source.ranking)
+            if source.own_hybrid_weight is not None:
+                draft.collection.set_hybrid_weight(source.own_hybrid_weight)
             draft.collection.set_indexed_fields(source.indexed_fields)
             draft.collection.remember_field_types(source.field_types)
             if source.language is not None:

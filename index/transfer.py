@@ -28,6 +28,7 @@ from hummingbit.encoder.codes import (
     code_to_hex,
     codes_of_vectors,
 )
+from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.index.backend import AnyCollection, CollectionBackend
 from hummingbit.index.collection import pages_of
@@ -60,7 +61,8 @@ from hummingbit.index.store.annotations import (
 #
 #     {"format": "hummingbit export", "version": 1, "name": ..., "n_bits": ..., "encoder": ...,
 #      "encoder_fingerprint": ..., "engine": ..., "documents": ..., "ranking": ...,
-#      "indexed_fields": [...], "keep_vectors": ..., "passages": ..., "field_types": {...}}
+#      "hybrid_weight": ..., "indexed_fields": [...], "keep_vectors": ..., "passages": ...,
+#      "field_types": {...}}
 #     {"id": ..., "text": ..., "payload": {...}, "code": "00ff..."}
 #     ...
 #     {"labelled": {"id": ..., "labels": [...], "grade": 1, "who": ..., "when": ...}}
@@ -91,6 +93,8 @@ class Header:
     documents: int
     ranking: str = HAMMING
     """What ordered the hits of searches that named no ranking."""
+    hybrid_weight: float | None = None
+    """The weight of codes beside words; None is the encoder's."""
     indexed_fields: tuple[str, ...] = ()
     """The indexed fields of payloads."""
     keep_vectors: str = FLOAT32
@@ -237,6 +241,7 @@ def _parse_header(record: dict[str, Any]) -> Header:
         engine=record.get("engine", AUTO),
         documents=record["documents"],
         ranking=record.get("ranking", HAMMING),
+        hybrid_weight=record.get("hybrid_weight"),
         indexed_fields=_parse_fields(record.get("indexed_fields", [])),
         keep_vectors=record.get("keep_vectors", FLOAT32),
         passages=_parse_passages(record.get("passages")),
@@ -251,6 +256,11 @@ def _parse_header(record: dict[str, Any]) -> Header:
         raise TypeError("n_bits and documents must be whole numbers")
     if header.engine not in INDEX_TYPES:
         raise TypeError(f"engine must be one of {', '.join(INDEX_TYPES)}")
+    weight = header.hybrid_weight
+    is_weight = isinstance(weight, int | float) and not isinstance(weight, bool)
+    if weight is not None and not (is_weight and MIN_HYBRID_WEIGHT <= weight <= MAX_HYBRID_WEIGHT):
+        bounds = f"{MIN_HYBRID_WEIGHT:g} to {MAX_HYBRID_WEIGHT:g}"
+        raise TypeError(f"hybrid_weight must be null or from {bounds}")
     if header.ranking not in RANKINGS:
         raise TypeError(f"ranking must be one of {', '.join(RANKINGS)}")
     if header.language is not None and header.language not in {NO_STEMS, *stemmers()}:
@@ -316,6 +326,7 @@ def export_collection(
             engine=collection.engine_setting,
             documents=len(collection),
             ranking=collection.ranking,
+            hybrid_weight=collection.own_hybrid_weight,
             indexed_fields=collection.indexed_fields,
             keep_vectors=collection.keep_vectors,
             passages=collection.passages,
@@ -360,6 +371,8 @@ def collection_for(folder: Folder, name: str, header: Header) -> CollectionBacke
             created = create()  # on Milvus
         with suppress(InputError):  # Milvus ranks by one only
             created.set_ranking(header.ranking)
+            if header.hybrid_weight is not None:
+                created.set_hybrid_weight(header.hybrid_weight)
         with suppress(InputError):  # nor does it take indexes of fields
             created.set_indexed_fields(header.indexed_fields)
         if header.language is not None:

@@ -32,6 +32,7 @@ from hummingbit.commands.printing import (
     print_json,
     print_or_write_json,
     print_report,
+    print_worst_queries,
 )
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import is_judged, load_qrels
@@ -60,7 +61,7 @@ from hummingbit.evaluation.metrics import (
     parse_metric,
     parse_metrics,
 )
-from hummingbit.evaluation.rankings import SERVED, RelevanceSettings
+from hummingbit.evaluation.rankings import SERVED, RelevanceSettings, check_codes_weights
 from hummingbit.evaluation.report import (
     Job,
     MetricFigures,
@@ -178,8 +179,10 @@ class Measuring:
         By default, the rankings are those of :func:`hummingbit.evaluation.report.run_job`.
         """
         oversample = getattr(self._args, "oversample", None) or DEFAULT_OVERSAMPLE
+        weights = getattr(self._args, "codes_weights", None)
         if self._args.url is not None:
             body = {**self._body(), "rankings": rankings, "oversample": oversample}
+            body |= {} if weights is None else {"codes_weights": weights}
             return {name: evaluate_remotely(self._args.url, name, body) for name in names}
         with open_folder(self._args, writable=False) as folder:
             collections = {name: folder.collection(name) for name in names}
@@ -192,6 +195,7 @@ class Measuring:
                     read_training_labels(folder, collection),
                     rankings=rankings,
                     oversample=oversample,
+                    codes_weights=weights or (),
                 )
                 for name, collection in collections.items()
             }
@@ -607,6 +611,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="candidates for each hit of a rescored ranking (default: 4)",
     )
+    parser.add_argument(
+        "--codes-weights",
+        nargs="+",
+        type=float,
+        metavar="W",
+        help="measure hybrid with each of these weights of codes beside words, too, such as 0 .5 1",
+    )
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="show the worst queries with their right answers: rank and score under each ranking,"
+        " and the words and bits that match",
+    )
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -616,6 +633,7 @@ def run(args: argparse.Namespace) -> int:
     name = _collection(args)
     if args.oversample is not None and not any("+" in ranking for ranking in args.rankings or ()):
         raise OptionError("--oversample: needs a rescored ranking, such as hamming+vectors")
+    check_codes_weights(args.codes_weights or ())
     rules = _rules(args)
     measured = [full_name(rule.metric).rpartition(" ") for rule in rules]
     metrics = list(dict.fromkeys([*metrics_of(args), *(metric for _, _, metric in measured)]))
@@ -630,9 +648,17 @@ def run(args: argparse.Namespace) -> int:
     several = args.rankings and len(report.rankings) > 1
     comparisons = compare_systems(by_ranking(report)) if several else {}
     if args.json:
-        print_json({**_figures(report), **_comparison(args, report, comparisons)})
+        print_json(
+            {
+                **_figures(report),
+                **_comparison(args, report, comparisons),
+                **_explanations(args, report),
+            }
+        )
     else:
         print_report(report)
+        if args.explain:
+            print_worst_queries(report)
         for comparison in comparisons.values():
             print_comparison(comparison)
         sys.stdout.flush()
@@ -669,6 +695,12 @@ def _comparison(
         "systems": systems,
         "metrics": {name: one.to_dict() for name, one in comparisons.items()},
     }
+
+
+def _explanations(args: argparse.Namespace, report: Report) -> dict[str, Any]:
+    if not args.explain:
+        return {}
+    return {"worst_queries": [query.model_dump(mode="json") for query in report.worst_queries]}
 
 
 def _collection(args: argparse.Namespace) -> str:
@@ -710,6 +742,15 @@ def _figures(report: Report) -> dict[str, Any]:
         **_means(rankings[chosen]),
         "ceiling": {metric.name: metric.ceiling for metric in rankings[chosen]},
         "rankings": {name: _means(metrics) for name, metrics in rankings.items()},
+        **(
+            {}
+            if report.codes_weights is None
+            else {
+                "codes_weights": [
+                    one.model_dump(exclude={"per_query"}) for one in report.codes_weights
+                ]
+            }
+        ),
         "queries": report.queries,
         "documents": report.subject.documents,
         "unlabelled": report.subject.unlabelled,

@@ -6,10 +6,16 @@ import argparse
 import sys
 from typing import Any
 
+import numpy as np
+
 from hummingbit.commands.options import OptionError, naming
+from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import Qrels
 from hummingbit.corpus.readers import read_documents
 from hummingbit.evaluation.fusion import (
+    JUDGED_METRIC,
+    WEIGHTS,
+    Curve,
     curve_means,
     fitted_weight,
     judged_curve,
@@ -22,6 +28,8 @@ from hummingbit.evaluation.trec import read_qrels
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import AnyCollection
 from hummingbit.index.collection import Collection
+from hummingbit.index.rankings import HYBRID
+from hummingbit.remote import RemoteCollection, evaluate_remotely
 
 ENCODER = "encoder"
 
@@ -51,8 +59,8 @@ def check_weight(args: argparse.Namespace) -> None:
         raise OptionError("--queries and --qrels: give both or neither")
     if args.queries is not None and not args.fit:
         raise OptionError("--queries: needs --fit")
-    if args.fit and args.url is not None:
-        raise OptionError("--fit: needs --data-dir; at a service, set the weight by --weight")
+    if args.fit and args.url is not None and args.queries is None:
+        raise OptionError("--fit: at a service it needs judged queries: give --queries and --qrels")
     if args.weight not in {None, ENCODER}:
         try:
             float(args.weight)
@@ -61,12 +69,26 @@ def check_weight(args: argparse.Namespace) -> None:
             raise OptionError(f"--weight: {reason}") from None
 
 
+def _curve_at_service(args: argparse.Namespace, queries: list[Document], qrels: Qrels) -> Curve:
+    """Return what :func:`judged_curve` returns, measured by the service of ``--url``."""
+    body = {
+        "queries": [{"id": query.id, "text": query.text} for query in queries],
+        "qrels": {query.id: dict(qrels[query.id]) for query in queries},
+        "metrics": [JUDGED_METRIC],
+        "rankings": [HYBRID],
+        "codes_weights": [*WEIGHTS],
+    }
+    curve = evaluate_remotely(args.url, args.collection, body).report.codes_weights or []
+    return np.array([one.per_query[JUDGED_METRIC] for one in curve])
+
+
 def fit(args: argparse.Namespace, collection: AnyCollection) -> dict[str, Any]:
     """Set the weight that suits the queries, print what each weight finds, and return it."""
-    if not isinstance(collection, Collection) or collection.encoder_kind != "text":
+    is_known = isinstance(collection, Collection | RemoteCollection)
+    if not is_known or collection.encoder_kind != "text":
         raise OptionError(f"--fit: {args.collection} has no texts that an encoder reads")
     result: dict[str, Any]
-    if args.queries is None:
+    if isinstance(collection, Collection) and args.queries is None:
         begin_stage("making queries from documents")
         texts = [one.text for one in collection.all_documents() if one.text is not None]
         encoder = collection.encoder
@@ -83,8 +105,12 @@ def fit(args: argparse.Namespace, collection: AnyCollection) -> dict[str, Any]:
         if not queries:
             raise OptionError("--qrels: judges none of the queries")
         begin_stage("searching with each weight")
-        curve = judged_curve(collection, queries, qrels)
-        weight, metric = float(f"{likely_best(curve):.2g}"), "nDCG@10"
+        curve = (
+            judged_curve(collection, queries, qrels)
+            if isinstance(collection, Collection)
+            else _curve_at_service(args, queries, qrels)
+        )
+        weight, metric = float(f"{likely_best(curve):.2g}"), JUDGED_METRIC
         result = {"cross_validated": round(validated(curve), 4)}
     collection.set_hybrid_weight(weight)
     result |= {"weight": weight, "metric": metric, "queries": curve.shape[1]}

@@ -18,10 +18,13 @@ from hummingbit.evaluation.metrics import dialects
 from hummingbit.evaluation.report import (
     MetricFigures,
     Report,
+    WeightFigures,
     ceilings,
     format_interval,
     format_probability,
     full_name,
+    places_of,
+    reasons_of,
 )
 from hummingbit.evaluation.result import Evaluation
 from hummingbit.foundation.errors import counted
@@ -207,7 +210,7 @@ def print_report(report: Report) -> None:
     if report.warning is not None:
         print(report.warning)
     queries = counted(report.queries, "query", "queries")
-    unlabelled = f" ({subject.unlabelled:,} without a label)" if subject.unlabelled else ""
+    unlabelled = "" if subject.unlabelled is None else f" ({subject.unlabelled:,} without a label)"
     print(f"{queries}, {counted(subject.documents, 'document')}{unlabelled}")
     for note in report.notes:
         print(note)
@@ -229,11 +232,39 @@ def print_report(report: Report) -> None:
         _print_metric(name, metric, width)
     for sentence in [*ceilings(report), *dialects(metric.name for metric in report.metrics)]:
         print(sentence)
+    if report.codes_weights is not None:
+        _print_weights(report.codes_weights)
     for change in report.changes or []:
         difference = f"{change.baseline:.4f} in the baseline, {change.difference:+.4f}"
         interval = format_interval(change.interval)
         p_value = format_probability(change.adjusted)
         print(f"{full_name(change.metric)}: {difference} ({interval}), {p_value} after Holm")
+
+
+def _print_weights(curve: Sequence[WeightFigures]) -> None:
+    names = list(curve[0].metrics)
+    print("hybrid by the weight of codes, as served:")
+    print(f"{'weight':>8}" + "".join(f"{name:>{max(10, len(name) + 2)}}" for name in names))
+    for one in curve:
+        cells = (f"{one.metrics[name]:>{max(10, len(name) + 2)}.4f}" for name in names)
+        print(f"{one.codes_weight:>8g}" + "".join(cells))
+
+
+def print_worst_queries(report: Report) -> None:
+    """Print the worst queries, and why their right answers are where they are."""
+    print(f"\nThe worst queries by {full_name(report.primary.measure)}:")
+    for query in report.worst_queries:
+        print(f"\n{query.value:.3f} {query.id}: {without_controls(query.text)}")
+        for hit in query.hits[:1]:
+            verdict = "relevant" if hit.relevant else "not relevant"
+            print(f"  first hit, {verdict}: {hit.id}: {without_controls(hit.text)}")
+        if not query.answers:
+            print("  no document is relevant")
+        for number, answer in enumerate(query.answers, 1):
+            of = f"right answer {number} of {query.relevant:,}"
+            print(f"  {of}: {answer.id}: {without_controls(answer.text)}")
+            print("    " + "; ".join(places_of(answer)))
+            print("    " + "; ".join(reasons_of(answer, report.subject.n_bits)))
 
 
 def _print_metric(name: str, one: MetricFigures, width: int) -> None:

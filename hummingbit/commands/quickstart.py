@@ -450,6 +450,12 @@ def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
         others = shlex.join(layout_survey.other_texts)
         texts = shlex.join(layout_survey.layout.text_fields or ["text"])
         _print_row("other", f"{others}: not searched; to join it: --text-field {texts} {others}")
+    if unused := _unused_columns(layout_survey):
+        some = shlex.join(unused[:MAX_CANDIDATES])
+        more = f" and {left:,} others" if (left := len(unused) - MAX_CANDIDATES) > 0 else ""
+        texts = shlex.join(layout_survey.layout.text_fields or ["text"])
+        hint = f"to join it to the text: --text-field {texts} {shlex.quote(unused[0])}"
+        _print_row("payload", f"{some}{more}: kept for filters, not searched; {hint}")
     if layout_survey.texts_in_lists:
         paths = ", ".join(layout_survey.texts_in_lists)
         hint = "to search them, write a document for each object of the list"
@@ -463,6 +469,15 @@ def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
     if corpus.is_sampled:
         size = f"{len(corpus.sample):,} documents are learned from and compared by; all are indexed"
         _print_row("sample", size)
+
+
+def _unused_columns(layout_survey: Survey) -> list[str]:
+    """Return the fields that are neither text, label nor id, and that no other row names."""
+    layout = layout_survey.layout
+    named = {*(layout.text_fields or ["text"]), layout.id_field, layout.label_field}
+    named |= {"id", "label", "labels", *layout_survey.other_texts, *layout_survey.unused_lists}
+    heads = {name.partition(".")[0] for name in layout.text_fields}
+    return [name for name in layout_survey.names if name and name not in named | heads]
 
 
 def _print_row(title: str, value: str) -> None:

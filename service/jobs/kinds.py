@@ -185,6 +185,7 @@ def evaluate(folder: DataFolder, limits: Settings, progress: Progress) -> dict[s
         read_training_labels(folder, collection),
         rankings=body.rankings,
         oversample=body.oversample,
+        codes_weights=body.codes_weights or (),
     )
     if evaluated.run is not None:
         replace_file(progress.folder / RUN_FILE, evaluated.run())

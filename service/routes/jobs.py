@@ -429,6 +429,7 @@ def evaluate(
             settings,
             rankings=body.rankings,
             oversample=body.oversample,
+            codes_weights=body.codes_weights or (),
         )
     return render(
         EvaluateResponse(

@@ -170,7 +170,8 @@ class CollectionSummary(ResponseModel):
     """A collection; `encoder` is null if its documents come with codes.
 
     `engine_setting` is the engine it was created with; `ranking` applies to searches that do not
-    name one. Filters on `indexed_fields` read no payloads. `keep_vectors` is the form in which
+    name one, and so does `hybrid_weight`; `own_hybrid_weight` is null where it is that of the
+    encoder. Filters on `indexed_fields` read no payloads. `keep_vectors` is the form in which
     vectors are kept. `passages` says how texts are split; null if they are not. `language` is that
     of the texts for searches by words; null if it was not found yet, or if an earlier version made
     the collection.
@@ -182,6 +183,7 @@ class CollectionSummary(ResponseModel):
     engine_setting: str
     ranking: RankingUsed
     hybrid_weight: float
+    own_hybrid_weight: float | None
     language: str | None
     indexed_fields: list[str]
     keep_vectors: str = Field(json_schema_extra={"enum": [*FORMS]})

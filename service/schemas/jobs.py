@@ -152,6 +152,12 @@ class EvaluateRequest(RequestModel):
         le=MAX_OVERSAMPLE,
         description="Candidates for each hit of a rescored ranking.",
     )
+    codes_weights: list[float] | None = Field(
+        None,
+        min_length=1,
+        max_length=20,
+        description="Measure hybrid with each of these weights of codes, too.",
+    )
     label_field: FieldName = Field("label", description="The payload field that holds the label.")
     qrels: Annotated[dict[str, dict[str, int]], WrapValidator(_check_grades)] | None = Field(
         None,
@@ -181,20 +187,31 @@ class RankingMeans(ResponseModel):
     worst: dict[str, float]
 
 
+class WeightMeans(ResponseModel):
+    """Means over the queries of `hybrid` with one weight of codes, as served."""
+
+    codes_weight: float
+    metrics: dict[str, float]
+
+
 class EvaluateResponse(RankingMeans):
     """Means over the queries.
 
     `rankings` has those of each ranking, and the fields beside it repeat those of `ranking`:
-    Hamming if it was measured, or else the first. `warning` is set if the encoder learned from all
-    of the queries; `served_ranking` is that of a search that names none.
+    Hamming if it was measured, or else the first. `codes_weights` has those of `hybrid` by weight
+    of codes, if the request has weights. `unlabelled` counts the documents without a label.
+    `warning` is set if the encoder learned from all of the queries; `served_ranking` is that of a
+    search that names none.
     """
 
     warning: str | None
     ranking: str
     served_ranking: str
     rankings: dict[str, RankingMeans]
+    codes_weights: list[WeightMeans] | None
     queries: int
     documents: int
+    unlabelled: int
     queries_without_relevant: int
     distinct_codes: int | None
     notes: list[str]

@@ -1,0 +1,203 @@
+"""The curve of hybrid by weight of codes, why queries fail, and documents without labels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hummingbit.cli import main
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import write_artifact
+from hummingbit.evaluation.formats import FORMATS
+from hummingbit.evaluation.fusion import curve_means, judged_curve
+from hummingbit.evaluation.rankings import EvaluationInput, RelevanceSettings
+from hummingbit.evaluation.report import run_job
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.search import Hybrid, SearchOptions
+from tests.support.encoders import random_texts, text_encoder
+from tests.support.service import running_service
+
+DOCUMENTS = [
+    Document(f"d{at}", text, labels=("abc"[at % 3],)) for at, text in enumerate(random_texts(60, 4))
+]
+LABELLED = 40
+QRELS = {f"q{at}": {DOCUMENTS[at].id: 2, DOCUMENTS[at + 1].id: 1} for at in range(6)}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data")
+    write_artifact(path / "encoders" / "e", text_encoder(), random_texts(10))
+    with DataFolder(path, writable=True) as data:
+        collection = data.create_collection("c", encoder="e")
+        collection.upsert(
+            [
+                one if at < LABELLED else Document(one.id, one.text)
+                for at, one in enumerate(DOCUMENTS)
+            ]
+        )
+        collection.set_ranking("hybrid")
+    words = [" ".join((DOCUMENTS[at].text or "").split()[:3]) for at in range(6)]
+    queries = [
+        {"id": f"q{at}", "text": f"{text} zyxw", "label": DOCUMENTS[at].labels[0]}
+        for at, text in enumerate(words)
+    ]
+    (path / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
+    lines = [f"{q} 0 {id_} {grade}" for q, some in QRELS.items() for id_, grade in some.items()]
+    (path / "qrels.txt").write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def service(folder: Path) -> Iterator[httpx.Client]:
+    with running_service(folder) as client:
+        yield client
+
+
+@pytest.fixture(params=["--data-dir", "--url"])
+def where(request: pytest.FixtureRequest, folder: Path, service: httpx.Client) -> list[str]:
+    return [request.param, str(folder if request.param == "--data-dir" else service.base_url)]
+
+
+def queries_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "queries.jsonl").read_text().splitlines()]
+
+
+def documents_of(folder: Path) -> list[Document]:
+    return [Document(one["id"], one["text"], labels=(one["label"],)) for one in queries_of(folder)]
+
+
+def test_the_curve_is_what_searches_with_each_weight_give(folder: Path) -> None:
+    with DataFolder(folder, writable=False) as data:
+        collection = data.collection("c")
+        settings = RelevanceSettings(qrels=QRELS)
+        parts = EvaluationInput(collection, documents_of(folder), settings)
+        curve = parts.evaluate_weights(["Success@1", "P@radius2"], [3, 0, 0.5])
+        assert list(curve) == [0, 0.5, 3]
+        for weight, one in curve.items():
+            assert list(one.per_query) == ["Success@1"]
+            options = Hybrid(weight or 0.001)
+            hits = collection.find(
+                parts.encoded, SearchOptions(k=1, ranking="hybrid", hybrid=options)
+            ).hits
+            right = [found[0].id in QRELS[id_] for found, id_ in zip(hits, QRELS, strict=True)]
+            assert one.per_query["Success@1"].tolist() == right
+
+
+def test_evaluate_prints_the_curve(
+    folder: Path, where: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["evaluate", "c", "--queries", str(folder / "queries.jsonl"), *where]
+    command += ["--qrels", str(folder / "qrels.txt"), "--codes-weights", "0", ".25", "3"]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert "hybrid by the weight of codes" in printed
+    assert "  0.25    " in printed
+    assert main([*command, "--json"]) == 0
+    curve = json.loads(capsys.readouterr().out)["codes_weights"]
+    assert [one["codes_weight"] for one in curve] == [0, 0.25, 3]
+    assert set(curve[0]["metrics"]) == {"nDCG@10", "MRR", "Success@10", "Recall@100"}
+    assert main([*command[:-1], "-1"]) == 2
+    assert "codes_weights: has -1" in capsys.readouterr().err
+
+
+def test_rest_returns_the_curve(folder: Path, service: httpx.Client) -> None:
+    body: dict[str, Any] = {"queries": queries_of(folder), "codes_weights": [0, 1]}
+    found = service.post("/v1/collections/c/evaluate", json=body).json()
+    assert [one["codes_weight"] for one in found["codes_weights"]] == [0, 1]
+    assert found["unlabelled"] == len(DOCUMENTS) - LABELLED
+    body["codes_weights"] = [-1]
+    refused = service.post("/v1/collections/c/evaluate", json=body)
+    assert refused.status_code == 422
+    assert "codes_weights" in refused.text
+
+
+def test_the_weight_is_fitted_here_and_at_a_service(
+    folder: Path, where: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    if where[0] == "--url":
+        assert main(["index", "rank", "c", "--fit", *where]) == 2
+        assert "--queries and --qrels" in capsys.readouterr().err
+        judged = ["--queries", str(folder / "queries.jsonl"), "--qrels", str(folder / "qrels.txt")]
+        assert main(["index", "rank", "c", "--fit", *judged, *where, "--json"]) == 0
+        fitted = json.loads(capsys.readouterr().out)
+        with DataFolder(folder, writable=False) as data:
+            curve = judged_curve(data.collection("c"), documents_of(folder), QRELS)
+        assert fitted["fit"]["curve"] == curve_means(curve)
+        assert fitted["hybrid_weight"] == fitted["fit"]["weight"]
+
+
+def test_the_worst_queries_are_explained(
+    folder: Path, where: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["evaluate", "c", "--queries", str(folder / "queries.jsonl"), *where]
+    command += ["--qrels", str(folder / "qrels.txt"), "--explain"]
+    assert main([*command, "--rankings", "hamming", "bm25"]) == 0
+    printed = capsys.readouterr().out
+    assert "right answer 1 of 2" in printed
+    assert "hamming: rank " in printed
+    assert "bm25: rank " in printed
+    assert "lacks zyxw" in printed
+    assert "bits match" in printed
+    assert main([*command, "--json"]) == 0
+    (*_, worst) = json.loads(capsys.readouterr().out)["worst_queries"]
+    first = worst["answers"][0]
+    assert QRELS[worst["id"]][first["id"]] == 2
+    assert first["ranks"].keys() == first["scores"].keys() == {"hamming", "hybrid"}
+    assert first["scores"]["hamming"] == -first["distance"]
+
+
+def test_answers_are_shown_with_labels_and_in_every_format(folder: Path) -> None:
+    with DataFolder(folder, writable=False) as data:
+        job = run_job(data.collection("c"), documents_of(folder))
+    worst = job.report.worst_queries
+    assert all(len(query.answers) == 3 < (query.relevant or 0) for query in worst)
+    for query in worst:
+        ranks = [answer.ranks["hybrid"] or 1001 for answer in query.answers]
+        assert ranks == sorted(ranks)
+    assert "bits match" in (FORMATS["markdown"].write(job, None) or "")
+
+
+@pytest.mark.parametrize("flag", [[], ["--only-labelled"]])
+@pytest.mark.parametrize("judged", [False, True])
+def test_documents_without_a_label_are_counted_and_left_out(
+    folder: Path,
+    where: list[str],
+    flag: list[str],
+    *,
+    judged: bool,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ["evaluate", "c", "--queries", str(folder / "queries.jsonl"), *where, *flag]
+    command += ["--qrels", str(folder / "qrels.txt")] if judged else []
+    assert main(command) == 0
+    assert "20 without a label" in capsys.readouterr().out
+    assert main([*command, "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["unlabelled"] == len(DOCUMENTS) - LABELLED
+    assert figures["documents"] == (LABELLED if flag else len(DOCUMENTS))
+    assert any("left out 20 documents" in note for note in figures["notes"]) is bool(flag)
+
+
+def test_only_labelled_over_rest_in_the_console_s_run_and_in_the_library(
+    folder: Path, service: httpx.Client
+) -> None:
+    body = {"queries": queries_of(folder), "only_labelled": True}
+    at_once = service.post("/v1/collections/c/evaluate", json=body).json()
+    assert (at_once["documents"], at_once["unlabelled"]) == (LABELLED, len(DOCUMENTS) - LABELLED)
+    # The console runs evaluations as jobs.
+    headers = {"prefer": "respond-async"}
+    id_ = service.post("/v1/collections/c/evaluate", json=body, headers=headers).json()["id"]
+    while (run := service.get(f"/v1/evaluations/{id_}").json())["status"] == "running":
+        pass
+    subject = run["report"]["subject"]
+    assert (subject["documents"], subject["unlabelled"]) == (LABELLED, 20)
+    with DataFolder(folder, writable=False) as data:
+        settings = RelevanceSettings(only_labelled=True)
+        report = run_job(data.collection("c"), documents_of(folder), settings=settings).report
+    assert (report.subject.documents, report.subject.unlabelled) == (LABELLED, 20)
