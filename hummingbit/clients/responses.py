@@ -47,7 +47,7 @@ class CollectionSummary(TypedDict):
     engine_setting: str
     ranking: Ranking
     hybrid_weight: float
-    own_hybrid_weight: NotRequired[float | None]
+    own_hybrid_weight: float | None
     language: str | None
     indexed_fields: list[str]
     keep_vectors: KeepVectors
