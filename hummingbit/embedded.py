@@ -29,6 +29,7 @@ from hummingbit.index.catalog import SIGN, encoder_by_dimensions
 from hummingbit.index.collection import pages_of
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import CollectionExists, DataFolderError, StoreClosed
+from hummingbit.index.facets import FacetResult, parse_facets, parse_sort
 from hummingbit.index.filters import Filter
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.passages import Passages
@@ -36,6 +37,7 @@ from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.recommendations import AVERAGE_VECTOR
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.search import (
+    Group,
     Hit,
     SearchOptions,
     SearchResult,
@@ -132,6 +134,8 @@ class Hits(Sequence[Hit]):
         warnings: Iterable[str] = (),
         next_cursor: str | None = None,
         query_code: str | None = None,
+        groups: Sequence[Group] = (),
+        facets: Sequence[FacetResult] = (),
     ) -> None:
         self._hits = [*hits]
         self.generation = generation
@@ -150,6 +154,10 @@ class Hits(Sequence[Hit]):
         """Where the next page begins, in a search with `with_cursor`; None on the last page."""
         self.query_code = query_code
         """The code of the query, in hexadecimal, in a search with `with_code`."""
+        self.groups = [*groups]
+        """The groups of a search with `group_by`, which has no hits besides, best first."""
+        self.facets = [*facets]
+        """The counts of values of a search with `facets`."""
 
     @overload
     def __getitem__(self, place: int) -> Hit: ...
@@ -165,7 +173,9 @@ class Hits(Sequence[Hit]):
 
     def __repr__(self) -> str:
         """Return a line for each hit, for interactive use."""
-        lines = [f"{hit.score:9.3f}  {hit.id}  {_beginning(hit)}".rstrip() for hit in self._hits]
+        lines = [*map(_line, self._hits)]
+        for group in self.groups:
+            lines += [f"{group.id}:", *map(_line, group.hits)]
         return "\n".join(lines or ["no hits", *self.warnings])
 
     @property
@@ -211,7 +221,8 @@ def hits_of(
     result: SearchResult, collection: CollectionBackend, filter_: Filter | None
 ) -> list[Hits]:
     """Return the hits of each query; if none has a hit, with the reasons that `filter_` gives."""
-    warnings = [] if any(result.hits) else collection.explain_no_hits(filter_)
+    found = any(result.hits) or any(result.groups or ())
+    warnings = [] if found else collection.explain_no_hits(filter_)
     return [_hits_at(result, place, warnings) for place in range(len(result.hits))]
 
 
@@ -228,7 +239,13 @@ def _hits_at(result: SearchResult, place: int, warnings: Sequence[str]) -> Hits:
         warnings=warnings,
         next_cursor=result.next_cursors[place],
         query_code=code_to_hex(result.queries.codes[place]),
+        groups=() if result.groups is None else result.groups[place],
+        facets=() if result.facets is None else result.facets[place],
     )
+
+
+def _line(hit: Hit) -> str:
+    return f"{hit.score:9.3f}  {hit.id}  {_beginning(hit)}".rstrip()
 
 
 def _beginning(hit: Hit) -> str:
@@ -258,8 +275,8 @@ def _search_options(given: LocalSearchOptions) -> SearchOptions:
     unknown = given.keys() - LocalSearchOptions.__annotations__.keys()
     if unknown:
         raise TypeError(f"search() has no argument {min(unknown)!r}")
-    fields: dict[str, Any] = {**given}
-    for name in ("limit", "radius", "offset"):
+    fields: dict[str, Any] = {"with_payload": True, **given}
+    for name in ("limit", "radius", "offset", "group_size", "facet_depth"):
         if fields.get(name) is not None:
             fields[name] = inputs.whole_number(name, fields[name])
     weight = fields.pop("codes_weight", None)
@@ -268,7 +285,7 @@ def _search_options(given: LocalSearchOptions) -> SearchOptions:
     options = SearchOptions.of_request(fields)
     if not 1 <= options.k <= MAX_K:
         raise InputError("limit", f"is {options.k}; it must be from 1 to {MAX_K:,}")
-    return replace(options, with_payload=True, with_text=True, with_relevance=True)
+    return replace(options, with_text=True, with_relevance=True)
 
 
 class Collection:
@@ -556,10 +573,33 @@ class Collection:
     def documents(
         self,
         filter: Mapping[str, Any] | None = None,  # noqa: A002
+        *,
+        sort: Sequence[str | Mapping[str, Any]] | str = (),
     ) -> Iterator[StoredDocument]:
-        """Yield all documents, or those whose payload matches `filter`, in their order."""
-        for page in pages_of(self.backend, inputs.filter_of(filter)):
+        """Yield all documents, or those whose payload matches `filter`, in their order.
+
+        With `sort`, they are in the order of fields, such as ``["year:desc", "title"]``; documents
+        without a field come last.
+        """
+        for page in pages_of(self.backend, inputs.filter_of(filter), parse_sort(sort)):
             yield from page
+
+    def facets(
+        self,
+        facets: Sequence[str | Mapping[str, Any]] | str,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+    ) -> list[FacetResult]:
+        """Count values of payload fields over all documents, or those that match `filter`, exactly.
+
+        A facet is the name of a field, whose most frequent values are counted, or a mapping with
+        `field` and `limit`, `interval`, `calendar_interval` or `ranges`
+        (:class:`hummingbit.index.facets.Facet`).
+
+        Raises:
+            InputError: if a facet or the filter is invalid.
+        """
+        return self.backend.facets(parse_facets(facets), inputs.filter_of(filter)).facets
 
     def count(self, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
         """Return the number of documents, or of those whose payload matches `filter`."""

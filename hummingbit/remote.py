@@ -32,6 +32,7 @@ from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.catalog import AddAlias, AliasAction
 from hummingbit.index.encoding import batches
 from hummingbit.index.errors import UnknownCollection
+from hummingbit.index.facets import Facet, FacetResult, Facets, SortField, facet_to_json
 from hummingbit.index.filters import Filter, filter_to_json
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.passages import Passages
@@ -429,12 +430,27 @@ class RemoteCollection:
         limit: int,
         cursor: str | None = None,
         filter: Filter | None = None,  # noqa: A002
+        sort: Sequence[SortField] = (),
     ) -> ScrollPage:
-        """Return up to `limit` documents in the order of insertion, at most :data:`PAGE`."""
+        """Return up to `limit` documents in the order of `sort` or of insertion.
+
+        They are at most :data:`PAGE`.
+        """
         page = self.client.scroll(
-            self._given_name, limit=min(limit, PAGE), cursor=cursor, filter=_as_json(filter)
+            self._given_name,
+            limit=min(limit, PAGE),
+            cursor=cursor,
+            filter=_as_json(filter),
+            sort=[asdict(one) for one in sort] or None,
         )
         return ScrollPage([*map(_to_document, page["documents"])], page["next_cursor"])
+
+    def facets(self, facets: Sequence[Facet], filter: Filter | None = None) -> Facets:  # noqa: A002
+        """Count values of fields over all documents, or those that match the filter."""
+        records = [*map(facet_to_json, facets)]
+        answer = self.client.facets(self._given_name, records, filter=_as_json(filter))
+        counted = [FacetResult(**one) for one in answer["facets"]]
+        return Facets(counted, answer["documents"], answer["generation"])
 
     def bulk(
         self, documents: Sequence[Mapping[str, Any]], encoder_fingerprint: str | None = None

@@ -17,9 +17,10 @@ from hummingbit.foundation.errors import InputError, counted
 from hummingbit.index.collection import pages_of
 from hummingbit.index.encoding import batches, last_of_each_id
 from hummingbit.index.errors import UnknownCollection
+from hummingbit.index.facets import FacetResult, parse_facets, parse_sort
 from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query, StoredDocument
-from hummingbit.index.search import Hit
+from hummingbit.index.search import Group, Hit
 from hummingbit.remote import RemoteCollection, record_of
 
 WRITTEN_AT_ONCE = 1000
@@ -184,10 +185,21 @@ class ServedCollection:
     def documents(
         self,
         filter: Mapping[str, Any] | None = None,  # noqa: A002
+        *,
+        sort: Sequence[str | Mapping[str, Any]] | str = (),
     ) -> Iterator[StoredDocument]:
-        """Yield all documents, or those whose payload matches `filter`, in their order."""
-        for page in pages_of(self._remote, inputs.filter_of(filter)):
+        """Yield documents in their order or that of `sort`; see :meth:`Collection.documents`."""
+        for page in pages_of(self._remote, inputs.filter_of(filter), parse_sort(sort)):
             yield from page
+
+    def facets(
+        self,
+        facets: Sequence[str | Mapping[str, Any]] | str,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+    ) -> list[FacetResult]:
+        """Count values of payload fields; see :meth:`Collection.facets`."""
+        return self._remote.facets(parse_facets(facets), inputs.filter_of(filter)).facets
 
     def count(self, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
         """Return the number of documents, or of those whose payload matches `filter`."""
@@ -321,6 +333,8 @@ def _hits(answer: SearchResponse) -> Hits:
         warnings=answer.get("warnings", ()),
         next_cursor=answer.get("next_cursor"),
         query_code=answer.get("query_code"),
+        groups=[Group(one["id"], [*map(_hit, one["hits"])]) for one in answer.get("groups", ())],
+        facets=[FacetResult(**one) for one in answer.get("facets", ())],
     )
 
 

@@ -36,6 +36,7 @@ from hummingbit.index.records import (
 from hummingbit.index.store.annotations import DocumentLabel, Judgement
 
 if TYPE_CHECKING:
+    from hummingbit.index.facets import Facet, Facets, SortField
     from hummingbit.index.labels import Annotations
     from hummingbit.index.search import SearchOptions, SearchResult
 
@@ -150,16 +151,21 @@ class AnyCollection(Protocol):
         limit: int,
         cursor: str | None = None,
         filter: Filter | None = None,  # noqa: A002
+        sort: Sequence[SortField] = (),
     ) -> ScrollPage:
         """Return up to `limit` documents in the order of rows, from the start or after a cursor.
 
         Documents added after the first page do not appear, deleted ones vanish, and no document
-        appears twice.
+        appears twice. With `sort`, they are in the order of :func:`hummingbit.index.facets.
+        sorted_rows`; a document whose values change meanwhile may appear twice or not at all.
 
         Raises:
             InputError: if `limit` is not from 1 to :data:`MAX_K`, or the cursor does not come from
                 a scroll of this collection with this filter.
         """
+
+    def facets(self, facets: Sequence[Facet], filter: Filter | None = None) -> Facets:  # noqa: A002
+        """Count values of fields over all documents, or those that match the filter, exactly."""
 
     def set_ranking(self, ranking: str) -> None:
         """Make `ranking` the default of searches by a text or a vector that name none.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import asdict, replace
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,18 @@ from hummingbit.index.code_statistics import StatisticsCache, code_statistics
 from hummingbit.index.encoding import batches, encode_documents, encode_queries, last_of_each_id
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.errors import EncoderMismatch, RowsRemoved, StoreError
+from hummingbit.index.facets import (
+    Facet,
+    FacetResult,
+    Facets,
+    Mask,
+    RankedGroup,
+    SortField,
+    count_facet,
+    position_at,
+    rank_groups,
+    sorted_rows,
+)
 from hummingbit.index.filters import Filter, check_indexed_fields, filter_to_json
 from hummingbit.index.generations import PublishedGeneration, PublishedIndex, Writer
 from hummingbit.index.labels import Annotations
@@ -83,9 +95,12 @@ from hummingbit.index.search import (
     check_texts_are_taken,
     explain_no_hits,
     read_cursor,
+    read_sort_cursor,
     rows_of,
     write_cursor,
+    write_sort_cursor,
 )
+from hummingbit.index.store.columns import Column, FieldColumns
 from hummingbit.index.store.fields import damaged_runs
 from hummingbit.index.store.store import MAX_PROBLEMS, Block, Store, verify_store
 
@@ -160,6 +175,7 @@ class CollectionBase(ABC):
         limit: int,
         cursor: str | None = None,
         filter: Filter | None = None,  # noqa: A002
+        sort: Sequence[SortField] = (),
     ) -> ScrollPage:
         """See :meth:`hummingbit.index.backend.AnyCollection.scroll`."""
 
@@ -339,6 +355,7 @@ class SearchableCollection(CollectionBase, ABC):
         )
         in_range = options.ranking in RANKING_NAMES and 1 <= options.k <= MAX_K
         is_plain = values == PLAIN_OPTIONS and not options.is_thinned
+        is_plain = is_plain and options.group_by is None and options.facets is None
         if not is_plain or not in_range:
             options.check(self.n_bits, len(queries))
         encoded = (
@@ -388,6 +405,7 @@ class SearchableCollection(CollectionBase, ABC):
         """Run a search and return its result."""
 
 
+Answer = TypeVar("Answer")
 # A phrase of words that more documents have together is searched for where time is no matter.
 FEW_CANDIDATES = 200
 CANDIDATES_AT_ONCE = 500
@@ -401,6 +419,8 @@ class IndexedCollection(SearchableCollection, ABC):
 
     store: Store
     _published_index: PublishedIndex
+    _columns: FieldColumns
+    _live: tuple[int, Mask] = (-1, np.zeros(0, dtype=np.bool_))
 
     def recommend(
         self,
@@ -483,7 +503,12 @@ class IndexedCollection(SearchableCollection, ABC):
             restricted = self._restricted(search, published, allowed)
             if restricted is None:
                 return None
-            pages = search.pages(ranking, allowed, restricted)
+            groups = self._groups(search, ranking, published, allowed, restricted)
+            if groups is None:
+                pages = search.pages(ranking, allowed, restricted)
+            else:
+                pages = search.pages_of_groups(groups)
+            facets = self._facets_of(search, ranking, published, allowed, restricted)
         except RowsRemoved:
             return None
         rows, fields = rows_of(pages, column), search.stored_fields
@@ -494,7 +519,7 @@ class IndexedCollection(SearchableCollection, ABC):
             return None
         if options.with_payload and self.store.last_payload_change() > generation.number:
             return None
-        return search.result(
+        result = search.result(
             ranking,
             pages,
             stored_rows,
@@ -503,6 +528,162 @@ class IndexedCollection(SearchableCollection, ABC):
             engine=generation.base.name,
             lexical=published.lexical,
         )
+        if groups is not None:
+            result = search.result_of_groups(result, groups)
+        return result if facets is None else result._replace(facets=facets)
+
+    def _column(self, field: str, published: PublishedGeneration) -> Column:
+        """Return the column of a field at a generation.
+
+        Raises:
+            RowsRemoved: if the store is at another one.
+        """
+        number = published.generation.number
+        column = self._columns.find(field, number)
+        if column.generation != number:
+            raise RowsRemoved("the store changed while a column was read")
+        return column
+
+    def _groups(
+        self,
+        search: Search,
+        ranking: Ranking,
+        published: PublishedGeneration,
+        allowed: Rows | None,
+        restricted: Mapping[int, Rows],
+    ) -> list[list[RankedGroup]] | None:
+        """Return the groups of each query, or None if the search has none."""
+        options = search.options
+        if options.group_by is None:
+            return None
+        column = self._column(options.group_by, published)
+        return [
+            []
+            if search.finds_nothing(place)
+            else rank_groups(
+                ranking,
+                search.queries[place : place + 1],
+                column,
+                search.code_column,
+                restricted.get(place, allowed),
+                options.k,
+                options.group_size,
+            )
+            for place in range(len(search.queries))
+        ]
+
+    def _facets_of(
+        self,
+        search: Search,
+        ranking: Ranking,
+        published: PublishedGeneration,
+        allowed: Rows | None,
+        restricted: Mapping[int, Rows],
+    ) -> list[list[FacetResult]] | None:
+        """Return the facets of each query, or None if the search has none."""
+        facets = search.options.facets
+        if facets is None:
+            return None
+        columns = [self._column(one.field, published) for one in facets]
+        answers: list[list[FacetResult]] = []
+        for place in range(len(search.queries)):
+            query, rows = search.queries[place : place + 1], restricted.get(place, allowed)
+            depth = search.options.facet_depth
+            if depth is None and search.finds_all(place):
+                selected = self._selected(published, rows)
+            else:
+                selected = np.zeros(published.last_row + 1, dtype=np.bool_)
+                if not search.finds_nothing(place):
+                    count = max(1, len(published.generation)) if depth is None else depth
+                    (ranked,) = ranking.rank(query, count, rows)
+                    selected[search.code_column.document_of_each(ranked.rows)] = True
+            answers.append(
+                [
+                    count_facet(one, column, selected)
+                    for one, column in zip(facets, columns, strict=True)
+                ]
+            )
+        return answers
+
+    def _selected(self, published: PublishedGeneration, allowed: Rows | None) -> Mask:
+        """Return which rows up to the last are those of documents, and allowed."""
+        live = self._live_rows(published)
+        if allowed is None:
+            return live
+        selected = np.zeros(len(live), dtype=np.bool_)
+        selected[allowed[allowed < len(live)]] = True
+        return selected & live
+
+    def _live_rows(self, published: PublishedGeneration) -> Mask:
+        number, live = self._live
+        if number != published.generation.number:
+            rows = self.store.code_column.document_rows(published.generation.all_live_rows())
+            live = np.zeros(published.last_row + 1, dtype=np.bool_)
+            live[rows] = True
+            self._live = published.generation.number, live
+        return live
+
+    def _tabulate(
+        self,
+        filter_: Filter | None,
+        fields: Sequence[str],
+        work: Callable[[PublishedGeneration, Mask, list[Column]], Answer | None],
+    ) -> Answer:
+        """Return what `work` makes of a generation, its rows that match, and columns of fields.
+
+        It is called again on another generation if it returns None.
+        """
+        about_to_build()
+        for _ in range(ATTEMPTS):
+            published, allowed = self._published_index.search_target(filter_)
+            with suppress(RowsRemoved):
+                columns = [self._column(field, published) for field in fields]
+                answer = work(published, self._selected(published, allowed), columns)
+                if answer is not None:
+                    return answer
+        with self._published_index.target_in_transaction(filter_) as (published, allowed):
+            columns = [self._column(field, published) for field in fields]
+            answer = work(published, self._selected(published, allowed), columns)
+        if answer is None:
+            raise StoreError(f"{self.store.path}: is damaged: codes and documents do not match")
+        return answer
+
+    def facets(self, facets: Sequence[Facet], filter: Filter | None = None) -> Facets:  # noqa: A002
+        """See :meth:`hummingbit.index.backend.AnyCollection.facets`."""
+
+        def count(published: PublishedGeneration, selected: Mask, columns: list[Column]) -> Facets:
+            counted = [*map(count_facet, facets, columns, [selected] * len(facets))]
+            documents = int(np.count_nonzero(selected))
+            return Facets(counted, documents, published.generation.number)
+
+        return self._tabulate(filter, [one.field for one in facets], count)
+
+    def _sorted_page(
+        self,
+        limit: int,
+        cursor: str | None,
+        filter_: Filter | None,
+        sort: Sequence[SortField],
+    ) -> ScrollPage:
+        key = (*self._scroll_key(limit, filter_), *sort)
+        after = None if cursor is None else read_sort_cursor(cursor, *key)
+
+        def page(
+            published: PublishedGeneration, selected: Mask, columns: list[Column]
+        ) -> ScrollPage | None:
+            rows = sorted_rows(sort, columns, selected, limit + 1, after).tolist()
+            documents = {one.row: one for one in self.store.read_documents(rows[:limit])}
+            changed = self.store.last_payload_change() > published.generation.number
+            if len(documents) < len(rows[:limit]) or changed:
+                return None
+            following = None
+            if len(rows) > limit:
+                last = published.last_row if after is None else after.last_row
+                end = position_at(sort, columns, rows[limit - 1], last)
+                following = write_sort_cursor(end, *key)
+            return ScrollPage([documents[row] for row in rows[:limit]], following)
+
+        return self._tabulate(filter_, [one.field for one in sort], page)
 
     def _restricted(
         self, search: Search, published: PublishedGeneration, allowed: Rows | None
@@ -618,6 +799,7 @@ class Collection(IndexedCollection):
         self.own_hybrid_weight = store.hybrid_weight()
         self._write_lock = threading.Lock()
         self._statistics = StatisticsCache()
+        self._columns = FieldColumns(store)
         self._published_index = PublishedIndex(store, self._write_lock, engine)
         self._writer = Writer(store, self._write_lock, self._published_index)
         self.annotations = Annotations(store, self._write_lock, self._published_index)
@@ -751,8 +933,11 @@ class Collection(IndexedCollection):
         limit: int,
         cursor: str | None = None,
         filter: Filter | None = None,  # noqa: A002
+        sort: Sequence[SortField] = (),
     ) -> ScrollPage:
         """See :meth:`hummingbit.index.backend.CollectionBackend.scroll`."""
+        if sort:
+            return self._sorted_page(limit, cursor, filter, sort)
         key = self._scroll_key(limit, filter)
         start = None if cursor is None else read_cursor(cursor, *key)
         after, up_to = (0, None) if start is None else (start.row, start.last_row)
@@ -937,11 +1122,12 @@ def local_collection(collection: CollectionBackend, lacks: str) -> Collection:
 def pages_of(
     collection: AnyCollection,
     filter: Filter | None = None,  # noqa: A002
+    sort: Sequence[SortField] = (),
 ) -> Iterator[list[StoredDocument]]:
-    """Yield the documents in the order of rows; see :meth:`CollectionBackend.scroll`."""
+    """Yield the documents in the order of `sort` or of rows; see :meth:`AnyCollection.scroll`."""
     cursor: str | None = None
     while True:
-        page = collection.scroll(PAGE, cursor, filter)
+        page = collection.scroll(PAGE, cursor, filter, sort)
         yield page.documents
         cursor = page.next_cursor
         if cursor is None:

@@ -506,6 +506,14 @@ def check_indexed_fields(fields: Sequence[str]) -> tuple[str, ...]:
     return distinct
 
 
+def check_field(field: object, name: str) -> None:
+    """Raise InputError for `name` unless a filter could use the field."""
+    try:
+        _parse_field(field, "field")
+    except InputError as error:
+        raise InputError(name, error.reason) from None
+
+
 class _Parser:
     """Parses one filter and counts its parts and values."""
 

@@ -395,6 +395,10 @@ class CodeColumn:
         rows: Rows = index_rows >> PASSAGE_BITS
         return rows[np.diff(rows, prepend=-1) > 0]
 
+    def document_of_each(self, index_rows: Rows) -> Rows:
+        """Return the row of the document of each of some rows of the index, in any order."""
+        return index_rows >> PASSAGE_BITS if self.has_passages else index_rows
+
     def texts(self, row: int, text: str, column: bytes) -> Iterator[tuple[int, str]]:
         """Yield the rows of the index of a document and the text of each."""
         n = self.count(len(column))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import MISSING, Field, dataclass, field
 from dataclasses import fields as dataclass_fields
 from hashlib import blake2b
+from itertools import islice
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -24,6 +25,13 @@ from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import MAX_K
 from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.facets import (
+    Facet,
+    FacetResult,
+    RankedGroup,
+    SortPosition,
+    parse_facets,
+)
 from hummingbit.index.filters import (
     And,
     AnyOf,
@@ -32,6 +40,7 @@ from hummingbit.index.filters import (
     InRange,
     Or,
     Scalar,
+    check_field,
     filter_to_json,
     kind_of,
     parse_filter,
@@ -42,6 +51,7 @@ from hummingbit.index.highlights import Highlight, highlight
 from hummingbit.index.languages import stop_terms
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.passages import MAX_PASSAGES, CodeColumn, Span
+from hummingbit.index.payloads import parse_selection, select_fields
 from hummingbit.index.query_syntax import SYNTAXES, QueryText
 from hummingbit.index.rankings import (
     BM25,
@@ -60,6 +70,7 @@ from hummingbit.index.rankings import (
     RankedRows,
     Ranking,
     RankingFromAnywhere,
+    Scores,
     ranking_without_text,
 )
 from hummingbit.index.records import EncodedQueries, ScrollPage, StoredRow
@@ -74,6 +85,7 @@ from hummingbit.index.records import EncodedQueries, ScrollPage, StoredRow
 
 MAX_OFFSET = 100_000
 MAX_OVERSAMPLE = 100
+MAX_GROUP_SIZE = 100
 MAX_RRF = 10_000
 DEFAULT_OVERSAMPLE = 4.0
 MAX_DIVERSE = 1000
@@ -230,7 +242,12 @@ class SearchOptions:
         flag="cursor",
         metavar="CURSOR",
     )
-    with_payload: bool = option(False, batch="each")
+    with_payload: bool | tuple[str, ...] = option(
+        False,
+        "Return the payload of each hit, or only these fields of it.",
+        examples=[True, ["title", "author.name"]],
+        batch="each",
+    )
     with_text: bool = option(
         False, "Return the text of each hit; null if it has none.", batch="each"
     )
@@ -262,6 +279,32 @@ class SearchOptions:
         at_most=1,
         flag="diversity",
         metavar="D",
+    )
+    group_by: str | None = option(
+        None,
+        "A payload field: the hits come in `groups` of documents that share a value in it, `limit`"
+        " groups by their best hits. A document without the field is in no group.",
+        flag="group_by",
+        metavar="FIELD",
+    )
+    group_size: int = option(
+        3,
+        "The most hits in a group.",
+        flag="group_size",
+        at_least=1,
+        at_most=MAX_GROUP_SIZE,
+    )
+    facets: tuple[Facet, ...] | None = option(
+        None,
+        "Count values of payload fields over all documents that the search finds, whatever the"
+        " limit, or over the best `facet_depth`.",
+        examples=[[{"field": "label"}, {"field": "year", "interval": 10}]],
+    )
+    facet_depth: int | None = option(
+        None,
+        "Count the values of so many best hits only.",
+        at_least=1,
+        at_most=MAX_OFFSET,
     )
     rerank: bool = option(
         False,
@@ -318,6 +361,7 @@ class SearchOptions:
         if self.ranking is not None:
             check_ranking(self.ranking)
         _check_syntax(self.syntax)
+        self._check_groups_and_facets()
         if self.radius is not None:
             self._check_radius(self.radius, n_bits)
         if not 0 <= self.offset <= MAX_OFFSET:
@@ -362,6 +406,8 @@ class SearchOptions:
         """The option that pages with cursors cannot have; empty if there is none."""
         if self.rescore is not None:
             return "rescore"
+        if self.group_by is not None:
+            return "group_by"
         # What is added later could make a hit of an earlier page a duplicate.
         if self.collapse_duplicates is not None:
             return "collapse_duplicates"
@@ -379,6 +425,30 @@ class SearchOptions:
             raise InputError("diversity", f"{found}; it takes at most {MAX_DIVERSE:,} hits")
         if self.rerank:
             raise InputError("rerank", "cannot be combined with diversity; use one of them")
+
+    def _check_groups_and_facets(self) -> None:
+        if not 1 <= self.group_size <= MAX_GROUP_SIZE:
+            message = f"is {self.group_size}; it must be from 1 to {MAX_GROUP_SIZE}"
+            raise InputError("group_size", message)
+        depth = self.facet_depth
+        if depth is not None and not 1 <= depth <= MAX_OFFSET:
+            raise InputError("facet_depth", f"is {depth}; it must be from 1 to {MAX_OFFSET:,}")
+        if self.group_by is None:
+            return
+        check_field(self.group_by, "group_by")
+        if self.k * self.group_size > MAX_K:
+            message = f"times limit is {self.k * self.group_size:,}; it must be at most {MAX_K:,}"
+            raise InputError("group_size", message)
+        others = {
+            "offset": self.offset > 0,
+            "rerank": self.rerank,
+            "rescore": self.rescore is not None,
+            "collapse_duplicates": self.collapse_duplicates is not None,
+            "diversity": self.diversity is not None,
+        }
+        for name, is_used in others.items():
+            if is_used:
+                raise InputError(name, "cannot be combined with group_by; leave one of them out")
 
     def _check_rescore(self, rescore: Rescore) -> None:
         if rescore.by not in RESCORERS:
@@ -434,6 +504,8 @@ REQUEST_OPTIONS = {
 _OPTION_NAMES = {name: one.name for name, one in REQUEST_OPTIONS.items()}
 _DEFAULTS = {one.name: one.metadata["default"] for one in REQUEST_OPTIONS.values()}
 _READERS: Mapping[str, Callable[[Any], Any]] = {
+    "with_payload": parse_selection,
+    "facets": parse_facets,
     "filter": _read_filter,
     "hybrid": _read_hybrid,
     "rescore": _read_rescore,
@@ -615,20 +687,41 @@ def read_cursor(cursor: str, *search: object) -> Position:
     Raises:
         InputError: if the cursor belongs to another search, or was altered.
     """
-    try:
-        raw = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
-    except (UnicodeEncodeError, binascii.Error):
-        raw = b""
-    packed, digest = raw[:-_DIGEST_SIZE], raw[-_DIGEST_SIZE:]
+    packed = _unseal(cursor, search)
     numbers, statistics_bytes = packed[: _NUMBERS.size], packed[_NUMBERS.size :]
-    whole = len(numbers) == _NUMBERS.size and len(statistics_bytes) % 8 == 0
-    if digest != _digest(packed, search) or _encode(raw) != cursor or not whole:
+    if len(numbers) != _NUMBERS.size or len(statistics_bytes) % 8:
         raise _refusal(cursor)
     score, row, last_row, passed = _NUMBERS.unpack(numbers)
     if math.isnan(score) or not 0 <= passed <= MAX_PASSED:
         raise _refusal(cursor)
     statistics = tuple(np.frombuffer(statistics_bytes, dtype=">f8").tolist())
     return Position(score, row, last_row, passed, statistics)
+
+
+def write_sort_cursor(position: SortPosition, *listing: object) -> str:
+    """Return an opaque cursor for the sorted listing that `listing` describes."""
+    packed = position.to_bytes()
+    return _encode(packed + _digest(packed, listing))
+
+
+def read_sort_cursor(cursor: str, *listing: object) -> SortPosition:
+    """Return the position in a cursor that :func:`write_sort_cursor` wrote for the same `listing`.
+
+    Raises:
+        InputError: if the cursor belongs to another listing, or was altered.
+    """
+    return SortPosition.of_bytes(_unseal(cursor, listing))
+
+
+def _unseal(cursor: str, search: tuple[object, ...]) -> bytes:
+    try:
+        raw = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
+    except (UnicodeEncodeError, binascii.Error):
+        raw = b""
+    packed, digest = raw[:-_DIGEST_SIZE], raw[-_DIGEST_SIZE:]
+    if digest != _digest(packed, search) or _encode(raw) != cursor:
+        raise _refusal(cursor)
+    return packed
 
 
 def _refusal(cursor: str) -> InputError:
@@ -676,6 +769,13 @@ class Hit(NamedTuple):
     passage: Span | None = None
 
 
+class Group(NamedTuple):
+    """The hits that share a value of the field of `group_by`, best first."""
+
+    id: Scalar
+    hits: list[Hit]
+
+
 class SearchResult(NamedTuple):
     """The hits of each query, all on one generation of the collection.
 
@@ -703,6 +803,10 @@ class SearchResult(NamedTuple):
     """Of each query that words rank, what was searched for in place of words that no document has.
 
     Empty if codes alone rank."""
+    groups: Sequence[Sequence[Group]] | None = None
+    """The groups of each query by their best hits, which then has no `hits`; None without."""
+    facets: Sequence[Sequence[FacetResult]] | None = None
+    """The facets of each query; None unless requested."""
 
 
 # ----------------------------------------------------------------------------
@@ -980,7 +1084,7 @@ class Search:
             message = f"collection {name!r} has no passages"
             raise InputError("with_passage", message)
         with_text = options.with_text or options.highlight or options.with_passage
-        self.stored_fields = (options.with_payload, with_text, self.needs_codes)
+        self.stored_fields = (bool(options.with_payload), with_text, self.needs_codes)
         """Whether the payloads, the texts and the codes of the hits are needed."""
         is_special = options.rerank or options.hybrid or rescore or options.cursor
         if self.by_words or is_special or queries.has_words:
@@ -1038,6 +1142,29 @@ class Search:
                 pages.append(_page(self._drop_unrecognized(place, found), offset, k, offset))
         return pages
 
+    def pages_of_groups(self, groups: Sequence[Sequence[RankedGroup]]) -> list[Page]:
+        """Return the hits of all groups of each query as a page."""
+        pages: list[Page] = []
+        for some in groups:
+            rows = [np.empty(0, dtype=np.int64), *(one.found.rows for one in some)]
+            scores: Scores = np.empty(0, dtype=np.int64)
+            if some:
+                scores = np.concatenate([one.found.scores for one in some])
+            statistics = some[0].found.statistics if some else ()
+            found = RankedRows(np.concatenate(rows), scores, statistics)
+            pages.append(Page(found, more=False, tie_cut=False, passed=0))
+        return pages
+
+    def result_of_groups(
+        self, result: SearchResult, groups: Sequence[Sequence[RankedGroup]]
+    ) -> SearchResult:
+        """Return a result whose hits, those of :meth:`pages_of_groups`, are in groups."""
+        grouped: list[list[Group]] = []
+        for hits, some in zip(result.hits, groups, strict=True):
+            rest = iter(hits)
+            grouped.append([Group(one.value, [*islice(rest, len(one.found.rows))]) for one in some])
+        return result._replace(hits=[[] for _ in grouped], groups=grouped)
+
     def result(
         self,
         ranking: Ranking,
@@ -1060,6 +1187,11 @@ class Search:
             hits.append(self._hits(place, one, scores[place], stored_rows))
         if options.with_relevance:
             hits = add_relevances(hits, ranking.anchors(queries, ranked))
+        if isinstance(fields := options.with_payload, tuple):
+            hits = [
+                [hit._replace(payload=select_fields(hit.payload or {}, fields)) for hit in some]
+                for some in hits
+            ]
         if options.highlight:
             with_text = options.with_text or options.with_passage
             hits = add_highlights(hits, queries, lexical, with_text=with_text)
@@ -1094,10 +1226,24 @@ class Search:
             return [self.ranking] * len(self.queries.codes)
         return rankings_of(self.queries, self.ranking, self.default)
 
+    def finds_all(self, place: int) -> bool:
+        """Tell whether a query certainly ranks all documents, or all that its filter allows."""
+        options, ranking = self.options, self.ranking
+        if options.radius is not None or options.rescore or options.collapse_duplicates is not None:
+            return False
+        if ranking in BY_WORDS and self.queries.texts[place] is not None:
+            is_fused = options.hybrid is not None and options.hybrid.rrf is not None
+            return ranking == HYBRID and not is_fused and not self.queries.is_unrecognized(place)
+        return not self.finds_nothing(place)
+
+    def finds_nothing(self, place: int) -> bool:
+        """Tell whether a query is ranked by a code that says nothing about it."""
+        terms = self.queries.terms[place]
+        return terms is not None and not terms.recognized_terms and self.ranking in BY_CODES
+
     def _drop_unrecognized(self, place: int, found: RankedRows) -> RankedRows:
         """Return no rows for a query that is ranked by a code that says nothing about it."""
-        terms = self.queries.terms[place]
-        unknown = terms is not None and not terms.recognized_terms and self.ranking in BY_CODES
+        unknown = self.finds_nothing(place)
         return RankedRows(found.rows[:0], found.scores[:0]) if unknown else found
 
     def _hits(

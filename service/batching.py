@@ -75,7 +75,7 @@ class _Kind(NamedTuple):
     """Searches of one collection that cost about the same."""
 
     ranking: str
-    with_payload: bool
+    with_payload: bool | tuple[str, ...]
     with_text: bool
     length: int
     """The number of binary digits of the length of the longest text; 0 without texts."""

@@ -208,10 +208,29 @@ class AsyncClient:
         limit: int | None = None,
         cursor: str | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+        sort: Sequence[str | Mapping[str, Any]] | str | None = None,
+        with_payload: bool | Sequence[str] | None = None,
     ) -> responses.DocumentPage:
         """See :meth:`hummingbit.Client.scroll`."""
-        body = without_none(limit=limit, cursor=cursor, filter=filter)
+        body = without_none(
+            limit=limit,
+            cursor=cursor,
+            filter=filter,
+            sort=calls.sort_fields(sort),
+            with_payload=calls.payload_fields(with_payload),
+        )
         return await self._call(Call("POST", collection_path(name, "documents:scroll"), body))
+
+    async def facets(
+        self,
+        name: str,
+        facets: Sequence[str | Mapping[str, Any]] | str,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+    ) -> responses.Facets:
+        """See :meth:`hummingbit.Client.facets`."""
+        body = without_none(facets=calls.facet_list(facets), filter=filter)
+        return await self._call(Call("POST", collection_path(name, "facets"), body))
 
     async def complete(self, name: str, text: str, *, limit: int = 10) -> responses.Completions:
         """See :meth:`hummingbit.Client.complete`."""
@@ -232,9 +251,12 @@ class AsyncClient:
         """See :meth:`hummingbit.Client.get`."""
         return await self._call(Call("GET", document_path(name, document_id)))
 
-    async def get_many(self, name: str, ids: Sequence[str]) -> responses.FoundDocuments:
+    async def get_many(
+        self, name: str, ids: Sequence[str], *, with_payload: bool | Sequence[str] | None = None
+    ) -> responses.FoundDocuments:
         """See :meth:`hummingbit.Client.get_many`."""
-        body = {"ids": as_list(ids)}
+        selection = calls.payload_fields(with_payload)
+        body = without_none(ids=as_list(ids), with_payload=selection)
         return await self._call(Call("POST", collection_path(name, "documents:get"), body))
 
     async def delete(self, name: str, document_id: str) -> None:

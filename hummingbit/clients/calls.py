@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +50,11 @@ class RankingOptions(TypedDict, total=False):
     collapse_duplicates: int | None
     diversity: float | None
     syntax: str | None
+    with_payload: bool | Sequence[str] | None
+    group_by: str | None
+    group_size: int | None
+    facets: Sequence[str | Mapping[str, Any]] | str | None
+    facet_depth: int | None
 
 
 class RecommendationOptions(TypedDict, total=False):
@@ -77,7 +82,6 @@ class SearchOptions(RankingOptions, total=False):
 
     cursor: str | None
     with_cursor: bool | None
-    with_payload: bool | None
     with_text: bool | None
     with_passage: bool | None
     with_code: bool | None
@@ -98,7 +102,37 @@ def search_body(**fields: Any) -> dict[str, Any]:
     body = without_none(**fields)
     if isinstance(rescore := body.get("rescore"), str):
         body["rescore"] = {"by": rescore}
+    if "facets" in body:
+        body["facets"] = facet_list(body["facets"])
+    if "with_payload" in body:
+        body["with_payload"] = payload_fields(body["with_payload"])
     return body
+
+
+def facet_list(facets: Sequence[str | Mapping[str, Any]] | str) -> list[Any]:
+    """Return facets as a request has them; a name stands for its field."""
+    given = [facets] if isinstance(facets, str | Mapping) else facets
+    return [{"field": one} if isinstance(one, str) else dict(one) for one in given]
+
+
+def sort_fields(sort: Sequence[str | Mapping[str, Any]] | str | None) -> list[Any] | None:
+    """Return the fields to sort by as a request has them; ``name:desc`` is descending."""
+    if sort is None:
+        return None
+    fields: list[Any] = []
+    for one in [sort] if isinstance(sort, str | Mapping) else sort:
+        if not isinstance(one, str):
+            fields.append(dict(one))
+            continue
+        name, colon, order = one.rpartition(":")
+        is_order = colon and order in {"asc", "desc"}
+        fields.append({"field": name, "order": order} if is_order else {"field": one})
+    return fields
+
+
+def payload_fields(selection: bool | Sequence[str] | None) -> bool | list[str] | None:
+    """Return which fields of payloads a request wants."""
+    return selection if selection is None or isinstance(selection, bool) else [*selection]
 
 
 def bulk(

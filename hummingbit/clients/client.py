@@ -243,10 +243,37 @@ class Client:
         limit: int | None = None,
         cursor: str | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+        sort: Sequence[str | Mapping[str, Any]] | str | None = None,
+        with_payload: bool | Sequence[str] | None = None,
     ) -> responses.DocumentPage:
-        """Get a page of documents in the order of insertion; `next_cursor` gets the next page."""
-        body = without_none(limit=limit, cursor=cursor, filter=filter)
+        """Get a page of documents in the order of insertion; `next_cursor` gets the next page.
+
+        With `sort`, they are in the order of fields, such as ``["year:desc", "title"]``.
+        `with_payload` may be the fields of payloads to return.
+        """
+        body = without_none(
+            limit=limit,
+            cursor=cursor,
+            filter=filter,
+            sort=calls.sort_fields(sort),
+            with_payload=calls.payload_fields(with_payload),
+        )
         return self._call(Call("POST", collection_path(name, "documents:scroll"), body))
+
+    def facets(
+        self,
+        name: str,
+        facets: Sequence[str | Mapping[str, Any]] | str,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+    ) -> responses.Facets:
+        """Count values of payload fields over all documents, or those that match a filter.
+
+        A facet is the name of a field, or a mapping with `field` and perhaps `limit`, `interval`,
+        `calendar_interval` or `ranges`.
+        """
+        body = without_none(facets=calls.facet_list(facets), filter=filter)
+        return self._call(Call("POST", collection_path(name, "facets"), body))
 
     def complete(self, name: str, text: str, *, limit: int = 10) -> responses.Completions:
         """Complete the last word of a text with words of a collection's documents."""
@@ -267,9 +294,12 @@ class Client:
         """Get a document as it is stored."""
         return self._call(Call("GET", document_path(name, document_id)))
 
-    def get_many(self, name: str, ids: Sequence[str]) -> responses.FoundDocuments:
+    def get_many(
+        self, name: str, ids: Sequence[str], *, with_payload: bool | Sequence[str] | None = None
+    ) -> responses.FoundDocuments:
         """Get up to a thousand documents, and the ids of those that do not exist."""
-        body = {"ids": as_list(ids)}
+        selection = calls.payload_fields(with_payload)
+        body = without_none(ids=as_list(ids), with_payload=selection)
         return self._call(Call("POST", collection_path(name, "documents:get"), body))
 
     def delete(self, name: str, document_id: str) -> None:

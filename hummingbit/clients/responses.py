@@ -199,6 +199,33 @@ class Hit(TypedDict):
     differing_bits: NotRequired[list[int]]
 
 
+class HitGroup(TypedDict):
+    """The hits that share a value of the field of `group_by`, best first."""
+
+    id: str | float | bool
+    hits: list[Hit]
+
+
+class FacetResult(TypedDict):
+    """The counts of a facet; a bucket has a `count`, and a `value`, `from` and `to`, or bounds."""
+
+    field: str
+    buckets: list[dict[str, Any]]
+    documents: int
+    missing: int
+    distinct: int
+
+
+class Facets(TypedDict):
+    """The counts of facets, in the order of the request, over `documents`."""
+
+    facets: list[FacetResult]
+    documents: int
+    generation: int
+    warnings: NotRequired[list[str]]
+    """Why no document passes the filter."""
+
+
 class SearchResponse(TypedDict):
     """Hits in the order of the ranking's scores; equal scores are in the order of insertion."""
 
@@ -223,6 +250,9 @@ class SearchResponse(TypedDict):
     next_cursor: NotRequired[str | None]
     query_code: NotRequired[str]
     query_terms: NotRequired[list[dict[str, Any]]]
+    groups: NotRequired[list[HitGroup]]
+    """The groups, with `group_by`; `hits` is empty then."""
+    facets: NotRequired[list[FacetResult]]
     warnings: NotRequired[list[str]]
     """Why a search with a filter found nothing."""
 

@@ -40,7 +40,13 @@ from hummingbit.commands.options import (
     read_filter,
     read_json,
 )
-from hummingbit.commands.printing import add_json, print_json, print_result
+from hummingbit.commands.printing import (
+    add_json,
+    print_facets,
+    print_json,
+    print_result,
+    print_warnings,
+)
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.lines import open_bytes
 from hummingbit.corpus.readers import count_documents
@@ -52,18 +58,20 @@ from hummingbit.foundation.files import replacing
 from hummingbit.foundation.slices import begin_stage, count_in_stage
 from hummingbit.index.backend import MAX_K, AnyCollection, CollectionBackend
 from hummingbit.index.catalog import encoder_by_dimensions
-from hummingbit.index.collection import Collection
+from hummingbit.index.collection import Collection, pages_of
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.duplicates import DuplicateCriteria, find_duplicates
 from hummingbit.index.encoding import available_cores, batches
 from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.errors import CollectionExists, UnknownCollection, UnknownDocument
+from hummingbit.index.facets import CALENDAR, DEFAULT_BUCKETS, Facet, parse_sort
 from hummingbit.index.ingestion import CollectionFieldTypes, IngestReport, ingest
 from hummingbit.index.kept_vectors import FLOAT32, FORMS
-from hummingbit.index.payloads import PayloadUpdate
+from hummingbit.index.payloads import PayloadUpdate, select_fields
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.records import Query, StoredDocument
 from hummingbit.index.schema import AUTO
+from hummingbit.index.search import with_warnings
 from hummingbit.index.transfer import (
     STORES,
     VECTOR_TYPES,
@@ -289,7 +297,40 @@ def configure_documents(actions: Actions) -> None:
     payload.add_argument(
         "--if-generation", type=int, metavar="N", help="only if the collection is at generation N"
     )
-    for action in (build, add, get, count, delete, payload):
+    scroll = add_action(actions, "scroll", run_scroll, "print documents in order, as JSON lines")
+    scroll.add_argument(
+        "--sort",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FIELD",
+        help="sort by payload fields; FIELD:desc is descending. Documents without one come last",
+    )
+    scroll.add_argument(
+        "--limit", type=int, metavar="N", help="the number of documents to print (default: all)"
+    )
+    scroll.add_argument(
+        "--payload-fields", nargs="+", metavar="FIELD", help="print only these fields of payloads"
+    )
+    add_filter(scroll)
+    facets = add_action(actions, "facets", run_facets, "count the values of payload fields")
+    facets.add_argument("fields", nargs="+", metavar="FIELD")
+    facets.add_argument(
+        "--limit",
+        type=int,
+        default=DEFAULT_BUCKETS,
+        metavar="N",
+        help="the number of values to count, the most frequent (default: %(default)s)",
+    )
+    widths = facets.add_mutually_exclusive_group()
+    widths.add_argument(
+        "--interval", type=float, metavar="X", help="a histogram of numbers, X wide"
+    )
+    widths.add_argument(
+        "--calendar-interval", choices=[*CALENDAR], help="a histogram of dates and times, in UTC"
+    )
+    add_filter(facets)
+    for action in (build, add, get, count, delete, payload, scroll, facets):
         add_url(action)
         add_json(action, "the documents as JSON lines" if action is get else "the result as JSON")
 
@@ -412,6 +453,38 @@ def run_payload(args: argparse.Namespace) -> int:
     line = f"{counted(result.updated, 'payload')} changed of {counted(result.matched, 'document')}"
     answer = {"collection": args.collection, **result._asdict()}
     print_result(args, answer, f"{args.collection}: {line}", warnings)
+    return 0
+
+
+def run_scroll(args: argparse.Namespace) -> int:
+    """Print documents as JSON lines, in the order of fields or of insertion."""
+    filter_, sort = read_filter(args), parse_sort(args.sort)
+    with open_collections(args, writable=False) as folder:
+        pages = pages_of(folder.collection(args.collection), filter_, sort)
+        for document in itertools.islice(itertools.chain.from_iterable(pages), args.limit):
+            record = _to_json(document)
+            if args.payload_fields is not None:
+                record["payload"] = select_fields(document.payload, args.payload_fields)
+            print(json.dumps(record, ensure_ascii=False))
+    return 0
+
+
+def run_facets(args: argparse.Namespace) -> int:
+    """Print how many documents have each value, or are in each interval."""
+    filter_ = read_filter(args)
+    facets = [
+        Facet(field, args.limit, args.interval, args.calendar_interval) for field in args.fields
+    ]
+    with open_collections(args, writable=False) as folder:
+        collection = folder.collection(args.collection)
+        counted = collection.facets(facets, filter_)
+        warnings = [] if counted.documents else collection.explain_no_hits(filter_)
+    if args.json:
+        answer = {**counted._asdict(), "facets": [one._asdict() for one in counted.facets]}
+        print_json(with_warnings(answer, warnings))
+        return 0
+    print_warnings(warnings)
+    print_facets(counted.facets)
     return 0
 
 

@@ -29,6 +29,7 @@ from hummingbit.evaluation.report import (
 from hummingbit.evaluation.result import Evaluation
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import end_stage
+from hummingbit.index.facets import FacetResult
 from hummingbit.index.search import with_warnings
 from hummingbit.training.pipeline import Trained
 
@@ -271,3 +272,14 @@ def _print_metric(name: str, one: MetricFigures, width: int) -> None:
     interval = "" if one.interval is None else f"{one.interval[0]:.3f} – {one.interval[1]:.3f}"
     ends = "".join("" if end is None else f"{end:>8.3f}" for end in (one.worst, one.best))
     print(f"{name:<{width}}{one.served:>10.3f}{interval:>17}{one.expected:>14.3f}{ends}")
+
+
+def print_facets(facets: Iterable[FacetResult]) -> None:
+    """Print how many documents have each value of a field, or are in each interval."""
+    for one in facets:
+        counts = f"{one.documents:,} with a value, {one.missing:,} without"
+        print(without_controls(f"{one.field}: {counts}"))
+        for bucket in one.buckets:
+            value = bucket.get("value", bucket.get("from"))
+            text = value if isinstance(value, str) else json.dumps(value)
+            print(without_controls(f"{bucket['count']:>10,}  {text}"))

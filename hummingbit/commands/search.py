@@ -24,16 +24,24 @@ from hummingbit.commands.options import (
     read_filter,
     service_at,
 )
-from hummingbit.commands.printing import add_json, print_json, print_warnings, without_controls
+from hummingbit.commands.printing import (
+    add_json,
+    print_facets,
+    print_json,
+    print_warnings,
+    without_controls,
+)
 from hummingbit.corpus.document import Vector, parse_vector
 from hummingbit.corpus.json_rows import parse_strictly
 from hummingbit.corpus.lines import LineError
+from hummingbit.index.facets import FacetResult
 from hummingbit.index.rankings import HAMMING
 from hummingbit.index.recommendations import AVERAGE_VECTOR, STRATEGIES
 from hummingbit.index.records import Query
 from hummingbit.index.search import (
     RECOMMENDATION_OPTIONS,
     REQUEST_OPTIONS,
+    Group,
     Hit,
     Hybrid,
     Rescore,
@@ -108,7 +116,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print queries that begin like TEXT, with its last word completed, and search nothing",
     )
-    parser.add_argument("--no-payload", action="store_true", help="leave the payloads out")
+    payload = parser.add_mutually_exclusive_group()
+    payload.add_argument("--no-payload", action="store_true", help="leave the payloads out")
+    payload.add_argument(
+        "--payload-fields", nargs="+", metavar="FIELD", help="only these fields of the payloads"
+    )
+    parser.add_argument(
+        "--facets",
+        nargs="+",
+        metavar="FIELD",
+        help="count the values of payload fields over all documents that the search finds",
+    )
     add_json(parser)
     add_folder(parser)
     add_url(parser)
@@ -116,9 +134,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a hit a line: distance, id and the requested fields, with its text on the next."""
+    """Print a hit a line: distance, id and the requested fields, with its text on the next.
+
+    Without a line of its own, the text stands where a hit has no payload.
+    """
+    args.text_lines = args.with_text or (args.with_text is None and sys.stdout.isatty())
     if args.with_text is None:
-        args.with_text = sys.stdout.isatty() and not args.json
+        args.with_text = not args.json
     if args.complete:
         return _print_completions(args)
     vector = _read_vector(args)
@@ -146,10 +168,11 @@ def run(args: argparse.Namespace) -> int:
     terms = result.queries.terms[0]
     corrected = () if terms is None else terms.corrected
     recognized = None if terms is None else terms.recognized_terms
-    _print_notes(recognized, corrected, warnings, hits=len(result.hits[0]))
+    groups = result.groups[0] if result.groups else []
+    _print_notes(recognized, corrected, warnings, hits=len(result.hits[0]) + len(groups))
     _print_substitutes(result.substitutes[0] if result.substitutes else {}, corrected)
-    for hit in result.hits[0]:
-        _print_hit(hit, result.rescored_by or result.rankings[0])
+    _print_hits(args, result.hits[0], groups, result.rescored_by or result.rankings[0])
+    print_facets(result.facets[0] if result.facets else [])
     return 0
 
 
@@ -240,7 +263,8 @@ def _read_options(args: argparse.Namespace) -> dict[str, Any]:
         OptionError: if there is an ``--oversample`` without a ``--rescore``.
     """
     fields: dict[str, Any] = {
-        "with_payload": not args.no_payload,
+        "with_payload": args.payload_fields or not args.no_payload,
+        "facets": args.facets,
         "with_text": args.with_text or None,
         "with_cursor": args.json or None,
     }
@@ -291,10 +315,12 @@ def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
         print_json(response)
         return 0
     recognized, corrected = response.get("recognized_terms"), response.get("corrected", [])
-    _print_notes(recognized, corrected, response.get("warnings", []), hits=len(response["hits"]))
+    groups = [Group(one["id"], [*map(_as_hit, one["hits"])]) for one in response.get("groups", [])]
+    hits = [*map(_as_hit, response["hits"])]
+    _print_notes(recognized, corrected, response.get("warnings", []), hits=len(hits) + len(groups))
     _print_substitutes(response.get("substitutes", {}), corrected)
-    for hit in response["hits"]:
-        _print_hit(_as_hit(hit), response.get("rescored_by") or response["ranking"])
+    _print_hits(args, hits, groups, response.get("rescored_by") or response["ranking"])
+    print_facets([FacetResult(**one) for one in response.get("facets", [])])
     return 0
 
 
@@ -317,21 +343,36 @@ def _as_hit(answer: Mapping[str, Any]) -> Hit:
     return Hit(row=0, **fields)
 
 
-def _print_hit(hit: Hit, ranking: str) -> None:
-    """Print the line of a hit and, if it has a text or passage, the beginning on the next."""
-    print(_line(hit, ranking))
+def _print_hits(
+    args: argparse.Namespace, hits: Iterable[Hit], groups: Iterable[Group], ranking: str
+) -> None:
+    """Print hits, and groups of them below the value that they share."""
+    for hit in hits:
+        _print_hit(hit, ranking, has_text_line=args.text_lines)
+    for group in groups:
+        value = group.id if isinstance(group.id, str) else json.dumps(group.id)
+        print(without_controls(f"{value}:"))
+        for hit in group.hits:
+            _print_hit(hit, ranking, has_text_line=args.text_lines)
+
+
+def _print_hit(hit: Hit, ranking: str, *, has_text_line: bool) -> None:
+    """Print the line of a hit and, with `has_text_line`, the beginning of its text on the next."""
+    width = shutil.get_terminal_size().columns - len(INDENT)
+    text = None
     if hit.text is not None:
         start, end = hit.passage or (0, len(hit.text))
-        width = shutil.get_terminal_size().columns - len(INDENT)
         text = textwrap.shorten(hit.text[start:end], max(20, width), placeholder=" …")
+    print(_line(hit, ranking, "" if has_text_line else text or ""))
+    if has_text_line and text is not None:
         print(f"{INDENT}{without_controls(text)}")
 
 
-def _line(hit: Hit, ranking: str) -> str:
+def _line(hit: Hit, ranking: str, text: str) -> str:
     score = None if hit.rerank_score is None else f"{hit.rerank_score:8.3f}"
     if score is None and ranking != HAMMING:
         score = f"{hit.score:8.3f}"
-    payload = None if hit.payload is None else json.dumps(hit.payload, ensure_ascii=False)
+    payload = json.dumps(hit.payload, ensure_ascii=False) if hit.payload else text or None
     distance = "-" if hit.distance is None else str(hit.distance)
     parts = [f"{distance:>4}", score, hit.id, hit.code, payload]
     return without_controls("  ".join(part for part in parts if part is not None))

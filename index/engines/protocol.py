@@ -146,6 +146,10 @@ class ImmutableIndex(ABC):
         """The number of tombstones: removed rows that still take memory."""
         return len(self._rows) - self._n_live
 
+    def all_live_rows(self) -> Rows:
+        """Return the rows that a search can find, ascending."""
+        return self._rows[self._live_of(np.arange(len(self._rows)))]
+
     def live_codes(self) -> tuple[Codes, Rows]:
         """Return the codes that a search can find and their rows, in ascending order of rows."""
         positions = self._live_of(np.arange(len(self._rows)))

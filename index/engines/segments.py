@@ -129,6 +129,10 @@ class IndexSnapshot:
             ]
         return nearest
 
+    def all_live_rows(self) -> Rows:
+        """Return all rows that a search can find, ascending."""
+        return np.concatenate([segment.all_live_rows() for segment in self._segments])
+
     def live_rows(self, rows: Rows) -> Rows:
         """Return those of `rows`, which ascend, that a search can find."""
         return np.concatenate([segment.live_rows(rows) for segment in self._segments])

@@ -37,6 +37,7 @@ from hummingbit.index.encoding import batches, encode_documents, last_of_each_id
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.errors import GenerationChanged, StoreError
+from hummingbit.index.facets import Facet, Facets, SortField
 from hummingbit.index.filters import Filter, HasId
 from hummingbit.index.milvus import schema
 from hummingbit.index.milvus.cluster import Catalogue, Cluster, Counters, Progress
@@ -91,9 +92,9 @@ def search_on_milvus(search: Search, store: MilvusStore, now: Counters) -> Searc
     check_on_milvus(search.ranking)
     if options.rescore is not None:
         raise InputError("rescore", "is not supported by a collection on Milvus; leave it out")
-    if options.is_thinned:
-        field = "diversity" if options.collapse_duplicates is None else "collapse_duplicates"
-        raise InputError(field, "is not supported by a collection on Milvus; leave it out")
+    for name in ("collapse_duplicates", "diversity", "group_by", "facets"):
+        if getattr(options, name) is not None:
+            raise _not_on_milvus(name)
     condition = store.condition(options.filter, now.last_row)
     for _ in range(ATTEMPTS):
         ranking = _HammingOnMilvus(store, now.last_row, condition, options.radius)
@@ -109,6 +110,10 @@ def search_on_milvus(search: Search, store: MilvusStore, now: Counters) -> Searc
                 engine=ENGINE,
             )
     raise StoreError(f"collection {search.name!r} changes too fast to be searched")
+
+
+def _not_on_milvus(field: str) -> InputError:
+    return InputError(field, "is not supported by a collection on Milvus; leave it out")
 
 
 def check_on_milvus(ranking: str) -> None:
@@ -408,8 +413,11 @@ class MilvusCollection(SearchableCollection):
         limit: int,
         cursor: str | None = None,
         filter: Filter | None = None,  # noqa: A002
+        sort: Sequence[SortField] = (),
     ) -> ScrollPage:
         """See :meth:`hummingbit.index.backend.CollectionBackend.scroll`."""
+        if sort:
+            raise _not_on_milvus("sort")
         search = self._scroll_key(limit, filter)
         last = self._progress.now().last_row
         start = Position(0, 0, last, 0) if cursor is None else read_cursor(cursor, *search)
@@ -479,6 +487,10 @@ class MilvusCollection(SearchableCollection):
         """Raise an InputError unless `ranking` is the only one on Milvus, by distance."""
         check_ranking(ranking)
         check_on_milvus(ranking)
+
+    def facets(self, facets: Sequence[Facet], filter: Filter | None = None) -> Facets:  # noqa: A002, ARG002
+        """Raise an InputError: Milvus does not count values."""
+        raise _not_on_milvus("facets")
 
     def set_hybrid_weight(self, weight: float | None) -> None:
         """Raise an InputError: rankings by words are not on Milvus."""

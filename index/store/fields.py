@@ -883,6 +883,60 @@ def matching_in_runs(
     yield from _matching_payloads(connection, filter_, after, up_to)
 
 
+Entries = tuple[Rows, npt.NDArray[np.int64], _Keys]
+"""The ascending rows of entries, the codes of their values from 0, and the value of each code."""
+
+
+def values_between(
+    connection: sqlite3.Connection, field: str, after: int, up_to: int
+) -> Iterator[Entries]:
+    """Yield the values of a field in the rows after `after` and up to `up_to`, a run at a time.
+
+    Rows of deleted documents may be among them.
+    """
+    covered = min(up_to, indexed_fields(connection).get(field, 0))
+    for first in range(after // RUN_ROWS * RUN_ROWS + 1, up_to + 1, RUN_ROWS):
+        checkpoint()
+        start, end = max(after, first - 1), min(first + RUN_ROWS - 1, up_to)
+        runs = _read_run(connection, first, [field]) if end <= covered else []
+        if end <= covered and not runs:
+            continue  # all of its documents were deleted
+        try:
+            ((_, packed, mark),) = runs
+            block = _parse_run(field, packed, mark)
+        except ValueError:
+            query = "SELECT row, payload FROM documents WHERE row > ? AND row <= ? ORDER BY row"
+            yield _entries_of(field, connection.execute(query, (start, end)))
+            continue
+        offsets = np.arange(len(block.codes)) if block.offsets is None else block.offsets
+        rows = first + offsets.astype(np.int64)
+        kept = (rows > start) & (rows <= end) & (block.codes > NO_SCALAR)
+        yield rows[kept], block.codes[kept].astype(np.int64) - FALSE, [*_TRUTH_KEYS, *block.keys()]
+
+
+def values_of_rows(connection: sqlite3.Connection, field: str, rows: Rows) -> Entries:
+    """Return the values of a field in ascending `rows`, according to the payloads."""
+    query = "SELECT row, payload FROM documents WHERE row IN "
+    return _entries_of(field, sorted(in_chunks(connection, query, rows.tolist())))
+
+
+_TRUTH_KEYS: _Keys = [(-1, 0), (-1, 1)]
+
+
+def _entries_of(field: str, payloads: Iterable[tuple[int, str]]) -> Entries:
+    rows: list[int] = []
+    values: list[Any] = []
+    for row, payload in payloads:
+        rows.append(row)
+        values.append(packable(read_field(read_payload(payload), field)))
+    entry_values, entry_rows = _entries(rows, values)
+    order, code_of = _number_values(entry_values)
+    codes = np.array([code_of[value] for value in entry_values], dtype=np.int64)
+    kept = codes > NO_SCALAR
+    all_rows = np.array(entry_rows, dtype=np.int64)
+    return all_rows[kept], codes[kept] - FALSE, [*_TRUTH_KEYS, *order]
+
+
 def update_values(
     connection: sqlite3.Connection, field: str, rows: Rows, values: Sequence[Any]
 ) -> None:

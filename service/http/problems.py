@@ -73,6 +73,7 @@ TITLES = {
     "not_acceptable": "Unknown format",
     "format_unavailable": "The format is not available",
     "document_exists": "The document already exists",
+    "generation_changed": "The collection was changed",
     "unknown_job": "Unknown job",
     "too_many_jobs": "Too many jobs",
     "job_finished": "The job is finished",

@@ -13,7 +13,8 @@ from fastapi import APIRouter, Header, Request, Response
 from fastapi import Query as QueryParameter
 from fastapi.concurrency import run_in_threadpool
 
-from hummingbit.index.payloads import PayloadUpdate
+from hummingbit.index.facets import parse_facets, parse_sort
+from hummingbit.index.payloads import PayloadUpdate, parse_selection
 from hummingbit.index.search import with_warnings
 from hummingbit.service.http.bodies import JSON_LINES, check_media_type, save_body
 from hummingbit.service.http.keys import READ, WRITE
@@ -42,6 +43,8 @@ from hummingbit.service.schemas.collections import (
     Deleted,
     DeleteRequest,
     DocumentPage,
+    FacetsAnswer,
+    FacetsRequest,
     FoundDocuments,
     GetRequest,
     PayloadsUpdated,
@@ -82,13 +85,15 @@ _BULK_BODY = {
 )
 def get_documents(collection: CollectionOf, body: GetRequest, limits: Limits) -> Response:
     """Get documents by their ids, as they are stored; a repeated id is returned once."""
+    with pointing_at():
+        selection = parse_selection(body.with_payload)
     documents, missing, size = [], [], 0
     for id_ in dict.fromkeys(body.ids):
         stored = collection.get(id_)
         if stored is None:
             missing.append(id_)
             continue
-        documents.append(document_to_json(stored))
+        documents.append(document_to_json(stored, selection))
         size += len(to_json(documents[-1]))
         if size > limits.max_response_bytes:
             break  # render_long refuses it below
@@ -104,19 +109,22 @@ def get_documents(collection: CollectionOf, body: GetRequest, limits: Limits) ->
     summary="Scroll through documents",
 )
 def scroll_documents(collection: CollectionOf, body: ScrollRequest, limits: Limits) -> Response:
-    """Get a page of documents in the order of insertion.
+    """Get a page of documents in the order of insertion, or sorted by fields of their payloads.
 
     Documents added after the first page do not appear, deleted ones disappear, and none is
     repeated. A page ends early if its documents are large.
     """
     filter_ = parse_body_filter(body.filter)
+    with pointing_at():
+        selection = parse_selection(body.with_payload)
+        sort = parse_sort([one.model_dump() for one in body.sort or ()])
     documents: list[dict[str, Any]] = []
     cursor, size = body.cursor, 0
     while len(documents) < body.limit and size < limits.max_response_bytes // 4:
         count = min(body.limit - len(documents), SCROLLED_AT_ONCE)
         with pointing_at():
-            page = collection.scroll(count, cursor, filter_)
-        written = [document_to_json(document) for document in page.documents]
+            page = collection.scroll(count, cursor, filter_, sort)
+        written = [document_to_json(document, selection) for document in page.documents]
         documents += written
         size += sum(len(to_json(document)) for document in written)
         cursor = page.next_cursor
@@ -139,6 +147,24 @@ def count_documents(collection: CollectionOf, body: CountRequest) -> Response:
     documents = collection.count(filter_)
     warnings = [] if documents else collection.explain_no_hits(filter_)
     return render(Count(**with_warnings({"count": documents}, warnings)))
+
+
+@router.post(
+    "/facets",
+    response_model=FacetsAnswer,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Count the values of fields",
+)
+def post_facets(collection: CollectionOf, body: FacetsRequest) -> Response:
+    """Count values of payload fields over all documents, or those that match a filter, exactly."""
+    filter_ = parse_body_filter(body.filter)
+    with pointing_at():
+        facets = parse_facets([one.model_dump() for one in body.facets])
+        counted = collection.facets(facets, filter_)
+    warnings = [] if counted.documents else collection.explain_no_hits(filter_)
+    answer = {**counted._asdict(), "facets": [one._asdict() for one in counted.facets]}
+    return Response(to_json(with_warnings(answer, warnings)), media_type="application/json")
 
 
 @router.post(

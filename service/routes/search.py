@@ -623,7 +623,7 @@ def _search(
         k=max(search.k for search in searches),
         radius=max(radii) if len(radii) == len(searches) else None,
         ranking=common.ranking or (HAMMING if radii else None),
-        with_payload=any(search.with_payload for search in searches),
+        with_payload=any(bool(search.with_payload) for search in searches),
         with_text=any(search.with_text for search in searches),
     )
     with pointing_among("searches"):

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from hummingbit.index.backend import MAX_K
 from hummingbit.index.engines.choice import INDEX_TYPES
+from hummingbit.index.facets import MAX_FACETS, MAX_SORTED
 from hummingbit.index.filters import MAX_INDEXED_FIELDS
 from hummingbit.index.kept_vectors import FLOAT32, FORMS
 from hummingbit.index.passages import (
@@ -27,8 +28,12 @@ from hummingbit.service.schemas.common import (
     Code,
     Cursor,
     EncoderName,
+    FacetRequest,
+    FacetResult,
+    FieldName,
     FilterField,
     Fingerprint,
+    PayloadFields,
     RankingUsed,
     RequestModel,
     ResponseModel,
@@ -292,12 +297,49 @@ class StoredDocument(ResponseModel):
     payload: dict[str, Any]
 
 
+class SortBy(RequestModel):
+    """A payload field to sort by; documents without it come last in either order.
+
+    Values come in the order: booleans, numbers, dates and times (by instants), other strings.
+    """
+
+    field: FieldName
+    order: Literal["asc", "desc"] = "asc"
+
+
 class ScrollRequest(RequestModel):
-    """A page of documents, in the order of insertion."""
+    """A page of documents, in the order of insertion, or of fields of their payloads."""
 
     limit: int = Field(100, ge=1, le=MAX_K)
     cursor: Cursor = None
     filter: FilterField = None
+    sort: list[SortBy] | None = Field(
+        None, max_length=MAX_SORTED, examples=[[{"field": "year", "order": "desc"}]]
+    )
+    with_payload: PayloadFields = True
+
+
+class FacetsRequest(RequestModel):
+    """Fields whose values to count, over all documents or those that match a filter."""
+
+    facets: list[FacetRequest] = Field(
+        min_length=1,
+        max_length=MAX_FACETS,
+        examples=[[{"field": "label"}, {"field": "year", "interval": 10}]],
+    )
+    filter: FilterField = None
+
+
+class FacetsAnswer(ResponseModel):
+    """The counts of each facet, in the order of the request, over `documents`.
+
+    If no document passes the filter, `warnings` may say why.
+    """
+
+    facets: list[FacetResult]
+    documents: int
+    generation: int
+    warnings: list[str] = Field(default_factory=list)
 
 
 class DocumentPage(ResponseModel):
@@ -311,6 +353,7 @@ class GetRequest(RequestModel):
     """Which documents to get."""
 
     ids: Strings = Field(min_length=1, max_length=1000)
+    with_payload: PayloadFields = True
 
 
 class FoundDocuments(ResponseModel):

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, WithJsonSchema, mod
 from hummingbit.corpus.document import FIELDS, Document, parse_document
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.facets import DEFAULT_BUCKETS, MAX_BUCKETS, CalendarInterval
 from hummingbit.index.filters import MAX_FIELD_LENGTH, Filter, parse_filter
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.search import REQUEST_OPTIONS
@@ -93,6 +94,67 @@ FilterField = Annotated[
     FilterObject | None, Field(description=_FILTER["help"], examples=_FILTER["examples"])
 ]
 Cursor = Annotated[str | None, Field(description=_CURSOR["help"])]
+
+
+class FacetRange(RequestModel):
+    """A range of numbers, of strings, or of dates and times, with at least one bound."""
+
+    gt: float | str | None = None
+    gte: float | str | None = None
+    lt: float | str | None = None
+    lte: float | str | None = None
+
+
+class FacetRequest(RequestModel):
+    """Which values of a field to count: each, or those in intervals or ranges.
+
+    Without an interval or ranges, the `limit` most frequent values are counted.
+    """
+
+    field: FieldName
+    limit: int = Field(DEFAULT_BUCKETS, ge=1, le=MAX_BUCKETS)
+    interval: float | None = Field(None, gt=0, description="The width of a histogram of numbers.")
+    calendar_interval: CalendarInterval | None = Field(
+        None, description="The width of a histogram of dates and times, in UTC."
+    )
+    ranges: list[FacetRange] | None = Field(None, min_length=1, max_length=MAX_BUCKETS)
+
+
+class FacetBucket(ResponseModel):
+    """The number of documents with a `value`, in an interval, or in a range.
+
+    An interval begins at `from` and ends before `to`.
+    """
+
+    count: int
+    value: str | float | bool = ""
+    from_: float | str = Field(0, alias="from")
+    to: float | str = 0
+    gt: float | str = 0
+    gte: float | str = 0
+    lt: float | str = 0
+    lte: float | str = 0
+
+
+class FacetResult(ResponseModel):
+    """The counts of a facet, exact: values by count, intervals ascending, ranges as requested.
+
+    `documents` have a value in the field, and `missing` have none; a document with several values
+    counts for each. `distinct` is the number of different values. Intervals without a document are
+    left out.
+    """
+
+    field: str
+    buckets: list[FacetBucket]
+    documents: int
+    missing: int
+    distinct: int
+
+
+PayloadFields = Annotated[
+    bool | Annotated[list[FieldName], FIRST_ERROR],
+    Field(description="Return the payloads, or only these fields of them."),
+]
 
 
 class EncoderName(ResponseModel):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field
 from dataclasses import fields as dataclass_fields
-from typing import Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import numpy as np
 import orjson
@@ -19,8 +19,10 @@ from hummingbit.encoder.codes import Codes, code_from_hex, code_to_hex, unpack_c
 from hummingbit.encoder.encoder import explain_text
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.facets import MAX_FACETS, Facet
 from hummingbit.index.filters import Filter
 from hummingbit.index.passages import Span
+from hummingbit.index.payloads import PayloadSelection, select_fields
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.recommendations import AVERAGE_VECTOR, MAX_EXAMPLES, STRATEGIES
 from hummingbit.index.records import StoredDocument, StoredPayload
@@ -38,6 +40,8 @@ from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.schemas.common import (
     Code,
     EncoderName,
+    FacetRequest,
+    FacetResult,
     FilterObject,
     Fingerprint,
     RequestModel,
@@ -102,16 +106,27 @@ class RescoreOptions(RequestModel):
     """Take more candidates from the ranking, and order them by another score."""
 
 
+PAYLOAD_TYPES: Mapping[Any, Any] = {bool | tuple[str, ...]: bool | list[str]}
 TYPES: Mapping[Any, Any] = {
     Filter | None: FilterObject | None,
     Hybrid | None: HybridOptions | None,
     Rescore | None: RescoreOptions | None,
+    tuple[Facet, ...] | None: Annotated[list[FacetRequest], ModelField(max_length=MAX_FACETS)]
+    | None,
+    **PAYLOAD_TYPES,
 }
 ALL_OPTIONS = tuple(REQUEST_OPTIONS.values())
 OPTIONS_OF_EACH = [one for one in ALL_OPTIONS if one.metadata["batch"] == "each"]
 OPTIONS_OF_ALL = [one for one in ALL_OPTIONS if one.metadata["batch"] == "all"]
 SHARED_OPTIONS = {"ranking", *map(request_name, OPTIONS_OF_EACH)}
 """Options with which concurrent searches can be one batch."""
+
+
+def _plain(value: Any) -> Any:
+    """Return a part of a request without models."""
+    if isinstance(value, list):
+        return [*map(_plain, value)]
+    return value.model_dump() if isinstance(value, BaseModel) else value
 
 
 class OptionsModel(StrictModel):
@@ -126,12 +141,7 @@ class OptionsModel(StrictModel):
         given = {
             name: getattr(self, name) for name in self.model_fields_set & REQUEST_OPTIONS.keys()
         }
-        return SearchOptions.of_request(
-            {
-                name: value.model_dump() if isinstance(value, BaseModel) else value
-                for name, value in given.items()
-            }
-        )
+        return SearchOptions.of_request({name: _plain(value) for name, value in given.items()})
 
 
 class SearchFields(OptionsModel):
@@ -145,7 +155,7 @@ class SearchFields(OptionsModel):
     )
 
 
-@with_options(SearchOptions, OPTIONS_OF_EACH)
+@with_options(SearchOptions, OPTIONS_OF_EACH, PAYLOAD_TYPES)
 class BatchedSearch(SearchFields, RequestModel):
     """A search by the id of a document, or by a text, a vector, a code or several of them."""
 
@@ -250,6 +260,13 @@ class SearchHit(ResponseModel):
     differing_bits: list[int] = ModelField(default_factory=list)
 
 
+class HitGroup(ResponseModel):
+    """The hits that share a value of the field of `group_by`, best first."""
+
+    id: str | float | bool
+    hits: list[SearchHit]
+
+
 class QueryTerm(ResponseModel):
     """A term of the query's text, its weight, and how the code would change without it.
 
@@ -275,7 +292,8 @@ class SearchResponse(ResponseModel):
     no document has, each with the words that were searched for in its place. `next_cursor` is
     present on request, and null on the last page. If a search with a filter finds nothing,
     `warnings` may say why: no document has a field of the filter, or the field holds values of
-    another kind.
+    another kind. With `group_by`, the hits are in `groups`, by the best hit of each, and `hits` is
+    empty.
     """
 
     hits: list[SearchHit]
@@ -296,6 +314,8 @@ class SearchResponse(ResponseModel):
     query_code: str = ""
     query_terms: list[QueryTerm] = ModelField(default_factory=list)
     warnings: list[str] = ModelField(default_factory=list)
+    groups: list[HitGroup] = ModelField(default_factory=list)
+    facets: list[FacetResult] = ModelField(default_factory=list)
 
 
 class Completions(ResponseModel):
@@ -365,9 +385,25 @@ def search_answer(
     if options.with_code:
         answer["query_code"] = code_to_hex(result.queries.codes[position])
     text = result.queries.texts[position]
+    answer |= _groups_and_facets(result, position, options)
     if options.explain and text is not None and collection.encoder is not None:
         answer["query_terms"] = [term._asdict() for term in explain_text(collection.encoder, text)]
     return answer
+
+
+def _groups_and_facets(
+    result: SearchResult, position: int, options: SearchOptions
+) -> dict[str, Any]:
+    """Return the groups and the facets of a query, as far as they were requested."""
+    written: dict[str, Any] = {}
+    if result.groups is not None:
+        written["groups"] = [
+            {"id": one.id, "hits": _write_hits(result, one.hits, position, options)}
+            for one in result.groups[position]
+        ]
+    if result.facets is not None:
+        written["facets"] = [one._asdict() for one in result.facets[position]]
+    return written
 
 
 def _write_hits(
@@ -378,7 +414,7 @@ def _write_hits(
     ]
     if options.with_payload:
         for entry, hit in zip(written, hits, strict=True):
-            entry["payload"] = {} if hit.payload is None else _payload(hit.payload)
+            entry["payload"] = _selected(hit.payload or {}, options.with_payload)
     _write_texts(written, hits, options, highlighted=result.highlighted)
     if result.reranked:
         for entry, hit in zip(written, hits, strict=True):
@@ -431,15 +467,26 @@ def _write_codes(
             entry["differing_bits"] = np.flatnonzero(of_hit != of_query).tolist()
 
 
-def document_to_json(stored: StoredDocument) -> dict[str, Any]:
+def document_to_json(
+    stored: StoredDocument, with_payload: PayloadSelection = True
+) -> dict[str, Any]:
     """Return a :class:`hummingbit.service.schemas.collections.StoredDocument` as a dict."""
     return {
         "id": stored.id,
         "code": stored.code,
         "text": stored.text,
         "vector": None if stored.vector is None else stored.vector.tolist(),
-        "payload": _payload(stored.payload),
+        "payload": _selected(stored.payload, with_payload),
     }
+
+
+def _selected(
+    payload: Mapping[str, Any], selection: PayloadSelection
+) -> dict[str, Any] | orjson.Fragment:
+    """Return the requested part of a payload for :func:`to_json`; it is empty if none is."""
+    if isinstance(selection, tuple):
+        return select_fields(payload, selection)
+    return _payload(payload) if selection else {}
 
 
 def _payload(payload: Mapping[str, Any]) -> dict[str, Any] | orjson.Fragment:

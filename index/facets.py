@@ -1,0 +1,493 @@
+"""How often the values of payload fields occur, the order of documents by fields, and groups."""
+
+from __future__ import annotations
+
+import json
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hummingbit.foundation.errors import InputError, abbreviate
+from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.filters import BOUNDS, InRange, Scalar, check_field, parse_filter
+from hummingbit.index.passages import CodeColumn
+from hummingbit.index.rankings import RankedRows, Ranking
+from hummingbit.index.records import EncodedQueries
+from hummingbit.index.store.columns import Codes, Column, SortKey, sort_key
+
+# ----------------------------------------------------------------------------
+# Counts of the values of fields.
+
+
+MAX_FACETS = 16
+MAX_BUCKETS = 10_000
+DEFAULT_BUCKETS = 10
+CalendarInterval = Literal["minute", "hour", "day", "week", "month", "quarter", "year"]
+CALENDAR: Mapping[str, tuple[str, int, int]] = {
+    "minute": ("m", 1, 0),
+    "hour": ("h", 1, 0),
+    "day": ("D", 1, 0),
+    # 1970 began on a Thursday, three days after a Monday.
+    "week": ("D", 7, 3),
+    "month": ("M", 1, 0),
+    "quarter": ("M", 3, 0),
+    "year": ("Y", 1, 0),
+}
+"""The unit of numpy, how many of it an interval has, and where the first one begins."""
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """Which values of a field to count: each, or those in intervals or ranges.
+
+    Without an interval or ranges, the `limit` most frequent values are counted. `interval` makes a
+    histogram of numbers, `calendar_interval` one of dates and times, in UTC.
+    """
+
+    field: str
+    limit: int = DEFAULT_BUCKETS
+    interval: float | None = None
+    calendar_interval: str | None = None
+    ranges: tuple[InRange, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_field(self.field, "facets")
+        if not 1 <= self.limit <= MAX_BUCKETS:
+            message = f"limit is {self.limit}; it must be from 1 to {MAX_BUCKETS:,}"
+            raise InputError("facets", message)
+        kinds = [self.interval, self.calendar_interval, self.ranges]
+        if sum(one is not None for one in kinds) > 1:
+            message = "have several of interval, calendar_interval and ranges; use one"
+            raise InputError("facets", message)
+        if self.interval is not None and not 0 < self.interval < math.inf:
+            raise InputError("facets", f"interval is {self.interval:g}; it must be above 0")
+        if self.calendar_interval is not None and self.calendar_interval not in CALENDAR:
+            known = ", ".join(CALENDAR)
+            value = f"calendar_interval is {self.calendar_interval[:40]!r}"
+            raise InputError("facets", f"{value}; it must be one of {known}")
+
+    @classmethod
+    def of(cls, value: Facet | str | Mapping[str, Any]) -> Facet:
+        """Return a facet: a field's name, or a mapping with the fields of this class.
+
+        Raises:
+            InputError: if it is neither.
+        """
+        if isinstance(value, Facet):
+            return value
+        if isinstance(value, str):
+            return cls(value)
+        if not isinstance(value, Mapping) or "field" not in value:
+            raise InputError("facets", f"has {abbreviate(value)}; a facet must have a field")
+        given = {name: one for name, one in value.items() if one is not None}
+        unknown = given.keys() - set(cls.__dataclass_fields__)
+        if unknown:
+            known = ", ".join(cls.__dataclass_fields__)
+            raise InputError("facets", f"has {min(unknown)!r}; a facet can have {known}")
+        if "ranges" in given:
+            given["ranges"] = _parse_ranges(value["field"], given["ranges"])
+        for name, kinds in (("limit", int), ("interval", (int, float)), ("calendar_interval", str)):
+            if name in given and (
+                isinstance(given[name], bool) or not isinstance(given[name], kinds)
+            ):
+                raise InputError("facets", f"{name} is {abbreviate(given[name])}")
+        return cls(**given)
+
+
+def facet_to_json(facet: Facet) -> dict[str, Any]:
+    """Return a facet as a request has it."""
+    fields = {name: getattr(facet, name) for name in Facet.__dataclass_fields__}
+    if facet.ranges is not None:
+        fields["ranges"] = [one.bounds for one in facet.ranges]
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def parse_facets(value: object) -> tuple[Facet, ...]:
+    """Return the facets of a list, or of a single one.
+
+    Raises:
+        InputError: if one is invalid, or there are too many.
+    """
+    given: list[Any] = [*value] if isinstance(value, list | tuple) else [value]
+    if not all(isinstance(one, str | Mapping | Facet) for one in given):
+        raise InputError("facets", f"is {abbreviate(value)}; it must be a list of facets")
+    if not 1 <= len(given) <= MAX_FACETS:
+        raise InputError("facets", f"has {len(given)} facets; it must have 1 to {MAX_FACETS}")
+    return tuple(map(Facet.of, given))
+
+
+def _parse_ranges(field: str, ranges: object) -> tuple[InRange, ...]:
+    if not isinstance(ranges, list | tuple) or not 0 < len(ranges) <= MAX_BUCKETS:
+        raise InputError("facets", f"ranges is {abbreviate(ranges)}; it must be a list of ranges")
+    parsed: list[InRange] = []
+    for one in ranges:
+        bounds = (
+            {} if not isinstance(one, Mapping) else {k: v for k, v in one.items() if v is not None}
+        )
+        if not bounds or not bounds.keys() <= set(BOUNDS):
+            message = f"a range must have some of {', '.join(BOUNDS)}"
+            raise InputError("facets", f"ranges has {abbreviate(one)}; {message}")
+        try:
+            condition = parse_filter({"field": field, **bounds})
+        except InputError as error:
+            raise InputError("facets", f"ranges {error.reason}") from None
+        assert isinstance(condition, InRange)  # noqa: S101 - it has bounds only
+        parsed.append(condition)
+    return tuple(parsed)
+
+
+class FacetResult(NamedTuple):
+    """The counts of one facet.
+
+    `buckets` have a `count` of documents each and a `value`, a start `from` and an end `to`, or the
+    bounds of a range. Values come by count, then in their order; intervals ascend, without empty
+    ones. `documents` have a value in the field, and `missing` have none. `distinct` is the number
+    of different values.
+    """
+
+    field: str
+    buckets: list[dict[str, Any]]
+    documents: int
+    missing: int
+    distinct: int
+
+
+class Facets(NamedTuple):
+    """The counts of all facets over `documents`, as of a generation."""
+
+    facets: list[FacetResult]
+    documents: int
+    generation: int
+
+
+def count_facet(facet: Facet, column: Column, selected: Mask) -> FacetResult:
+    """Count the values of the `selected` rows, ``bool[last_row + 1]``, exactly."""
+    is_selected = selected[column.rows]
+    rows, codes = column.rows[is_selected], column.codes[is_selected]
+    counts = np.bincount(codes, minlength=column.n_values)
+    checkpoint()
+    if facet.interval is not None:
+        buckets = _histogram(facet.interval, column, rows, codes)
+    elif facet.calendar_interval is not None:
+        buckets = _calendar(facet.calendar_interval, column, rows, codes)
+    elif facet.ranges is not None:
+        buckets = [_range(one, column, rows, codes) for one in facet.ranges]
+    else:
+        buckets = _most_frequent(facet.limit, column, counts)
+    documents = len(rows) if column.is_single else len(np.unique(rows))
+    total = int(np.count_nonzero(selected))
+    distinct = int(np.count_nonzero(counts))
+    return FacetResult(facet.field, buckets, documents, total - documents, distinct)
+
+
+def _most_frequent(limit: int, column: Column, counts: Codes) -> list[dict[str, Any]]:
+    codes = np.flatnonzero(counts)
+    if len(codes) > limit:
+        least = np.partition(counts[codes], len(codes) - limit)[len(codes) - limit]
+        above, at = codes[counts[codes] > least], codes[counts[codes] == least]
+        wanted = limit - len(above)
+        if len(at) > wanted:
+            in_order = sorted(at.tolist(), key=lambda code: sort_key(column.value(code)))
+            at = np.array(in_order[:wanted], dtype=np.int64)
+        codes = np.concatenate([above, at])
+    ordered = sorted(
+        codes.tolist(), key=lambda code: (-int(counts[code]), sort_key(column.value(code)))
+    )
+    return [{"value": column.value(code), "count": int(counts[code])} for code in ordered]
+
+
+def _histogram(interval: float, column: Column, rows: Rows, codes: Codes) -> list[dict[str, Any]]:
+    numbers = np.full(column.n_values, np.nan)
+    for code, (kind, value) in enumerate(column.values.keys[: column.n_values]):
+        if kind in {0, 1}:
+            numbers[code] = value
+    buckets, counts = _count_buckets(np.floor(numbers / interval), rows, codes)
+    return [
+        {"from": number(start * interval), "to": number((start + 1) * interval), "count": count}
+        for start, count in zip(buckets.tolist(), counts.tolist(), strict=True)
+    ]
+
+
+def number(value: float) -> float:
+    """Return a number, as an integer if it is one."""
+    return int(value) if float(value).is_integer() else value
+
+
+def _calendar(interval: str, column: Column, rows: Rows, codes: Codes) -> list[dict[str, Any]]:
+    unit, n_units, first = CALENDAR[interval]
+    starts = np.full(column.n_values, np.nan)
+    instants = [(code, key[1][0]) for code, key in enumerate(column.sort_keys) if key[0] == 2]
+    if instants:
+        places, times = np.array(instants, dtype=np.int64).T
+        units = times.astype("datetime64[us]").astype(f"datetime64[{unit}]").astype(np.int64)
+        starts[places] = np.floor((units + first) / n_units)
+    buckets, counts = _count_buckets(starts, rows, codes)
+
+    def instant(bucket: float) -> str:
+        units = np.array([int(bucket) * n_units - first]).astype(f"datetime64[{unit}]")
+        return f"{np.datetime_as_string(units.astype('datetime64[s]'))[0]}Z"
+
+    return [
+        {"from": instant(start), "to": instant(start + 1), "count": count}
+        for start, count in zip(buckets.tolist(), counts.tolist(), strict=True)
+    ]
+
+
+def _count_buckets(
+    bucket_of: npt.NDArray[np.float64], rows: Rows, codes: Codes
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Return the buckets, ascending, and how many documents have a value in each."""
+    buckets, place_of = np.unique(bucket_of[~np.isnan(bucket_of)], return_inverse=True)
+    if not len(buckets):
+        return buckets, np.empty(0, dtype=np.int64)
+    places = np.full(len(bucket_of), -1, dtype=np.int64)
+    places[~np.isnan(bucket_of)] = place_of
+    of_entry = places[codes]
+    rows, of_entry = rows[of_entry >= 0], of_entry[of_entry >= 0]
+    if len(rows) > 1 and (rows[1:] == rows[:-1]).any():
+        of_entry = np.unique(np.stack([rows, of_entry]), axis=1)[1]
+    counts = np.bincount(of_entry, minlength=len(buckets))
+    found = np.flatnonzero(counts)
+    if len(found) > MAX_BUCKETS:
+        message = f"make {len(found):,} intervals; at most {MAX_BUCKETS:,} are allowed"
+        raise InputError("facets", message)
+    return buckets[found], counts[found]
+
+
+def _range(condition: InRange, column: Column, rows: Rows, codes: Codes) -> dict[str, Any]:
+    order, place_of_code = column.in_order
+    accepted = np.zeros(len(order), dtype=np.bool_)
+    bounds = condition.bounds
+    of_value = replace(condition, field="value")
+    if condition.is_of_instants or any(isinstance(one, str) for one in bounds.values()):
+        for place in range(bisect_left(order, (2,)), len(order)):
+            kind, value = order[place]
+            text = value[1] if kind == 2 else value
+            accepted[place] = of_value.matches({"value": text})
+    else:
+        start, end = bisect_left(order, (1, -math.inf)), bisect_left(order, (2,))
+        for name, bound in bounds.items():
+            search = bisect_left if name in {"gte", "lt"} else bisect_right
+            place = search(order, (1, bound))
+            start, end = (max(start, place), end) if name[0] == "g" else (start, min(end, place))
+        accepted[start:end] = True
+    found = rows[accepted[place_of_code][codes]] if len(order) else rows[:0]
+    count = len(found) if column.is_single else len(np.unique(found))
+    return {**bounds, "count": count}
+
+
+# ----------------------------------------------------------------------------
+# The order of documents by fields.
+#
+# Values are in the order booleans, numbers, dates and times (by instants), other strings (by code
+# point). A document with several values has its least one, or in descending order its greatest.
+# Documents without a value come last in either order, and equal ones in the order of insertion.
+
+
+MAX_SORTED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SortField:
+    """A field to sort by."""
+
+    field: str
+    order: Literal["asc", "desc"] = "asc"
+
+    def __post_init__(self) -> None:
+        check_field(self.field, "sort")
+        if self.order not in {"asc", "desc"}:
+            raise InputError("sort", f"order is {abbreviate(self.order)}; it must be asc or desc")
+
+    @property
+    def descending(self) -> bool:
+        """Whether the greatest value comes first."""
+        return self.order == "desc"
+
+
+def parse_sort(value: object) -> tuple[SortField, ...]:
+    """Return the fields to sort by: names, ``name:desc``, or mappings with `field` and `order`.
+
+    Raises:
+        InputError: if one is invalid, or there are too many.
+    """
+    given: list[Any] = [*value] if isinstance(value, list | tuple) else [value]
+    if not all(isinstance(one, str | Mapping | SortField) for one in given):
+        raise InputError("sort", f"is {abbreviate(value)}; it must be a list of fields")
+    if len(given) > MAX_SORTED:
+        raise InputError("sort", f"has {len(given)} fields; it must have at most {MAX_SORTED}")
+    return tuple(map(_sort_field, given))
+
+
+def _sort_field(value: Any) -> SortField:
+    if isinstance(value, SortField):
+        return value
+    if isinstance(value, str):
+        field, colon, order = value.rpartition(":")
+        if colon and order in {"asc", "desc"}:
+            return SortField(field, "desc" if order == "desc" else "asc")
+        return SortField(value)
+    if not isinstance(value, Mapping) or not {"field"} <= value.keys() <= {"field", "order"}:
+        raise InputError("sort", f"has {abbreviate(value)}; it must have field, and may have order")
+    return SortField(value["field"], value.get("order") or "asc")
+
+
+class SortPosition(NamedTuple):
+    """The end of a page: the values of its last document and its row."""
+
+    keys: list[SortKey | None]
+    row: int
+    last_row: int
+    """The last row that had been assigned when the first page was made."""
+
+    def to_bytes(self) -> bytes:
+        """Return the position as JSON."""
+        return json.dumps(self, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+    @classmethod
+    def of_bytes(cls, packed: bytes) -> SortPosition:
+        """Read the bytes of :meth:`to_bytes`."""
+        keys, row, last_row = json.loads(packed)
+        return cls([None if key is None else _key_of(key) for key in keys], row, last_row)
+
+
+def _key_of(key: list[Any]) -> SortKey:
+    kind, value = key
+    return kind, tuple(value) if isinstance(value, list) else value
+
+
+def sorted_rows(
+    sort: Sequence[SortField],
+    columns: Sequence[Column],
+    selected: Mask,
+    limit: int,
+    after: SortPosition | None,
+) -> Rows:
+    """Return the first `limit` of the `selected` rows in the order of `sort`, after a position."""
+    rows = np.flatnonzero(selected if after is None else selected[: after.last_row + 1])
+    pairs = [*zip(sort, columns, strict=True)]
+    keys = [column.places(descending=one.descending)[rows] for one, column in pairs]
+    if after is not None:
+        later, equal = np.zeros(len(rows), dtype=np.bool_), np.ones(len(rows), dtype=np.bool_)
+        for (one, column), key, value in zip(pairs, keys, after.keys, strict=True):
+            place = column.place_of(value, descending=one.descending)
+            later |= equal & (key > place)
+            equal &= key == place
+        later |= equal & (rows > after.row)
+        rows, keys = rows[later], [key[later] for key in keys]
+    if len(rows) > limit:
+        least = np.partition(keys[0], limit - 1)[limit - 1]
+        first = keys[0] <= least
+        rows, keys = rows[first], [key[first] for key in keys]
+    return np.asarray(rows[np.lexsort((rows, *reversed(keys)))[:limit]])
+
+
+def position_at(
+    sort: Sequence[SortField], columns: Sequence[Column], row: int, last_row: int
+) -> SortPosition:
+    """Return the position of a document, after which the next page begins."""
+    keys: list[SortKey | None] = []
+    for one, column in zip(sort, columns, strict=True):
+        place = int(column.places(descending=one.descending)[row])
+        keys.append(column.key_at(place, descending=one.descending))
+    return SortPosition(keys, row, last_row)
+
+
+# ----------------------------------------------------------------------------
+# Groups of hits that share a value of a field.
+#
+# Groups are in the order of their best hits, and so are the hits of a group. A document with
+# several values is in the group of each; one without a value is in none. The ranking is read from
+# the best until there are enough groups. What is missing of these groups is ranked among their own
+# documents.
+
+
+HITS_A_GROUP = 4
+MIN_RANKED = 64
+
+
+class RankedGroup(NamedTuple):
+    """A value, and the hits that have it, best first."""
+
+    value: Scalar
+    found: RankedRows
+
+
+def rank_groups(  # noqa: PLR0917 - what is ranked, by what, and how much of it
+    ranking: Ranking,
+    query: EncodedQueries,
+    column: Column,
+    code_column: CodeColumn,
+    allowed: Rows | None,
+    limit: int,
+    size: int,
+) -> list[RankedGroup]:
+    """Return the `limit` best groups of one query, each with its `size` best hits, exactly.
+
+    `allowed` limits the rows of documents, as in :meth:`hummingbit.index.rankings.Ranking.rank`.
+    """
+    count = max(MIN_RANKED, HITS_A_GROUP * limit)
+    places: dict[int, list[int]] = {}
+    while True:
+        checkpoint()
+        (ranked,) = ranking.rank(query, count, allowed)
+        places = _by_group(ranked, column, code_column, limit, size)
+        is_all = len(ranked.rows) < count
+        if is_all or len(places) == limit:
+            break
+        count *= HITS_A_GROUP
+    groups = {code: (ranked, some) for code, some in places.items()}
+    short = [] if is_all else [code for code, some in places.items() if len(some) < size]
+    if short:
+        members = column.rows_with(short)
+        if allowed is not None:
+            members = members[_holds(allowed, members)]
+        count = HITS_A_GROUP * size * len(short)
+        while True:
+            checkpoint()
+            (inner,) = ranking.rank(query, max(1, min(count, len(members))), members)
+            among = _by_group(inner, column, code_column, column.n_values, size, set(short))
+            if count >= len(members) or all(len(among.get(code, ())) == size for code in short):
+                break
+            count *= HITS_A_GROUP
+        groups |= {code: (inner, among[code]) for code in short}
+    return [
+        RankedGroup(
+            column.value(code),
+            RankedRows(ranked.rows[some], ranked.scores[some], ranked.statistics),
+        )
+        for code, (ranked, some) in groups.items()
+    ]
+
+
+def _holds(rows: Rows, sought: Rows) -> Mask:
+    """Tell which of `sought` are among ascending `rows`."""
+    places = np.minimum(np.searchsorted(rows, sought), max(0, len(rows) - 1))
+    return rows[places] == sought if len(rows) else np.zeros(len(sought), dtype=np.bool_)
+
+
+def _by_group(  # noqa: PLR0917 - as rank_groups
+    ranked: RankedRows,
+    column: Column,
+    code_column: CodeColumn,
+    limit: int,
+    size: int,
+    only: Iterable[int] = (),
+) -> dict[int, list[int]]:
+    """Return the positions of the hits of the first `limit` groups, at most `size` for each."""
+    places: dict[int, list[int]] = {}
+    for place, codes in enumerate(column.codes_of(code_column.document_of_each(ranked.rows))):
+        for code in codes:
+            if (only and code not in only) or (code not in places and len(places) == limit):
+                continue
+            some = places.setdefault(code, [])
+            if len(some) < size:
+                some.append(place)
+    return places

@@ -1,0 +1,274 @@
+"""The values of payload fields by row, cached for facets, groups and sorted listings.
+
+A column is read once, from the packed runs of an indexed field or from the payloads. After a write
+only the added rows are read, and those whose payloads it changed. A search finds one generation, so
+whoever uses a column compares its generation. Rows of deleted documents may stay.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from bisect import bisect_left
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hummingbit.foundation.slices import about_to_build, acquired
+from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.filters import Scalar, instant_of
+from hummingbit.index.schema import last_row, number_in_meta
+from hummingbit.index.store.fields import changed_rows, values_between, values_of_rows
+from hummingbit.index.store.store import Store
+
+MAX_BYTES = 256 << 20
+BYTES_OF_AN_ENTRY = 24
+BYTES_OF_A_VALUE = 100
+# A column is read anew once it has so many times the entries that it was read with, because those
+# of deleted documents stay.
+MOST_GROWTH = 2
+FEW_ENTRIES = 65_536
+
+Codes = npt.NDArray[np.int64]
+SortKey = tuple[int, Any]
+"""The order of values: booleans, numbers, instants, other strings."""
+
+
+class Values:
+    """The distinct values of a column, by code; more are added at the end."""
+
+    def __init__(self) -> None:
+        self.keys: list[tuple[int, Any]] = []
+        self._codes: dict[tuple[int, Any], int] = {}
+
+    def code_of(self, key: tuple[int, Any]) -> int:
+        """Return the code of a value as :mod:`.fields` represents it, a new one if necessary."""
+        code = self._codes.setdefault(key, len(self.keys))
+        if code == len(self.keys):
+            self.keys.append(key)
+        return code
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """The entries of a field: an ascending row and the code of a value for each."""
+
+    generation: int
+    last_row: int
+    rows: Rows
+    codes: Codes
+    values: Values
+    n_values: int
+    n_read: int
+    """The number of entries when all of the column was read."""
+
+    @property
+    def nbytes(self) -> int:
+        """About the bytes of memory that it takes."""
+        return BYTES_OF_AN_ENTRY * len(self.rows) + BYTES_OF_A_VALUE * self.n_values
+
+    def value(self, code: int) -> Scalar:
+        """Return the value of a code."""
+        kind, value = self.values.keys[code]
+        if kind < 0:
+            return bool(value)
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+    @cached_property
+    def is_single(self) -> bool:
+        """Whether no document has several values."""
+        return bool((self.rows[1:] != self.rows[:-1]).all())
+
+    @cached_property
+    def sort_keys(self) -> list[SortKey]:
+        """The sort key of each code."""
+        return [sort_key(self.value(code)) for code in range(self.n_values)]
+
+    @cached_property
+    def in_order(self) -> tuple[list[SortKey], Codes]:
+        """The distinct sort keys, ascending, and the position of each code among them."""
+        keys = self.sort_keys
+        order = sorted(set(keys))
+        place_of = {key: place for place, key in enumerate(order)}
+        return order, np.array([place_of[key] for key in keys], dtype=np.int64)
+
+    @cached_property
+    def postings(self) -> tuple[Rows, Codes]:
+        """The rows by code, ascending within each, and where those of each code begin."""
+        order = np.argsort(self.codes, kind="stable")
+        counts = np.bincount(self.codes, minlength=self.n_values)
+        return self.rows[order], np.concatenate([[0], np.cumsum(counts)])
+
+    def rows_with(self, codes: list[int]) -> Rows:
+        """Return the rows that have one of the values, ascending and without duplicates."""
+        rows, starts = self.postings
+        parts = [rows[starts[code] : starts[code + 1]] for code in codes]
+        return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *parts]))
+
+    def codes_of(self, rows: Rows) -> list[list[int]]:
+        """Return the codes of each row."""
+        starts = np.searchsorted(self.rows, rows, side="left")
+        ends = np.searchsorted(self.rows, rows, side="right")
+        return [
+            self.codes[start:end].tolist()
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
+
+    def places(self, *, descending: bool) -> Codes:
+        """Return for each row up to the last its place in the order, twice and plus one.
+
+        A row of several values has the first of their places. A row without one comes last.
+        """
+        return self._descending if descending else self._ascending
+
+    @cached_property
+    def _ascending(self) -> Codes:
+        return self._places(self.in_order[1])
+
+    @cached_property
+    def _descending(self) -> Codes:
+        order, place = self.in_order
+        return self._places(len(order) - 1 - place)
+
+    def _places(self, place_of_code: Codes) -> Codes:
+        places = np.full(self.last_row + 1, self.missing_place, dtype=np.int64)
+        if len(self.rows):
+            starts = np.flatnonzero(np.append(True, self.rows[1:] != self.rows[:-1]))
+            first = np.minimum.reduceat(place_of_code[self.codes], starts)
+            places[self.rows[starts]] = 2 * first + 1
+        return places
+
+    @property
+    def missing_place(self) -> int:
+        """The place of rows without a value."""
+        return 2 * len(self.in_order[0]) + 1
+
+    def place_of(self, key: SortKey | None, *, descending: bool) -> int:
+        """Return the place of a value that no document may have any more; None is no value."""
+        if key is None:
+            return self.missing_place
+        order = self.in_order[0]
+        place = bisect_left(order, key)
+        is_held = place < len(order) and order[place] == key
+        if descending:
+            place = len(order) - place - is_held
+        return 2 * place + is_held
+
+    def key_at(self, place: int, *, descending: bool) -> SortKey | None:
+        """Return the value of a place that :meth:`places` gives a row, or None if it has none."""
+        order = self.in_order[0]
+        if place >= 2 * len(order):
+            return None
+        return order[len(order) - 1 - place // 2 if descending else place // 2]
+
+
+def sort_key(value: Scalar) -> SortKey:
+    """Return the key by which values are sorted."""
+    if isinstance(value, bool):
+        return 0, value
+    if not isinstance(value, str):
+        return 1, value
+    instant = instant_of(value)
+    return (3, value) if instant is None else (2, (instant, value))
+
+
+class FieldColumns:
+    """The columns of the fields that were used last, limited by :data:`MAX_BYTES`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._columns: OrderedDict[str, Column] = OrderedDict()
+
+    def knows(self, field: str) -> bool:
+        """Tell whether the column of a field is cached, so that most of it need not be read."""
+        return field in self._columns
+
+    def find(self, field: str, generation: int) -> Column:
+        """Return the column of a field, of `generation` if it is cached, or else of now."""
+        cached = self._columns.get(field)
+        if cached is not None and cached.generation == generation:
+            return cached
+        if cached is None:
+            about_to_build()
+        with acquired(self._lock), self._store.read_transaction() as connection:
+            cached = self._columns.get(field)
+            now = number_in_meta(connection, "generation")
+            if cached is not None and cached.generation == now:
+                return cached
+            if cached is not None and cached.generation > now:
+                # This is an earlier read transaction than the one that read the column.
+                return _read(connection, field, now)
+            column = self._bring_up(connection, field, cached, now)
+            self._columns[field] = column
+            self._columns.move_to_end(field)
+            while len(self._columns) > 1 and self._size() > MAX_BYTES:
+                self._columns.popitem(last=False)
+            return column
+
+    def _size(self) -> int:
+        return sum(column.nbytes for column in self._columns.values())
+
+    def _bring_up(
+        self, connection: sqlite3.Connection, field: str, cached: Column | None, now: int
+    ) -> Column:
+        changed = None if cached is None else changed_rows(connection, cached.generation)
+        if cached is None or changed is None:
+            return _read(connection, field, now)
+        if len(cached.rows) > MOST_GROWTH * cached.n_read + FEW_ENTRIES:
+            return _read(connection, field, now)
+        last = last_row(connection)
+        changed = changed[changed <= cached.last_row]
+        if last == cached.last_row and not len(changed):
+            # What was derived of it stays right.
+            column = replace(cached, generation=now)
+            column.__dict__.update({**cached.__dict__, "generation": now})
+            return column
+        return _extended(connection, field, cached, changed, last, now)
+
+
+def _read(connection: sqlite3.Connection, field: str, now: int) -> Column:
+    nothing = np.empty(0, dtype=np.int64)
+    empty = Column(now, 0, nothing, nothing, Values(), 0, 0)
+    column = _extended(connection, field, empty, nothing, last_row(connection), now)
+    return replace(column, n_read=len(column.rows))
+
+
+def _extended(  # noqa: PLR0917 - what the column was and what it becomes
+    connection: sqlite3.Connection, field: str, before: Column, changed: Rows, last: int, now: int
+) -> Column:
+    """Return a column with the rows after its last one, and with other values of some rows."""
+    values = before.values
+    rows, codes = before.rows, before.codes
+    if len(changed):
+        kept = ~np.isin(rows, changed)
+        new_rows, new_codes = _entries(*values_of_rows(connection, field, changed), values)
+        rows = np.concatenate([rows[kept], new_rows])
+        codes = np.concatenate([codes[kept], new_codes])
+        order = np.argsort(rows, kind="stable")
+        rows, codes = rows[order], codes[order]
+    parts = [(rows, codes)]
+    parts += [
+        _entries(*some, values) for some in values_between(connection, field, before.last_row, last)
+    ]
+    rows = np.concatenate([part[0] for part in parts])
+    codes = np.concatenate([part[1] for part in parts])
+    return Column(now, last, rows, codes, values, len(values.keys), before.n_read)
+
+
+def _entries(
+    rows: Rows, local_codes: Codes, keys: list[tuple[int, Any]], values: Values
+) -> tuple[Rows, Codes]:
+    """Return entries with the codes of the column, each value of a row once."""
+    table = np.array([values.code_of(key) for key in keys], dtype=np.int64)
+    codes = table[local_codes] if len(keys) else local_codes
+    if len(rows) > 1 and (rows[1:] == rows[:-1]).any():
+        order = np.lexsort((codes, rows))
+        rows, codes = rows[order], codes[order]
+        first = np.append(True, (rows[1:] != rows[:-1]) | (codes[1:] != codes[:-1]))
+        rows, codes = rows[first], codes[first]
+    return rows, codes

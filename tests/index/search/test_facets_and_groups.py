@@ -1,0 +1,294 @@
+# ruff: noqa: S608 - queries are made of fixed parts
+"""Facets, groups and sorted listings against SQLite and a plain sort as independent answers."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import hummingbit.index.facets as facets_module
+import hummingbit.index.store.fields as field_indexes
+from hummingbit.corpus.document import Document
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.collection import Collection, pages_of
+from hummingbit.index.facets import parse_facets, parse_sort
+from hummingbit.index.filters import parse_filter
+from hummingbit.index.payloads import PayloadUpdate
+from hummingbit.index.records import Query
+from hummingbit.index.schema import Description
+from hummingbit.index.store.store import Store
+
+WORDS = ["moon", "tide", "sea", "wind", "bird", "sand", "ship", "rope"]
+TIMES = ["2024-05-01", "2024-04-30T23:30:00-02:00", "2024-05-02T00:00:00Z", "2023-12-31T23:59:59Z"]
+
+
+def opened(path: Path, fields: list[str] | None = None) -> Collection:
+    if not path.exists():
+        Store.create(path, Description("c", 16), indexed_fields=fields or [])
+    return Collection(Store(path, writable=True))
+
+
+def made(number: int, rng: random.Random) -> Document:
+    payload: dict[str, Any] = {"doc": f"d{rng.randrange(1 + number // 3)}", "n": number}
+    if rng.random() < 0.9:
+        payload["label"] = rng.choice(["a", "b", "c", 1, 1.0, True, None])
+    if rng.random() < 0.8:
+        payload["price"] = rng.choice([rng.randrange(50), rng.randrange(500) / 10])
+        payload["sent"] = rng.choice(TIMES)
+    text = " ".join(rng.choices(WORDS, k=3))
+    return Document(id=str(number), code=f"{rng.randrange(64):04x}", text=text, payload=payload)
+
+
+def filled(collection: Collection, size: int, seed: int = 0) -> list[Document]:
+    rng = random.Random(seed)  # noqa: S311 - documents
+    documents = [made(number, rng) for number in range(size)]
+    collection.upsert(documents)
+    gone = {str(rng.randrange(size)) for _ in range(size // 10)}
+    collection.delete(sorted(gone))
+    collection.update_payloads([PayloadUpdate(ids=("1", "2"), set={"label": "b", "price": 7})])
+    return [
+        Document(id=one.id, code=one.code, text=one.text, payload=one.payload)
+        for one in collection.all_documents()
+    ]
+
+
+@pytest.fixture(params=[[], ["label", "price", "sent", "doc"]], ids=["payloads", "indexed"])
+def collection(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Collection]:
+    collection = opened(tmp_path / "store.sqlite", request.param)
+    yield collection
+    collection.close()
+
+
+def in_sqlite(documents: list[Document], query: str) -> list[tuple[Any, ...]]:
+    with sqlite3.connect(":memory:") as connection:
+        connection.execute("CREATE TABLE d (id TEXT, p TEXT)")
+        rows = [(one.id, json.dumps(dict(one.payload))) for one in documents]
+        connection.executemany("INSERT INTO d VALUES (?, ?)", rows)
+        return connection.execute(query).fetchall()
+
+
+def test_counts_of_ten_thousand_documents_are_those_of_sqlite(collection: Collection) -> None:
+    documents = filled(collection, 10_000)
+    condition = {"field": "n", "gte": 2000}
+    labels, prices, cheap = collection.facets(
+        parse_facets(
+            [
+                {"field": "label", "limit": 100},
+                {"field": "price", "interval": 5},
+                {"field": "price", "ranges": [{"lt": 10}, {"gte": 10, "lte": 20.5}]},
+            ]
+        ),
+        parse_filter(condition),
+    ).facets
+    where = "json_extract(p, '$.n') >= 2000"
+    by_label = in_sqlite(
+        documents,
+        "SELECT json_type(p, '$.label') IN ('true', 'false'), json_extract(p, '$.label') AS v,"
+        f" count(*) FROM d WHERE v IS NOT NULL AND {where} GROUP BY 1, v ORDER BY 3 DESC",
+    )
+    expected = [(bool(value) if truth else value, count) for truth, value, count in by_label]
+    assert [(one["value"], one["count"]) for one in labels.buckets] == expected
+    assert labels.documents == sum(count for _, count in expected)
+    assert labels.documents + labels.missing == collection.count(parse_filter(condition))
+    by_price = in_sqlite(
+        documents,
+        "SELECT CAST(json_extract(p, '$.price') / 5.0 AS INTEGER) * 5 AS b, count(*) FROM d"
+        f" WHERE b IS NOT NULL AND {where} GROUP BY b ORDER BY b",
+    )
+    assert [(one["from"], one["count"]) for one in prices.buckets] == by_price
+    ranges = in_sqlite(
+        documents,
+        f"SELECT sum(v < 10), sum(v BETWEEN 10 AND 20.5) FROM (SELECT json_extract(p, '$.price')"
+        f" AS v FROM d WHERE {where})",
+    )
+    assert tuple(one["count"] for one in cheap.buckets) == ranges[0]
+
+
+def test_dates_are_counted_by_the_month_of_their_instant(collection: Collection) -> None:
+    documents = [
+        Document(id=str(n), code="0000", payload={"sent": one, "tags": [one, "x", "x"]})
+        for n, one in enumerate([*TIMES, "no date", 7])
+    ]
+    collection.upsert(documents)
+    (months,) = collection.facets(parse_facets({"field": "sent", "calendar_interval": "month"}))[0]
+    assert months.buckets == [
+        {"from": "2023-12-01T00:00:00Z", "to": "2024-01-01T00:00:00Z", "count": 1},
+        {"from": "2024-05-01T00:00:00Z", "to": "2024-06-01T00:00:00Z", "count": 3},
+    ]
+    tags = collection.facets(parse_facets("tags")).facets[0]
+    assert (tags.buckets[0], tags.documents) == ({"value": "x", "count": 6}, 6)
+
+
+@pytest.mark.parametrize("ranking", ["hamming", "asymmetric", "bm25", "hybrid"])
+@pytest.mark.parametrize("filtered", [False, True])
+def test_groups_are_those_of_the_whole_ranking(
+    collection: Collection, ranking: str, filtered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facets_module, "MIN_RANKED", 4)
+    filled(collection, 600)
+    query = Query(code="0007", text="moon tide" if ranking in {"bm25", "hybrid"} else None)
+    condition = parse_filter({"field": "n", "gte": 200}) if filtered else None
+    options: dict[str, Any] = {"ranking": ranking, "filter": condition, "with_payload": True}
+    for field, limit, size in (("doc", 5, 3), ("label", 2, 4), ("label", 9, 90), ("none", 3, 3)):
+        whole = collection.search([query], 1000, **options).hits[0]
+        expected: dict[Any, list[Any]] = {}
+        for hit in whole:
+            value = (hit.payload or {}).get(field)
+            if value is None:
+                continue
+            key = (isinstance(value, bool), value)
+            if key in expected or len(expected) < limit:
+                expected.setdefault(key, []).append((hit.id, hit.score))
+        result = collection.search([query], limit, group_by=field, group_size=size, **options)
+        assert result.hits == [[]]
+        assert result.groups is not None
+        found = [
+            ((isinstance(one.id, bool), one.id), [(hit.id, hit.score) for hit in one.hits])
+            for one in result.groups[0]
+        ]
+        assert found == [(key, hits[:size]) for key, hits in expected.items()]
+
+
+@pytest.mark.parametrize("ranking", ["hamming", "bm25", "hybrid"])
+def test_facets_of_a_search_count_what_it_finds(collection: Collection, ranking: str) -> None:
+    filled(collection, 300)
+    query = Query(code="0007", text=None if ranking == "hamming" else "moon")
+    radius = 3 if ranking == "hamming" else None
+    options: dict[str, Any] = {"ranking": ranking, "radius": radius, "with_payload": True}
+    for depth in (None, 20):
+        whole = collection.search([query], depth or 1000, **options).hits[0]
+        asked = parse_facets("label")
+        result = collection.search([query], 1, facets=asked, facet_depth=depth, **options)
+        assert result.facets is not None
+        ((labels,),) = result.facets
+        present = [one for one in whole if (one.payload or {}).get("label") is not None]
+        assert (labels.documents, labels.missing) == (len(present), len(whole) - len(present))
+        assert sum(one["count"] for one in labels.buckets) == len(present)
+
+
+def place(value: Any) -> tuple[Any, ...]:
+    """Return the key by which values are sorted, written anew."""
+    if isinstance(value, bool):
+        return (0, value)
+    if isinstance(value, int | float):
+        return (1, value)
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        return (3, value)
+    return (2, time if time.tzinfo else time.replace(tzinfo=UTC), value)
+
+
+SORTS = st.lists(
+    st.tuples(st.sampled_from(["label", "price", "sent", "doc"]), st.sampled_from(["asc", "desc"])),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda one: one[0],
+)
+
+
+@given(SORTS, st.integers(1, 40), st.integers(0, 99))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+def test_a_sorted_listing_is_a_stable_sort_with_missing_values_last(
+    tmp_path_factory: pytest.TempPathFactory, sort: list[Any], limit: int, seed: int
+) -> None:
+    collection = opened(tmp_path_factory.mktemp("c") / "store.sqlite", ["label", "price"])
+    try:
+        expected = filled(collection, 80, seed)
+        for field, order in reversed(sort):
+            present = [one for one in expected if one.payload.get(field) is not None]
+            missing = [one for one in expected if one.payload.get(field) is None]
+            present.sort(key=lambda one: place(one.payload[field]), reverse=order == "desc")
+            expected = present + missing
+        fields = parse_sort([f"{field}:{order}" for field, order in sort])
+        found: list[str] = []
+        cursor = None
+        while True:
+            page = collection.scroll(limit, cursor, None, fields)
+            found += [one.id for one in page.documents]
+            collection.upsert([Document(id=f"late{len(found)}", code="0000", payload={"label": 0})])
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        assert found == [one.id for one in expected]
+    finally:
+        collection.close()
+
+
+def test_a_column_follows_writes_of_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(field_indexes, "RUN_ROWS", 4)
+    collection = opened(tmp_path / "store.sqlite", ["label"])
+    reader = Collection(Store(tmp_path / "store.sqlite", writable=False))
+    try:
+        rng = random.Random(1)  # noqa: S311 - documents
+        for number in range(40):
+            collection.upsert([made(rng.randrange(20), rng) for _ in range(3)])
+            change = {"label": rng.choice(["z", ["y", "z"], None])}
+            collection.update_payloads([PayloadUpdate(ids=(str(rng.randrange(20)),), set=change)])
+            if number % 5 == 0:
+                collection.delete([str(rng.randrange(20))])
+            reader.follow()
+            stored = collection.all_documents()
+            for one in (collection, reader):
+                (labels,) = one.facets(parse_facets({"field": "label", "limit": 50})).facets
+                held = [doc.payload.get("label") for doc in stored]
+                held = [value for value in held if value is not None]
+                assert labels.documents == len(held)
+                zs = sum(
+                    value == "z" or (isinstance(value, list) and "z" in value) for value in held
+                )
+                assert {"value": "z", "count": zs} in labels.buckets or zs == 0
+    finally:
+        reader.close()
+        collection.close()
+
+
+def test_pages_list_everything_once(collection: Collection) -> None:
+    filled(collection, 50)
+    pages = pages_of(collection, None, parse_sort("price:desc"))
+    listed = [document.id for page in pages for document in page]
+    assert sorted(listed) == sorted(one.id for one in collection.all_documents())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"group_by": ""}, "group_by: field is ''"),
+        ({"group_by": "a", "group_size": 0}, "group_size: is 0; it must be from 1 to 100"),
+        ({"group_by": "a", "offset": 1}, "offset: cannot be combined with group_by"),
+        ({"group_by": "a", "rerank": True}, "rerank: cannot be combined with group_by"),
+        ({"facets": parse_facets("a"), "facet_depth": 0}, "facet_depth: is 0; it must be from 1"),
+    ],
+)
+def test_what_cannot_be_grouped_is_refused(
+    collection: Collection, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        collection.search([Query(code="0000")], 10, **options)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("facets", "message"),
+    [
+        ([], "facets: has 0 facets; it must have 1 to 16"),
+        ({"limit": 3}, "facets: has {'limit': 3}; a facet must have a field"),
+        ({"field": "a", "interval": 0}, "facets: interval is 0; it must be above 0"),
+        ({"field": "a", "calendar_interval": "era"}, "facets: calendar_interval is 'era'; it must"),
+        ({"field": "a", "ranges": [{}]}, "facets: ranges has {}; a range must have some of gt"),
+        ({"field": "a", "interval": 1, "ranges": [{"lt": 1}]}, "facets: have several of interval"),
+    ],
+)
+def test_what_is_no_facet_is_refused(facets: Any, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_facets(facets)
+    assert str(caught.value).startswith(message)
