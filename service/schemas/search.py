@@ -414,7 +414,9 @@ def _write_hits(
     ]
     if options.with_payload:
         for entry, hit in zip(written, hits, strict=True):
-            entry["payload"] = _selected(hit.payload or {}, options.with_payload)
+            entry["payload"] = _selected(
+                {} if hit.payload is None else hit.payload, options.with_payload
+            )
     _write_texts(written, hits, options, highlighted=result.highlighted)
     if result.reranked:
         for entry, hit in zip(written, hits, strict=True):
