@@ -41,7 +41,7 @@ def test_searches_are_ranked_and_show_texts(data: Path, capsys: pytest.CaptureFi
     assert main([*search, *where, "--ranking", "asymmetric", "--with-text"]) == 0
     lines = lines_of(capsys)
     for hit, line, text in zip(found["hits"], lines[::2], lines[1::2], strict=True):
-        distance, score, id_, _ = line.split(None, 3)
+        distance, score, id_ = line.split(None, 3)
         assert (int(distance), id_) == (hit["distance"], hit["id"])
         assert float(score) == pytest.approx(hit["score"], abs=5e-4)
         assert text == f"      {TEXTS[int(id_[1:])]}"
