@@ -257,12 +257,12 @@ def _degrees_of_similarity(
         scale = np.sqrt(square / (1 - 0.99 ** (step + 1)))
         size = STEP_SIZE * (1 - step / STEPS)
         places = _in_disc(places - size * moved / np.maximum(scale, 1e-12))
-    return places - places.mean(axis=0)
+    return np.asarray(places - places.mean(axis=0))
 
 
 def _in_disc(places: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     radii = np.linalg.norm(places, axis=1, keepdims=True)
-    return places / np.maximum(1.0, 2 * radii)
+    return np.asarray(places / np.maximum(1.0, 2 * radii))
 
 
 def _some_pairs(n: int, rng: np.random.Generator) -> tuple[Integers, Integers]:

@@ -278,7 +278,8 @@ def _read_options(args: argparse.Namespace) -> dict[str, Any]:
             fields[request_name(one)] = value
     if args.like or args.unlike:
         fields.pop("with_cursor")
-        if others := fields.keys() - {*RECOMMENDATION_OPTIONS}:
+        used = {name for name, value in fields.items() if value is not None}
+        if others := used - {*RECOMMENDATION_OPTIONS}:
             name = min(others).replace("_", "-")
             raise OptionError(f"--{name}: cannot be combined with --like and --unlike")
     elif args.strategy is not None:

@@ -156,7 +156,7 @@ def count_documents(collection: CollectionOf, body: CountRequest) -> Response:
     dependencies=LONG_READ,
     summary="Count the values of fields",
 )
-def post_facets(collection: CollectionOf, body: FacetsRequest) -> Response:
+def count_facets(collection: CollectionOf, body: FacetsRequest) -> Response:
     """Count values of payload fields over all documents, or those that match a filter, exactly."""
     filter_ = parse_body_filter(body.filter)
     with pointing_at():

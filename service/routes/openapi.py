@@ -81,6 +81,9 @@ EXAMPLES: dict[str, Any] = {
     "ScrollRequest": {"limit": 100, "filter": {"field": "label", "eq": "numpy.linalg"}},
     "GetRequest": {"ids": ["numpy.linalg.eigh", "numpy.linalg.svd"]},
     "CountRequest": {"filter": {"field": "label", "eq": "numpy.linalg"}},
+    "FacetsRequest": {"facets": [{"field": "label"}, {"field": "year", "interval": 10}]},
+    "UpdatePayloads": {"updates": [{"ids": ["numpy.linalg.eigh"], "set": {"reviewed": True}}]},
+    "RecommendRequest": {"positive": ["numpy.linalg.eigh"], "negative": ["os.getcwd"]},
     "DeleteRequest": {"ids": ["numpy.linalg.eigh"]},
     "ChangeAliases": {
         "actions": [{"add": {"alias": "docstrings", "collection": "docstrings-2"}}],

@@ -137,9 +137,10 @@ def test_the_loss_of_pairs_at_the_borders_is_that_of_the_training_objective() ->
     weights = np.full(402, 1 / 402)
     found = pair_loss(distances, similarities, weights)
     given = torch.from_numpy(distances), torch.from_numpy(similarities / 64)
-    bins = {"bins": 100, "similarity_bins": 65}
-    assert found.loss == pytest.approx(float(continuous_histogram_loss(*given, **bins)))
-    np.testing.assert_allclose(found.gradient, histogram_gradient(*given, **bins), atol=1e-12)
+    loss = continuous_histogram_loss(*given, bins=100, similarity_bins=65)
+    gradient = histogram_gradient(*given, bins=100, similarity_bins=65)
+    assert found.loss == pytest.approx(float(loss))
+    np.testing.assert_allclose(found.gradient, np.asarray(gradient), atol=1e-12)
 
 
 @pytest.mark.parametrize("n", [120, 900])
