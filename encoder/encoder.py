@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -185,7 +185,7 @@ class Encoder:
 
         The encoder must be one of a language model.
         """
-        return pack_bits(self._forward(rows) > self.thresholds)
+        return pack_bits(self._logits_of_rows(rows, rows) > self.thresholds)
 
     def margins(self, inputs: Inputs) -> Floats:
         """Return ``logit_b - threshold_b`` of `inputs`, float32 of shape ``(N, n_bits)``.
@@ -257,8 +257,8 @@ class Encoder:
         """Return the query weights of queries whose features are `rows`, ``(N, n_bits)``."""
         if self.class_code is None:
             return self._forward(rows) - self.thresholds
-        content = forward(self.layers, rows) - self.thresholds[self.class_code.n_bits :]
-        return np.hstack([self.class_code.query_weights(rows), content])
+        content = self._forward(rows) - self.thresholds[self.class_code.n_bits :]
+        return np.hstack([self._each(self.class_code.query_weights, rows), content])
 
     def _uncorrected_query_weights(self, inputs: Inputs) -> Floats:
         """Return the query weights of `inputs` without correcting words."""
@@ -309,20 +309,29 @@ class Encoder:
         network_rows = rows
         if isinstance(self.features, TextFeatures):
             network_rows = self.features.add_summaries(rows, inputs)  # type: ignore[arg-type]
+        return self._logits_of_rows(rows, network_rows)
+
+    def _logits_of_rows(self, rows: Any, network_rows: Any) -> Floats:
+        """Return the logits of documents; the class code reads `rows`, the layers the others."""
         logits = self._forward(network_rows)
         if self.class_code is None:
             return logits
-        return np.hstack([self.class_code.logits(rows), logits])
+        return np.hstack([self._each(self.class_code.logits, rows), logits])
 
     def _forward(self, rows: Any) -> Floats:
-        """Return the output of the last layer for `rows` of features.
+        """Return the output of the last layer for `rows` of features."""
+        return self._each(partial(forward, self.layers), rows)
 
-        The vectors of a language model pass through the layers one by one, because the product of
-        a matrix may round a row otherwise than that of the row alone.
+    def _each(self, function: Callable[[Any], Floats], rows: Any) -> Floats:
+        """Return what `function` makes of `rows` of features.
+
+        It takes the vectors of a language model one by one, because the product of a matrix may
+        round a row otherwise than that of the row alone.
         """
         if not isinstance(self.features, LanguageModel):
-            return forward(self.layers, rows)
-        return self._concatenate([forward(self.layers, row[None]) for row in rows])
+            return function(rows)
+        parts = [function(row[None]) for row in rows]
+        return np.concatenate(parts) if parts else function(rows)
 
     def _transform(self, inputs: Inputs) -> Any:
         return self.features.transform(inputs)  # type: ignore[arg-type]  # each checks its own

@@ -450,7 +450,7 @@ class ModelRecipe(LabelledRecipe):
     """The settings of codes from a language model, which is in the folder `model`.
 
     The model splits texts into tokens of its own, so `analyzer` and `max_terms` have no effect.
-    Labels affect only the classifier baseline.
+    The head class-codes learns from labels; elsewhere they affect only the classifier baseline.
     """
 
     method: str = setting(MODEL, "what is trained", MODEL)
@@ -459,10 +459,10 @@ class ModelRecipe(LabelledRecipe):
     )
     head: str = setting(
         "sne",
-        "how vectors become bits: so that nearest neighbours are kept, which needs torch, or by"
-        " iterative quantization",
-        "sne",
-        "itq",
+        "how vectors become bits: so that nearest neighbours are kept, which needs torch (sne), by"
+        " iterative quantization (itq), or into class, certainty and content, from labels"
+        " (class-codes)",
+        *("sne", ITQ, CLASS_CODES),
     )
     model: str = setting(
         "", "the folder of the model, as sentence-transformers saves it, or the URL of an endpoint"

@@ -703,6 +703,49 @@ def train_class_codes(
     check_destination(out, overwrite=overwrite)
     _check(data, recipe, word_vectors, teacher)
     parts = split(data, recipe)
+    fitted = fit_class_codes(
+        data, parts, recipe, word_vectors=word_vectors, teacher=teacher, progress=progress
+    )
+    encoder = fitted.encoder
+    return write_encoder(
+        out,
+        encoder,
+        data,
+        parts,
+        settings=asdict(recipe),
+        about={
+            "chosen": asdict(fitted.choice),
+            **({WORD_VECTORS: word_vectors.about()} if word_vectors else {}),
+            **({} if teacher is None else _about_teacher(teacher, encoder, data, parts)),
+        },
+        soft_labels=fitted.soft_labels,
+        overwrite=overwrite,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class FittedClassCodes:
+    """An encoder that is not written, what trials chose, and the soft labels it learned from."""
+
+    encoder: Encoder
+    choice: Choice
+    soft_labels: Floats
+
+
+def fit_class_codes(
+    data: TrainingData,
+    parts: Split,
+    recipe: ClassCodeRecipe,
+    *,
+    word_vectors: WordVectors | None = None,
+    teacher: Teacher | None = None,
+    progress: Progress = lambda _: None,
+) -> FittedClassCodes:
+    """Learn class codes of the training documents of `parts`; see :func:`train_class_codes`.
+
+    Raises:
+        TrainingDataError, WordVectorsError, TeacherError: as training.
+    """
     check_labels(data, parts, recipe.validation_share)
     documents = _read(data, parts, recipe, word_vectors, teacher)
     rows, tags, words = documents.rows, documents.tags, documents.words
@@ -730,20 +773,7 @@ def train_class_codes(
         {},
         class_code=class_code(maps, rows, choice.query_classifier, widths, recipe),
     )
-    return write_encoder(
-        out,
-        encoder,
-        data,
-        parts,
-        settings=asdict(recipe),
-        about={
-            "chosen": asdict(choice),
-            **({WORD_VECTORS: word_vectors.about()} if word_vectors else {}),
-            **({} if teacher is None else _about_teacher(teacher, encoder, data, parts)),
-        },
-        soft_labels=soft_labels,
-        overwrite=overwrite,
-    )
+    return FittedClassCodes(encoder, choice, soft_labels)
 
 
 def _check(

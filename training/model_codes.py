@@ -2,7 +2,8 @@
 
 The model reads every document once. A head, one linear map with a threshold for every bit, turns
 the vectors into codes (:func:`fit_head`). It learns from the vectors and from queries that are made
-of some documents (:func:`make_queries`). The encoder contains the model, its tokenizer and the
+of some documents (:func:`make_queries`). With labels, the head may be class codes instead
+(:mod:`hummingbit.training.class_codes`). The encoder contains the model, its tokenizer and the
 head, so it turns texts into codes with nothing else.
 """
 
@@ -29,14 +30,20 @@ from hummingbit.encoder.endpoint import (
     is_endpoint,
     probe_of,
 )
-from hummingbit.encoder.recipes import AUTO, ModelRecipe, RecipeError
+from hummingbit.encoder.recipes import (
+    AUTO,
+    CLASS_CODES,
+    ClassCodeRecipe,
+    ModelRecipe,
+    RecipeError,
+)
 from hummingbit.encoder.text_features import Floats, split_sentences, summary_of
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage, count_in_stage
 from hummingbit.training.data import TrainingData, TrainingDataError
 from hummingbit.training.linear_codes import MadeQueries, itq_rotation
 from hummingbit.training.model_folders import ModelFolder, read_model
-from hummingbit.training.pipeline import Trained, split, write_encoder
+from hummingbit.training.pipeline import Split, Trained, check_labels, split, write_encoder
 from hummingbit.training.teachers import Teacher, check_vectors_place, save_vectors
 
 WIDTHS = (64, 128, 256)
@@ -82,6 +89,10 @@ def train_model(
     if recipe.n_bits > model.dimension:
         found = f"the model's vectors have {counted(model.dimension, 'number')}"
         raise TrainingDataError(f"n_bits is {recipe.n_bits}; {found}, and a bit needs one")
+    parts = split(data, recipe)
+    if recipe.head == CLASS_CODES:
+        _class_recipe(recipe)
+        _check_classes(data, parts, recipe)
     texts = [str(text) for text in data.inputs]
     saved = out.with_name(f"{out.name}.vectors")
     vectors, n_cut = read_documents(folder, texts, data.sha256, saved)
@@ -89,16 +100,11 @@ def train_model(
         save_vectors(vectors_file, Teacher(folder.name, "model", folder.sha256, vectors), data)
     if isinstance(model, EndpointModel):
         model = probe_of(model, texts, vectors)
-    parts = split(data, recipe)
     begin_stage(f"fitting {recipe.n_bits} bits")
-    known = vectors[parts.training]
-    queries = None
-    if recipe.head == "sne":
-        queries = make_queries(model, [texts[row] for row in parts.training], recipe.seed)
-    layer, thresholds = fit_head(known, recipe.n_bits, recipe.seed, recipe.head, queries)
+    encoder = _fit_encoder(model, replace(data, inputs=vectors), texts, parts, recipe)
     trained = write_encoder(
         out,
-        Encoder(model, [layer], thresholds, {}, hybrid_weight=recipe.hybrid_weight or None),
+        replace(encoder, hybrid_weight=recipe.hybrid_weight or None),
         data,
         parts,
         settings={**asdict(recipe), "model": _where(folder)},
@@ -115,6 +121,46 @@ def train_model(
     cut = f"{n_cut:,} of the {counted(len(texts), 'text')} ({n_cut / len(texts):.0%}) are longer"
     warning = f"{cut} than the {model.max_tokens} tokens that the model reads; it reads the first"
     return replace(trained, warnings=(*trained.warnings, warning))
+
+
+def _class_recipe(recipe: ModelRecipe) -> ClassCodeRecipe:
+    """Return the recipe of class codes over the vectors of a model."""
+    return ClassCodeRecipe(
+        n_bits=recipe.n_bits,
+        seed=recipe.seed,
+        label_fraction=recipe.label_fraction,
+        validation_share=recipe.validation_share,
+    )
+
+
+def _check_classes(data: TrainingData, parts: Split, recipe: ModelRecipe) -> None:
+    if data.is_multi_label:
+        problem = "documents have several labels; the head class-codes takes one label each"
+        raise TrainingDataError(f"label: {problem}")
+    check_labels(data, parts, recipe.validation_share)
+
+
+def _fit_encoder(
+    model: LanguageModel,
+    vectors: TrainingData,
+    texts: Sequence[str],
+    parts: Split,
+    recipe: ModelRecipe,
+) -> Encoder:
+    """Return the encoder of `model` with the head of the `recipe`, learned from the `vectors`."""
+    if recipe.head == CLASS_CODES:
+        # It imports scikit-learn, which other heads do not need.
+        from hummingbit.training.class_codes import fit_class_codes  # noqa: PLC0415
+
+        return replace(
+            fit_class_codes(vectors, parts, _class_recipe(recipe)).encoder, features=model
+        )
+    queries = None
+    if recipe.head == "sne":
+        queries = make_queries(model, [texts[row] for row in parts.training], recipe.seed)
+    known: Floats = np.asarray(vectors.take(parts.training))
+    layer, thresholds = fit_head(known, recipe.n_bits, recipe.seed, recipe.head, queries)
+    return Encoder(model, [layer], thresholds, {})
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,20 +1,24 @@
 """Codes of a language model on real queries with relevance judgements.
 
 The model reads the documents and the queries once; the vectors are kept in the folder of results.
-The codes are those of :func:`hummingbit.training.model_codes.fit_head`, of each number of bits, and
-the signs of the vectors. Codes are ranked by the query's real values (``asymmetric``), and by these
-and words (``hybrid``, with stems). Hybrids have the weight of codes that is best, by mean nDCG@10,
-on the other corpora, the one that :mod:`hummingbit.evaluation.fusion` fits to the documents alone,
-and the one that is best on the judged queries themselves. Beside them are BM25 with stems, the
-model's cosine, and the two on one scale, summed with the weight of the others.
+The codes are those of :func:`hummingbit.training.model_codes.fit_head`, of each number of bits,
+those of iterative quantization (ITQ), learned for each number of bits, and the signs of the
+vectors. Each seed learns a head; all seeds learn from the same made queries. Codes are ranked by
+the query's real values (``asymmetric``), and by these and words (``hybrid``, with stems). Hybrids
+have the weight of codes that is best, by mean nDCG@10, on the other corpora, the one that
+:mod:`hummingbit.evaluation.fusion` fits to the documents alone, and the one that is best on the
+judged queries themselves. Beside them are BM25 with stems, the model's cosine, and the two on one
+scale, summed with the weight of the others.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,11 +35,14 @@ from experiments.result_tables import Record, print_table, save_records
 from hummingbit.corpus.named_sets import JUDGED
 from hummingbit.encoder.codes import pack_bits
 from hummingbit.encoder.encoder import Encoder, Layer
+from hummingbit.encoder.text_features import Floats
+from hummingbit.encoder.text_model import TextModel
 from hummingbit.evaluation.evaluate import evaluate_by_score
-from hummingbit.evaluation.fusion import WEIGHTS, fitted_weight, known_items, made_curve
+from hummingbit.evaluation.fusion import WEIGHTS, KnownItems, fitted_weight, known_items, made_curve
 from hummingbit.evaluation.result import Evaluation
 from hummingbit.index.lexical import LexicalIndex
 from hummingbit.index.rankings import BEST_BY_WORDS
+from hummingbit.training.linear_codes import fit_itq
 from hummingbit.training.model_codes import fit_head, make_queries, read_documents
 from hummingbit.training.model_folders import ModelFolder, read_model
 
@@ -43,6 +50,9 @@ SUMMARY = "judged queries: codes of a language model, its cosines, and words"
 METRICS = ("Success@10", "MRR", "nDCG@10")
 CHOSEN, OTHERS, BEST = "fitted weight", "weight of the others", "best weight"
 _WITH_WEIGHT = " with weight "
+
+Evaluations = dict[str, dict[str, list[Evaluation]]]
+"""By corpus and ranking, one for each seed; one alone where no seed changes the ranking."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -73,13 +83,13 @@ def run(args: argparse.Namespace) -> int:
     """Evaluate every ranking on every corpus and print a table for each metric."""
     folder = read_model(args.model, max_tokens=args.max_tokens)
     args.work_dir.mkdir(parents=True, exist_ok=True)
-    evaluations: dict[str, dict[str, Evaluation]] = {}
+    evaluations: Evaluations = {}
     for name in args.corpora:
         corpus = read_corpus(name, "queries", args.data_root)
-        evaluations[name] = {
-            ranking: evaluate_by_score([scores], corpus.relevance, METRICS)
-            for ranking, scores in rank(corpus, folder, args)
-        }
+        of_corpus = evaluations.setdefault(name, {})
+        for ranking, scores in rank(corpus, folder, args):
+            evaluation = evaluate_by_score([scores], corpus.relevance, METRICS)
+            of_corpus.setdefault(ranking, []).append(evaluation)
         save_records(args, list(_records(evaluations)))
     _choose_weights(evaluations)
     for metric in METRICS:
@@ -91,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
 def rank(
     corpus: Corpus, folder: ModelFolder, args: argparse.Namespace
 ) -> Iterator[tuple[str, Scores]]:
-    """Yield the name of each ranking and its scores."""
+    """Yield the name of each ranking and its scores, for every seed that changes them."""
     model, texts = folder.features, corpus.documents
     saved = args.work_dir / f"{corpus.name}-{model.max_tokens}.vectors"
     vectors, _ = read_documents(folder, texts, corpus.data.sha256, saved)
@@ -107,33 +117,79 @@ def rank(
     signs = CodedCorpus(pack_bits(vectors > 0), queries)
     yield from _rank_codes(f"signs, {model.dimension} bits", signs, corpus, words)
     made = make_queries(model, texts, seed=0)
-    longest, all_thresholds = fit_head(vectors, max(args.bits), 0, queries=made)
-    for n_bits in args.bits:
-        # Shorter codes are the first bits of longer ones.
-        layer = Layer(longest.weight[:, :n_bits], longest.bias[:n_bits], "identity")
-        thresholds = all_thresholds[:n_bits]
-        of_documents, of_queries = (layer(one) - thresholds for one in (vectors, queries))
-        coded = CodedCorpus(pack_bits(of_documents > 0), of_queries)
-        name = f"codes, {n_bits} bits"
-        yield from _rank_codes(name, coded, corpus, words)
-        encoder = Encoder(model, [layer], thresholds, {})
-        items = known_items(encoder, texts, 0, codes=coded.codes)
-        if items is not None:
-            chosen = fitted_weight(made_curve(items))
-            print(f"{corpus.name}, {n_bits} bits: the fitted weight is {chosen:g}")
-            yield f"{name} and words, {CHOSEN}", _hybrid(coded, corpus, words, chosen)
+    asked = _read_known_items(model, texts, vectors)
+    for seed in range(args.seeds):
+        longest = fit_head(vectors, max(args.bits), seed, queries=made)
+        for n_bits in args.bits:
+            # Shorter codes are the first bits of longer ones.
+            head = longest[0].weight[:, :n_bits], longest[1][:n_bits]
+            for name, (weight, thresholds), made in (
+                ("codes", head, asked),
+                ("ITQ", fit_itq(vectors, n_bits, seed), None),
+            ):
+                codes = pack_bits(vectors @ weight > thresholds)
+                coded = CodedCorpus(codes, queries @ weight - thresholds)
+                label = f"{name}, {n_bits} bits"
+                yield from _rank_codes(label, coded, corpus, words)
+                if made is None:
+                    continue
+                chosen = fitted_weight(made_curve(made.of(weight, thresholds)))
+                print(f"{corpus.name}, {n_bits} bits: the fitted weight is {chosen:g}", flush=True)
+                by_words, by_codes = _parts_of_hybrid(coded, corpus, words)
+                yield f"{label} and words, {CHOSEN}", np.round(by_words + chosen * by_codes, 9)
+
+
+class _Asked(NamedTuple):
+    """Queries made of documents, and the vectors of the documents and the queries."""
+
+    items: KnownItems
+    documents: Floats
+    queries: Floats
+
+    def of(self, weight: Floats, thresholds: Floats) -> KnownItems:
+        """Return the items with the codes of a head."""
+        values = self.queries @ weight - thresholds
+        encoded = replace(self.items.queries, codes=pack_bits(values > 0), weights=values)
+        codes = pack_bits(self.documents @ weight > thresholds)
+        return replace(self.items, codes=codes, queries=encoded)
+
+
+def _read_known_items(model: TextModel, texts: Sequence[str], vectors: Floats) -> _Asked | None:
+    """Read made queries and the rests of their documents with the model, once for all heads."""
+    identity = Layer(
+        np.eye(model.dimension, dtype=np.float32), np.zeros(model.dimension, np.float32), "identity"
+    )
+    encoder = Encoder(model, [identity], np.zeros(model.dimension, np.float32), {})
+    items = known_items(encoder, texts, 0, codes=pack_bits(vectors > 0))
+    if items is None:
+        return None
+    rows = {text: row for row, text in enumerate(texts)}
+    of_documents = np.zeros((len(items.documents), model.dimension), dtype=np.float32)
+    known = [text in rows for text in items.documents]
+    of_documents[known] = vectors[[rows[text] for text in items.documents if text in rows]]
+    unknown = [text for text in items.documents if text not in rows]
+    of_documents[np.logical_not(known)] = model.transform(unknown)
+    assert items.queries.weights is not None  # noqa: S101 - an encoder gives them
+    return _Asked(items, of_documents, items.queries.weights)
 
 
 def _rank_codes(
     name: str, coded: CodedCorpus, corpus: Corpus, words: LexicalIndex
 ) -> Iterator[tuple[str, Scores]]:
     yield name, coded.asymmetric()
+    by_words, by_codes = _parts_of_hybrid(coded, corpus, words)
     for weight in WEIGHTS:
-        yield f"{name} and words{_WITH_WEIGHT}{weight:g}", _hybrid(coded, corpus, words, weight)
+        # Rounded, so that equal scores are equal again.
+        summed = np.round(by_words + weight * by_codes, 9)
+        yield f"{name} and words{_WITH_WEIGHT}{weight:g}", summed
 
 
-def _hybrid(coded: CodedCorpus, corpus: Corpus, words: LexicalIndex, weight: float) -> Scores:
-    return coded.hybrid(corpus.queries, words, weight, n_feedback=0)
+def _parts_of_hybrid(
+    coded: CodedCorpus, corpus: Corpus, words: LexicalIndex
+) -> tuple[Scores, Scores]:
+    """Return the scores of words and of codes; their weighted sum is the hybrid ranking."""
+    once, twice = (coded.hybrid(corpus.queries, words, weight, n_feedback=0) for weight in (1, 2))
+    return once - (twice - once), twice - once
 
 
 def _shares_of_best(scores: Scores) -> Scores:
@@ -145,7 +201,7 @@ def _standardized(scores: Scores) -> Scores:
     return np.asarray((scores - scores.mean(axis=1, keepdims=True)) / deviations)
 
 
-def _choose_weights(evaluations: dict[str, dict[str, Evaluation]]) -> None:
+def _choose_weights(evaluations: Evaluations) -> None:
     """Replace the rankings of every weight by the one that is best on the other corpora."""
     first = next(iter(evaluations.values()))
     names = dict.fromkeys(name.split(_WITH_WEIGHT)[0] for name in first if _WITH_WEIGHT in name)
@@ -160,27 +216,42 @@ def _choose_weights(evaluations: dict[str, dict[str, Evaluation]]) -> None:
         for corpus, rankings in evaluations.items():
             others = [other for other in evaluations if other != corpus] or [corpus]
             means = {
-                weight: mean(by_corpus[other].expected["nDCG@10"] for other in others)
+                weight: mean(_mean(by_corpus[other], "nDCG@10") for other in others)
                 for weight, by_corpus in tried.items()
             }
             best = max(means, key=means.__getitem__)
             print(f"{name}: the weight for {corpus} is {best:g}")
             rankings[f"{name}, {OTHERS}"] = tried[best][corpus]
             by_weight = (by_corpus[corpus] for by_corpus in tried.values())
-            rankings[f"{name}, {BEST}"] = max(by_weight, key=lambda one: one.expected["nDCG@10"])
+            rankings[f"{name}, {BEST}"] = max(by_weight, key=lambda some: _mean(some, "nDCG@10"))
 
 
-def _print_metric(evaluations: dict[str, dict[str, Evaluation]], metric: str) -> None:
-    """Print a row for each ranking and a column for each corpus."""
+def _mean(seeds: Sequence[Evaluation], metric: str) -> float:
+    return mean(one.expected[metric] for one in seeds)
+
+
+def _print_metric(evaluations: Evaluations, metric: str) -> None:
+    """Print a row for each ranking and a column for each corpus: the mean ± the deviation."""
     rows = []
     for ranking in next(iter(evaluations.values())):
-        values = [rankings[ranking].expected[metric] for rankings in evaluations.values()]
-        rows.append([ranking, *(f"{value:.3f}" for value in values), f"{mean(values):.3f}"])
+        of_corpora = [
+            [one.expected[metric] for one in rankings.get(ranking, ())]
+            for rankings in evaluations.values()
+        ]
+        cells = [
+            f"{mean(values):.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
+            if values
+            else ""
+            for values in of_corpora
+        ]
+        means = [mean(values) for values in of_corpora if values]
+        rows.append([ranking, *cells, f"{mean(means):.3f}"])
     print(f"\n{metric}\n")
     print_table(("ranking", *evaluations, "mean"), rows)
 
 
-def _records(evaluations: dict[str, dict[str, Evaluation]]) -> Iterator[Record]:
+def _records(evaluations: Evaluations) -> Iterator[Record]:
     for corpus, rankings in evaluations.items():
-        for ranking, evaluation in rankings.items():
-            yield {"corpus": corpus, "ranking": ranking, **evaluation.expected}
+        for ranking, seeds in rankings.items():
+            for seed, evaluation in enumerate(seeds):
+                yield {"corpus": corpus, "ranking": ranking, "seed": seed, **evaluation.expected}

@@ -88,6 +88,43 @@ def test_an_encoder_contains_model_head_and_weight(folder: Path, tmp_path: Path)
     assert again.encoder.fingerprint == encoder.fingerprint
 
 
+def test_a_head_of_class_codes_learns_from_labels(folder: Path, tmp_path: Path) -> None:
+    data = corpus(200, labelled=True)
+    recipe = ModelRecipe(model=str(folder), n_bits=16, head="class-codes", label_fraction=0.2)
+    trained = train_model(data, recipe, tmp_path / "out")
+    assert len(trained.labelled_ids) < 50
+    assert trained.validation["expected"]["mAP@100"] > 0.9
+    encoder = load_encoder(tmp_path / "out")
+    assert encoder.class_code is not None
+    texts = [*map(str, data.inputs)]
+    codes, weights = encoder.encode(texts), encoder.query_weights(texts)
+    assert isinstance(encoder.features, TextModel)
+    # Vectors give the same codes as their texts, and a text the same alone as beside others.
+    np.testing.assert_array_equal(encoder.encode_features(encoder.features.transform(texts)), codes)
+    np.testing.assert_array_equal(encoder.encode(texts[7:8]), codes[7:8])
+    np.testing.assert_array_equal(encoder.query_weights(texts[7:8]), weights[7:8])
+    again = train_model(data, recipe, tmp_path / "again")
+    assert again.encoder.fingerprint == encoder.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ([()] * 100, "label: the documents have 0 distinct labels"),
+        ([("a",), ("b",), ("a", "b")] * 40, "label: documents have several labels"),
+    ],
+)
+def test_class_codes_need_one_label_a_document(
+    folder: Path, tmp_path: Path, labels: list[tuple[str, ...]], expected: str
+) -> None:
+    data = corpus(len(labels))
+    data = TrainingData(data.ids, data.inputs, *tags_of(labels))
+    recipe = ModelRecipe(model=str(folder), n_bits=16, head="class-codes")
+    with pytest.raises(TrainingDataError, match=expected):
+        train_model(data, recipe, tmp_path / "out")
+    assert not any(tmp_path.iterdir())
+
+
 def test_the_share_of_longer_texts_is_told(folder: Path, tmp_path: Path) -> None:
     data = corpus(40)
     inputs = [*data.inputs[:30], *(" ".join([text] * 5) for text in data.inputs[30:])]
