@@ -123,17 +123,17 @@ def rank(
         for n_bits in args.bits:
             # Shorter codes are the first bits of longer ones.
             head = longest[0].weight[:, :n_bits], longest[1][:n_bits]
-            for name, (weight, thresholds), made in (
+            for name, (directions, thresholds), items in (
                 ("codes", head, asked),
                 ("ITQ", fit_itq(vectors, n_bits, seed), None),
             ):
-                codes = pack_bits(vectors @ weight > thresholds)
-                coded = CodedCorpus(codes, queries @ weight - thresholds)
+                codes = pack_bits(vectors @ directions > thresholds)
+                coded = CodedCorpus(codes, queries @ directions - thresholds)
                 label = f"{name}, {n_bits} bits"
                 yield from _rank_codes(label, coded, corpus, words)
-                if made is None:
+                if items is None:
                     continue
-                chosen = fitted_weight(made_curve(made.of(weight, thresholds)))
+                chosen = fitted_weight(made_curve(items.of(directions, thresholds)))
                 print(f"{corpus.name}, {n_bits} bits: the fitted weight is {chosen:g}", flush=True)
                 by_words, by_codes = _parts_of_hybrid(coded, corpus, words)
                 yield f"{label} and words, {CHOSEN}", np.round(by_words + chosen * by_codes, 9)
