@@ -170,19 +170,20 @@ class Choice:
     It is the default unless another ranking is significantly better by the two-sided paired
     permutation test on each query, with Holm's correction over all others. `rival` is the ranking
     with the highest mean where it differs from the default, `lead` how far it is ahead, and
-    `p_value` that of the test.
+    `p_value` that of the test. `metric` names the values.
     """
 
     ranking: str
     rival: str | None = None
     lead: float = 0.0
     p_value: float = 1.0
+    metric: str = "nDCG@10"
 
     def sentences(self, default: str = HYBRID) -> list[str]:
         """Return what the test says, in words."""
         if self.rival is None:
             return [f"On these queries {self.ranking} is the best: searches use it."]
-        by = f"by {self.lead:.3f} ({format_probability(self.p_value)})"
+        by = f"by {self.lead:.3f} in {self.metric} ({format_probability(self.p_value)})"
         if self.ranking == self.rival:
             return [f"Searches use {self.rival}: it beats {default} {by}."]
         return [
@@ -191,18 +192,21 @@ class Choice:
 
 
 def choose_ranking(
-    values: Mapping[str, PerQuery], default: str = HYBRID, alpha: float = 0.05
+    values: Mapping[str, PerQuery],
+    default: str = HYBRID,
+    alpha: float = 0.05,
+    metric: str = "nDCG@10",
 ) -> Choice:
     """Choose among rankings by their values for each query, float64[Q]."""
     means = {name: float(one.mean()) for name, one in values.items()}
     best = max(means, key=lambda name: (means[name], name == default))
     if best == default or default not in values:
-        return Choice(best)
+        return Choice(best, metric=metric)
     others = [name for name in values if name != default]
     p_values = holm([permutation_test(values[name], values[default]) for name in others])
     p_value = p_values[others.index(best)]
     chosen = best if p_value <= alpha else default
-    return Choice(chosen, best, means[best] - means[default], p_value)
+    return Choice(chosen, best, means[best] - means[default], p_value, metric)
 
 
 def verdict(

@@ -552,7 +552,13 @@ def _compare(
     for ranking, one in found.items():
         means = (one.metrics["Success@10"], one.metrics["MRR@10"])
         figures[ranking] = Figures(same_label[ranking], *means)
-    choice = choose_ranking({name: one.per_query["MRR@10"] for name, one in found.items()})
+    # By the share of items found and not by their ranks. A query has words of its item, so words
+    # put the item itself first; of the other documents that answer a person's question, such a
+    # query says nothing.
+    choice = choose_ranking(
+        {name: one.per_query["Success@10"] for name, one in found.items()},
+        metric="Success@10",
+    )
     if queries_by_label:
         baseline = classifier_baseline(
             ClassifierReference(trained.encoder, trained.classifier),

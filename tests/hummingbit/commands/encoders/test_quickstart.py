@@ -418,12 +418,12 @@ def test_a_ranking_replaces_the_default_only_by_a_test() -> None:
     ahead = {"hybrid": hybrid, "bm25": hybrid + 0.05}
     chosen = choose_ranking(ahead)
     assert (chosen.ranking, chosen.rival) == ("bm25", "bm25")
-    assert "beats hybrid by 0.050 (p < 0.001)" in chosen.sentences()[0]
+    assert "beats hybrid by 0.050 in nDCG@10 (p < 0.001)" in chosen.sentences()[0]
     noise = rng.normal(0, 0.5, 200)
     by_chance = {"hybrid": hybrid, "bm25": hybrid + noise - noise.mean() + 0.02}
     kept = choose_ranking(by_chance)
     assert (kept.ranking, kept.rival) == ("hybrid", "bm25")
-    assert "is ahead by 0.020 (p = " in kept.sentences()[0]
+    assert "is ahead by 0.020 in nDCG@10 (p = " in kept.sentences()[0]
     assert "not significant" in kept.sentences()[0]
     assert choose_ranking({"hybrid": hybrid, "bm25": hybrid}).ranking == "hybrid"
 
