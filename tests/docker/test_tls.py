@@ -58,7 +58,7 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ssl
         upstream = f"{service.base_url.host}:{service.base_url.port}"
         configuration.write_text(options + CADDYFILE.replace(UPSTREAM, upstream))
         environment = os.environ | {"DOMAIN": "localhost", "HOME": str(folder)}
-        command = [CADDY, "run", "--adapter", "caddyfile", "--config", configuration]
+        command = [str(CADDY), "run", "--adapter", "caddyfile", "--config", str(configuration)]
         with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
             try:
                 root = folder / "pki" / "authorities" / "local" / "root.crt"
@@ -83,7 +83,7 @@ def wait_for(root: Path, address: str, process: subprocess.Popen[bytes]) -> ssl.
 
 
 def test_caddy_takes_its_file_as_it_is() -> None:
-    command = [CADDY, "adapt", "--adapter", "caddyfile", "--config", "-", "--validate"]
+    command = [str(CADDY), "adapt", "--adapter", "caddyfile", "--config", "-", "--validate"]
     environment = os.environ | {"DOMAIN": "search.example.org"}
     done = subprocess.run(
         command, input=CADDYFILE, env=environment, capture_output=True, text=True, check=False
