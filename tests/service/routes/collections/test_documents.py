@@ -148,6 +148,19 @@ def test_an_upsert_that_may_only_create_is_all_or_nothing(
     check_problem(refused, 422, "invalid_request")
 
 
+def test_a_payload_update_is_refused_once_the_collection_has_changed(
+    client: httpx.Client, make_collection: MakeCollection
+) -> None:
+    path = make_collection([{"id": "a", "code": "0000"}], n_bits=16)
+    generation = client.get(path).json()["generation"]
+    update = {"updates": [{"ids": ["a"], "set": {"n": 1}}], "if_generation": generation}
+    assert client.post(f"{path}/documents:payload", json=update).json()["updated"] == 1
+    update["updates"] = [{"ids": ["a"], "set": {"n": 2}}]
+    refused = client.post(f"{path}/documents:payload", json=update)
+    check_problem(refused, 412, "generation_changed")
+    assert client.get(f"{path}/documents/a").json()["payload"] == {"n": 1}
+
+
 def test_of_many_that_create_one_document_at_once_one_does(
     client: httpx.Client, make_collection: MakeCollection
 ) -> None:
