@@ -165,7 +165,7 @@ COMMANDS = {
     "snapshot": Command("collections", "back up collections to single files, and restore them"),
     "search": Command("collections", "search a collection from the command line"),
     "serve": Command("service", "serve a data folder over REST"),
-    "mcp": Command("service", "serve a collection to agents, by the Model Context Protocol"),
+    "mcp": Command("service", "serve collections to agents, by the Model Context Protocol"),
     "ready": Command("service", "check whether the service on this machine is ready"),
     "job": Command("service", "list and cancel the background jobs of a service"),
     "keys": Command("service", "create, list and revoke API keys"),

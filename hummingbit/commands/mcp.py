@@ -1,16 +1,30 @@
-"""``hummingbit mcp COLLECTION``: a collection as tools for agents."""
+"""``hummingbit mcp``: collections as tools for agents."""
 
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hummingbit.commands.options import OptionError, add_data_dir, add_url, service_at
 from hummingbit.foundation.extras import install_command
 
+if TYPE_CHECKING:
+    from hummingbit.clients.client import Client
+    from hummingbit.embedded import Collection
+    from hummingbit.served import ServedCollection
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("collection", metavar="COLLECTION")
+    parser.add_argument(
+        "collections",
+        nargs="*",
+        metavar="COLLECTION",
+        help="with a single one, the tools work on it; with several, or with none for all of them,"
+        " each call names its collection",
+    )
     add_data_dir(parser)
     add_url(parser)
     parser.add_argument(
@@ -39,15 +53,43 @@ def run(args: argparse.Namespace) -> int:
     from hummingbit.embedded import Collection  # noqa: PLC0415 - it takes long to import
     from hummingbit.served import ServedCollection  # noqa: PLC0415 - it takes long to import
 
-    opened: Collection | ServedCollection
-    if args.url is not None:
-        opened = ServedCollection(service_at(args), args.collection)
-    else:
-        opened = Collection.open(args.data_dir, args.collection, read_only=args.read_only)
-    with opened as collection:
-        server = make_server(collection, read_only=args.read_only)
+    with ExitStack() as stack:
+        names = args.collections
+        collections: dict[str, Collection] | dict[str, ServedCollection] | Client
+        if args.url is not None:
+            client = stack.enter_context(service_at(args))
+            opened = {name: ServedCollection(client, name) for name in names}
+            collections = opened or client
+        else:
+            collections = {
+                name: stack.enter_context(
+                    Collection.open(args.data_dir, name, read_only=args.read_only)
+                )
+                for name in names or _names_in(args.data_dir)
+            }
+        # A single collection that is named needs no name in each call.
+        if len(names) == 1 and isinstance(collections, dict):
+            server = make_server(collections[names[0]], read_only=args.read_only)
+        else:
+            server = make_server(collections, read_only=args.read_only)
         if args.http is None:
             server.run()
         else:
             server.run("streamable-http", host="127.0.0.1", port=args.http)
     return 0
+
+
+def _names_in(data_dir: Path) -> list[str]:
+    """Return the names of the collections of a data folder.
+
+    Raises:
+        OptionError: if it has none.
+        DataFolderError: if it cannot be opened.
+    """
+    from hummingbit.index.data_folder import DataFolder  # noqa: PLC0415 - it takes long to import
+
+    with DataFolder(data_dir, writable=False, indexed=False) as folder:
+        names = [*folder.collections()]
+    if not names:
+        raise OptionError(f"mcp: {data_dir} has no collections")
+    return names

@@ -1,12 +1,13 @@
-"""A Model Context Protocol server: agents find, store and evaluate documents of a collection.
+"""A Model Context Protocol server: agents find, store and evaluate documents of collections.
 
 Source: https://modelcontextprotocol.io/specification; the server is the official Python SDK's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -15,11 +16,13 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
+from hummingbit.clients.client import Client
 from hummingbit.clients.transport import ServiceError
 from hummingbit.embedded import Collection
 from hummingbit.foundation.errors import HummingbitError
 from hummingbit.index.rankings import SUMMARIES
-from hummingbit.served import AnyOpenCollection
+from hummingbit.remote import RemoteFolder
+from hummingbit.served import AnyOpenCollection, ServedCollection
 
 MAX_HITS = 50
 """The largest number of hits of a search. Agents read all of them."""
@@ -28,6 +31,25 @@ MAX_HITS = 50
 RankingName = Annotated[
     str, Field(description=f"{SUMMARIES}. Without it, the collection's default applies.")
 ]
+
+CollectionName = Annotated[
+    str, Field(description="A name of list_collections: the collection to work on.")
+]
+
+
+class ListedCollection(BaseModel):
+    """A collection that the other tools take."""
+
+    name: str
+    documents: int
+    takes_texts: bool = Field(description="Whether find and store take texts of this collection.")
+    ranking: str = Field(description="The ranking of a find that names none.")
+
+
+class CollectionList(BaseModel):
+    """The collections that the other tools take."""
+
+    collections: list[ListedCollection]
 
 
 class FoundDocument(BaseModel):
@@ -93,19 +115,94 @@ class EvaluationResult(BaseModel):
     notes: list[str]
 
 
-def make_server(collection: AnyOpenCollection, *, read_only: bool = False) -> MCPServer:
+Collections = Mapping[str, AnyOpenCollection] | Client
+"""Collections by name, or all those of a service, also those that are created later."""
+
+_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_STORES = ToolAnnotations(idempotent_hint=True, open_world_hint=False)
+_DELETES = ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+
+
+def make_server(
+    collections: AnyOpenCollection | Collections, *, read_only: bool = False
+) -> MCPServer:
     """Return a server with the tools ``find`` and ``get``, and with others where they can be had.
 
-    Unless `read_only` it has ``store`` and ``delete``; ``evaluate`` needs a collection in process.
+    Unless `read_only` it has ``store`` and ``delete``; ``evaluate`` needs collections in process.
+    With several collections, or a service, there is ``list_collections``, and each of the other
+    tools takes the name of a collection.
     """
+    single = None
+    if isinstance(collections, Collection | ServedCollection):
+        single = collections
+        collections = {single.name: single}
+    tools = _Tools(collections)
+    texts = "texts that are searched by meaning and words"
     instructions = (
-        f"The collection {collection.name!r} holds texts that are searched by meaning and words."
+        f"The collection {single.name!r} holds {texts}."
+        if single is not None
+        else f"The collections of list_collections hold {texts}. Every other tool names one."
     )
     server = MCPServer("hummingbit", instructions=instructions, version=version("hummingbit"))
-    read_only_hints = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    offered: list[tuple[Callable[..., BaseModel], ToolAnnotations]] = [
+        (tools.find, _READS),
+        (tools.get, _READS),
+    ]
+    if tools.can_evaluate:
+        offered.append((tools.evaluate, _READS))
+    if not read_only:
+        offered += [(tools.store, _STORES), (tools.delete, _DELETES)]
+    if single is None:
+        server.add_tool(tools.list_collections, annotations=_READS)
+    for tool, hints in offered:
+        function = tool if single is None else _without_name(tool, single.name)
+        server.add_tool(function, annotations=hints)
+    return server
 
-    @server.tool(annotations=read_only_hints)
+
+def _without_name(tool: Callable[..., BaseModel], collection: str) -> Callable[..., BaseModel]:
+    """Return a tool for one collection; its signature, which agents see, names no collection."""
+    function = partial(tool, collection)
+    vars(function).update(__name__=tool.__name__, __doc__=tool.__doc__)
+    return function
+
+
+class _Tools:
+    """The tools; each takes the name of a collection first."""
+
+    def __init__(self, collections: Collections) -> None:
+        self._collections = collections
+
+    @property
+    def can_evaluate(self) -> bool:
+        """Whether a collection is in this process."""
+        return not isinstance(self._collections, Client) and any(
+            isinstance(collection, Collection) for collection in self._collections.values()
+        )
+
+    def list_collections(self) -> CollectionList:
+        """List the collections that the other tools take."""
+        with _tool_errors():
+            known: Mapping[str, Any] = (
+                RemoteFolder(self._collections).collections()
+                if isinstance(self._collections, Client)
+                else self._collections
+            )
+            return CollectionList(
+                collections=[
+                    ListedCollection(
+                        name=name,
+                        documents=len(collection),
+                        takes_texts=collection.encoder_kind == "text",
+                        ranking=collection.ranking,
+                    )
+                    for name, collection in known.items()
+                ]
+            )
+
     def find(
+        self,
+        collection: CollectionName,
         query: str,
         limit: int = 10,
         filter: dict[str, Any] | None = None,  # noqa: A002
@@ -117,8 +214,8 @@ def make_server(collection: AnyOpenCollection, *, read_only: bool = False) -> MC
         joined by {"and": [...]}, {"or": [...]} and {"not": {...}}.
         """
         capped = min(limit, MAX_HITS)
-        with _tool_errors():
-            hits = collection.search(query, limit=capped, filter=filter, ranking=ranking)
+        with self._opened(collection) as opened:
+            hits = opened.search(query, limit=capped, filter=filter, ranking=ranking)
         return FindResult(
             hits=[
                 FoundDocument(
@@ -131,30 +228,20 @@ def make_server(collection: AnyOpenCollection, *, read_only: bool = False) -> MC
             warnings=list(hits.warnings),
         )
 
-    @server.tool(annotations=read_only_hints)
-    def get(id: str) -> StoredText:  # noqa: A002
+    def get(self, collection: CollectionName, id: str) -> StoredText:  # noqa: A002
         """Read a whole document by its id."""
-        with _tool_errors():
-            stored = collection.get(id)
+        with self._opened(collection) as opened:
+            stored = opened.get(id)
         if stored is None:
             raise ToolError(f"there is no document {id!r}")
         return StoredText(id=stored.id, text=stored.text, metadata=dict(stored.payload))
 
-    if isinstance(collection, Collection):
-        _add_evaluation(server, collection)
-    if not read_only:
-        _add_writing(server, collection)
-    return server
-
-
-def _add_evaluation(server: MCPServer, collection: Collection) -> None:
-    """Add the tool ``evaluate``."""
-
-    @server.tool(annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False))
-    def evaluate(queries: list[LabelledText]) -> EvaluationResult:
+    def evaluate(self, collection: CollectionName, queries: list[LabelledText]) -> EvaluationResult:
         """Measure how well the collection retrieves documents with the label of each query."""
-        with _tool_errors():
-            report = collection.evaluate(
+        with self._opened(collection) as opened:
+            if not isinstance(opened, Collection):
+                raise ToolError(f"collection {collection!r} is at a service; evaluate it there")
+            report = opened.evaluate(
                 [query.text for query in queries], [query.label for query in queries]
             )
         return EvaluationResult(
@@ -164,26 +251,34 @@ def _add_evaluation(server: MCPServer, collection: Collection) -> None:
             notes=list(report.notes),
         )
 
-
-def _add_writing(server: MCPServer, collection: AnyOpenCollection) -> None:
-    """Add the tools ``store`` and ``delete``."""
-
-    @server.tool(annotations=ToolAnnotations(idempotent_hint=True, open_world_hint=False))
-    def store(text: str, id: str, metadata: dict[str, Any] | None = None) -> StoreResult:  # noqa: A002
+    def store(
+        self,
+        collection: CollectionName,
+        text: str,
+        id: str,  # noqa: A002
+        metadata: dict[str, Any] | None = None,
+    ) -> StoreResult:
         """Store a document, and replace the one that has its id."""
-        with _tool_errors():
-            collection.add([text], ids=[id], payloads=[metadata or {}])
-            return StoreResult(id=id, documents=len(collection))
+        with self._opened(collection) as opened:
+            opened.add([text], ids=[id], payloads=[metadata or {}])
+            return StoreResult(id=id, documents=len(opened))
 
-    @server.tool(
-        annotations=ToolAnnotations(
-            destructive_hint=True, idempotent_hint=True, open_world_hint=False
-        )
-    )
-    def delete(ids: list[str]) -> DeleteResult:
+    def delete(self, collection: CollectionName, ids: list[str]) -> DeleteResult:
         """Delete documents by their ids; unknown ids are ignored."""
+        with self._opened(collection) as opened:
+            return DeleteResult(deleted=opened.delete(ids), documents=len(opened))
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[AnyOpenCollection]:
+        """Yield the collection `name`; errors of the block become tool errors."""
         with _tool_errors():
-            return DeleteResult(deleted=collection.delete(ids), documents=len(collection))
+            if isinstance(self._collections, Client):
+                yield ServedCollection(self._collections, name)
+                return
+            if name not in self._collections:
+                known = ", ".join(self._collections)
+                raise ToolError(f"there is no collection {name!r}; there are: {known}")
+            yield self._collections[name]
 
 
 @contextmanager

@@ -29,6 +29,71 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
+async def check_several(client: Client, names: list[str]) -> None:
+    """Find, store, get and delete in each of the collections, which have the texts."""
+    tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert "list_collections" in tools
+    assert all("collection" in tools[name].input_schema["required"] for name in ("find", "get"))
+    listed = (await call(client, "list_collections"))["collections"]
+    assert {
+        one["name"]: one["documents"] for one in listed if one["name"] in names
+    } == dict.fromkeys(names, 4)
+    for name in names:
+        kept = await call(client, "store", collection=name, text="a new moon", id=name)
+        assert kept == {"id": name, "documents": 5}
+    for name, other in zip(names, reversed(names), strict=True):
+        found = await call(client, "find", collection=name, query="a new moon", limit=1)
+        assert [hit["id"] for hit in found["hits"]] == [name]
+        assert (await call(client, "get", collection=name, id=name))["text"] == "a new moon"
+        missing = await client.call_tool("get", {"collection": name, "id": other})
+        assert missing.is_error
+    deleted = await call(client, "delete", collection=names[0], ids=[names[0]])
+    assert deleted == {"deleted": 1, "documents": 4}
+    listed = (await call(client, "list_collections"))["collections"]
+    assert {one["name"]: one["documents"] for one in listed}.items() >= {
+        names[0]: 4,
+        names[1]: 5,
+    }.items()
+    unknown = await client.call_tool("find", {"collection": "nowhere", "query": "moon"})
+    assert unknown.is_error
+    assert "nowhere" in unknown.content[0].text
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_an_agent_works_with_several_collections(data: Path, *, named: bool) -> None:
+    with Collection.create(data, "letters", encoder="notes") as letters:
+        letters.add(TEXTS, ids=["a", "b", "c", "d"], labels=LABELS)
+    names = ["notes", "letters"]
+    arguments = ["-m", "hummingbit", "mcp", *(names if named else []), "--data-dir", str(data)]
+    server = StdioServerParameters(command=sys.executable, args=arguments)
+    async with Client(stdio_client(server)) as client:
+        await check_several(client, names)
+        queries = [{"text": "cats", "label": "pets"}] * 2
+        report = await call(client, "evaluate", collection="letters", queries=queries)
+        assert report["queries"] == 2
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_an_agent_works_with_several_collections_of_a_service(
+    served: Any, *, named: bool
+) -> None:
+    hasher = SemanticHasher(n_bits=64, method="lsh").fit(TEXTS * 5)
+    both = [served.create(hasher) for _ in range(2)]
+    for collection in both:
+        collection.add(TEXTS, ids=["a", "b", "c", "d"])
+    names = [collection.name for collection in both]
+    arguments = ["-m", "hummingbit", "mcp", *(names if named else []), "--url", served.url]
+    server = StdioServerParameters(
+        command=sys.executable, args=arguments, env={"HUMMINGBIT_KEY": served.key}
+    )
+    async with Client(stdio_client(server)) as client:
+        await check_several(client, names)
+        if not named:  # a collection that is created later can be used, too
+            later = served.create(hasher)
+            kept = await call(client, "store", collection=later.name, text=TEXTS[0], id="a")
+            assert kept["documents"] == 1
+
+
 def command(data: Path, *more: str) -> list[str]:
     return ["-m", "hummingbit", "mcp", "notes", "--data-dir", str(data), *more]
 
