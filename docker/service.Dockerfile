@@ -10,7 +10,7 @@ COPY hummingbit hummingbit
 COPY index index
 COPY service service
 COPY training training
-# EXTRAS=milvus installs the client of Milvus, too.
+# EXTRAS=report,map,model installs what HTML reports, maps and language models need, too.
 ARG EXTRAS=""
 # The libraries' tests and uvloop's debugging symbols would only make the image larger.
 RUN python -m venv /opt/hummingbit \
@@ -25,6 +25,7 @@ LABEL org.opencontainers.image.title="hummingbit" \
 ENV PATH=/opt/hummingbit/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
+    MPLCONFIGDIR=/tmp/matplotlib \
     HUMMINGBIT_DATA_DIR=/data \
     HUMMINGBIT_CREATE=true \
     HUMMINGBIT_HOST=0.0.0.0 \

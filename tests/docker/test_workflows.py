@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,6 +44,22 @@ def commands_of(path: Path) -> Iterator[list[str]]:
             words = shlex.split(re.sub(r"\$\(|\)|[;&|]+", " ", line))
             if words:
                 yield words
+
+
+SCHEMAS = {
+    "github-workflows": WORKFLOWS,
+    "github-actions": sorted((ROOT / ".github" / "actions").glob("*/action.yml")),
+    "compose-spec": sorted(ROOT.glob("docker-compose*.yml")),
+}
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_files_follow_the_schemas_of_github_and_compose(schema: str) -> None:
+    files = [str(path) for path in SCHEMAS[schema]]
+    assert files
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
+    done = subprocess.run([*command, *files], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -100,3 +119,42 @@ def test_options_in_workflows_are_those_of_the_commands() -> None:
         for words in commands_of(path):
             if Path(words[0]).name == "hummingbit":
                 parser.parse_args([word for word in words[1:] if word != "break"])
+
+
+def test_a_release_has_wheels_for_every_system_and_all_images() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    jobs = jobs_of(ROOT / ".github" / "workflows" / "release.yml")
+    runners = jobs["wheels"]["strategy"]["matrix"]["runner"]
+    identifiers = project["tool"]["cibuildwheel"]["build"].split()
+    # Each runner builds for its own processor.
+    assert len(runners) == len(identifiers)
+    systems = {"ubuntu": "manylinux", "macos": "macosx", "windows": "win"}
+    for system, name in systems.items():
+        built = [one for one in identifiers if one.startswith(f"cp311-{name}_")]
+        assert len(built) == len([one for one in runners if one.startswith(system)]) > 0
+    extras = project["project"]["optional-dependencies"].keys()
+    images = {image["name"]: image for image in jobs["images"]["strategy"]["matrix"]["image"]}
+    assert images.keys() >= {"hummingbit", "hummingbit-training", "hummingbit-training-gpu"}
+    for image in images.values():
+        dockerfile = (ROOT / image["file"]).read_text()
+        name, _, value = image["args"].partition("=")
+        if name:
+            assert re.search(rf"^ARG {name}=", dockerfile, re.MULTILINE)
+        if name == "EXTRAS":
+            assert {"report", "map", "model"} <= set(value.split(",")) <= extras
+    assert images["hummingbit-training-gpu"]["args"] == "PIP_EXTRA_INDEX_URL="
+
+
+def test_a_release_publishes_everything_that_users_install() -> None:
+    jobs = jobs_of(ROOT / ".github" / "workflows" / "release.yml")
+    commands = [step["run"].split() for step in jobs["sdist"]["steps"] if "run" in step]
+    builds = [words for words in commands if words[:3] == ["python", "-m", "build"]]
+    assert ["python", "-m", "build", "--sdist"] in builds
+    folders = [ROOT / words[-1] for words in builds if not words[-1].startswith("-")]
+    names = {
+        tomllib.loads((folder / "pyproject.toml").read_text())["project"]["name"]
+        for folder in folders
+    }
+    assert names == {"hummingbit-client", "hummingbit-models"}
+    assert set(jobs["publish"]["needs"]) == {"sdist", "wheels"}
+    assert jobs["publish"]["permissions"]["id-token"] == "write"
