@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from functools import cached_property, partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -317,10 +318,15 @@ class RemoteCollection:
         return self._read_summary()
 
     def _read_summary(self) -> responses.CollectionSummary:
-        collection = self.client.aliases().get(self._given_name, self._given_name)
-        for summary in self.client.collections()["collections"]:
-            if summary["name"] == collection:
-                return summary
+        try:
+            collection = self.client.aliases().get(self._given_name, self._given_name)
+            for summary in self.client.collections()["collections"]:
+                if summary["name"] == collection:
+                    return summary
+        except ServiceError as error:
+            # A key for some collections may ask for each of them, but not list all.
+            if error.status != HTTPStatus.FORBIDDEN:
+                raise
         try:
             return self.client.collection(self._given_name)
         except ServiceError as error:

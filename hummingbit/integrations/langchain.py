@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,18 +26,20 @@ from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from pydantic import ConfigDict
 
 from hummingbit.clients.client import Client
+from hummingbit.clients.transport import ServiceError
 from hummingbit.embedded import Collection, Hits
 from hummingbit.encoder.codes import code_from_hex, unpack_codes
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import Floats
 from hummingbit.encoder_loading import load_encoder
 from hummingbit.hasher import SemanticHasher
+from hummingbit.index.catalog import SIGN
 from hummingbit.index.errors import UnknownCollection
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.search import Hit
 from hummingbit.inputs import check_several, filter_of
 from hummingbit.integrations.narrowing import refuse_unknown
-from hummingbit.served import AnyOpenCollection, open_collection
+from hummingbit.served import AnyOpenCollection, exists, open_collection
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -303,15 +306,19 @@ class HummingbitVectorStore(VectorStore):
         It is in the data folder `folder`, by default ``hummingbit-data`` of the current folder, or
         at the service of `client`; :attr:`location` says where. A missing collection of a folder
         gets codes that are learned from the texts without labels; `options` are further parameters
-        of :class:`SemanticHasher`. A service's collection must exist. Without `ids`, a text has the
-        same id each time, so that a rerun replaces what it wrote before.
+        of :class:`SemanticHasher`. A missing collection of a service has the option `encoder`, the
+        name of one of its encoders; by default the encoder that ships or, with `embedding`, the
+        signs of its vectors. Without `ids`, a text has the same id each time, so that a rerun
+        replaces what it wrote before.
 
         Raises:
-            UnknownCollection: if the service of `client` has no such collection.
-            ValueError: as the constructor.
+            ServiceError: if the key may not create the missing collection, or the service has no
+                such encoder.
+            ValueError: as the constructor, or if a service does not take one of the options.
         """
         names = [_id_of(text) for text in texts] if ids is None else ids
         if client is not None:
+            _create_if_missing(client, name, embedding, **options)
             store = cls(client, embedding, collection_name=name)
         else:
             store = cls(cls._open_or_learn(texts, embedding, folder, name, options), embedding)
@@ -343,6 +350,36 @@ class HummingbitVectorStore(VectorStore):
             contents = np.array(embedding.embed_documents(texts), dtype=np.float32)
         hasher = SemanticHasher(**options).fit(contents)
         return Collection.create(path, name, encoder=hasher)
+
+
+def _create_if_missing(
+    client: Client,
+    name: str,
+    embedding: Embeddings | None,
+    *,
+    encoder: str | None = None,
+    **unknown: Any,
+) -> None:
+    """Create the collection of a service unless it exists; see :meth:`from_texts`."""
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        rule = "a service learns no codes here; pass encoder, the name of one of its encoders"
+        raise ValueError(f"options: {names} are of a collection in a folder; {rule}")
+    if exists(client, name):
+        return
+    dimensions = None
+    if embedding is not None and encoder is None:
+        encoder, dimensions = SIGN, len(embedding.embed_query("dimensions"))
+    try:
+        client.create_collection(name, encoder=encoder, dimensions=dimensions)
+    except ServiceError as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise
+        message = (
+            f"the service has no collection {name!r}, and the key may not create it; create it with"
+            " a key of the role admin (client.create_collection), or name one that exists"
+        )
+        raise ServiceError(message, status=error.status, code=error.code) from None
 
 
 class HummingbitRetriever(BaseRetriever):

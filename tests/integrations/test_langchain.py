@@ -24,13 +24,15 @@ from langchain_tests.integration_tests import (
 )
 from langchain_tests.unit_tests import EmbeddingsUnitTests
 
-from hummingbit import Collection, SemanticHasher, ServedCollection
-from hummingbit.errors import UnknownCollection
+from hummingbit import Client, Collection, SemanticHasher, ServedCollection
+from hummingbit.errors import ServiceError, UnknownCollection
 from hummingbit.integrations.langchain import (
     HummingbitEmbeddings,
     HummingbitRetriever,
     HummingbitVectorStore,
 )
+from hummingbit.served import exists
+from hummingbit.service.http.keys import create_key
 
 WORDS = ["foo", "bar", "baz", "new", "hello", "world"]
 TEXTS = [f"{one} {other}" for one in WORDS for other in WORDS]
@@ -475,3 +477,33 @@ def test_documents_are_written_to_a_service_by_name(served: Any, words: Semantic
     served.create(words)
     with pytest.raises(ValueError, match="collection"):
         HummingbitVectorStore(served.client)
+
+
+def test_a_missing_collection_of_a_service_is_created(served: Any, words: SemanticHasher) -> None:
+    encoder = served.create(words).name
+    documents = [Document("foo bar"), Document("baz new")]
+    vectors = DeterministicFakeEmbedding(size=16)
+    for _ in range(2):
+        store = HummingbitVectorStore.from_documents(
+            documents, None, client=served.client, name="made-of-texts", encoder=encoder
+        )
+        assert len(store.collection) == 2
+        assert store.similarity_search("baz", k=1)[0].page_content == "baz new"
+        store = HummingbitVectorStore.from_documents(
+            documents, vectors, client=served.client, name="made-of-vectors"
+        )
+        assert len(store.collection) == 2
+        assert store.similarity_search("foo bar", k=1)[0].page_content == "foo bar"
+    with pytest.raises(ValueError, match="n_bits are of a collection in a folder"):
+        HummingbitVectorStore.from_documents(
+            documents, None, client=served.client, name="unmade", n_bits=64
+        )
+
+
+def test_a_key_that_may_not_create_a_collection_is_told_what_to_do(served: Any) -> None:
+    key = create_key(served.data / "keys.json", "langchain-writer", "write")
+    with Client(served.url, key) as client, pytest.raises(ServiceError, match="role admin") as no:
+        HummingbitVectorStore.from_texts(["foo"], None, client=client, name="absent")
+    assert no.value.status == 403
+    assert "absent" in str(no.value)
+    assert not exists(served.client, "absent")

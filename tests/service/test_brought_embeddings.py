@@ -58,6 +58,8 @@ def test_signs_and_packed_codes_at_a_service(
     data = make_data_folder(tmp_path / "data")
     with running_service(data) as client, Client(str(client.base_url)) as own:
         own.create_collection("signs", encoder="sign", dimensions=384, keep_vectors="int8")
+        described = own.encoder("sign-384")
+        assert (described["n_bits"], described["layers"]) == (384, [])
         refused = client.put("/v1/collections/never", json={"encoder": "sign"})
         assert refused.status_code == 422
         assert refused.json()["errors"][0]["pointer"] == "/dimensions"

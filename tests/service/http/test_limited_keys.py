@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from hummingbit import Client, Collection
+from hummingbit import Client, Collection, ServedCollection
 from hummingbit.cli import main
 from hummingbit.errors import ServiceError
 from hummingbit.service.http.keys import KeysError, create_key
@@ -34,6 +34,8 @@ def test_a_key_of_a_collection_reaches_nothing_else(
             assert client.search("current", id="a")["hits"][0]["id"] == "a"
             assert client.upsert("notes", [{"id": "b", "code": "ffff"}])["upserted"] == 1
             assert client.count("notes") == 2
+            notes = ServedCollection(client, "notes")
+            assert (notes.n_bits, len(notes), notes.search(id="a")[0].id) == (16, 2, "a")
             for name in ("other", "notes2", "unknown"):
                 with pytest.raises(ServiceError, match="only for requests to collections") as no:
                     client.search(name, id="a")
