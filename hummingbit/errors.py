@@ -15,8 +15,10 @@ from hummingbit.corpus.lines import LineError, ReadError
 from hummingbit.encoder.analyzers import AnalyzerError
 from hummingbit.encoder.artifact import ArtifactError
 from hummingbit.encoder.codes import CodeError
+from hummingbit.encoder.endpoint import EndpointError
 from hummingbit.encoder.recipes import RecipeError
 from hummingbit.encoder.text_model import ModelError
+from hummingbit.evaluation.metrics import MetricError
 from hummingbit.evaluation.result import EvaluationError
 from hummingbit.foundation.errors import HummingbitError, InputError
 from hummingbit.index.errors import (
@@ -37,6 +39,8 @@ from hummingbit.index.errors import (
     UnknownSnapshot,
     WritesLost,
 )
+from hummingbit.training.data import TrainingDataError
+from hummingbit.training.teachers import TeacherError
 
 __all__ = [
     "AnalyzerError",
@@ -47,11 +51,13 @@ __all__ = [
     "DataFolderError",
     "DataFolderInUse",
     "DocumentError",
+    "EndpointError",
     "EvaluationError",
     "HummingbitError",
     "InputError",
     "InvalidSnapshot",
     "LineError",
+    "MetricError",
     "ModelError",
     "ReadError",
     "RecipeError",
@@ -62,6 +68,8 @@ __all__ = [
     "StoreFull",
     "StoreReplaced",
     "StoreUnavailable",
+    "TeacherError",
+    "TrainingDataError",
     "UnknownCollection",
     "UnknownDocument",
     "UnknownEncoder",

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import ast
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,37 @@ def test_every_error_that_a_user_reads_is_of_the_family() -> None:
                     if bases & BUILT_IN and "HummingbitError" not in bases:
                         found.add(node.name)
     assert found - {"HummingbitError", CLIENT_ERROR} == SIGNALS
+
+
+def test_the_public_errors_are_the_ones_that_are_raised_and_need_no_torch() -> None:
+    script = """
+import sys
+from pathlib import Path
+
+sys.modules["torch"] = None  # makes an import of torch fail
+
+from hummingbit.encoder.endpoint import check_url
+from hummingbit.errors import EndpointError, MetricError, TeacherError, TrainingDataError
+from hummingbit.evaluation.metrics import parse_metric
+from hummingbit.training.data import gather
+from hummingbit.training.teachers import check_vectors_place
+
+for error, function, argument in [
+    (EndpointError, check_url, "nowhere"),
+    (MetricError, parse_metric, "nothing"),
+    (TeacherError, check_vectors_place, Path("vectors.txt")),
+    (TrainingDataError, gather, []),
+]:
+    try:
+        function(argument)
+    except error as raised:
+        print(raised)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 4
 
 
 def test_every_kind_in_the_table_has_a_title() -> None:
