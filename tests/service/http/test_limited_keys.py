@@ -58,6 +58,44 @@ def test_a_key_of_a_collection_reaches_nothing_else(
     assert listed["n"]["expires"] > datetime.now(UTC).isoformat()
 
 
+NAMING = {"collection", "collections", "into", "alias", "source", "target"}
+"""Fields of bodies that name collections."""
+
+
+def test_no_body_lets_a_key_of_a_collection_reach_another(tmp_path: Path) -> None:
+    for name in ("notes", "other"):
+        with Collection.create(tmp_path, name, n_bits=16) as collection:
+            collection.add([{"id": name, "code": "0f0f"}])
+    with service_with_keys(tmp_path) as (url, admin):
+        key = create_key(tmp_path / "keys.json", "n", "write", collections=["notes"])
+        with httpx.Client(base_url=url) as http:
+            http.headers["Authorization"] = f"Bearer {admin}"
+            before = [http.get(f"/v1/{kind}").json() for kind in ("collections", "aliases")]
+            paths = http.get("/openapi.json").json()["paths"]
+            http.headers["Authorization"] = f"Bearer {key}"
+            sent = 0
+            for path, methods in paths.items():
+                if not path.startswith("/v1/collections/{name}"):
+                    continue
+                for method, operation in methods.items():
+                    if "requestBody" not in operation:
+                        continue
+                    sent += 1
+                    address = path.replace("{name}", "notes").replace("{id}", "a")
+                    body = dict.fromkeys(sorted(NAMING), "other")
+                    answer = http.request(method, address, json=body)
+                    # Only admin keys may send what names another collection.
+                    expected = {403} if operation["x-role"] == "admin" else {415, 422}
+                    assert answer.status_code in expected, (method, path, answer.text)
+                    if answer.status_code == 422:
+                        pointers = {one["pointer"].strip("/") for one in answer.json()["errors"]}
+                        assert pointers >= NAMING, (method, path)
+            assert sent > 10
+            http.headers["Authorization"] = f"Bearer {admin}"
+            after = [http.get(f"/v1/{kind}").json() for kind in ("collections", "aliases")]
+            assert after == before
+
+
 def test_an_expired_key_is_no_key(tmp_path: Path) -> None:
     Collection.create(tmp_path, "notes", n_bits=16).close()
     with service_with_keys(tmp_path) as (url, _):
