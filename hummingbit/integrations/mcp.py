@@ -42,7 +42,6 @@ class ListedCollection(BaseModel):
 
     name: str
     documents: int
-    takes_texts: bool = Field(description="Whether find and store take texts of this collection.")
     ranking: str = Field(description="The ranking of a find that names none.")
 
 
@@ -193,7 +192,6 @@ class _Tools:
                     ListedCollection(
                         name=name,
                         documents=len(collection),
-                        takes_texts=collection.encoder_kind == "text",
                         ranking=collection.ranking,
                     )
                     for name, collection in known.items()

@@ -16,6 +16,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import stdio_client
 
 from hummingbit import Collection, SemanticHasher
+from hummingbit.service.http.keys import create_key
 
 TEXTS = ["a cat and a dog", "dogs and cats", "stocks and bonds", "a bond or a stock"]
 LABELS = ["pets", "pets", "money", "money"]
@@ -82,9 +83,13 @@ async def test_an_agent_works_with_several_collections_of_a_service(
     for collection in both:
         collection.add(TEXTS, ids=["a", "b", "c", "d"])
     names = [collection.name for collection in both]
+    key = served.key
+    if named:
+        keys = served.data / "keys.json"
+        key = create_key(keys, f"agent-{names[0]}", "write", collections=names)
     arguments = ["-m", "hummingbit", "mcp", *(names if named else []), "--url", served.url]
     server = StdioServerParameters(
-        command=sys.executable, args=arguments, env={"HUMMINGBIT_KEY": served.key}
+        command=sys.executable, args=arguments, env={"HUMMINGBIT_KEY": key}
     )
     async with Client(stdio_client(server)) as client:
         await check_several(client, names)
