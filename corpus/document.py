@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import binascii
 import json
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from math import isfinite
@@ -34,6 +36,7 @@ CONTENT_FIELDS = ("text", "vector", "code")
 _FIELDS = frozenset(FIELDS)
 PACKED = {"ubinary": 0, "binary": -128}
 """The formats of the bytes of a packed code, and the number that stands for a byte of zeros."""
+CODE_FORMATS = frozenset({*PACKED, "base64"})
 
 
 class DocumentError(InputError):
@@ -186,16 +189,19 @@ def parse_code(value: object) -> str:
 
     ``{"ubinary": [0, 255]}`` has the bytes of a code, and ``{"binary": [-128, 127]}`` the same less
     128. Sentence-transformers, Cohere and Voyage write codes in these two formats.
+    ``{"base64": "AP8="}`` has the bytes in base64 (RFC 4648, section 4).
 
     Raises:
-        DocumentError: if it is neither.
+        DocumentError: if it is none of these.
     """
     if isinstance(value, str):
         return value
-    if not isinstance(value, Mapping) or len(value) != 1 or not value.keys() <= PACKED.keys():
-        rule = "it must be hexadecimal digits, or an object with bytes as ubinary or binary"
+    if not isinstance(value, Mapping) or len(value) != 1 or not value.keys() <= CODE_FORMATS:
+        rule = "it must be hexadecimal digits, or an object with bytes as ubinary, binary or base64"
         raise DocumentError("code", f"is {abbreviate(value)}; {rule}")
     ((packing, numbers),) = value.items()
+    if packing == "base64":
+        return _code_from_base64(numbers)
     if isinstance(numbers, np.ndarray):
         numbers = numbers.tolist()
     low = PACKED[packing]
@@ -207,6 +213,13 @@ def parse_code(value: object) -> str:
             message = f"holds {abbreviate(number)} at position {position}; {rule}"
             raise DocumentError("code", message)
     return bytes(number - low for number in numbers).hex()
+
+
+def _code_from_base64(value: object) -> str:
+    if isinstance(value, str):
+        with suppress(ValueError):  # also of characters beyond ASCII
+            return binascii.a2b_base64(value.encode("ascii"), strict_mode=True).hex()
+    raise DocumentError("code", f"is base64 of {abbreviate(value)}; it must be base64 with padding")
 
 
 def _parse_labels(record: Mapping[str, Any]) -> tuple[str, ...]:

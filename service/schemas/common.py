@@ -65,11 +65,15 @@ Vector = Annotated[
     Field(description="For collections whose encoder takes vectors."),
 ]
 Code = Annotated[
-    str | dict[Literal["ubinary", "binary"], Annotated[list[int], FIRST_ERROR]] | None,
+    str
+    | dict[Literal["ubinary", "binary"], Annotated[list[int], FIRST_ERROR]]
+    | dict[Literal["base64"], str]
+    | None,
     Field(
         description="A packed code: in hexadecimal, n_bits / 4 digits; or its n_bits / 8 bytes as"
-        " `ubinary`, from 0 to 255, or as `binary`, from -128 to 127, which are less by 128.",
-        examples=["0f3a9c77", {"ubinary": [15, 58, 156, 119]}],
+        " `ubinary`, from 0 to 255, as `binary`, from -128 to 127, which are less by 128, or as"
+        " `base64` (RFC 4648).",
+        examples=["0f3a9c77", {"ubinary": [15, 58, 156, 119]}, {"base64": "Dzqcdw=="}],
     ),
 ]
 Fingerprint = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,11 @@ def test_signs_and_packed_codes_at_a_service(
         assert refused.json()["errors"][0]["pointer"] == "/dimensions"
         own.create_collection("packed", n_bits=384)
         formats: list[Any] = [
-            {"ubinary": UBINARY[at].tolist()} if at % 2 else {"binary": BINARY[at].tolist()}
+            (
+                {"ubinary": UBINARY[at].tolist()},
+                {"binary": BINARY[at].tolist()},
+                {"base64": base64.b64encode(UBINARY[at].tobytes()).decode()},
+            )[at % 3]
             for at in range(40)
         ]
         documents = [
@@ -88,6 +93,10 @@ def test_signs_and_packed_codes_at_a_service(
         for code, message in [
             ({"binary": [200] * 48}, "holds 200 at position 0; binary must be whole numbers from"),
             ({"ubinary": [0] * 47}, "is not 96 hexadecimal digits (384 bits)"),
+            ({"base64": "AAAA"}, "is not 96 hexadecimal digits (384 bits)"),
+            ({"base64": "A_-="}, "is base64 of 'A_-='; it must be base64 with padding"),
+            ({"base64": "AAA"}, "is base64 of 'AAA'; it must be base64 with padding"),
+            ({"base64": "žžžž"}, "it must be base64 with padding"),
         ]:
             wrong = {"documents": [{"id": "x", "code": code}]}
             answer = client.put("/v1/collections/packed/documents", json=wrong)
