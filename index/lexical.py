@@ -127,6 +127,8 @@ NGRAM_WEIGHT = 0.3
 """What begins with a word that no document has, and what resembles it; its correction weighs 1."""
 STOP_WEIGHT = 0.5
 """A function word beside other words."""
+RARE = 0.05
+"""The share of documents that have a rare word is at most this."""
 LONGEST_TYPED = 256
 """Longer queries are texts, whose words have no joins and no substitutes."""
 MOST_REPLACED, MOST_SUBSTITUTES, MOST_COMPLETIONS = 8, 8, 32
@@ -1408,6 +1410,19 @@ class LexicalIndex:
         for some in rows[1:]:
             found = np.intersect1d(found, some, assume_unique=True)
         return found
+
+    def only_row_with(self, query: WeighedQuery) -> int | None:
+        """Return the row of the document that alone has all rare words of a query, if one does.
+
+        A word is rare if it is no stop word and at most :data:`RARE` of the documents have it.
+        Words that no document has do not count.
+        """
+        of_text = query.terms[: len(query.terms) - len(query.added or ())]
+        words = {term.term for term in of_text if term.idf} - self._stop_terms
+        most = max(1, int(RARE * len(self)))
+        rare = [word for word in words if 0 < self.frequency(word) <= most]
+        rows = self.rows_with_all(rare)
+        return int(rows[0]) if len(rows) == 1 else None
 
     def _rows_with(self, term: str) -> Rows:
         number = self.vocabulary.get(term)

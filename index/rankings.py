@@ -591,11 +591,18 @@ def cosines(query: Vectors, documents: Vectors) -> Vectors:
 # feedback without a judge. Source: Rocchio, "Relevance feedback in information retrieval" (1971),
 # who uses the difference of the means instead of the discriminant; Manning, Raghavan and Schütze,
 # "Introduction to Information Retrieval" (2008), equation 9.3 and section 9.1.6.
+#
+# A document that alone has all rare words of a query (:meth:`LexicalIndex.only_row_with`) is one of
+# the first :data:`GUARDED` hits of a search without a filter: where more documents score higher,
+# its score is the next number above that of the last of them. All pages and filters have the same
+# score.
 
 
 DEFAULT_WEIGHT = 0.5
 BEST_BY_WORDS = 4.0
 FEEDBACK = 2.0
+GUARDED = 10
+N_STATISTICS = 6  # of a query's scores, before its weights and those of its terms
 
 
 class HybridRanking(NamedRanking):
@@ -613,13 +620,15 @@ class HybridRanking(NamedRanking):
         weight: float = DEFAULT_WEIGHT,
         *,
         n_feedback: int = N_FEEDBACK,
+        guarded: bool = True,
         statistics: Sequence[float] | None = None,
     ) -> None:
         """Rank the documents of a generation, given the moments of its codes and its texts.
 
         `weight` is that of the scores by codes, and a query learns from `n_feedback` documents,
         both within the bounds of :mod:`hummingbit.index.rankings`, unless the moments have no
-        products. The `statistics` of an earlier ranking's result reproduce the scores of its query.
+        products. Unless it is `guarded`, no score is raised. The `statistics` of an earlier
+        ranking's result reproduce the scores of its query.
         """
         self._codes = AsymmetricRanking(generation)
         self._generation = generation
@@ -628,6 +637,7 @@ class HybridRanking(NamedRanking):
         self._lexical = lexical
         self._weight = weight
         self._n_feedback = 0 if moments.products is None else n_feedback
+        self._guarded = guarded
         self._statistics = statistics
 
     @classmethod
@@ -666,10 +676,10 @@ class HybridRanking(NamedRanking):
         """Return 0, and the score of the query's own text and bits."""
         anchors = []
         for words, some in zip(words_of(queries, self.name), found, strict=True):
-            end = 4 + queries.weights.shape[1]
+            end = N_STATISTICS + queries.weights.shape[1]
             by_words = StandardScore(*some.statistics[:2])
             by_codes = StandardScore(*some.statistics[2:4])
-            weights = np.array([some.statistics[4:end]], dtype=np.float32)
+            weights = np.array([some.statistics[N_STATISTICS:end]], dtype=np.float32)
             weighed = self._lexical.weigh(*words, some.statistics[end:], hybrid=True)
             own = by_words.standardize(np.array([self._lexical.own_score(weighed)]))
             equal_bits = by_codes.standardize(quantize_weights(weights)[1])
@@ -688,7 +698,7 @@ class HybridRanking(NamedRanking):
                 scorer = self._scorer(query, words)
                 if self._n_feedback:
                     scorer = self._with_feedback(scorer, scorer.best(self._n_feedback).rows)
-                yield scorer
+                yield self._with_guard(scorer) if self._guarded else scorer
 
     def _scorer(self, query: EncodedQueries, words: QueryWords) -> _Scorer:
         weighed = self._lexical.weigh(*words, hybrid=True)
@@ -704,6 +714,16 @@ class HybridRanking(NamedRanking):
         weights += FEEDBACK * _of_length_1(learned)
         query = replace(scorer.query, weights=weights[None].astype(np.float32))
         return replace(scorer, query=query, by_codes=self._standard_score(query))
+
+    def _with_guard(self, scorer: _Scorer) -> _Scorer:
+        """Return `scorer` with a document that alone has all rare words in the first hits."""
+        row = self._lexical.only_row_with(scorer.weighed)
+        if row is None:
+            return scorer
+        first = scorer.best(GUARDED)
+        if len(first.rows) < GUARDED or row in first.rows:
+            return scorer
+        return replace(scorer, guard=Guard(row, math.nextafter(first.scores[-1], math.inf)))
 
     def _standard_score(self, query: EncodedQueries) -> StandardScore:
         """Return the standard score of a query's score by codes, over all documents."""
@@ -721,18 +741,23 @@ class HybridRanking(NamedRanking):
         self, query: EncodedQueries, words: QueryWords, statistics: Sequence[float]
     ) -> _Scorer:
         """Return the scorer whose :attr:`_Scorer.statistics` are given."""
-        end = 4 + query.weights.shape[1]
+        end = N_STATISTICS + query.weights.shape[1]
         try:
             weighed = self._lexical.weigh(*words, statistics[end:], hybrid=True)
         except ValueError:
-            # Cursors of earlier versions, without feedback, titles or summaries, hold fewer.
+            # Cursors of earlier versions, without feedback, titles or a guard, hold fewer.
             n_expected = end + len(self._lexical.weigh(*words, hybrid=True).statistics)
             message = f"has {len(statistics)} statistics of its search, not {n_expected}"
             raise InputError("cursor", f"{message}; request the first page again") from None
-        query = replace(query, weights=np.array([statistics[4:end]], dtype=np.float32))
+        weights = np.array([statistics[N_STATISTICS:end]], dtype=np.float32)
+        query = replace(query, weights=weights)
         matches = self._lexical.matches(weighed)
         by_words, by_codes = StandardScore(*statistics[:2]), StandardScore(*statistics[2:4])
-        return _Scorer(weighed, matches, self._codes, query, by_words, by_codes, self._weight)
+        scorer = _Scorer(weighed, matches, self._codes, query, by_words, by_codes, self._weight)
+        row, score = statistics[4:N_STATISTICS]
+        # The document may have been deleted since.
+        is_held = 0 <= row < 2**53 and matches.scores_of(np.array([int(row)]))[0] > 0
+        return replace(scorer, guard=Guard(int(row), score)) if is_held else scorer
 
 
 def _shares_of_best(matches: Matches) -> StandardScore:
@@ -747,6 +772,17 @@ def _of_length_1(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return values / length if length else values
 
 
+class Guard(NamedTuple):
+    """A document that has a higher score than its words and its code give."""
+
+    row: int
+    """The row of the document; -1 if there is none."""
+    score: float
+
+
+NO_GUARD = Guard(-1, 0.0)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scorer:
     """One query: the scores by words of all documents, and the scores of any by both."""
@@ -758,12 +794,13 @@ class _Scorer:
     by_words: StandardScore
     by_codes: StandardScore
     weight: float
+    guard: Guard = NO_GUARD
 
     @property
     def statistics(self) -> tuple[float, ...]:
         """The statistics with which :class:`HybridRanking` reproduces the scores."""
         words, codes = self.by_words, self.by_codes
-        standards = (words.mean, words.deviation, codes.mean, codes.deviation)
+        standards = (words.mean, words.deviation, codes.mean, codes.deviation, *self.guard)
         return (*standards, *self.query.weights[0].tolist(), *self.weighed.statistics)
 
     def best(self, k: int, allowed: Rows | None = None) -> RankedRows:
@@ -776,6 +813,8 @@ class _Scorer:
         (nearest,) = self.codes.rank(self.query, k, allowed)
         best_by_words = self.matches.best(k, allowed)
         rows = np.union1d(nearest.rows, best_by_words.rows)
+        if self.guard.row >= 0 and (allowed is None or self.guard.row in allowed):
+            rows = np.union1d(rows, [self.guard.row])
         least = self._least_by_words(k, rows, nearest)
         others = self.matches.at_least(least, allowed).rows
         rows = np.concatenate([others, rows[self.matches.scores_of(rows) < least]])
@@ -791,7 +830,9 @@ class _Scorer:
         """Return the scores of `rows`."""
         (by_codes,) = self.codes.score(self.query, [rows])
         by_words = self.by_words.standardize(self.matches.scores_of(rows))
-        return np.asarray(by_words + self.weight * self.by_codes.standardize(by_codes))
+        scores = np.asarray(by_words + self.weight * self.by_codes.standardize(by_codes))
+        scores[rows == self.guard.row] = self.guard.score
+        return scores
 
     def _least_by_words(self, k: int, rows: Rows, nearest: RankedRows) -> int:
         """Return the least score by words, above 0, with which others could be among the best."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import unpack_codes
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.collection import Collection
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.filters import Filter, parse_filter
+from hummingbit.index.languages import stop_terms
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.moments import CodeMoments
 from hummingbit.index.rankings import DEFAULT_WEIGHT, HybridRanking, quantize_weights
@@ -56,7 +59,7 @@ def brute_force(
         signs @ quantize_weights(asked[None])[0][0]
     )
     if not n_feedback:
-        return before
+        return guarded(before, queries.texts[place] or "", texts)
     nearest = np.argsort(-before.round(9), kind="stable")[:n_feedback]
     shrunk = 0.7 * np.cov(signs.T, bias=True) + 0.3 * np.eye(signs.shape[1])
     difference = (signs[nearest] - signs.mean(axis=0)).sum(axis=0)
@@ -64,7 +67,27 @@ def brute_force(
     discriminant = np.rint(np.linalg.inv(shrunk) * 2**20) @ np.rint(difference * 2**20)
     learned = normalized(asked) + 2 * normalized(discriminant)
     weights = quantize_weights(learned.astype(np.float32)[None])[0][0]
-    return shares_of_best(words) + weight * standardized(signs @ weights)
+    after = shares_of_best(words) + weight * standardized(signs @ weights)
+    return guarded(after, queries.texts[place] or "", texts)
+
+
+def with_all_rare_words(query: str, texts: list[str]) -> list[int]:
+    """Return the places of the texts with all words of `query` that few, but any, texts have."""
+    of_texts = [set(ANALYZER.terms(text)) for text in texts]
+    counts = {word: sum(word in some for some in of_texts) for word in ANALYZER.terms(query)}
+    most = max(1, len(texts) // 20)
+    rare = {word for word, n in counts.items() if 0 < n <= most} - stop_terms(ANALYZER)
+    return [place for place, some in enumerate(of_texts) if rare and rare <= some]
+
+
+def guarded(scores: np.ndarray, query: str, texts: list[str]) -> np.ndarray:
+    """Raise the score of a text that alone has all rare words to just above the tenth."""
+    places = with_all_rare_words(query, texts)
+    first = np.argsort(-scores.round(9), kind="stable")[:10]
+    if len(places) == 1 and places[0] not in first:
+        scores = scores.copy()
+        scores[places[0]] = scores[first[9]] + 1e-10
+    return scores
 
 
 def normalized(values: np.ndarray) -> np.ndarray:
@@ -122,6 +145,47 @@ def test_it_ranks_as_scoring_every_document_does(
         assert found.scores.tolist() == every.scores[inside][:k].tolist()
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_documents=st.integers(11, 60),
+    weight=st.sampled_from([0.5, 5.0, 50.0]),
+    n_common=st.integers(0, 4),
+)
+def test_a_document_that_alone_has_all_rare_words_is_in_the_first_ten(
+    *, seed: int, n_documents: int, weight: float, n_common: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    codes = clustered_codes(rng, n_documents, 16, centres=3)
+    texts = [
+        "moss fern lichen reed " * 3 + random_texts(1, seed + at)[0] for at in range(n_documents)
+    ]
+    sought = int(rng.integers(n_documents))
+    texts[sought] += " " + "clover " * 60 + "kestrel"
+    rows = np.arange(n_documents)
+    ranking = HybridRanking(
+        IndexSnapshot.build(0, codes, rows),
+        CodeMoments.of_codes(codes),
+        LexicalIndex.build(0, ANALYZER, enumerate(texts)),
+        weight,
+    )
+    # The code of the query is the opposite of that of the document.
+    weights = (1.0 - 2.0 * unpack_codes(codes[[sought]])).astype(np.float32)
+    text = " ".join(["kestrel", "unknownword", *["moss", "fern", "lichen", "reed"][:n_common]])
+    queries = EncodedQueries(
+        np.packbits(weights > 0, axis=1), weights, [text], np.ones(1, dtype=np.bool_), [None]
+    )
+    (found,) = ranking.rank(queries, n_documents)
+    assert sought in found.rows[:10]
+    (first,) = ranking.rank(queries, 10)
+    assert first.rows.tolist() == found.rows[:10].tolist()
+    few = np.flatnonzero((rng.random(n_documents) < 0.4) | (rows == sought))
+    (filtered,) = ranking.rank(queries, 3, few)
+    assert filtered.rows.tolist() == found.rows[np.isin(found.rows, few)][:3].tolist()
+    (scores,) = ranking.score(queries, [found.rows])
+    assert scores.tolist() == found.scores.tolist()
+
+
 @pytest.fixture
 def collection(tmp_path: Path) -> Iterator[Collection]:
     with closing(text_collection(tmp_path)) as collection:
@@ -176,6 +240,22 @@ def test_pages_hold_while_documents_come_and_go(collection: Collection) -> None:
         collection.delete(gone)
         left = [one for one in left if one[0] not in gone]
     assert not left
+
+
+def test_pages_hold_a_document_of_rare_words_until_it_is_deleted(collection: Collection) -> None:
+    common, rare = "moss fern lichen reed", f"{'clover ' * 60} kestrel"
+    collection.upsert(Document(f"c{at}", f"{common} {at}") for at in range(40))
+    collection.upsert([Document("rare", rare)])
+    query, search = [Query(text=f"{common} kestrel")], partial(collection.search, ranking="hybrid")
+    whole = [hit.id for hit in search(query, 50).hits[0]]
+    assert "rare" in whole[:10]
+    first = search(query, 5)
+    collection.upsert(Document(f"new{at}", f"{common} kestrel") for at in range(5))
+    second = search(query, 10, cursor=first.next_cursors[0])
+    assert [hit.id for hit in [*first.hits[0], *second.hits[0]]] == whole[:15]
+    collection.delete(["rare"])
+    second = search(query, 45, cursor=first.next_cursors[0])
+    assert [hit.id for hit in second.hits[0]] == [one for one in whole[5:] if one != "rare"]
 
 
 @pytest.mark.parametrize("n_words", [1, 2, 6, 40])
