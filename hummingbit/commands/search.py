@@ -138,7 +138,8 @@ def run(args: argparse.Namespace) -> int:
 
     Without a line of its own, the text stands where a hit has no payload.
     """
-    args.text_lines = args.with_text or (args.with_text is None and sys.stdout.isatty())
+    asked = args.with_text or args.with_passage
+    args.text_lines = asked or (args.with_text is None and sys.stdout.isatty())
     if args.with_text is None:
         args.with_text = not args.json
     if args.complete:

@@ -18,6 +18,7 @@ from tests.support.faults.service_without_http import (
     KEPT_CODE,
     LINES,
     OTHER_CODE,
+    TWINS,
     Service,
     book,
 )
@@ -131,6 +132,10 @@ def _check_result(service: Service, kind: str, job: dict[str, Any]) -> None:
     elif kind == "restore":
         assert {*folder.collections()} == {"books-1", "codes", "restored"}
         assert len(folder.collection("restored")) == DOCUMENTS - 1
+    elif kind == "delete_duplicates":
+        books = folder.collection("books")
+        left = [[id_ for id_ in ids if books.get(id_) is not None] for ids in TWINS]
+        assert left == [["twin0"], ["twin3"]], left
     elif kind == "verify":
         assert result["problems"] == []
     elif kind in {"evaluation", "map", "duplicates"}:

@@ -48,6 +48,7 @@ KINDS = (
     "evaluation",
     "map",
     "duplicates",
+    "delete_duplicates",
     "retrain",
 )
 # How long others may take to write while a job is held; where it keeps them out, they cannot.

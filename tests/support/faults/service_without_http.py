@@ -15,7 +15,14 @@ from hummingbit.index.catalog import AddAlias
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.jobs.bulk import BATCH_LINES, INPUT
-from hummingbit.service.jobs.kinds import REQUEST_FILE, UPLOAD, explain, kinds_of_jobs
+from hummingbit.service.jobs.kinds import (
+    CLUSTERS_FILE,
+    FURTHER_FILE,
+    REQUEST_FILE,
+    UPLOAD,
+    explain,
+    kinds_of_jobs,
+)
 from hummingbit.service.jobs.map import MapOptions
 from hummingbit.service.jobs.runner import Jobs
 from hummingbit.service.jobs.store import FINISHED, NewJob
@@ -40,6 +47,8 @@ RETRAINING = {
     "n_bits": None,
     "epochs": None,
 }
+TWINS = (("twin0", "twin1", "twin2"), ("twin3", "twin4", "twin5"))
+"""The clusters of near-duplicates of a job that deletes all but one of each."""
 KEPT_CODE, OTHER_CODE = "0f0f0f0f", "f0f0f0f0"
 
 
@@ -70,16 +79,21 @@ class Service:
             collection = "codes"
             spec = {"create_only": "creates" in kind, "skip_unchanged": "skips" in kind}
             shutil.copyfile(files / INPUT, draft / INPUT)
-        elif name == "upload":
-            shutil.copyfile(files / UPLOAD, draft / UPLOAD)
+        elif name in {"upload", "evaluation"}:
+            file = UPLOAD if name == "upload" else REQUEST_FILE
+            shutil.copyfile(files / file, draft / file)
         elif name == "restore":
             collection, spec = "restored", {"snapshot": (files / "snapshot").read_text()}
-        elif name == "evaluation":
-            shutil.copyfile(files / REQUEST_FILE, draft / REQUEST_FILE)
         elif name == "map":
             spec = asdict(MapOptions(method="pca"))
         elif name == "duplicates":
             spec = {"radius": 2}
+        elif name == "delete_duplicates":
+            last_row = int((files / "last_row").read_text())
+            spec = {"duplicates": "x", "last_row": last_row, "documents": 6, "keep": "oldest"}
+            clusters = (json.dumps({"size": len(ids), "ids": ids}) + "\n" for ids in TWINS)
+            (draft / CLUSTERS_FILE).write_text("".join(clusters))
+            (draft / FURTHER_FILE).touch()
         elif name == "index_fields":
             spec = {"fields": ["label"]}
         elif name == "retrain":
@@ -107,6 +121,10 @@ def make(path: Path, files: Path, kind: str) -> None:
         texts = random_texts(DOCUMENTS, seed=1)
         books.upsert([book(f"d{at}", text) for at, text in enumerate(texts)])
         books.delete(["d0"])
+        if kind == "delete_duplicates":
+            books.upsert([book(id_, texts[0]) for ids in TWINS for id_ in ids])
+            rows = (one.row for one in books.get_many(["twin5"]) if one is not None)
+            (files / "last_row").write_text(str(max(rows)))
         folder.change_aliases([AddAlias("books", "books-1")])
         folder.create_collection("codes", n_bits=N_BITS)
         snapshot = folder.create_snapshot("books-1")
