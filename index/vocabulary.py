@@ -26,6 +26,8 @@ SEPARATOR = b"\n"
 """Ends each string; no term has it."""
 
 STRINGS_AT_ONCE = 1 << 16
+LATER_AT_ONCE = 128
+"""Words that were added are compared one by one up to twice as many."""
 GROUP = 64
 """How many strings are searched for the one that is looked up."""
 LEAST_DICE = 0.45
@@ -166,6 +168,7 @@ class Vocabulary:
         self.words: dict[str, int] = _Numbered(self)
         """The number of the term of each word; a word that is looked up here is added."""
         self._later_words: list[str] = []
+        self._later_sorted = SortedStrings.of([])
 
     def __len__(self) -> int:
         return len(self.sorted_terms) + len(self._later)
@@ -249,14 +252,21 @@ class Vocabulary:
         """
         size = len(word.encode("utf-8", "surrogatepass"))
         n_own = len(_grams(word))
-        places, shared = self.sorted_words.sharing(word)
-        lengths = np.diff(self.sorted_words.starts)[places] - 1
-        # Few words repeat half of their n-grams. An edit changes four bytes at most.
-        bounds = 2 * shared / (n_own + np.maximum(shared, lengths // 2))
-        near = places[np.abs(lengths - size) <= MAX_EDIT].tolist()
-        alike = places[bounds >= LEAST_DICE].tolist()
-        edited = [*map(self.sorted_words.__getitem__, near), *self._later_words]
-        candidates = [*map(self.sorted_words.__getitem__, alike), *self._later_words]
+        # Sorted again when they are half as many more: to compare each takes milliseconds.
+        later = self._later_words
+        if len(later) > 2 * LATER_AT_ONCE + len(self._later_sorted) * 3 // 2:
+            self._later_sorted = SortedStrings.of([(one, 0) for one in later])
+        rest = later[len(self._later_sorted) :]
+        edited, candidates = [*rest], [*rest]
+        for strings in (self.sorted_words, self._later_sorted):
+            places, shared = strings.sharing(word)
+            lengths = np.diff(strings.starts)[places] - 1
+            # Few words repeat half of their n-grams. An edit changes four bytes at most.
+            bounds = 2 * shared / (n_own + np.maximum(shared, lengths // 2))
+            near = places[np.abs(lengths - size) <= MAX_EDIT].tolist()
+            alike = places[bounds >= LEAST_DICE].tolist()
+            edited += map(strings.__getitem__, near)
+            candidates += map(strings.__getitem__, alike)
         coefficients = {one: _dice(word, one) for one in candidates}
         return Neighbours(
             sorted(one for one in edited if is_one_edit(word, one)),
