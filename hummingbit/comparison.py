@@ -233,10 +233,8 @@ def verdict(
         sentences += choice.sentences()
     elif best != "hybrid":
         sentences.append(f"Name it with --ranking {best}, because searches use hybrid by default.")
-    codes = max(
-        rankings[n].reciprocal_rank or 0 for n in ("hamming", "asymmetric") if n in rankings
-    )
-    words = rankings["bm25"].reciprocal_rank if "bm25" in rankings else None
+    codes = max(rankings[n].found or 0 for n in ("hamming", "asymmetric") if n in rankings)
+    words = rankings["bm25"].found if "bm25" in rankings else None
     if words is not None and codes >= words:
         sentences.append("The codes alone find documents as well as a word index does.")
     elif words is not None:

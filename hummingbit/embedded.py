@@ -33,7 +33,6 @@ from hummingbit.index.facets import FacetResult, parse_facets, parse_sort
 from hummingbit.index.filters import Filter
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.passages import Passages
-from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.recommendations import AVERAGE_VECTOR
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.search import (
@@ -547,13 +546,8 @@ class Collection:
             InputError: unless exactly one of `ids` and `filter` is given, or if a value is invalid.
             GenerationChanged: if the collection is at another generation than `if_generation`.
         """
-        update = PayloadUpdate(
-            ids=None if ids is None else tuple(inputs.check_several("ids", ids)),
-            filter=inputs.filter_of(filter),
-            set=set,
-            merge=merge,
-            remove=tuple(inputs.check_several("remove", remove)),
-            overwrite=overwrite,
+        update = inputs.payload_update(
+            ids=ids, filter=filter, set=set, merge=merge, remove=remove, overwrite=overwrite
         )
         return self.backend.update_payloads([update], if_generation).updated
 

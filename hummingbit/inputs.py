@@ -24,6 +24,7 @@ from hummingbit.corpus.document import (
 from hummingbit.corpus.layout import Layout
 from hummingbit.foundation.errors import InputError, abbreviate, counted
 from hummingbit.index.filters import Filter, parse_filter
+from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query
 
 if TYPE_CHECKING:
@@ -206,6 +207,26 @@ def filter_of(value: Mapping[str, Any] | None) -> Filter | None:
         InputError: if it is not a filter.
     """
     return None if value is None else parse_filter(value)
+
+
+def payload_update(
+    *,
+    ids: Iterable[str] | None,
+    filter: Mapping[str, Any] | None,  # noqa: A002
+    remove: Iterable[str],
+    **changes: Mapping[str, Any] | None,
+) -> PayloadUpdate:
+    """Return an update with the arguments of :meth:`hummingbit.Collection.update_payload`.
+
+    Raises:
+        InputError: if one is invalid.
+    """
+    return PayloadUpdate(
+        ids=None if ids is None else tuple(check_several("ids", ids)),
+        filter=filter_of(filter),
+        remove=tuple(check_several("remove", remove)),
+        **changes,
+    )
 
 
 def query_of(value: Any) -> Query:

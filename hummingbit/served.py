@@ -18,7 +18,6 @@ from hummingbit.index.collection import pages_of
 from hummingbit.index.encoding import batches, last_of_each_id
 from hummingbit.index.errors import UnknownCollection
 from hummingbit.index.facets import FacetResult, parse_facets, parse_sort
-from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query, StoredDocument
 from hummingbit.index.search import Group, Hit
 from hummingbit.remote import RemoteCollection, record_of
@@ -159,13 +158,8 @@ class ServedCollection:
         if_generation: int | None = None,
     ) -> int:
         """Change payloads of documents; see :meth:`Collection.update_payload`."""
-        update = PayloadUpdate(
-            ids=None if ids is None else tuple(inputs.check_several("ids", ids)),
-            filter=inputs.filter_of(filter),
-            set=set,
-            merge=merge,
-            remove=tuple(inputs.check_several("remove", remove)),
-            overwrite=overwrite,
+        update = inputs.payload_update(
+            ids=ids, filter=filter, set=set, merge=merge, remove=remove, overwrite=overwrite
         )
         return self._remote.update_payloads([update], if_generation).updated
 

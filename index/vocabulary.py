@@ -256,9 +256,11 @@ class Vocabulary:
         later = self._later_words
         if len(later) > 2 * LATER_AT_ONCE + len(self._later_sorted) * 3 // 2:
             self._later_sorted = SortedStrings.of([(one, 0) for one in later])
-        rest = later[len(self._later_sorted) :]
+        # Another thread may sort them anew meanwhile.
+        later_sorted = self._later_sorted
+        rest = later[len(later_sorted) :]
         edited, candidates = [*rest], [*rest]
-        for strings in (self.sorted_words, self._later_sorted):
+        for strings in (self.sorted_words, later_sorted):
             places, shared = strings.sharing(word)
             lengths = np.diff(strings.starts)[places] - 1
             # Few words repeat half of their n-grams. An edit changes four bytes at most.

@@ -202,6 +202,7 @@ class PotatoRanking(nn.Module):
             softness=SOFTNESS,
         )
         self._matrices: RiemannianPotato | None = None
+        self._points: Callable[[Tensor], Tensor] = lambda x: x
         if recipe.potato_geometry == CODES:
             return
         if matrix_order is None:
@@ -211,15 +212,14 @@ class PotatoRanking(nn.Module):
             )
         from hummingbit.training import spd  # noqa: PLC0415 - takes a second
 
-        self._is_affine_invariant = recipe.potato_geometry == AFFINE_INVARIANT
+        shape: tuple[int, ...]
+        if recipe.potato_geometry == AFFINE_INVARIANT:
+            geometry, shape = spd.AFFINE_INVARIANT, (matrix_order, matrix_order)
+        else:
+            geometry, shape = EUCLIDEAN, (matrix_order * (matrix_order + 1) // 2,)
+            self._points = lambda x: spd.half_vectors(spd.matrix_logarithm(x, spd.FLOOR))
         self._matrices = RiemannianPotato(
-            classes,
-            (matrix_order, matrix_order)
-            if self._is_affine_invariant
-            else (matrix_order * (matrix_order + 1) // 2,),
-            spd.AFFINE_INVARIANT if self._is_affine_invariant else EUCLIDEAN,
-            ranking,
-            rate=recipe.potato_rate,
+            classes, shape, geometry, ranking, rate=recipe.potato_rate
         )
 
     def forward(self, batch: MetricBatch) -> Tensor:
@@ -230,15 +230,7 @@ class PotatoRanking(nn.Module):
         loss: Tensor = self._codes(scaled_NB, batch.tags_NC)
         if self._matrices is None or batch.matrices_Nmm is None:
             return loss
-        from hummingbit.training.spd import (  # noqa: PLC0415 - takes a second
-            FLOOR,
-            half_vectors,
-            matrix_logarithm,
-        )
-
-        x = batch.matrices_Nmm
-        points = x if self._is_affine_invariant else half_vectors(matrix_logarithm(x, FLOOR))
-        of_matrices: Tensor = self._matrices(points, batch.tags_NC)
+        of_matrices: Tensor = self._matrices(self._points(batch.matrices_Nmm), batch.tags_NC)
         return loss + of_matrices
 
 
