@@ -20,6 +20,7 @@ model, and texts that arrive while it reads are read together.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import Callable, Sequence, Sized
@@ -114,6 +115,8 @@ class _Workers(Generic[Answer]):
 class _BatchOutcome(NamedTuple, Generic[Answer]):
     answers: list[Answer | Exception]
     seconds: float
+    n_bytes: int = 0
+    """The bytes of payloads and texts that the batch read."""
 
 
 class Batcher(Generic[Answer]):
@@ -295,7 +298,10 @@ class Batcher(Generic[Answer]):
         if not any(isinstance(answer, BeyondAllowance) for answer in found.answers):
             queries = [search.query for search in batch.waiting]
             kind = _kind_of(batch.collection, batch.options, queries)
-            self._note_time(batch.collection, kind, found.seconds / len(queries))
+            # What reads too much for the event loop would begin there and then begin again here.
+            is_small = found.n_bytes <= QUICK_BYTES
+            seconds = found.seconds / len(queries) if is_small else math.inf
+            self._note_time(batch.collection, kind, seconds)
             if kind in self._paces.get(batch.collection, {}):
                 self._quick_names.add(batch.name)
         _hand_out(batch, found)
@@ -315,8 +321,10 @@ class Batcher(Generic[Answer]):
     def _answer_in_thread(
         self, collection: CollectionBackend, options: SearchOptions, queries: Sequence[Query]
     ) -> _BatchOutcome[Answer]:
-        with within(Allowance(SMALL_ANSWER, waits=True)):
-            return self._answer_batch(collection, options, queries)
+        allowance = Allowance(SMALL_ANSWER, waits=True)
+        with within(allowance):
+            outcome = self._answer_batch(collection, options, queries)
+        return outcome._replace(n_bytes=allowance.held)
 
     def _answer_batch(
         self, collection: CollectionBackend, options: SearchOptions, queries: Sequence[Query]

@@ -120,9 +120,11 @@ def test_searches_that_arrive_together_are_answered_as_alone(
     assert answered == [1, 11]
 
 
+@pytest.mark.parametrize("seconds", [0.001, 60.0])
 def test_a_long_answer_is_searched_for_once(
-    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
+    monkeypatch.setattr("hummingbit.service.batching.QUICK_SECONDS", seconds)
     texts = [f"{TEXTS[i]} {'word ' * 4000}" for i in range(20)]
     documents = [{"id": f"long{i}", "text": text} for i, text in enumerate(texts)]
     send(client, "PUT", "/v1/collections/c/documents", {"documents": documents}).raise_for_status()
