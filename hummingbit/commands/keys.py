@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from datetime import UTC, datetime, timedelta
 
-from hummingbit.commands.options import OptionError
+from hummingbit.commands.options import OptionError, add_filter, read_filter
 from hummingbit.commands.printing import add_json, print_result
 from hummingbit.commands.serve import add_settings, read_settings
 from hummingbit.service.http.keys import StoredKey, create_key, read_keys, revoke_key
@@ -37,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="a collection or alias that the key is only for; repeat it for several",
     )
+    add_filter(create)
     create.set_defaults(run=run_create)
     listing = actions.add_parser("list", help="list the keys and their roles")
     listing.set_defaults(run=run_list)
@@ -53,7 +55,8 @@ def run_create(args: argparse.Namespace) -> int:
     """Print the new key on standard output and nothing else there."""
     path = read_settings(args).settings.keys_path
     expires = None if args.expires is None else _time_of(args.expires)
-    key = create_key(path, args.name, args.role, expires=expires, collections=args.collection)
+    limits = {"collections": args.collection, "filter": read_filter(args)}
+    key = create_key(path, args.name, args.role, expires=expires, **limits)
     print_result(args, {"name": args.name, "role": args.role, "key": key}, key)
     print(f"its hash is in {path}; the key cannot be shown again", file=sys.stderr)
     return 0
@@ -78,7 +81,9 @@ def run_revoke(args: argparse.Namespace) -> int:
 
 def _limits_of(key: StoredKey) -> str:
     expires = "" if key.expires is None else f"  until {key.expires.isoformat()}"
-    return expires + ("" if key.collections is None else f"  for {', '.join(key.collections)}")
+    collections = "" if key.collections is None else f"  for {', '.join(key.collections)}"
+    of = "" if key.filter is None else f"  with {json.dumps(key.filter, ensure_ascii=False)}"
+    return f"{expires}{collections}{of}"
 
 
 def _time_of(value: str) -> datetime:

@@ -27,6 +27,7 @@ import anyio
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from hummingbit.index.filters import parse_filter
 from hummingbit.service.http.keys import (
     Access,
     KeysError,
@@ -256,6 +257,7 @@ class Admission:
         key = request_key(headers) if headers.keys() & KEY_HEADERS else None
         access = self._keyring.access_of(key)
         role = scope["state"]["role"] = access.role
+        scope["state"]["filter"] = access.filter
         problem = None if path in KEYLESS_PATHS else self._refusal_of(scope["method"], headers)
         if problem is None and role is Role.NOBODY and not _is_keyless(path):
             problem = unauthorized(key)
@@ -366,7 +368,7 @@ class Keyring:
         access = Access(Role.NOBODY)
         for stored, role, name in (*self._configured, *self._from_file):
             if hmac.compare_digest(digest, stored) and role > access.role:
-                access = Access(role, self._collections.get(name))
+                access = Access(role, self._collections.get(name), self._filters.get(name))
                 if self._expiries.get(name, math.inf) <= time.time():
                     access = Access(Role.NOBODY)
         return access
@@ -395,6 +397,9 @@ class Keyring:
         self._expiries = {one.name: one.expires.timestamp() for one in keys if one.expires}
         self._collections = {
             one.name: frozenset(one.collections) for one in keys if one.collections is not None
+        }
+        self._filters = {
+            one.name: parse_filter(one.filter) for one in keys if one.filter is not None
         }
         return [
             (bytes.fromhex(stored.sha256), Role[stored.role.upper()], stored.name)

@@ -1,7 +1,8 @@
 """Keys: their file, and the roles read, write and admin, each of which includes the one before.
 
 A route declares the role that it requires: ``openapi_extra=READ``. One that declares none requires
-``admin``.
+``admin``. One that can be limited to the documents that match the filter of a key declares so,
+``openapi_extra=READ | FILTERED``; keys with a filter are refused everywhere else.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import json
 import os
 import re
 import secrets
@@ -21,11 +23,20 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
 
-from hummingbit.foundation.errors import HummingbitError
+from hummingbit.foundation.errors import HummingbitError, InputError
 from hummingbit.foundation.files import open_regular_file, replacing
 from hummingbit.foundation.times import now
+from hummingbit.index.filtered import check_is_of_payloads
+from hummingbit.index.filters import Filter, filter_to_json, parse_filter
 
 ROLE_FIELD = "x-role"
 
@@ -55,6 +66,8 @@ EVERYBODY = _requirement(Role.NOBODY)
 READ = _requirement(Role.READ)
 WRITE = _requirement(Role.WRITE)
 ADMIN = _requirement(Role.ADMIN)
+FILTER_FIELD = "x-key-filter"
+FILTERED = {FILTER_FIELD: "applied"}
 
 
 def required_role(operation: Mapping[str, Any] | None) -> Role:
@@ -87,7 +100,8 @@ class StoredKey(BaseModel):
     """What the file holds of a key: its name, role and hash, but not the key itself.
 
     It is not accepted once it `expires`, in ISO 8601 with a zone. With `collections`, it reaches
-    only what is below these names or aliases of collections.
+    only what is below these names or aliases of collections, and with a `filter`, as in requests,
+    only the documents there that match it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -98,13 +112,25 @@ class StoredKey(BaseModel):
     created: str
     expires: AwareDatetime | None = None
     collections: tuple[str, ...] | None = None
+    filter: dict[str, Any] | None = None
+
+    @field_validator("filter")
+    @classmethod
+    def _check_filter(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        if value is not None:
+            check_is_of_payloads(parse_filter(value))
+        return value
 
 
 class Access(NamedTuple):
-    """What a key may do: its role, and the collections that it is for; None for everything."""
+    """What a key may do: its role, the collections that it is for, and the filter of documents.
+
+    None stands for all collections, and for all documents.
+    """
 
     role: Role
     collections: frozenset[str] | None = None
+    filter: Filter | None = None
 
     def reaches(self, path: str) -> bool:
         """Return whether a request's path is within the collections of the key."""
@@ -178,15 +204,23 @@ def create_key(
     *,
     expires: datetime | None = None,
     collections: Sequence[str] = (),
+    filter: Filter | None = None,  # noqa: A002 - as in requests
 ) -> str:
     """Create a key, add its hash to the file, and return the key, which is stored nowhere.
 
     Raises:
-        KeysError: if there is a key of that name, the file cannot be read or written, or an
-            ``admin`` key is to be for some collections only.
+        KeysError: if there is a key of that name, the file cannot be read or written, an ``admin``
+            key is to be for some collections only, or a filter has no collections or names ids.
     """
     if collections and role == "admin":
         raise KeysError("collections: an admin key is for everything; choose read or write")
+    if filter is not None:
+        if not collections:
+            raise KeysError("filter: name the collections, too, whose documents it is for")
+        try:
+            check_is_of_payloads(filter)
+        except InputError as error:
+            raise KeysError(str(error)) from None
     key = f"{PREFIX}_{role}_{secrets.token_urlsafe(32)}"
     created = now("seconds")
     try:
@@ -197,6 +231,7 @@ def create_key(
             created=created,
             expires=expires,
             collections=tuple(collections) or None,
+            filter=None if filter is None else json.loads(filter_to_json(filter)),
         )
     except ValidationError:
         rule = "1 to 64 letters, digits, dots, dashes and underscores"

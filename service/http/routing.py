@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hummingbit.service.http.admission import UNQUEUED_PATHS, Turns
 from hummingbit.service.http.bodies import JSONRequest, is_json
-from hummingbit.service.http.keys import Role, required_role
+from hummingbit.service.http.keys import FILTER_FIELD, Role, required_role
 from hummingbit.service.http.problems import ProblemError, unsupported_media_type
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -41,6 +41,7 @@ class JSONRoute(APIRoute):
         """Return the function that answers requests."""
         handler = super().get_route_handler()
         required = required_role(self.openapi_extra)
+        is_filtered = FILTER_FIELD in (self.openapi_extra or {})
         has_effect = bool((self.methods or set()) - {"GET", "HEAD"})
         model: type[BaseModel] | None = None
         if self.body_field is not None:
@@ -49,6 +50,8 @@ class JSONRoute(APIRoute):
 
         async def handle(request: Request) -> Response:
             check_role(request, required)
+            if not is_filtered and request.scope["state"]["filter"] is not None:
+                raise beyond_filter(self.summary or self.path)
             state = request.app.state
             if has_effect and required > Role.READ and state.settings.read_only:
                 message = "this service is read-only; send the request to the service that writes"
@@ -105,6 +108,12 @@ def check_role(request: Request, required: Role) -> None:
         challenge = 'Bearer realm="hummingbit", error="insufficient_scope"'
         headers = {"WWW-Authenticate": f'{challenge}, scope="{required.label}"'}
         raise ProblemError(403, "forbidden", message, headers=headers)
+
+
+def beyond_filter(what: str) -> ProblemError:
+    """Return the problem, 403, of a request that cannot be limited to the filter of its key."""
+    message = f"the key has a filter, which cannot be applied to this request: {what!r}"
+    return ProblemError(403, "forbidden", message)
 
 
 def _check_empty_or_json(request: Request) -> None:

@@ -13,14 +13,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hummingbit.corpus.document import MAX_ID_LENGTH, Document, parse_document
+from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.files import replace_file
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.encoding import batches, encode_documents, read_contents
 from hummingbit.index.errors import StoreClosed
+from hummingbit.index.filtered import FilteredCollection, visible
+from hummingbit.index.filters import Filter
 from hummingbit.index.folders import Folder
 from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.http.bodies import parse_short_json
-from hummingbit.service.http.problems import ProblemError
+from hummingbit.service.http.problems import ProblemError, invalid_field
 from hummingbit.service.jobs.work import Progress
 from hummingbit.service.schemas.common import (
     check_fingerprint,
@@ -200,14 +203,19 @@ class BulkWriter:
         options: BulkOptions,
         *,
         resume: Resume | None = None,
+        filter: Filter | None = None,  # noqa: A002 - as in requests
     ) -> None:
-        """Begin, or continue where the job of `resume` was interrupted."""
+        """Begin, or continue where the job of `resume` was interrupted.
+
+        Documents that do not match a `filter` are refused, and so are ids of such documents.
+        """
         self._folder = folder
         self._gate = gate
         self._name = name
         self._limits = limits
         self._options = options
         self._resume = resume
+        self._filter = filter
         self.result = BulkResult() if resume is None else resume.result()
 
     def write(self, lines: Iterable[bytes]) -> None:
@@ -221,13 +229,16 @@ class BulkWriter:
             StoreError: if it cannot be written to.
         """
         # No writer may come between the check that a document is missing and its creation.
-        with self._gate.closed() if self._options.create_only else self._gate.writing():
-            collection = self._folder.collection(self._name)
+        alone = self._options.create_only or self._filter is not None
+        with self._gate.closed() if alone else self._gate.writing():
+            collection = visible(self._folder.collection(self._name), self._filter)
             check_fingerprint(collection, self._options.encoder_fingerprint)
             if self._resume is not None:
                 self._resume.begin_batch(collection, self.result.counts())
             self.result.generation = collection.generation
             valid = [*self._parse_lines(collection, lines)]
+            if isinstance(collection, FilteredCollection):
+                valid = self._drop_outside(collection, valid)
             if self._options.skip_unchanged:
                 valid = self._drop_unchanged(collection, valid)
             if self._options.create_only:
@@ -279,6 +290,19 @@ class BulkWriter:
                 yield Line(number, document)
             except ProblemError as problem:
                 self.result.refuse(number, id_ if isinstance(id_, str) else None, problem)
+
+    def _drop_outside(self, collection: FilteredCollection, lines: list[Line]) -> list[Line]:
+        """Refuse the lines that the filter does not allow to write."""
+        remaining = []
+        for line in lines:
+            try:
+                collection.check_documents([line.document])
+            except InputError as error:
+                problem = invalid_field(error.reason, error.field)
+                self.result.refuse(line.number, line.document.id, problem)
+            else:
+                remaining.append(line)
+        return remaining
 
     def _drop_unchanged(self, collection: CollectionBackend, lines: list[Line]) -> list[Line]:
         """Leave out documents that are stored exactly so; keep all lines of a repeated id."""

@@ -16,10 +16,11 @@ from hummingbit.index.catalog import AddAlias, RemoveAlias, check_name, encoder_
 from hummingbit.index.code_statistics import CodeProfile, profile_of
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import UnknownDocument
+from hummingbit.index.filtered import FilteredCollection
 from hummingbit.index.filters import check_indexed_fields
 from hummingbit.index.maps import code_table
 from hummingbit.service.http.bodies import in_turn
-from hummingbit.service.http.keys import ADMIN, READ, WRITE, Role
+from hummingbit.service.http.keys import ADMIN, FILTERED, READ, WRITE, Role
 from hummingbit.service.http.problems import (
     MEDIA_TYPE,
     ProblemError,
@@ -44,7 +45,9 @@ from hummingbit.service.routes.dependencies import (
     render,
     stage,
     state_of,
+    visible_collection,
     wants_async,
+    writing_documents,
 )
 from hummingbit.service.routes.jobs import SubmitOf, accepted_response
 from hummingbit.service.routes.search import short_or_long
@@ -98,11 +101,13 @@ def list_collections(folder: Folder) -> Response:
 @router.get(
     "/collections/{name}",
     response_model=CollectionDetail,
-    openapi_extra=READ,
+    openapi_extra=READ | FILTERED,
     summary="Describe a collection",
 )
 def get_collection(collection: CollectionOf) -> Response:
-    """Describe a collection and its codes."""
+    """Describe a collection and its codes; to a key with a filter, without the codes."""
+    if isinstance(collection, FilteredCollection):
+        return render(_summary(collection))
     return render(CollectionDetail.model_validate(_describe(collection, CollectionDetail)))
 
 
@@ -184,7 +189,7 @@ def delete_collection(name: str, folder: Folder) -> Response:
 @documents_router.put(
     "/collections/{name}/documents",
     response_model=Upserted,
-    openapi_extra=WRITE,
+    openapi_extra=WRITE | FILTERED,
     dependencies=WRITE_SLOT,
     responses={
         412: {
@@ -210,6 +215,7 @@ def upsert_documents(
     any of the ids exists, nothing is written.
     """
     create_only = creates_only(if_none_match)
+    state = request.scope["state"]
     check_fingerprint(folder.collection(name), body.encoder_fingerprint)
     documents = []
     with in_turn(request):
@@ -218,8 +224,8 @@ def upsert_documents(
                 checkpoint()
             documents.append(parse_item(item, limits, "documents", position, id=item.id))
     # No writer may come between the check that a document is missing and its creation.
-    with gate.closed() if create_only else gate.writing(), stage(request, "store"):
-        collection = folder.collection(name)
+    with writing_documents(state, gate, alone=create_only), stage(request, "store"):
+        collection = visible_collection(state, folder, name)
         check_fingerprint(collection, body.encoder_fingerprint)
         if create_only:
             _check_missing(collection, documents)
@@ -227,6 +233,10 @@ def upsert_documents(
             with in_turn(request):
                 result = collection.upsert(documents)
         except InputError as error:
+            if error.position is not None and isinstance(collection, FilteredCollection):
+                raise invalid_field(
+                    error.reason, "documents", error.position, error.field
+                ) from None
             raise invalid_field(str(error), "documents") from None
     return render(Upserted(**asdict(result)))
 
@@ -234,7 +244,7 @@ def upsert_documents(
 @documents_router.get(
     "/collections/{name}/documents/{id:any_text}",
     response_model=StoredDocument,
-    openapi_extra=READ,
+    openapi_extra=READ | FILTERED,
     summary="Get a document",
 )
 async def get_document(
@@ -257,7 +267,7 @@ async def get_document(
 @documents_router.delete(
     "/collections/{name}/documents/{id:any_text}",
     status_code=204,
-    openapi_extra=WRITE,
+    openapi_extra=WRITE | FILTERED,
     dependencies=WRITING,
     summary="Delete a document",
 )

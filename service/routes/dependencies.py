@@ -21,6 +21,7 @@ from hummingbit.foundation.slices import Cancelled
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import CollectionExists, StoreClosed
+from hummingbit.index.filtered import visible
 from hummingbit.service.concurrency import ConcurrencyLimiter, WriteGate
 from hummingbit.service.http.bodies import field_errors
 from hummingbit.service.http.monitoring import Metrics
@@ -51,8 +52,28 @@ WriteSlots = Annotated[Semaphore, state_of("write_slots")]
 LongReads = Annotated[ConcurrencyLimiter, state_of("long_reads")]
 
 
-async def _collection(folder: Folder, name: str) -> CollectionBackend:
-    return folder.collection(name)
+async def _collection(request: Request, folder: Folder, name: str) -> CollectionBackend:
+    return visible_collection(request.scope["state"], folder, name)
+
+
+def visible_collection(
+    state: Mapping[str, Any], folder: DataFolder, name: str
+) -> CollectionBackend:
+    """Return a collection as the key of a request, whose `state` this is, sees it."""
+    collection: CollectionBackend = visible(folder.collection(name), state["filter"])
+    return collection
+
+
+@contextmanager
+def writing_documents(
+    state: Mapping[str, Any], gate: WriteGate, *, alone: bool = False
+) -> Iterator[None]:
+    """Write together with others, or `alone`; a key with a filter always writes alone.
+
+    Nobody may move a document out of the filter between the check and the write.
+    """
+    with gate.closed() if alone or state["filter"] is not None else gate.writing():
+        yield
 
 
 CollectionOf = Annotated[CollectionBackend, Depends(_collection)]
@@ -62,6 +83,14 @@ async def _write_slot(request: Request) -> AsyncIterator[None]:
     state = request.app.state
     gate: WriteGate = state.write_gate
     async with state.write_slots:
+        if request.scope["state"]["filter"] is not None:
+            alone = gate.closed()
+            await run_in_threadpool(alone.__enter__)
+            try:
+                yield
+            finally:
+                alone.__exit__(None, None, None)
+            return
         if not gate.enter(wait=False):
             await run_in_threadpool(gate.enter)
         try:

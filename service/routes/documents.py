@@ -17,9 +17,9 @@ from hummingbit.index.facets import parse_facets, parse_sort
 from hummingbit.index.payloads import PayloadUpdate, parse_selection
 from hummingbit.index.search import with_warnings
 from hummingbit.service.http.bodies import JSON_LINES, check_media_type, save_body
-from hummingbit.service.http.keys import READ, WRITE
+from hummingbit.service.http.keys import FILTERED, READ, WRITE
 from hummingbit.service.http.problems import ProblemError, invalid_field
-from hummingbit.service.http.routing import JSONRoute
+from hummingbit.service.http.routing import JSONRoute, beyond_filter
 from hummingbit.service.jobs.bulk import BATCH_LINES, INPUT, BulkOptions, BulkWriter
 from hummingbit.service.routes.dependencies import (
     LONG_READ,
@@ -79,7 +79,7 @@ _BULK_BODY = {
 @router.post(
     "/documents:get",
     response_model=FoundDocuments,
-    openapi_extra=READ,
+    openapi_extra=READ | FILTERED,
     dependencies=LONG_READ,
     summary="Get documents",
 )
@@ -104,7 +104,7 @@ def get_documents(collection: CollectionOf, body: GetRequest, limits: Limits) ->
 @router.post(
     "/documents:scroll",
     response_model=DocumentPage,
-    openapi_extra=READ,
+    openapi_extra=READ | FILTERED,
     dependencies=LONG_READ,
     summary="Scroll through documents",
 )
@@ -137,7 +137,7 @@ def scroll_documents(collection: CollectionOf, body: ScrollRequest, limits: Limi
 @router.post(
     "/documents:count",
     response_model=Count,
-    openapi_extra=READ,
+    openapi_extra=READ | FILTERED,
     dependencies=LONG_READ,
     summary="Count documents",
 )
@@ -152,7 +152,7 @@ def count_documents(collection: CollectionOf, body: CountRequest) -> Response:
 @router.post(
     "/facets",
     response_model=FacetsAnswer,
-    openapi_extra=READ,
+    openapi_extra=READ | FILTERED,
     dependencies=LONG_READ,
     summary="Count the values of fields",
 )
@@ -170,7 +170,7 @@ def count_facets(collection: CollectionOf, body: FacetsRequest) -> Response:
 @router.post(
     "/documents:delete",
     response_model=Deleted,
-    openapi_extra=WRITE,
+    openapi_extra=WRITE | FILTERED,
     dependencies=WRITING,
     summary="Delete documents",
 )
@@ -191,7 +191,7 @@ def delete_documents(collection: CollectionOf, body: DeleteRequest) -> Response:
 @router.post(
     "/documents:payload",
     response_model=PayloadsUpdated,
-    openapi_extra=WRITE,
+    openapi_extra=WRITE | FILTERED,
     dependencies=WRITING,
     summary="Update payloads",
 )
@@ -216,7 +216,7 @@ def update_payload(collection: CollectionOf, body: UpdatePayloads, limits: Limit
 @router.post(
     "/documents:bulk",
     response_model=BulkAnswer,
-    openapi_extra={**WRITE, "requestBody": _BULK_BODY},
+    openapi_extra={**WRITE, **FILTERED, "requestBody": _BULK_BODY},
     responses={202: {"model": JobInfo, "description": "A job writes them in the background."}},
     summary="Upsert documents as JSON lines",
 )
@@ -253,8 +253,11 @@ async def upsert_documents_in_bulk(
     """
     check_media_type(request, JSON_LINES)
     options = BulkOptions(creates_only(if_none_match), skip_unchanged, encoder_fingerprint)
+    filter_ = request.scope["state"]["filter"]
     check_fingerprint(folder.collection(name), encoder_fingerprint)
     if wants_async(request):
+        if filter_ is not None:
+            raise beyond_filter("Prefer: respond-async")
         spec = asdict(options)
         draft = await run_in_threadpool(submit.draft)
         try:
@@ -268,7 +271,7 @@ async def upsert_documents_in_bulk(
     if idempotency_key is not None:
         message = "Idempotency-Key works only for jobs; send Prefer: respond-async too"
         raise ProblemError(422, "invalid_request", message)
-    writer = BulkWriter(folder, gate, name, limits, options)
+    writer = BulkWriter(folder, gate, name, limits, options, filter=filter_)
     async for lines in _lines(request, BATCH_LINES):
         async with slots:
             await run_in_threadpool(writer.write, lines)

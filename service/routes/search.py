@@ -22,6 +22,7 @@ from hummingbit.encoder.codes import Codes, code_to_hex
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import Allowance, BeyondAllowance, checkpoint, within
 from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.filtered import FilteredCollection
 from hummingbit.index.rankings import HAMMING, VECTORS
 from hummingbit.index.records import Query
 from hummingbit.index.search import (
@@ -34,7 +35,7 @@ from hummingbit.service.concurrency import SMALL_ANSWER
 from hummingbit.service.http.admission import Turns
 from hummingbit.service.http.bodies import parse_json, show
 from hummingbit.service.http.gateway import Service
-from hummingbit.service.http.keys import READ, Role
+from hummingbit.service.http.keys import FILTERED, READ, Role
 from hummingbit.service.http.problems import ProblemError, invalid_field
 from hummingbit.service.http.protocol import Arrival
 from hummingbit.service.http.routing import JSONRoute
@@ -44,6 +45,7 @@ from hummingbit.service.routes.dependencies import (
     Limits,
     encoder_name,
     render,
+    visible_collection,
 )
 from hummingbit.service.schemas.common import (
     check_fingerprint,
@@ -98,7 +100,11 @@ async def special_search(
     runs. It then begins again there. `state` is that of the request's scope.
     """
     work = partial(_search_alone, app, collection, options, query)
-    if options.filter is not None and not collection.knows_filter(options.filter):
+    if isinstance(collection, FilteredCollection):
+        is_known = collection.knows_filter(options.filter)
+    else:
+        is_known = options.filter is None or collection.knows_filter(options.filter)
+    if not is_known:
         return await _in_filter_thread(app, state, work)
     if is_long or _reads_many_vectors(options):
         return await in_long_read(app, state, work)
@@ -196,7 +202,7 @@ async def search_response(
     with pointing_at():
         options = body.options()
     if options.radius is not None or body.encoder_fingerprint is not None:
-        collection = app.state.folder.collection(name)
+        collection = visible_collection(state, app.state.folder, name)
         check_fingerprint(collection, body.encoder_fingerprint)
         check_radius(options.radius, collection)
     if body.vector is not None and len(body.vector) > LONG_VECTOR:
@@ -204,20 +210,22 @@ async def search_response(
     else:
         query = query_of(body, options.k, settings)
     is_long = options.k + options.offset > CHEAP_HITS or len(body.text or "") > CHEAP_LENGTH
-    if is_long or not body.has_plain_fields():
-        collection = app.state.folder.collection(name)
+    if is_long or not body.has_plain_fields() or state["filter"] is not None:
+        collection = visible_collection(state, app.state.folder, name)
         return await special_search(app, state, collection, options, query, is_long=is_long)
     try:
         answer: bytes = await app.state.batcher.search(name, options, query)
     except InputError as error:
         raise problem_at(error) from None
     except BeyondAllowance:
-        collection = app.state.folder.collection(name)
+        collection = visible_collection(state, app.state.folder, name)
         return await special_search(app, state, collection, options, query, is_long=False)
     return answer
 
 
-@router.post("/search", response_model=SearchResponse, openapi_extra=READ, summary="Search")
+@router.post(
+    "/search", response_model=SearchResponse, openapi_extra=READ | FILTERED, summary="Search"
+)
 async def search(request: Request, name: str, body: SearchRequest) -> Response:
     """Find the documents nearest to a text, a vector, a code or another document."""
     return JSONAnswer(await search_response(request.app, request.scope["state"], name, body))
@@ -328,6 +336,8 @@ class FastPath:
     def _read_search(self, scope: Scope, body: bytes) -> BatchedQuery | None:
         """Return what a request searches for, or None if only a task can answer it."""
         name = _searched_collection(scope)
+        if scope["state"]["filter"] is not None:
+            return None
         fields = None if name is None else _parse_fields(body, self._depth)
         if name is None or fields is None:
             return None
@@ -472,7 +482,7 @@ def complete_query(collection: CollectionOf, text: str, limit: int = 10) -> Resp
 @router.post(
     "/search/batch",
     response_model=SearchBatchResponse,
-    openapi_extra=READ,
+    openapi_extra=READ | FILTERED,
     dependencies=LONG_READ,
     summary="Search many times",
 )
@@ -498,7 +508,7 @@ def search_batch(collection: CollectionOf, body: SearchBatch, limits: Limits) ->
 @router.post(
     "/recommend",
     response_model=SearchResponse,
-    openapi_extra=READ,
+    openapi_extra=READ | FILTERED,
     dependencies=LONG_READ,
     summary="Recommend",
 )
@@ -544,7 +554,7 @@ def recommend_documents(
 @router.post(
     "/encode",
     response_model=EncodeResponse,
-    openapi_extra=READ,
+    openapi_extra=READ | FILTERED,
     dependencies=LONG_READ,
     summary="Encode",
 )

@@ -14,7 +14,7 @@ from fastapi.responses import PlainTextResponse
 
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.service.console.assets import Asset, assets, gzipped, page, release
-from hummingbit.service.http.keys import EVERYBODY, READ, Role
+from hummingbit.service.http.keys import EVERYBODY, FILTERED, READ, Role
 from hummingbit.service.http.monitoring import CONTENT_TYPE, Metrics
 from hummingbit.service.http.problems import ProblemError, problem_response, without_path
 from hummingbit.service.http.routing import JSONRoute
@@ -44,7 +44,10 @@ async def get_root() -> Root:
 
 
 @router.get(
-    "/livez", response_model=Status, openapi_extra=EVERYBODY, summary="Is the process alive?"
+    "/livez",
+    response_model=Status,
+    openapi_extra=EVERYBODY | FILTERED,
+    summary="Is the process alive?",
 )
 async def get_livez() -> Status:
     """Respond as long as the process runs."""
@@ -124,7 +127,12 @@ IMPORT_DELAY = 2.0
 """In seconds. By then the page that asked has loaded."""
 
 
-@router.get("/v1/access", response_model=Access, openapi_extra=READ, summary="What the key may do")
+@router.get(
+    "/v1/access",
+    response_model=Access,
+    openapi_extra=READ | FILTERED,
+    summary="What the key may do",
+)
 async def get_access(request: Request, limits: Limits) -> Response:
     """Return the role of the request's key, whether the service is read-only, and its limits.
 
@@ -257,7 +265,7 @@ KEPT = "public, max-age=31536000, immutable"
 RELEASE = re.compile(r"[0-9a-f]{16}")
 
 
-@pages_router.get("/console", openapi_extra=EVERYBODY)
+@pages_router.get("/console", openapi_extra=EVERYBODY | FILTERED)
 async def get_console() -> Response:
     """Redirect to the page; the addresses of its files are relative to it."""
     return Response(
@@ -266,13 +274,13 @@ async def get_console() -> Response:
     )
 
 
-@pages_router.get("/console/", openapi_extra=EVERYBODY)
+@pages_router.get("/console/", openapi_extra=EVERYBODY | FILTERED)
 def get_page(request: Request) -> Response:
     """Return the page."""
     return _send(request, page(), CHECKED)
 
 
-@pages_router.get("/console/{folder}/{file:any_text}", openapi_extra=EVERYBODY)
+@pages_router.get("/console/{folder}/{file:any_text}", openapi_extra=EVERYBODY | FILTERED)
 def get_file(request: Request, folder: str, file: str) -> Response:
     """Return a file of the page, from a fixed list.
 

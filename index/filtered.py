@@ -1,0 +1,272 @@
+"""A collection as a key with a filter sees it: matching documents, and nothing of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.errors import UnknownDocument
+from hummingbit.index.facets import Facet, Facets, SortField
+from hummingbit.index.filters import And, Filter, HasId, Not, Or
+from hummingbit.index.passages import DocumentCodes, Passages
+from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
+from hummingbit.index.records import (
+    DeleteResult,
+    EncodedQueries,
+    Query,
+    ScrollPage,
+    StoredDocument,
+    UpsertResult,
+)
+from hummingbit.index.search import SearchOptions, SearchResult, explain_no_hits
+
+
+def check_is_of_payloads(filter_: Filter) -> None:
+    """Raise InputError if a filter names ids, so that payloads alone do not decide it."""
+    if isinstance(filter_, HasId):
+        raise InputError("filter", "has has_id; a key's filter must be of payload fields only")
+    for part in filter_.parts if isinstance(filter_, And | Or) else ():
+        check_is_of_payloads(part)
+    if isinstance(filter_, Not):
+        check_is_of_payloads(filter_.part)
+
+
+class FilteredCollection:
+    """The documents of a collection that match a filter.
+
+    It has only those methods of :class:`hummingbit.index.backend.CollectionBackend` that can be
+    limited to the filter. A document outside counts as missing, and none can be written that would
+    be outside. Scores count the words of all documents, so results name no word that a query was
+    corrected to. A caller that writes keeps other writers out meanwhile, because which documents
+    are outside is read before the write.
+    """
+
+    def __init__(self, collection: CollectionBackend, filter_: Filter) -> None:
+        self._collection = collection
+        self._filter = filter_
+        # These are settings, which say nothing about documents.
+        self.name: str = collection.name
+        self.incarnation: str = collection.incarnation
+        self.n_bits: int = collection.n_bits
+        self.encoder: Encoder | None = collection.encoder
+        self.encoder_name: str | None = collection.encoder_name
+        self.encoder_fingerprint: str | None = collection.encoder_fingerprint
+        self.encoder_kind: str | None = collection.encoder_kind
+        self.engine_setting: str = collection.engine_setting
+        self.keep_vectors: str = collection.keep_vectors
+        self.passages: Passages | None = collection.passages
+        self.ranking: str = collection.ranking
+        self.hybrid_weight: float = collection.hybrid_weight
+        self.own_hybrid_weight: float | None = collection.own_hybrid_weight
+        self.language: str | None = collection.language
+        self.indexed_fields: tuple[str, ...] = collection.indexed_fields
+        self.is_local: bool = collection.is_local
+        self.is_read_by_model: bool = collection.is_read_by_model
+
+    @property
+    def generation(self) -> int:
+        """See :attr:`hummingbit.index.backend.AnyCollection.generation`."""
+        return self._collection.generation
+
+    def __len__(self) -> int:
+        return self.count()
+
+    # ------------------------------------------------------------------------
+    # Reads.
+
+    def get(self, id_: str) -> StoredDocument | None:
+        """See :meth:`hummingbit.index.backend.AnyCollection.get`."""
+        stored = self._collection.get(id_)
+        return stored if stored is not None and self._filter.matches(stored.payload) else None
+
+    def get_many(self, ids: Sequence[str]) -> Iterator[StoredDocument | None]:
+        """See :meth:`hummingbit.index.backend.AnyCollection.get_many`."""
+        return map(self.get, ids)
+
+    def count(self, filter: Filter | None = None) -> int:  # noqa: A002
+        """See :meth:`hummingbit.index.backend.AnyCollection.count`."""
+        return self._collection.count(self._joined(filter))
+
+    def explain_no_hits(self, filter: Filter | None) -> list[str]:  # noqa: A002
+        """See :func:`hummingbit.index.search.explain_no_hits`."""
+        return explain_no_hits(self, filter)
+
+    def scroll(
+        self,
+        limit: int,
+        cursor: str | None = None,
+        filter: Filter | None = None,  # noqa: A002
+        sort: Sequence[SortField] = (),
+    ) -> ScrollPage:
+        """See :meth:`hummingbit.index.backend.AnyCollection.scroll`."""
+        return self._collection.scroll(limit, cursor, self._joined(filter), sort)
+
+    def facets(self, facets: Sequence[Facet], filter: Filter | None = None) -> Facets:  # noqa: A002
+        """See :meth:`hummingbit.index.backend.AnyCollection.facets`."""
+        return self._collection.facets(facets, self._joined(filter))
+
+    def knows_filter(self, filter: Filter | None) -> bool:  # noqa: A002
+        """See :meth:`hummingbit.index.backend.CollectionBackend.knows_filter`."""
+        return self._collection.knows_filter(self._joined(filter))
+
+    def encode_queries(self, queries: Sequence[Query], syntax: str | None = None) -> EncodedQueries:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.encode_queries`."""
+        self._check_ids(queries)
+        return self._collection.encode_queries(queries, syntax)
+
+    def find(self, queries: Sequence[Query], options: SearchOptions) -> SearchResult:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.find`.
+
+        Raises:
+            InputError: also if `explain` is set, which shows words that a query was corrected to.
+        """
+        self._check_ids(queries)
+        return _without_words(self._collection.find(queries, self._limited(options)))
+
+    def recommend(
+        self,
+        positive: Sequence[Query],
+        negative: Sequence[Query],
+        options: SearchOptions,
+        strategy: str,
+    ) -> SearchResult:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.recommend`."""
+        self._check_ids([*positive, *negative])
+        limited = self._limited(options)
+        return _without_words(self._collection.recommend(positive, negative, limited, strategy))
+
+    # ------------------------------------------------------------------------
+    # Writes.
+
+    def upsert(self, documents: Iterable[Document]) -> UpsertResult:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.upsert`.
+
+        Raises:
+            InputError: also if a document would be outside, or its id is that of one outside.
+        """
+        written = [*documents]
+        self.check_documents(written)
+        return self._collection.upsert(written)
+
+    def upsert_encoded(
+        self,
+        documents: Sequence[Document],
+        codes: DocumentCodes,
+        bookmark: tuple[str, str] | None = None,
+    ) -> UpsertResult:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.upsert_encoded`."""
+        self.check_documents(documents)
+        return self._collection.upsert_encoded(documents, codes, bookmark)
+
+    def check_documents(self, documents: Sequence[Document]) -> None:
+        """Raise InputError unless the filter allows to write all `documents`."""
+        for position, document in enumerate(documents):
+            if not self._filter.matches(document.payload_with_labels):
+                message = "does not match the filter of the key"
+                raise InputError("payload", message, position)
+        outside = self._outside([document.id for document in documents])
+        for position, document in enumerate(documents):
+            if document.id in outside:
+                message = "is the id of a document that the filter of the key excludes"
+                raise InputError("id", message, position)
+
+    def existing_ids(self, ids: Sequence[str]) -> set[str]:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.existing_ids`."""
+        return self._collection.existing_ids(ids) - self._outside(ids)
+
+    def new_or_changed(self, documents: Sequence[Document]) -> list[Document]:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.new_or_changed`.
+
+        Documents that may not be written are among them.
+        """
+        outside = self._outside([document.id for document in documents])
+        changed = {one.id for one in self._collection.new_or_changed(documents)}
+        return [one for one in documents if one.id in changed or one.id in outside]
+
+    def delete(self, ids: Sequence[str]) -> DeleteResult:
+        """See :meth:`hummingbit.index.backend.AnyCollection.delete`."""
+        return self._collection.delete(self._inside(ids))
+
+    def delete_where(self, filter: Filter) -> DeleteResult:  # noqa: A002
+        """See :meth:`hummingbit.index.backend.AnyCollection.delete_where`."""
+        return self._collection.delete_where(self._joined(filter))
+
+    def update_payloads(
+        self, updates: Sequence[PayloadUpdate], if_generation: int | None = None
+    ) -> PayloadsUpdated:
+        """See :meth:`hummingbit.index.backend.AnyCollection.update_payloads`.
+
+        Raises:
+            InputError: also if a document would be outside afterwards.
+        """
+        confined = [
+            _ConfinedUpdate(
+                None if one.ids is None else tuple(self._inside(one.ids)),
+                None if one.filter is None else self._joined(one.filter),
+                one.set,
+                one.merge,
+                one.remove,
+                one.overwrite,
+                within=self._filter,
+            )
+            for one in updates
+        ]
+        return self._collection.update_payloads(confined, if_generation)
+
+    def _joined(self, filter_: Filter | None) -> Filter:
+        return self._filter if filter_ is None else And((self._filter, filter_))
+
+    def _limited(self, options: SearchOptions) -> SearchOptions:
+        if options.explain:
+            raise InputError("explain", "is set; a key with a filter cannot explain searches")
+        return replace(options, filter=self._joined(options.filter))
+
+    def _check_ids(self, queries: Sequence[Query]) -> None:
+        """Raise UnknownDocument if a query is the id of a document outside."""
+        for query in queries:
+            if query.id is not None and self.get(query.id) is None:
+                message = f"collection {self.name!r} has no document {query.id[:80]!r}"
+                raise UnknownDocument(message)
+
+    def _inside(self, ids: Sequence[str]) -> list[str]:
+        """Return those of `ids` that are ids of documents inside."""
+        return [id_ for id_ in dict.fromkeys(ids) if self.get(id_) is not None]
+
+    def _outside(self, ids: Sequence[str]) -> set[str]:
+        """Return those of `ids` that are ids of documents outside."""
+        existing = self._collection.existing_ids(ids)
+        return {id_ for id_ in existing if self.get(id_) is None}
+
+
+def visible(collection: CollectionBackend, filter_: Filter | None) -> Any:
+    """Return a collection as a key with the filter sees it, or as it is without one."""
+    return collection if filter_ is None else FilteredCollection(collection, filter_)
+
+
+@dataclass(frozen=True, slots=True)
+class _ConfinedUpdate(PayloadUpdate):
+    """A change of payloads after which all of them must match a filter."""
+
+    within: Filter | None = None
+
+    def apply(self, payload: Any) -> dict[str, Any]:
+        """See :meth:`hummingbit.index.payloads.PayloadUpdate.apply`.
+
+        Raises:
+            InputError: if the payload does not match the filter afterwards.
+        """
+        changed = PayloadUpdate.apply(self, payload)
+        if self.within is not None and not self.within.matches(changed):
+            raise InputError("updates", "would make a payload not match the filter of the key")
+        return changed
+
+
+def _without_words(result: SearchResult) -> SearchResult:
+    """Return a result without the words that those of queries were corrected to or replaced by."""
+    terms = [one and one._replace(corrected=()) for one in result.queries.terms]
+    return result._replace(queries=replace(result.queries, terms=terms), substitutes=())

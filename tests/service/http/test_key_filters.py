@@ -1,0 +1,340 @@
+"""Keys with a filter: no answer of any request holds anything of the other tenant's documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hummingbit import Client, Collection, ServedCollection
+from hummingbit.cli import main
+from hummingbit.errors import ServiceError
+from hummingbit.index.filters import parse_filter
+from hummingbit.service.http.keys import KeysError, create_key
+from tests.support.service import make_data_folder, service_with_keys
+
+OWN_WORDS = ["amber", "basalt", "copper"]
+OTHER_WORDS = ["xylem", "yarrow", "zinnia"]
+SECRETS = ("xylem", "yarrow", "zinnia", "other-", "beta")
+"""Parts of the other tenant's texts, ids and payloads."""
+
+
+def documents(tenant: str, prefix: str, words: list[str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"{prefix}-{at}",
+            "text": f"{words[at % 3]} {words[at % 2]} shared",
+            "payload": {"tenant": tenant, "label": words[at % 3], "year": at},
+        }
+        for at in range(6)
+    ]
+
+
+class Tenant(NamedTuple):
+    url: str
+    key: str
+    admin: str
+    reader: str
+
+    def http(self, key: str) -> httpx.Client:
+        return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {key}"})
+
+
+@pytest.fixture(scope="module")
+def tenant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
+    path = make_data_folder(tmp_path_factory.mktemp("tenants"))
+    with service_with_keys(path) as (url, admin):
+        own = parse_filter({"field": "tenant", "eq": "alpha"})
+        key = create_key(path / "keys.json", "own", "write", collections=["notes"], filter=own)
+        reader = create_key(path / "keys.json", "r", "read", collections=["notes"], filter=own)
+        yield Tenant(url, key, admin, reader)
+
+
+@pytest.fixture(autouse=True)
+def _filled(tenant: Tenant) -> None:
+    with tenant.http(tenant.admin) as http:
+        http.delete("/v1/collections/notes")
+        http.put("/v1/collections/notes", json={"encoder": "words", "indexed_fields": ["tenant"]})
+        http.patch("/v1/collections/notes", json={"ranking": "hybrid"})
+        both = documents("alpha", "own", OWN_WORDS) + documents("beta", "other", OTHER_WORDS)
+        answer = http.put("/v1/collections/notes/documents", json={"documents": both})
+        assert answer.status_code == 200, answer.text
+
+
+Request = tuple[str, str, Any]
+NOTES = "/v1/collections/notes"
+IDS = st.sampled_from([f"{of}-{at}" for of in ("own", "other") for at in range(7)])
+WORDS = st.sampled_from([*OWN_WORDS, *OTHER_WORDS, "shared", "xylm", "yarr", "ambr", '"xylem"'])
+CONDITIONS = st.one_of(
+    st.none(),
+    st.builds(lambda word: {"field": "label", "eq": word}, WORDS),
+    st.just({"field": "tenant", "eq": "beta"}),
+    st.just({"not": {"field": "tenant", "eq": "alpha"}}),
+    st.just({"or": [{"field": "tenant", "eq": "beta"}, {"field": "year", "gte": 0}]}),
+    st.builds(lambda one: {"has_id": [one]}, IDS),
+)
+QUERIES = st.one_of(
+    st.builds(lambda word: {"text": word}, WORDS), st.builds(lambda one: {"id": one}, IDS)
+)
+SEARCHES = st.fixed_dictionaries(
+    {"limit": st.integers(1, 20)},
+    optional={
+        "filter": CONDITIONS,
+        "with_payload": st.booleans(),
+        "with_text": st.booleans(),
+        "ranking": st.sampled_from(["hamming", "hybrid", "bm25", "asymmetric"]),
+        "facets": st.just([{"field": "label"}, {"field": "tenant"}]),
+        "group_by": st.just("label"),
+        "highlight": st.booleans(),
+        "explain": st.booleans(),
+        "syntax": st.sampled_from(["query", "plain"]),
+    },
+)
+DOCUMENTS = st.builds(
+    lambda one, word, name: {"id": one, "text": word, "payload": {"tenant": name, "label": word}},
+    IDS,
+    st.sampled_from(OWN_WORDS),
+    st.sampled_from(["alpha", "beta"]),
+)
+UPDATES = st.builds(
+    lambda target, value: {**target, **value},
+    st.one_of(
+        st.builds(lambda one: {"ids": [one]}, IDS),
+        st.builds(lambda one: {"filter": one or {"field": "year", "gte": 0}}, CONDITIONS),
+    ),
+    st.sampled_from(
+        [
+            {"set": {"seen": True}},
+            {"set": {"tenant": "beta"}},
+            {"remove": ["tenant"]},
+            {"overwrite": {"label": "amber"}},
+        ]
+    ),
+)
+
+
+def post(path: str, body: st.SearchStrategy[Any]) -> st.SearchStrategy[Request]:
+    return st.tuples(st.just("POST"), st.just(f"{NOTES}{path}"), body)
+
+
+def without_none(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+REQUESTS: dict[str, st.SearchStrategy[Request]] = {
+    "get_collection": st.just(("GET", NOTES, None)),
+    "get_document": st.builds(lambda one: ("GET", f"{NOTES}/documents/{one}", None), IDS),
+    "delete_document": st.builds(lambda one: ("DELETE", f"{NOTES}/documents/{one}", None), IDS),
+    "get_documents": post("/documents:get", st.builds(lambda ids: {"ids": ids}, st.lists(IDS))),
+    "scroll_documents": post(
+        "/documents:scroll", st.builds(lambda one: without_none(filter=one), CONDITIONS)
+    ),
+    "count_documents": post(
+        "/documents:count", st.builds(lambda one: without_none(filter=one), CONDITIONS)
+    ),
+    "count_facets": post(
+        "/facets",
+        st.builds(
+            lambda one: without_none(filter=one, facets=[{"field": "label"}, {"field": "tenant"}]),
+            CONDITIONS,
+        ),
+    ),
+    "delete_documents": post(
+        "/documents:delete",
+        st.one_of(
+            st.builds(lambda ids: {"ids": ids}, st.lists(IDS, min_size=1)),
+            st.builds(lambda one: {"filter": one or {"field": "year", "gte": 4}}, CONDITIONS),
+        ),
+    ),
+    "update_payload": post(
+        "/documents:payload",
+        st.builds(lambda some: {"updates": some}, st.lists(UPDATES, min_size=1, max_size=3)),
+    ),
+    "upsert_documents": st.builds(
+        lambda some: ("PUT", f"{NOTES}/documents", {"documents": some}),
+        st.lists(DOCUMENTS, min_size=1, max_size=3),
+    ),
+    "upsert_documents_in_bulk": st.builds(
+        lambda some: ("POST", f"{NOTES}/documents:bulk", "\n".join(map(json.dumps, some))),
+        st.lists(DOCUMENTS, min_size=1, max_size=3),
+    ),
+    "search": post("/search", st.builds(lambda one, query: {**one, **query}, SEARCHES, QUERIES)),
+    "search_batch": post(
+        "/search/batch",
+        st.builds(
+            lambda some, filter_: without_none(searches=some, filter=filter_),
+            st.lists(QUERIES, min_size=1, max_size=3),
+            CONDITIONS,
+        ),
+    ),
+    "recommend_documents": post(
+        "/recommend",
+        st.builds(
+            lambda positive, negative: {
+                "positive": positive,
+                "negative": negative,
+                "with_payload": True,
+                "with_text": True,
+            },
+            st.lists(st.one_of(IDS, QUERIES), min_size=1, max_size=2),
+            st.lists(IDS, max_size=1),
+        ),
+    ),
+    "encode": post("/encode", st.builds(lambda word: {"inputs": [{"text": word}]}, WORDS)),
+}
+"""Requests to every route that applies the filter of a key."""
+OF_NO_DOCUMENT = {"get_livez", "get_access"}
+"""Routes whose answers say nothing of documents."""
+
+
+def send(http: httpx.Client, method: str, path: str, body: Any) -> httpx.Response:
+    if isinstance(body, str):
+        headers = {"Content-Type": "application/x-ndjson"}
+        return http.request(method, path, content=body, headers=headers)
+    return http.request(method, path, json=body)
+
+
+def others(http: httpx.Client) -> list[dict[str, Any]]:
+    answer = http.post(f"{NOTES}/documents:scroll", json={"with_payload": True})
+    documents: list[dict[str, Any]] = answer.json()["documents"]
+    return [one for one in documents if one["payload"].get("tenant") != "alpha"]
+
+
+def is_secret(answer: str, request: Request) -> str | None:
+    """Return a part of the other tenant's documents in an answer that the request did not name."""
+    named = json.dumps(request)
+    return next((one for one in SECRETS if one in answer and one not in named), None)
+
+
+def test_every_route_applies_the_filter_or_refuses_the_key(tenant: Tenant) -> None:
+    with tenant.http(tenant.admin) as everything, tenant.http(tenant.key) as http:
+        paths = everything.get("/openapi.json").json()["paths"]
+        applied = set()
+        for path, operations in paths.items():
+            for method, operation in operations.items():
+                if "x-key-filter" in operation and operation["operationId"] not in OF_NO_DOCUMENT:
+                    applied.add(operation["operationId"])
+                    continue
+                address = path.replace("{name}", "notes").replace("{id}", "own-1")
+                body: object = {} if "requestBody" in operation else None
+                answer = http.request(method, address, json=body)
+                if operation["operationId"] in OF_NO_DOCUMENT:
+                    assert answer.status_code == 200
+                    assert is_secret(answer.text, (method, path, None)) is None
+                    continue
+                assert answer.status_code == 403, (method, path, answer.text)
+                if path.startswith("/v1/collections/{name}") and operation["x-role"] != "admin":
+                    assert "the key has a filter" in answer.json()["detail"], path
+        assert applied == REQUESTS.keys()
+        asynchronous = {"Prefer": "respond-async", "Content-Type": "application/x-ndjson"}
+        answer = http.post(f"{NOTES}/documents:bulk", content=b"", headers=asynchronous)
+        assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("operation", REQUESTS)
+def test_no_answer_holds_anything_of_the_other_tenant(tenant: Tenant, operation: str) -> None:
+    requests = REQUESTS[operation]
+    with tenant.http(tenant.admin) as everything, tenant.http(tenant.key) as http:
+        before = others(everything)
+        statuses = set()
+
+        @settings(max_examples=25, suppress_health_check=[*HealthCheck], deadline=None)
+        @given(requests)
+        def check(request: Request) -> None:
+            answer = send(http, *request)
+            statuses.add(answer.status_code)
+            assert answer.status_code in {200, 204, 404, 422}, answer.text
+            assert is_secret(answer.text, request) is None, answer.text
+            if answer.status_code == 200 and operation not in {"encode", "get_collection"}:
+                for place in ("other-", '"beta"'):
+                    # What was named may be said to be missing, but nothing of it is returned.
+                    rest = {**answer.json(), "missing": [], "errors": [], "warnings": []}
+                    assert place not in json.dumps(rest), answer.text
+            assert others(everything) == before
+
+        check()
+        assert statuses & {200, 204}
+
+
+def test_the_tenant_sees_its_own_documents_as_if_they_were_all(tenant: Tenant) -> None:
+    with Client(tenant.url, tenant.key) as client:
+        assert client.count("notes") == 6
+        assert client.collection("notes")["documents"] == 6
+        hits = client.search("notes", "shared", limit=50, ranking="bm25")["hits"]
+        assert {hit["id"] for hit in hits} == {f"own-{at}" for at in range(6)}
+        facets = client.facets("notes", ["tenant"])
+        assert [one["value"] for one in facets["facets"][0]["buckets"]] == ["alpha"]
+        with pytest.raises(ServiceError) as missing:
+            client.get("notes", "other-1")
+        assert missing.value.status == 404
+        with pytest.raises(ServiceError) as unknown:
+            client.search("notes", id="other-1")
+        assert unknown.value.status == 404
+        assert client.delete_many("notes", ids=["own-1", "other-1"])["deleted"] == 1
+        notes = ServedCollection(client, "notes")
+        assert len(notes) == 5
+
+
+def test_a_tenant_writes_only_what_matches_its_filter(tenant: Tenant) -> None:
+    own = {"text": "amber", "payload": {"tenant": "alpha"}}
+    refused: list[tuple[Callable[[Client], object], str]] = [
+        (lambda client: client.upsert("notes", [{"id": "n", "text": "amber"}]), "payload"),
+        (lambda client: client.upsert("notes", [{"id": "other-1", **own}]), "id"),
+        (
+            lambda client: client.update_payloads(
+                "notes", [{"ids": ["own-1"], "set": {"tenant": "beta"}}]
+            ),
+            "updates",
+        ),
+    ]
+    with Client(tenant.url, tenant.key) as client:
+        for write, field in refused:
+            with pytest.raises(ServiceError, match=field) as no:
+                write(client)
+            assert no.value.status == 422
+        assert client.upsert("notes", [{"id": "n", **own}, {"id": "own-2", **own}])["upserted"] == 2
+        update = {"filter": {"field": "year", "gte": 0}, "set": {"seen": True}}
+        assert client.update_payloads("notes", [update])["matched"] == 5
+    with Client(tenant.url, tenant.reader) as client, pytest.raises(ServiceError) as no:
+        client.upsert("notes", [{"id": "n", **own}])
+    assert no.value.status == 403
+
+
+def test_keys_with_a_filter_are_made_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Collection.create(tmp_path, "notes", n_bits=16) as collection:
+        collection.add(
+            [
+                {"id": "a", "code": "0f0f", "payload": {"tenant": "alpha"}},
+                {"id": "b", "code": "0f0f", "payload": {"tenant": "beta"}},
+            ]
+        )
+    create = ["keys", "create", "--name", "t", "--role", "read", "--data-dir", str(tmp_path)]
+    condition = ["--filter", '{"field": "tenant", "eq": "alpha"}']
+    assert main([*create, *condition]) != 0
+    assert "name the collections" in capsys.readouterr().err
+    ids = ["--filter", '{"has_id": ["a"]}', "--collection", "notes"]
+    assert main([*create, *ids]) != 0
+    assert "payload fields" in capsys.readouterr().err
+    with service_with_keys(tmp_path) as (url, _):
+        assert main([*create, "--collection", "notes", *condition]) == 0
+        key = capsys.readouterr().out.strip()
+        with Client(url, key) as client:
+            assert [hit["id"] for hit in client.search("notes", id="a", limit=9)["hits"]] == ["a"]
+    assert main(["keys", "list", "--data-dir", str(tmp_path)]) == 0
+    assert '"tenant"' in capsys.readouterr().out
+    with pytest.raises(KeysError, match="an admin key is for everything"):
+        create_key(
+            tmp_path / "keys.json",
+            "x",
+            "admin",
+            collections=["notes"],
+            filter=parse_filter({"field": "tenant", "eq": "alpha"}),
+        )
