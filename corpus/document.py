@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hummingbit.corpus.expiry import EXPIRES_AT, EXPIRY_FIELDS, check_expiry, read_expiry
 from hummingbit.corpus.matrices import upper_triangle
 from hummingbit.foundation.errors import InputError, abbreviate
 
@@ -34,6 +35,7 @@ LARGE_INTEGER = 1 << 64
 FIELDS = ("id", "text", "vector", "code", "label", "labels", "payload")
 CONTENT_FIELDS = ("text", "vector", "code")
 _FIELDS = frozenset(FIELDS)
+_ALL_FIELDS = _FIELDS | set(EXPIRY_FIELDS)
 PACKED = {"ubinary": 0, "binary": -128}
 """The formats of the bytes of a packed code, and the number that stands for a byte of zeros."""
 CODE_FORMATS = frozenset({*PACKED, "base64"})
@@ -78,14 +80,18 @@ class Document:
 def parse_document(record: object) -> Document:
     """Return the :class:`Document` of a decoded JSON object with the fields of :data:`FIELDS`.
 
+    `expires_at`, a time of ISO 8601, or `ttl_seconds` say when it expires
+    (:mod:`hummingbit.corpus.expiry`).
+
     Raises:
         DocumentError: if `record` is not an object or a field of it is invalid.
     """
     if not isinstance(record, Mapping):
         raise DocumentError("document", f"is {abbreviate(record)}; it must be an object")
-    if not record.keys() <= _FIELDS:
-        unknown = sorted(set(map(str, record)) - _FIELDS)
-        raise DocumentError(unknown[0], f"is not a field; the fields are {', '.join(FIELDS)}")
+    if not record.keys() <= _ALL_FIELDS:
+        unknown = sorted(set(map(str, record)) - _ALL_FIELDS)
+        known = ", ".join((*FIELDS, *EXPIRY_FIELDS))
+        raise DocumentError(unknown[0], f"is not a field; the fields are {known}")
     get = record.get
     text, vector, code = get("text"), get("vector"), get("code")
     if text is None and vector is None and code is None:
@@ -98,9 +104,24 @@ def parse_document(record: object) -> Document:
         None if vector is None else parse(vector),
         None if code is None else parse_code(code),
         _parse_labels(record),
-        parse_payload(get("payload")),
+        with_expiry(parse_payload(get("payload")), get("expires_at"), get("ttl_seconds")),
         is_matrix,
     )
+
+
+def with_expiry(
+    payload: Mapping[str, Any], expires_at: object = None, ttl_seconds: object = None
+) -> Mapping[str, Any]:
+    """Return a payload with the time at which its document expires, if one is given.
+
+    Raises:
+        DocumentError: if it is invalid, or given twice.
+    """
+    try:
+        time = read_expiry(expires_at, ttl_seconds)
+    except InputError as error:
+        raise DocumentError(error.field, error.reason) from None
+    return payload if time is None else {**payload, EXPIRES_AT: time}
 
 
 def parse_text(value: object, field: str = "text") -> str:
@@ -251,6 +272,11 @@ def parse_payload(value: object) -> Mapping[str, Any]:
         return {}
     if not isinstance(value, Mapping):
         raise DocumentError("payload", f"is {abbreviate(value)}; it must be an object")
+    if EXPIRES_AT in value:
+        try:
+            check_expiry(value)
+        except InputError as error:
+            raise DocumentError(error.field, error.reason) from None
     if _is_flat(value):
         return value
     if _is_deeper(value, MAX_PAYLOAD_DEPTH):
@@ -400,6 +426,8 @@ def _are_flat(payloads: Sequence[dict[str, Any]]) -> bool:
     names, members = {*chain(*payloads)}, [*chain(*map(dict.values, payloads))]
     types = set(map(type, members))
     if not set(map(type, names)) <= {str} or not types <= _SCALARS or not _are_unicode(names):
+        return False
+    if EXPIRES_AT in names:
         return False
     texts = [member for member in members if type(member) is str] if str in types else []
     numbers = [member for member in members if type(member) in _NUMBERS] if types & _NUMBERS else []

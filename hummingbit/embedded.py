@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from textwrap import shorten
 from types import MappingProxyType
@@ -463,6 +464,8 @@ class Collection:
         payload_fields: Sequence[str] | None = None,
         on_repeated_id: inputs.OnRepeatedId = "raise",
         on_missing_id: inputs.OnMissingId = "raise",
+        expires_at: str | float | datetime | None = None,
+        ttl_seconds: float | None = None,
     ) -> inputs.Added:
         """Add documents, and replace those with the same ids: all of them, or none on an error.
 
@@ -472,7 +475,9 @@ class Collection:
         `ids` and `id_field`, documents without an id are numbered, starting at the number of
         documents. If two documents have one id, nothing is written, unless `on_repeated_id` is
         "last"; if some have no id of `ids` or `id_field`, nothing is, unless `on_missing_id` is
-        "number". Returns how many were written, with what else became of the documents
+        "number". The documents expire at `expires_at`, a time of ISO 8601 or a datetime, or after
+        `ttl_seconds`; from then on nothing returns them. Returns how many were written, with what
+        else became of the documents
         (:class:`hummingbit.inputs.Added`).
 
         Raises:
@@ -484,6 +489,7 @@ class Collection:
         """
         layout = inputs.layout_of(id_field, text_field, label_field, payload_fields)
         parsed = inputs.documents_of(documents, layout, ids=ids, labels=labels, payloads=payloads)
+        parsed = inputs.expiring(parsed, expires_at, ttl_seconds)
         repeated = inputs.check_ids(
             parsed,
             id_field=id_field,
@@ -534,20 +540,31 @@ class Collection:
         merge: Mapping[str, Any] | None = None,
         remove: Iterable[str] = (),
         overwrite: Mapping[str, Any] | None = None,
+        expires_at: str | float | datetime | None = None,
+        ttl_seconds: float | None = None,
         if_generation: int | None = None,
     ) -> int:
         """Change the payloads of documents with these `ids`, or that match `filter`.
 
         Texts, codes and the order of documents stay. `set` gives keys new values, `merge` merges
         objects into objects and removes keys whose value is None (RFC 7396), `remove` removes
-        fields, and `overwrite` replaces the whole payload. Returns how many payloads changed.
+        fields, and `overwrite` replaces the whole payload. `expires_at` or `ttl_seconds` set when
+        the documents expire; removing the field `_expires_at` keeps them. Returns how many payloads
+        changed.
 
         Raises:
             InputError: unless exactly one of `ids` and `filter` is given, or if a value is invalid.
             GenerationChanged: if the collection is at another generation than `if_generation`.
         """
         update = inputs.payload_update(
-            ids=ids, filter=filter, set=set, merge=merge, remove=remove, overwrite=overwrite
+            ids=ids,
+            filter=filter,
+            set=set,
+            merge=merge,
+            remove=remove,
+            overwrite=overwrite,
+            expires_at=expires_at,
+            ttl_seconds=ttl_seconds,
         )
         return self.backend.update_payloads([update], if_generation).updated
 

@@ -7,6 +7,7 @@ import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Union, get_args
 
 import numpy as np
@@ -20,6 +21,7 @@ from hummingbit.corpus.document import (
     parse_document,
     parse_text,
     parse_vector,
+    with_expiry,
 )
 from hummingbit.corpus.layout import Layout
 from hummingbit.foundation.errors import InputError, abbreviate, counted
@@ -214,6 +216,8 @@ def payload_update(
     ids: Iterable[str] | None,
     filter: Mapping[str, Any] | None,  # noqa: A002
     remove: Iterable[str],
+    expires_at: str | float | datetime | None,
+    ttl_seconds: float | None,
     **changes: Mapping[str, Any] | None,
 ) -> PayloadUpdate:
     """Return an update with the arguments of :meth:`hummingbit.Collection.update_payload`.
@@ -225,8 +229,33 @@ def payload_update(
         ids=None if ids is None else tuple(check_several("ids", ids)),
         filter=filter_of(filter),
         remove=tuple(check_several("remove", remove)),
+        expires_at=_as_text(expires_at),
+        ttl_seconds=ttl_seconds,
         **changes,
     )
+
+
+def expiring(
+    parsed: list[ParsedDocument],
+    expires_at: str | float | datetime | None,
+    ttl_seconds: float | None,
+) -> list[ParsedDocument]:
+    """Return documents that expire at a time; without one, as they are.
+
+    Raises:
+        DocumentError: if the time is invalid, or given twice.
+    """
+    time = with_expiry({}, _as_text(expires_at), ttl_seconds)
+    if not time:
+        return parsed
+    return [
+        one._replace(document=replace(one.document, payload={**one.document.payload, **time}))
+        for one in parsed
+    ]
+
+
+def _as_text(time: str | float | datetime | None) -> str | float | None:
+    return time.isoformat() if isinstance(time, datetime) else time
 
 
 def query_of(value: Any) -> Query:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal, Self, Unpack
 
 from hummingbit import inputs
@@ -106,6 +107,8 @@ class ServedCollection:
         payload_fields: Sequence[str] | None = None,
         on_repeated_id: inputs.OnRepeatedId = "raise",
         on_missing_id: inputs.OnMissingId = "raise",
+        expires_at: str | float | datetime | None = None,
+        ttl_seconds: float | None = None,
     ) -> inputs.Added:
         """Add documents, and replace those with the same ids; see :meth:`Collection.add`.
 
@@ -117,6 +120,7 @@ class ServedCollection:
         """
         layout = inputs.layout_of(id_field, text_field, label_field, payload_fields)
         parsed = inputs.documents_of(documents, layout, ids=ids, labels=labels, payloads=payloads)
+        parsed = inputs.expiring(parsed, expires_at, ttl_seconds)
         repeated = inputs.check_ids(
             parsed,
             id_field=id_field,
@@ -155,11 +159,20 @@ class ServedCollection:
         merge: Mapping[str, Any] | None = None,
         remove: Iterable[str] = (),
         overwrite: Mapping[str, Any] | None = None,
+        expires_at: str | float | datetime | None = None,
+        ttl_seconds: float | None = None,
         if_generation: int | None = None,
     ) -> int:
         """Change payloads of documents; see :meth:`Collection.update_payload`."""
         update = inputs.payload_update(
-            ids=ids, filter=filter, set=set, merge=merge, remove=remove, overwrite=overwrite
+            ids=ids,
+            filter=filter,
+            set=set,
+            merge=merge,
+            remove=remove,
+            overwrite=overwrite,
+            expires_at=expires_at,
+            ttl_seconds=ttl_seconds,
         )
         return self._remote.update_payloads([update], if_generation).updated
 

@@ -31,15 +31,15 @@ LARGEST = 12
 
 
 class StatisticsCache:
-    """The statistics of one generation; only a write changes them."""
+    """The statistics of one generation, as long as none of its documents expires."""
 
     def __init__(self) -> None:
-        self._last: tuple[int, dict[str, Any]] | None = None
+        self._last: tuple[object, dict[str, Any]] | None = None
 
-    def get(self, generation: int, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return the statistics of a generation; `measure` is called unless they are cached."""
-        if self._last is None or self._last[0] != generation:
-            self._last = generation, measure()
+    def get(self, key: object, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return the statistics; `measure` is called unless those of an equal `key` are cached."""
+        if self._last is None or self._last[0] != key:
+            self._last = key, measure()
         return self._last[1]
 
 

@@ -420,7 +420,7 @@ class IndexedCollection(SearchableCollection, ABC):
     store: Store
     _published_index: PublishedIndex
     _columns: FieldColumns
-    _live: tuple[int, Mask] = (-1, np.zeros(0, dtype=np.bool_))
+    _live: tuple[tuple[int, int], Mask] = ((-1, 0), np.zeros(0, dtype=np.bool_))
 
     def recommend(
         self,
@@ -615,12 +615,14 @@ class IndexedCollection(SearchableCollection, ABC):
         return selected & live
 
     def _live_rows(self, published: PublishedGeneration) -> Mask:
-        number, live = self._live
-        if number != published.generation.number:
+        # Documents that expire leave a generation, whose number stays.
+        key = published.generation.number, len(published.generation)
+        known, live = self._live
+        if known != key:
             rows = self.store.code_column.document_rows(published.generation.all_live_rows())
             live = np.zeros(published.last_row + 1, dtype=np.bool_)
             live[rows] = True
-            self._live = published.generation.number, live
+            self._live = key, live
         return live
 
     def _tabulate(
@@ -1050,6 +1052,14 @@ class Collection(IndexedCollection):
         """See :meth:`hummingbit.index.backend.CollectionBackend.compact`; writes wait meanwhile."""
         self._writer.compact()
 
+    def remove_expired(self) -> None:
+        """Delete the documents that have expired, which no read returns any more.
+
+        Raises:
+            StoreError: if the collection cannot be written.
+        """
+        self._writer.remove_expired()
+
     def stats(self) -> dict[str, Any]:
         """See :meth:`hummingbit.index.backend.CollectionBackend.stats`."""
         published = self._published_index.current()
@@ -1060,7 +1070,9 @@ class Collection(IndexedCollection):
             generation=generation.number,
             engine=generation.index_type,
             engine_reason=generation.index_type_reason,
-            statistics=self._statistics.get(generation.number, lambda: code_statistics(generation)),
+            statistics=self._statistics.get(
+                (generation.number, len(generation)), lambda: code_statistics(generation)
+            ),
             problems=[*self.store.warnings(), *self.store.problems],
         )
 

@@ -41,11 +41,13 @@ from hummingbit.index.catalog import (
     check_name,
     is_sign_encoder,
 )
-from hummingbit.index.collection import local_collection
+from hummingbit.index.collection import Collection, local_collection
 from hummingbit.index.errors import (
     CollectionExists,
     DataFolderError,
     SnapshotError,
+    StoreClosed,
+    StoreError,
     UnknownCollection,
 )
 from hummingbit.index.folders import Draft, LocalCollections
@@ -438,9 +440,24 @@ class DataFolder:
             local = local_collection(collection, "snapshots")
         except InputError as error:
             raise SnapshotError(f"{error.reason}; use index export") from None
+        local.remove_expired()
         encoder = local.encoder_name
         artifact = None if encoder is None else self.encoders.folder(encoder)
         return self.snapshots.create(local.store.copy_to, artifact, before_appearing)
+
+    def remove_expired(self) -> None:
+        """Delete from all open collections the documents that have expired.
+
+        An error is logged, and the next call tries again: no read returns these documents.
+        """
+        for name, collection in self.collections().items():
+            if isinstance(collection, Collection):
+                try:
+                    collection.remove_expired()
+                except StoreClosed:
+                    continue  # it was dropped meanwhile
+                except StoreError as error:
+                    _log.warning("removing expired documents of %s failed: %s", name, error)
 
     def restore_snapshot(
         self,

@@ -212,6 +212,8 @@ class FilteredCollection:
                 one.merge,
                 one.remove,
                 one.overwrite,
+                one.expires_at,
+                one.ttl_seconds,
                 within=self._filter,
             )
             for one in updates

@@ -10,6 +10,7 @@ write returns after both steps, so it is durable and every later search sees it.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -97,9 +98,10 @@ class TextChanges:
         """Return the lexical index and the moments after the write, or None if there were none."""
         if before.lexical is None or before.moments is None:
             return None, None
-        # This write both added and removed the rows after `last_row`.
+        # This write both added and removed the rows after `last_row`. Others may have expired.
         last = self._last_index_row(before.last_row)
-        removed = before.generation.codes_of(self._removed[self._removed <= last])
+        known = np.sort(self._removed[self._removed <= last])
+        removed = before.generation.codes_of(before.generation.live_rows(known))
         return before.lexical.with_changes(*self.write), before.moments.with_changes(
             self._codes, removed
         )
@@ -219,8 +221,10 @@ class PublishedIndex:
         self._store = store
         self._write_lock = write_lock
         self._engine = engine
-        self.published: PublishedGeneration | None = None
-        """The published generation; None if the index was not built."""
+        self._published: PublishedGeneration | None = None
+        self._next_expiry = math.inf
+        # The thread that holds the lock for as long as it reads.
+        self._reader: int | None = None
         self._matching = MatchingRows(store)
         self._compaction = Compaction(self._finish_compaction)
         self.compactions = 0
@@ -229,6 +233,15 @@ class PublishedIndex:
         self._lexical_compaction = Compaction(self._finish_lexical_compaction)
         self._folder = store.path.parent
         self._saving: threading.Thread | None = None
+
+    @property
+    def published(self) -> PublishedGeneration | None:
+        """The published generation, without expired documents; None if the index was not built."""
+        if self._next_expiry <= time.time() and self._reader != threading.get_ident():
+            about_to_build()
+            with acquired(self.lock):
+                self._drop_expired()
+        return self._published
 
     def built_generation(self) -> IndexSnapshot | None:
         """Return the published generation, or None if the index was not built."""
@@ -289,7 +302,7 @@ class PublishedIndex:
         Whatever this thread reads of the store inside the block belongs to the same transaction.
         """
         about_to_wait()
-        with self.lock, unbroken():
+        with self.lock, unbroken(), self._read_by_this_thread():
             while True:
                 with self._store.read_transaction():
                     published = self.catch_up()
@@ -305,6 +318,15 @@ class PublishedIndex:
                         yield SearchTarget(published, matching.rows)
                         return
                 # Another process wrote, and the list was completed after this transaction began.
+
+    @contextmanager
+    def _read_by_this_thread(self) -> Iterator[None]:
+        """Note which thread holds the lock, so that its reads inside the block do not take it."""
+        self._reader = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._reader = None
 
     def catch_up(self) -> PublishedGeneration:
         """Bring the published generation up to the current read transaction and return it.
@@ -329,7 +351,7 @@ class PublishedIndex:
         number = changes.generation + 1
         changes.prepare()
         with self.lock:
-            if self.published is None:
+            if self._published is None:
                 changes.commit()
                 return number
             before = self._catch_up(changes.generation)
@@ -339,12 +361,16 @@ class PublishedIndex:
         with self.lock:
             if lexical is None:
                 # The lexical index may have been built meanwhile.
-                lexical, moments = texts.apply_to(self._catch_up(changes.generation))
+                now = self._catch_up(changes.generation)
+                if now.generation is before.generation:  # nothing has expired since
+                    lexical, moments = texts.apply_to(now)
             changes.commit()
             last = changes.last_row, changes.documents
-            self.published = PublishedGeneration(after, *last, lexical, moments)
+            self._published = PublishedGeneration(after, *last, lexical, moments)
+            # The next read looks for what has expired.
+            self._next_expiry = 0.0 if changes.has_expiries else math.inf
             self._drop_other_language()
-            lexical = self.published.lexical
+            lexical = self._published.lexical
         self._compaction.record_write((number, codes, rows, removed), after)
         if lexical is not None:
             self._lexical_compaction.record_write(texts.write, lexical)
@@ -419,9 +445,12 @@ class PublishedIndex:
             generation = published.generation.compacted()
             with self.lock:
                 # The lexical index may have been built meanwhile.
-                published = self._catch_up()
-                lexical = published.lexical if lexical is None else lexical
-                self.published = published._replace(generation=generation, lexical=lexical)
+                now = self._catch_up()
+                if now.generation is not published.generation:  # documents have expired since
+                    generation = now.generation.compacted()
+                    lexical = None if now.lexical is None else now.lexical.compacted()
+                lexical = now.lexical if lexical is None else lexical
+                self._published = now._replace(generation=generation, lexical=lexical)
         self._matching.clear()
 
     def wait(self) -> None:
@@ -437,12 +466,41 @@ class PublishedIndex:
         a commit and its publication. Called with the lock held.
         """
         committed = self._store.generation() if number is None else number
-        published = self.published
+        published = self._published
         if published is None or published.generation.number > committed:
-            published = self._rebuild()
+            self._published, self._next_expiry = self._rebuild(), 0.0
         elif published.generation.number < committed:
-            published = self._apply_later_rows(published)
-        self.published = published
+            self._published, self._next_expiry = self._apply_later_rows(published), 0.0
+        return self._drop_expired()
+
+    def _drop_expired(self) -> PublishedGeneration:
+        """Remove from the published generation what has expired, and return it.
+
+        It keeps its number: the store has the documents until a write removes them. Called with the
+        lock held, after a generation was published.
+        """
+        published = self._published
+        assert published is not None  # noqa: S101 - for the type checker
+        if self._next_expiry > time.time():
+            return published
+        expired, following = self._store.expired()
+        before = published.generation
+        gone = before.live_rows(expired)
+        if len(gone):
+            no_codes = np.empty((0, self._store.description.n_bits // 8), dtype=np.uint8)
+            write = before.number, no_codes, gone[:0], gone
+            after = before.with_changes(*write)
+            lexical, moments = published.lexical, published.moments
+            if lexical is not None and moments is not None:
+                moments = moments.with_changes(no_codes, before.codes_of(gone))
+                lexical = lexical.with_changes(before.number, [], gone)
+                self._lexical_compaction.record_write((before.number, [], gone), lexical)
+            self._compaction.record_write(write, after)
+            published = published._replace(generation=after, lexical=lexical, moments=moments)
+        if len(expired):
+            rows = self._store.code_column.document_rows(published.generation.all_live_rows())
+            published = published._replace(documents=len(rows))
+        self._published, self._next_expiry = published, following
         return published
 
     def _apply_later_rows(self, before: PublishedGeneration) -> PublishedGeneration:
@@ -453,13 +511,14 @@ class PublishedIndex:
                 return self._rebuild()
             number, codes, rows, removed = later.write
             after = before.generation.with_changes(*later.write)
-            if len(after) != later.n_codes:
+            expired = self._store.expired()[0]
+            if len(after) != later.n_codes - _n_missing(expired, after):
                 # Blocks were folded since, so the list of removed rows is incomplete.
                 rows_before = before.generation.codes()[1]
                 rows_now = self._store.read_codes().rows
                 removed = np.setdiff1d(rows_before, rows_now, assume_unique=True)
                 after = before.generation.with_changes(number, codes, rows, removed)
-            if len(after) != later.n_codes:
+            if len(after) != later.n_codes - _n_missing(expired, after):
                 return self._rebuild()
             lexical, moments = before.lexical, before.moments
             if lexical is not None and moments is not None:
@@ -488,12 +547,13 @@ class PublishedIndex:
         with self._write_lock:
             generation = compaction.replay(generation)
             with self.lock:
-                published = self.published
+                generation = compaction.replay(generation)  # what has expired since
+                published = self._published
                 if compaction is not self._compaction or published is None:
                     return None
                 if published.generation.number != generation.number:
                     return None
-                self.published = published._replace(generation=generation)
+                self._published = published._replace(generation=generation)
                 self.compactions += 1
         self._matching.clear()
         return generation
@@ -505,12 +565,13 @@ class PublishedIndex:
         with self._write_lock:
             lexical = compaction.replay(lexical)
             with self.lock:
-                published = self.published
+                lexical = compaction.replay(lexical)  # what has expired since
+                published = self._published
                 if compaction is not self._lexical_compaction or published is None:
                     return None
                 if published.generation.number != lexical.number:
                     return None
-                self.published = published._replace(lexical=lexical)
+                self._published = published._replace(lexical=lexical)
         return lexical
 
     def _index_texts(self, generation: IndexSnapshot) -> IndexedTexts:
@@ -580,7 +641,7 @@ class PublishedIndex:
 
         Called with the lock held.
         """
-        published = self.published
+        published = self._published
         if published is None or published.lexical is None:
             return
         setting, found = self._store.language()
@@ -589,7 +650,7 @@ class PublishedIndex:
         analyzer, forms = self._analysis()
         if (published.lexical.analyzer, published.lexical.forms) != (analyzer, forms):
             self._lexical_compaction = Compaction(self._finish_lexical_compaction)
-            self.published = published._replace(lexical=None, moments=None)
+            self._published = published._replace(lexical=None, moments=None)
 
     def _publish_texts(self, indexed: IndexedTexts) -> PublishedGeneration:
         """Bring an index of texts up to date and publish it. Called with the lock held."""
@@ -606,12 +667,20 @@ class PublishedIndex:
         else:
             moments = word_file.moments_now(saved, rows, codes)
         lexical = lexical.with_changes(generation.number, documents, removed)
-        self.published = published = published._replace(lexical=lexical, moments=moments)
+        self._published = published = published._replace(lexical=lexical, moments=moments)
         return published
+
+
+def _n_missing(expired: Rows, generation: IndexSnapshot) -> int:
+    """Return how many of the `expired` rows, which the store has, a generation lacks."""
+    return len(expired) - len(generation.live_rows(expired))
 
 
 # ----------------------------------------------------------------------------
 # Writes.
+
+
+EXPIRED_AT_ONCE = 1000
 
 
 class Writer:
@@ -641,6 +710,7 @@ class Writer:
         with stepping_aside(), self._lock, unbroken(), self._store.writing() as changes:
             rows, codes = [np.empty(0, dtype=np.int64)], [self._no_codes()]
             removed: list[int] = []
+            expired = changes.expired_rows()
             for batch, batch_codes in chain(first, encoded):
                 removed += changes.delete([document.id for document in batch])
                 inserted = changes.insert(batch, batch_codes)
@@ -659,7 +729,9 @@ class Writer:
             return UpsertResult(
                 self._number_of_documents(added[remaining]),
                 number,
-                self._number_of_documents(removed_rows[~np.isin(removed_rows, added)]),
+                self._number_of_documents(
+                    removed_rows[~np.isin(removed_rows, added) & ~np.isin(removed_rows, expired)]
+                ),
             )
 
     def delete(self, ids: Sequence[str]) -> DeleteResult:
@@ -690,6 +762,15 @@ class Writer:
             return rows
 
         return self._delete(delete)
+
+    def remove_expired(self) -> None:
+        """Delete the documents that have expired; other writes may come in between.
+
+        Raises:
+            StoreError: if the store cannot be written.
+        """
+        while len(self._store.expired()[0]):
+            self._delete(lambda changes: changes.delete_expired(EXPIRED_AT_ONCE))
 
     def update_payloads(
         self, updates: Sequence[PayloadUpdate], if_generation: int | None = None
@@ -801,17 +882,20 @@ class Writer:
         Raises:
             StoreError: if the store cannot be written, or is damaged.
         """
+        self.remove_expired()
         with self._lock:
             self._store.compact()
             self._published_index.compact()
 
     def _delete(self, delete: Callable[[Changes], list[int]]) -> DeleteResult:
         with self._lock, self._store.writing() as changes:
+            expired = changes.expired_rows()
             removed = np.array(delete(changes), dtype=np.int64)
             if not len(removed):
                 return DeleteResult(0, changes.generation)
             number = self._published_index.publish(changes, self._no_codes(), removed[:0], removed)
-            return DeleteResult(self._number_of_documents(removed), number)
+            deleted = removed[~np.isin(removed, expired)]
+            return DeleteResult(self._number_of_documents(deleted), number)
 
     def _number_of_documents(self, index_rows: Rows) -> int:
         return len(self._store.code_column.document_rows(index_rows))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from hummingbit.corpus.document import parse_payload
+from hummingbit.corpus.expiry import EXPIRES_AT, read_expiry
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.index.filters import MAX_FIELD_LENGTH, Filter, filter_to_json, parse_filter
 
@@ -25,7 +26,8 @@ class PayloadUpdate:
     `overwrite` replaces the whole payload; the default is to keep it. Then `remove` removes fields,
     `set` gives keys new values, and `merge` is applied as a JSON merge patch (RFC 7396): objects
     are merged into objects, and null removes a key. `set`, `overwrite` and `remove` do what
-    Qdrant's ``set_payload``, ``overwrite_payload`` and ``delete_payload`` do.
+    Qdrant's ``set_payload``, ``overwrite_payload`` and ``delete_payload`` do. `expires_at` or
+    `ttl_seconds` set when the documents expire (:mod:`hummingbit.corpus.expiry`).
     """
 
     ids: tuple[str, ...] | None = None
@@ -34,12 +36,16 @@ class PayloadUpdate:
     merge: Mapping[str, Any] | None = None
     remove: tuple[str, ...] = ()
     overwrite: Mapping[str, Any] | None = None
+    expires_at: str | float | None = None
+    ttl_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if (self.ids is None) == (self.filter is None):
             raise InputError("ids", "or filter must be given, and not both")
-        if self.set is None and self.merge is None and self.overwrite is None and not self.remove:
-            raise InputError("set", "is missing; give set, merge, remove or overwrite")
+        time = read_expiry(self.expires_at, self.ttl_seconds)
+        changes = (self.set, self.merge, self.overwrite, self.remove or None, time)
+        if all(change is None for change in changes):
+            raise InputError("set", "is missing; give set, merge, remove, overwrite or expires_at")
         for name in ("set", "merge", "overwrite"):
             value = getattr(self, name)
             if value is not None:
@@ -90,7 +96,10 @@ class PayloadUpdate:
         for field in self.remove:
             changed = _without(changed, field)
         changed.update(self.set or {})
-        return changed if self.merge is None else _merged(changed, self.merge)
+        if self.merge is not None:
+            changed = _merged(changed, self.merge)
+        time = read_expiry(self.expires_at, self.ttl_seconds)
+        return changed if time is None else {**changed, EXPIRES_AT: time}
 
 
 class PayloadsUpdated(NamedTuple):

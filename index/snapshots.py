@@ -61,6 +61,7 @@ from hummingbit.index.errors import (
 from hummingbit.index.filters import check_indexed_fields
 from hummingbit.index.schema import SCHEMA, Description
 from hummingbit.index.store.annotations import make_tables
+from hummingbit.index.store.expiries import make_expiry_tables
 from hummingbit.index.store.fields import make_changes_table, make_field_tables
 from hummingbit.index.store.store import Store, verify_store
 
@@ -360,7 +361,7 @@ def _check_tables(path: Path) -> None:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(SCHEMA)
         possible = [_tables(connection)]
-        for make in (make_tables, make_field_tables, make_changes_table):
+        for make in (make_tables, make_field_tables, make_changes_table, make_expiry_tables):
             before = _tables(connection)
             make(connection)
             added = _tables(connection) - before

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from operator import attrgetter
@@ -111,6 +111,9 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
     return app
 
 
+REMOVAL_SECONDS = 1.0
+
+
 @asynccontextmanager
 async def _running(
     app: FastAPI, *, data: Path | DataFolder, settings: Settings
@@ -139,10 +142,14 @@ async def _running(
         partial(search.write_search, max_bytes=settings.max_response_bytes),
     )
     watching = asyncio.create_task(app.state.metrics.watch_loop())
+    removing = asyncio.create_task(_remove_expired(app.state.folder))
     try:
         yield
     finally:
         watching.cancel()
+        removing.cancel()
+        with suppress(asyncio.CancelledError):
+            await removing
         await run_in_threadpool(app.state.batcher.close)
         await run_in_threadpool(app.state.filter_threads.shutdown)
         app.state.health_thread.shutdown()
@@ -150,6 +157,13 @@ async def _running(
         await run_in_threadpool(scratch.close)
         if opened is not None:
             await run_in_threadpool(opened.close)
+
+
+async def _remove_expired(folder: DataFolder) -> None:
+    """Delete the documents that have expired, every :data:`REMOVAL_SECONDS`; readers do not."""
+    while folder.writable:
+        await asyncio.sleep(REMOVAL_SECONDS)
+        await run_in_threadpool(folder.remove_expired)
 
 
 def _share_resources(app: FastAPI, settings: Settings) -> None:

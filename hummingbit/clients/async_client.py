@@ -284,6 +284,8 @@ class AsyncClient:
         merge: Mapping[str, Any] | None = None,
         remove: Sequence[str] | None = None,
         overwrite: Mapping[str, Any] | None = None,
+        expires_at: str | float | None = None,
+        ttl_seconds: float | None = None,
         if_generation: int | None = None,
     ) -> responses.PayloadsUpdated:
         """See :meth:`hummingbit.Client.update_payload`."""
@@ -294,6 +296,8 @@ class AsyncClient:
             merge=merge,
             remove=None if remove is None else as_list(remove),
             overwrite=overwrite,
+            expires_at=expires_at,
+            ttl_seconds=ttl_seconds,
         )
         return await self.update_payloads(name, [update], if_generation=if_generation)
 

@@ -330,13 +330,16 @@ class Client:
         merge: Mapping[str, Any] | None = None,
         remove: Sequence[str] | None = None,
         overwrite: Mapping[str, Any] | None = None,
+        expires_at: str | float | None = None,
+        ttl_seconds: float | None = None,
         if_generation: int | None = None,
     ) -> responses.PayloadsUpdated:
         """Change payloads of the documents with these ids, or that match a filter.
 
         `set` gives keys new values, `merge` merges objects into objects and removes keys that are
-        None, `remove` removes fields, and `overwrite` replaces the whole payload. Texts and codes
-        stay. With `if_generation`, a collection of another generation is an error with status 412.
+        None, `remove` removes fields, and `overwrite` replaces the whole payload. `expires_at`,
+        a time of ISO 8601, or `ttl_seconds` set when the documents expire. Texts and codes stay.
+        With `if_generation`, a collection of another generation is an error with status 412.
         """
         update = without_none(
             ids=None if ids is None else as_list(ids),
@@ -345,6 +348,8 @@ class Client:
             merge=merge,
             remove=None if remove is None else as_list(remove),
             overwrite=overwrite,
+            expires_at=expires_at,
+            ttl_seconds=ttl_seconds,
         )
         return self.update_payloads(name, [update], if_generation=if_generation)
 

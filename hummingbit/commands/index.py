@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
@@ -39,6 +40,7 @@ from hummingbit.commands.options import (
     read,
     read_filter,
     read_json,
+    read_time,
 )
 from hummingbit.commands.printing import (
     add_json,
@@ -47,7 +49,8 @@ from hummingbit.commands.printing import (
     print_result,
     print_warnings,
 )
-from hummingbit.corpus.document import Document
+from hummingbit.corpus.document import Document, with_expiry
+from hummingbit.corpus.expiry import EXPIRES_AT
 from hummingbit.corpus.lines import open_bytes
 from hummingbit.corpus.readers import count_documents
 from hummingbit.encoder.codes import PACKINGS, Packing, code_to_hex
@@ -272,6 +275,11 @@ def configure_documents(actions: Actions) -> None:
             action="store_true",
             help="accept a corpus even if the encoder knows no word of most of its documents",
         )
+        action.add_argument(
+            "--expires",
+            metavar="WHEN",
+            help="when the documents expire: after 90s, 15m, 12h or 30d, or at a time (2027-01-31)",
+        )
     get = add_action(actions, "get", run_get, "print documents as JSON lines")
     get.add_argument("ids", nargs="+", metavar="ID")
     count = add_action(actions, "count", run_count, "count documents")
@@ -293,6 +301,11 @@ def configure_documents(actions: Actions) -> None:
     payload.add_argument("--overwrite", metavar="JSON", help="replace the whole payload")
     payload.add_argument(
         "--remove", nargs="+", action="extend", default=[], metavar="FIELD", help="remove fields"
+    )
+    payload.add_argument(
+        "--expires",
+        metavar="WHEN",
+        help="when the documents expire: after 90s, 15m, 12h or 30d, at a time, or never",
     )
     payload.add_argument(
         "--if-generation", type=int, metavar="N", help="only if the collection is at generation N"
@@ -442,8 +455,18 @@ def run_payload(args: argparse.Namespace) -> int:
     changes = {
         name: read_json(f"--{name}", getattr(args, name)) for name in ("set", "merge", "overwrite")
     }
+    remove, expires = args.remove, args.expires
+    if expires == "never":
+        remove, expires = [*remove, EXPIRES_AT], None
+    time = None if expires is None else read_time("--expires", expires).isoformat()
     update = PayloadUpdate.of(
-        {"ids": args.ids or None, "filter": filter_, **changes, "remove": args.remove or None}
+        {
+            "ids": args.ids or None,
+            "filter": filter_,
+            **changes,
+            "remove": remove or None,
+            "expires_at": time,
+        }
     )
     with open_collections(args, writable=True) as folder:
         collection = folder.collection(args.collection)
@@ -498,9 +521,12 @@ def _ingest(args: argparse.Namespace, collection: AnyCollection) -> IngestReport
         raise OptionError(f"--jobs is {args.jobs}; it must be at least 1")
     types = CollectionFieldTypes(collection)
     # Repeated ids are allowed: checking them would take memory for every document.
-    documents = itertools.chain.from_iterable(
+    documents: Iterable[Document] = itertools.chain.from_iterable(
         read(args, source, unique_ids=False, field_types=types) for source in args.sources
     )
+    if args.expires is not None:
+        expiry = read_time("--expires", args.expires).isoformat()
+        documents = (replace(one, payload=with_expiry(one.payload, expiry)) for one in documents)
     counts = [count_documents(source) for source in args.sources]
     total = None if None in counts else sum(count or 0 for count in counts)
     local = _local(args, collection)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
-from datetime import UTC, datetime, timedelta
 
-from hummingbit.commands.options import OptionError, add_filter, read_filter
+from hummingbit.commands.options import add_filter, read_filter, read_time
 from hummingbit.commands.printing import add_json, print_result
 from hummingbit.commands.serve import add_settings, read_settings
 from hummingbit.service.http.keys import StoredKey, create_key, read_keys, revoke_key
@@ -54,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run_create(args: argparse.Namespace) -> int:
     """Print the new key on standard output and nothing else there."""
     path = read_settings(args).settings.keys_path
-    expires = None if args.expires is None else _time_of(args.expires)
+    expires = None if args.expires is None else read_time("--expires", args.expires)
     limits = {"collections": args.collection, "filter": read_filter(args)}
     key = create_key(path, args.name, args.role, expires=expires, **limits)
     print_result(args, {"name": args.name, "role": args.role, "key": key}, key)
@@ -84,25 +82,3 @@ def _limits_of(key: StoredKey) -> str:
     collections = "" if key.collections is None else f"  for {', '.join(key.collections)}"
     of = "" if key.filter is None else f"  with {json.dumps(key.filter, ensure_ascii=False)}"
     return f"{expires}{collections}{of}"
-
-
-def _time_of(value: str) -> datetime:
-    """Return the time that ``--expires`` gives; one without a zone is in UTC.
-
-    Raises:
-        OptionError: if it is not a time, or is over.
-    """
-    now = datetime.now(UTC)
-    if span := re.fullmatch(r"(\d{1,5})([dh])", value):
-        hours = int(span[1]) * (24 if span[2] == "d" else 1)
-        time = now + timedelta(hours=hours)
-    else:
-        try:
-            time = datetime.fromisoformat(value)
-        except ValueError:
-            rule = "it must be days or hours, such as 30d or 12h, or a time such as 2027-01-31"
-            raise OptionError(f"--expires {value!r}: {rule}") from None
-        time = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-    if time <= now:
-        raise OptionError(f"--expires {value!r}: is over")
-    return time.replace(microsecond=0) + timedelta(seconds=bool(time.microsecond))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import Field, fields
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -525,6 +527,30 @@ def read_filter(args: argparse.Namespace) -> Filter | None:
     except LineError as error:
         example = """'{"field": "year", "gte": 1990}'"""
         raise OptionError(f"--filter: {error}; write it as in {example}") from None
+
+
+SECONDS_OF_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def read_time(option: str, value: str) -> datetime:
+    """Return a time to come that an option gives; one without a zone is in UTC.
+
+    Raises:
+        OptionError: if it is not a time, or is over.
+    """
+    now = datetime.now(UTC)
+    if span := re.fullmatch(r"(\d{1,9})([smhd])", value):
+        time = now + int(span[1]) * timedelta(seconds=SECONDS_OF_UNIT[span[2]])
+    else:
+        try:
+            time = datetime.fromisoformat(value)
+        except ValueError:
+            rule = "it must be days or hours, such as 30d or 12h, or a time such as 2027-01-31"
+            raise OptionError(f"{option} {value!r}: {rule}") from None
+        time = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    if time <= now:
+        raise OptionError(f"{option} {value!r}: is over")
+    return time.replace(microsecond=0) + timedelta(seconds=bool(time.microsecond))
 
 
 def read_json(option: str, text: str | None) -> dict[str, Any] | None:

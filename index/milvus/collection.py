@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from hummingbit.corpus.document import Document
+from hummingbit.corpus.expiry import EXPIRES_AT
 from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import Encoder
@@ -379,6 +380,7 @@ class MilvusCollection(SearchableCollection):
                     selected.add(entity["id"])
                     stored = schema.to_document(entity)
                     payload = update.apply(stored.payload)
+                    self._check_no_expiry(payload)
                     if payload != stored.payload:
                         document = Document(
                             id=stored.id, text=stored.text, vector=stored.vector, payload=payload
@@ -566,7 +568,14 @@ class MilvusCollection(SearchableCollection):
                 self._store.wait_for_all()
                 raise
 
+    def _check_no_expiry(self, payload: Mapping[str, Any]) -> None:
+        if payload.get(EXPIRES_AT) is not None:
+            message = f"is given; {self.name!r} is on Milvus, where documents do not expire"
+            raise InputError("expires_at", message)
+
     def _entities(self, documents: Sequence[Document], codes: Codes) -> list[dict[str, Any]]:
+        for document in documents:
+            self._check_no_expiry(document.payload)
         pairs = zip(documents, codes, strict=True)
         return [schema.to_entity(document, code.tobytes()) for document, code in pairs]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from hummingbit.foundation.slices import checkpoint
 from hummingbit.foundation.times import now
 from hummingbit.index.errors import StoreError
 from hummingbit.index.store.connections import in_chunks
+from hummingbit.index.store.expiries import has_expiries
 
 # ----------------------------------------------------------------------------
 # Labels of documents and judgements of their relevance, with author, time and grade.
@@ -320,7 +322,7 @@ def read_records(
     """
     if not has_annotations(connection):
         return []
-    conditions, values = ["1"], dict[str, Any]()
+    conditions, values = [_of_living_documents(connection)], dict[str, Any]()
     for place, (column, value) in enumerate(equal.items()):
         if value is not None:
             conditions.append(f'"{column}" = :equal{place}')
@@ -368,8 +370,17 @@ def count_records(connection: sqlite3.Connection, table: Table[Any]) -> int:
     """Return the number of records."""
     if not has_annotations(connection):
         return 0
-    query = f"SELECT count(*) FROM {table.name}"  # noqa: S608 - one of two names
+    condition = _of_living_documents(connection)
+    query = f"SELECT count(*) FROM {table.name} WHERE {condition}"  # noqa: S608 - fixed parts
     return int(connection.execute(query).fetchone()[0])
+
+
+def _of_living_documents(connection: sqlite3.Connection) -> str:
+    """Return the condition that the document of a record has not expired."""
+    if not has_expiries(connection):
+        return "1"
+    expired = f"SELECT row FROM expiries WHERE at <= {time.time()!r}"  # noqa: S608 - a number
+    return f"id NOT IN (SELECT id FROM documents WHERE row IN ({expired}))"  # noqa: S608
 
 
 def write_records(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sqlite3
+import time
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hummingbit.corpus.document import Document
+from hummingbit.corpus.expiry import EXPIRES_AT, expiry_of
 from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.codes import Codes, code_to_hex
 from hummingbit.foundation.errors import counted
@@ -61,6 +64,16 @@ from hummingbit.index.store.annotations import (
 )
 from hummingbit.index.store.connections import PARAMETERS, RowReader, in_chunks
 from hummingbit.index.store.database import Database
+from hummingbit.index.store.expiries import (
+    count_expired,
+    derive,
+    expired_documents,
+    has_expiries,
+    make_expiry_tables,
+    next_expiry,
+    set_expiries,
+    unexpired,
+)
 from hummingbit.index.store.fields import (
     LAST_CHANGE,
     RUNS_AT_ONCE,
@@ -323,6 +336,8 @@ class Changes:
         self._keep_vectors = description.keep_vectors
         self._inserted: list[Block] = []
         self._prepared = False
+        self.has_expiries = has_expiries(connection)
+        """Whether the store has, or had, documents that expire."""
 
     def delete(self, ids: Sequence[str]) -> list[int]:
         """Delete the documents with these ids; unknown ids are ignored.
@@ -331,6 +346,37 @@ class Changes:
         """
         query = "SELECT row, length(code) FROM documents WHERE id IN "
         return self._delete_rows(in_chunks(self._connection, query, storable_ids(ids)))
+
+    def expired_rows(self) -> Rows:
+        """Return the rows of the index of documents that have expired, and are still stored."""
+        return self._index_rows(self._expired())
+
+    def delete_expired(self, limit: int) -> list[int]:
+        """Delete at most so many documents that have expired, and their annotations."""
+        expired = self._expired(limit)
+        query = "SELECT id FROM documents WHERE row IN "
+        ids = [id_ for (id_,) in in_chunks(self._connection, query, [row for row, _ in expired])]
+        rows = self._delete_rows(expired)
+        self.delete_annotations(ids)
+        return rows
+
+    def _expired(self, limit: int = -1) -> list[tuple[int, int]]:
+        if not self.has_expiries:
+            return []
+        return expired_documents(self._connection, time.time(), limit)
+
+    def _index_rows(self, stored: Iterable[tuple[int, int]]) -> Rows:
+        rows = chain.from_iterable(self._column.index_rows(*one) for one in sorted(stored))
+        return np.array([*rows], dtype=np.int64)
+
+    def _set_expiries(self, expiries: Sequence[tuple[int, float | None]]) -> None:
+        """Set when documents expire, by row; None means never."""
+        if not self.has_expiries:
+            if all(at is None for _, at in expiries):
+                return
+            make_expiry_tables(self._connection)
+            self.has_expiries = True
+        set_expiries(self._connection, expiries)
 
     def delete_where(self, filter_: Filter) -> list[int]:
         """Delete the documents that match the filter; see :meth:`delete`."""
@@ -356,10 +402,13 @@ class Changes:
 
     def _rows_to_update(self, update: PayloadUpdate) -> Rows:
         if update.filter is not None:
-            return np.unique(matching_rows(self._connection, update.filter))
-        query = "SELECT row FROM documents WHERE id IN "
-        found = in_chunks(self._connection, query, storable_ids(update.ids or ()))
-        return np.unique(np.array([row for (row,) in found], dtype=np.int64))
+            rows = np.unique(matching_rows(self._connection, update.filter))
+        else:
+            query = "SELECT row FROM documents WHERE id IN "
+            found = in_chunks(self._connection, query, storable_ids(update.ids or ()))
+            rows = np.unique(np.array([row for (row,) in found], dtype=np.int64))
+        expired = [row for row, _ in self._expired()]
+        return rows[~np.isin(rows, expired)] if expired else rows
 
     def _update(self, update: PayloadUpdate, rows: Rows) -> Rows:
         """Change the payloads of `rows`, and the indexes of fields; return the rows that changed.
@@ -367,25 +416,22 @@ class Changes:
         Rows of deleted documents are ignored.
         """
         changed: list[int] = []
+        expiries: list[tuple[int, float | None]] = []
         values: dict[str, tuple[list[int], list[Any]]] = {
             field: ([], []) for field in indexed_fields(self._connection)
         }
-        query = f"SELECT {STORED} FROM documents WHERE row IN "  # noqa: S608 - a fixed list
         write = "UPDATE documents SET payload = ?, checksum = ? WHERE row = ?"
         for start in range(0, len(rows), PARAMETERS):
-            some: list[int] = rows[start : start + PARAMETERS].tolist()
             records: list[tuple[str, bytes, int]] = []
-            for row, id_, code, text, vector, payload, mark in sorted(
-                in_chunks(self._connection, query, some), key=lambda stored: int(stored[0])
-            ):
-                if checksum(id_, code, payload, text, vector) != mark:
-                    raise StoreError(f"document {id_!r} is damaged; nothing was written")
+            for row, id_, code, text, vector, payload in self._whole(rows[start:][:PARAMETERS]):
                 before = json.loads(payload)
                 after = payload_to_json(update.apply(before))
                 if after == payload:
                     continue
                 records.append((after, checksum(id_, code, after, text, vector), row))
                 changed.append(row)
+                if EXPIRES_AT in after or EXPIRES_AT in payload:
+                    expiries.append((row, expiry_of(json.loads(after))))
                 read = read_payload(after) if values else {}
                 for field, (rows_of_field, values_of_field) in values.items():
                     value = read_field(read, field)
@@ -398,7 +444,23 @@ class Changes:
             if rows_of_field:
                 of_field = np.array(rows_of_field, dtype=np.int64)
                 update_values(self._connection, field, of_field, values_of_field)
+        if expiries:
+            self._set_expiries(expiries)
         return np.array(changed, dtype=np.int64)
+
+    def _whole(self, rows: Rows) -> Iterator[tuple[Any, ...]]:
+        """Yield the columns of the documents of `rows` but for their checksums, which are checked.
+
+        Raises:
+            StoreError: if a document is damaged.
+        """
+        query = f"SELECT {STORED} FROM documents WHERE row IN "  # noqa: S608 - a fixed list
+        stored = in_chunks(self._connection, query, rows.tolist())
+        for *columns, mark in sorted(stored, key=lambda one: int(one[0])):
+            _, id_, code, text, vector, payload = columns
+            if checksum(id_, code, payload, text, vector) != mark:
+                raise StoreError(f"document {id_!r} is damaged; nothing was written")
+            yield tuple(columns)
 
     def write_records(self, table: Table[Record], records: Iterable[Record]) -> int:
         """See :func:`hummingbit.index.store.annotations.write_records`."""
@@ -435,6 +497,13 @@ class Changes:
         ]
         self._connection.executemany(_insert_statement(ROWS_A_STATEMENT), groups)
         self._connection.executemany(_insert_statement(1), records[whole:])
+        expiries = [
+            (row, expiry_of(document.payload))
+            for row, document in zip(rows.tolist(), documents, strict=True)
+            if EXPIRES_AT in document.payload
+        ]
+        if expiries:
+            self._set_expiries(expiries)
         self._inserted.append(block)
         return block
 
@@ -482,6 +551,7 @@ class Changes:
         """Replace the description of the collection; the generation is unchanged."""
         # The indexes that came with the store are not trusted.
         repack(self._connection)
+        derive(self._connection)
         self._write_meta(**description.meta, incarnation=new_incarnation())
         self._commit(self.generation)
 
@@ -561,6 +631,8 @@ class Changes:
         self._connection.executemany(
             "DELETE FROM documents WHERE row = ?", [(row,) for row, _ in ordered]
         )
+        if self.has_expiries:
+            set_expiries(self._connection, ((row, None) for row, _ in ordered))
         self._connection.executemany("INSERT INTO removed VALUES (?)", [(row,) for row in removed])
         return removed
 
@@ -638,7 +710,7 @@ class DocumentReader(RowReader):
         """
         with self._database.reading() as connection:
             agreed = agreed_labels(read_records(connection, LABELS)) if with_given_labels else {}
-            query = "SELECT row, id FROM documents WHERE id IN "
+            query = f"SELECT row, id FROM {_unexpired(connection)} WHERE id IN "  # noqa: S608 - fixed parts
             labels = {row: agreed[id_] for row, id_ in in_chunks(connection, query, list(agreed))}
             codes = bytearray()
             payloads: list[Mapping[str, Any]] = []
@@ -674,7 +746,8 @@ class DocumentReader(RowReader):
         self, connection: sqlite3.Connection
     ) -> Iterator[tuple[list[int], bytes, list[Mapping[str, Any]]]]:
         """Yield rows, their joined codes and their payloads, some at a time, by row."""
-        cursor = connection.execute("SELECT row, code, payload FROM documents ORDER BY row")
+        query = f"SELECT row, code, payload FROM {_unexpired(connection)} ORDER BY row"  # noqa: S608 - fixed parts
+        cursor = connection.execute(query)
         while some := cursor.fetchmany(ROWS_AT_ONCE):
             checkpoint()
             codes = self._pack_codes([code for _, code, _ in some])
@@ -690,8 +763,8 @@ class DocumentReader(RowReader):
         Raises:
             StoreError: if a document does not match its checksum.
         """
-        query = f"SELECT {STORED} FROM documents ORDER BY row"  # noqa: S608 - a fixed list
         with self._database.reading() as connection:
+            query = f"SELECT {STORED} FROM {_unexpired(connection)} ORDER BY row"  # noqa: S608 - fixed parts
             return self._parse_documents(connection.execute(query))
 
     def read_documents(self, rows: Sequence[int]) -> list[StoredDocument]:
@@ -719,8 +792,8 @@ class DocumentReader(RowReader):
         """Return the stored codes and the checksum of each document; unknown ids are left out."""
         if not ids:
             return {}
-        query = "SELECT id, code, checksum FROM documents WHERE id IN "
         with self._database.reading() as connection:
+            query = f"SELECT id, code, checksum FROM {_unexpired(connection)} WHERE id IN "  # noqa: S608 - fixed parts
             marks = in_chunks(connection, query, storable_ids(ids))
             return {id_: (code, mark) for id_, code, mark in marks}
 
@@ -730,8 +803,8 @@ class DocumentReader(RowReader):
         Raises:
             StoreError: if it does not match its checksum.
         """
-        query = f"SELECT {STORED} FROM documents WHERE id IN "  # noqa: S608 - a fixed list
         with self._database.reading() as connection:
+            query = f"SELECT {STORED} FROM {_unexpired(connection)} WHERE id IN "  # noqa: S608 - fixed parts
             stored = in_chunks(connection, query, storable_ids([id_]))
         return self._parse_document(stored[0]) if stored else None
 
@@ -740,9 +813,8 @@ class DocumentReader(RowReader):
         with self._database.reading(transaction=True) as connection:
             last, count = last_row(connection), 0
             condition, values = where(connection, filter_)
-            query = (
-                f"SELECT count(*) FROM documents WHERE row > :after AND row <= :to AND {condition}"  # noqa: S608 - made of fixed parts
-            )
+            between = f"row > :after AND row <= :to AND {condition}"
+            query = f"SELECT count(*) FROM {_unexpired(connection)} WHERE {between}"  # noqa: S608 - made of fixed parts
             for after in range(0, last, ROWS_OF_A_SLICE):
                 checkpoint()
                 bounds = {"after": after, "to": after + ROWS_OF_A_SLICE}
@@ -763,7 +835,7 @@ class DocumentReader(RowReader):
                 return self._scroll_in_runs(connection, limit, filter_, after, to), last
             condition, values = ("1", {}) if filter_ is None else where(connection, filter_)
             query = f"""
-                SELECT {STORED} FROM documents
+                SELECT {STORED} FROM {_unexpired(connection)}
                 WHERE row > :after AND row <= :up_to AND {condition} ORDER BY row LIMIT :limit
             """  # noqa: S608 - made of fixed parts
             bounds = {"after": after, "up_to": last if up_to is None else up_to, "limit": limit}
@@ -776,10 +848,11 @@ class DocumentReader(RowReader):
         """Return the documents of :meth:`scroll` by the indexes of fields."""
         documents: list[StoredDocument] = []
         at_once = min(limit, PARAMETERS)
+        source = _unexpired(connection)
         for rows in matching_in_runs(connection, filter_, after, up_to):
             for start in range(0, len(rows), at_once):
                 some: list[int] = rows[start : start + at_once].tolist()
-                query = f"SELECT {STORED} FROM documents WHERE row IN "  # noqa: S608 - a fixed list
+                query = f"SELECT {STORED} FROM {source} WHERE row IN "  # noqa: S608 - fixed parts
                 stored = in_chunks(connection, query, some)
                 documents += sorted(
                     map(self._parse_document, stored), key=lambda document: document.row
@@ -834,6 +907,11 @@ class DocumentReader(RowReader):
         if any(not isinstance(code, bytes) or len(code) != size for code in codes):
             raise StoreError(f"{self.path}: is damaged: a code is not {size} bytes long")
         return np.frombuffer(b"".join(codes), dtype=np.uint8).reshape(len(codes), size)
+
+
+def _unexpired(connection: sqlite3.Connection) -> str:
+    """Return what to select from to read the documents that have not expired by now."""
+    return unexpired(connection, time.time())
 
 
 def _parse_payloads(stored: Sequence[str]) -> list[Mapping[str, Any]]:
@@ -984,9 +1062,25 @@ class Store(DocumentReader):
         return find_language(text for _, text, _ in texts)[0]
 
     def count(self) -> int:
-        """Return the number of documents."""
+        """Return the number of documents that have not expired."""
         with self._database.reading() as connection:
-            return number_in_meta(connection, "documents")
+            documents = number_in_meta(connection, "documents")
+            if not has_expiries(connection):
+                return documents
+            return documents - count_expired(connection, time.time())
+
+    def expired(self) -> tuple[Rows, float]:
+        """Return the rows of the index of expired documents that are still stored, ascending.
+
+        Also return when the next document expires, in seconds since 1970.
+        """
+        now = time.time()
+        with self._database.reading() as connection:
+            if not has_expiries(connection):
+                return np.empty(0, dtype=np.int64), math.inf
+            stored = sorted(expired_documents(connection, now))
+            rows = [*chain.from_iterable(self.code_column.index_rows(*one) for one in stored)]
+            return np.array(rows, dtype=np.int64), next_expiry(connection, now)
 
     def read_bookmark(self, key: str) -> str | None:
         """Return the last value of :meth:`set_bookmark`, or None."""
@@ -1214,12 +1308,27 @@ def verify_store(
         n_documents = len(column.document_rows(stored.rows))
         problems += _counts(connection, stored, n_documents, column)
         problems += _blocks(connection, column.code_size, stored)
+        if indexed is not None and has_expiries(connection):
+            n_documents -= count_expired(connection, time.time())
+            stored = _without_expired(connection, stored, indexed, column)
         problems += islice(damaged_records(connection), MAX_PROBLEMS)
         if indexed is not None and not _are_equal(indexed, stored):
             problems.append("the index and the documents have different codes")
     except sqlite3.DatabaseError as error:
         problems.append(f"SQLite: {error}")
     return Verification(n_documents, problems)
+
+
+def _without_expired(
+    connection: sqlite3.Connection, stored: Block, indexed: Block, column: CodeColumn
+) -> Block:
+    """Return the stored codes without those of expired documents that the index lacks."""
+    some = chain.from_iterable(
+        column.index_rows(*one) for one in expired_documents(connection, time.time())
+    )
+    missing = np.setdiff1d(np.array([*some], dtype=np.int64), indexed.rows)
+    kept = ~np.isin(stored.rows, missing)
+    return Block(stored.codes[kept], stored.rows[kept])
 
 
 def _pages(connection: sqlite3.Connection) -> Iterator[str]:

@@ -324,7 +324,9 @@ class Profiles:
     """A cache of the last profile of each collection; a write makes it invalid."""
 
     def __init__(self) -> None:
-        self._profiles: WeakKeyDictionary[CollectionBackend, tuple[str, CodeProfile]]
+        self._profiles: WeakKeyDictionary[
+            CollectionBackend, tuple[tuple[str, int, int], CodeProfile]
+        ]
         self._profiles = WeakKeyDictionary()
 
     def of(self, collection: CollectionBackend, label_field: str) -> CodeProfile:
@@ -333,10 +335,12 @@ class Profiles:
         Raises:
             InputError: if the label field of a document holds something that is not a label.
         """
-        field, profile = self._profiles.get(collection, (None, None))
-        if profile is None or field != label_field or profile.generation != collection.generation:
+        # Documents that expire leave a generation, whose number stays.
+        key = label_field, collection.generation, len(collection)
+        known, profile = self._profiles.get(collection, (None, None))
+        if profile is None or known != key or profile.generation != collection.generation:
             profile = profile_of(code_table(collection, label_field))
-            self._profiles[collection] = label_field, profile
+            self._profiles[collection] = key, profile
         return profile
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -254,6 +254,19 @@ class CollectionStats(CollectionDetail):
 # Documents.
 
 
+ExpiresAt = Annotated[
+    str | float | None,
+    Field(
+        description="When the document expires: a time of ISO 8601, in UTC without a zone, or"
+        " seconds since 1970. It is stored in the payload as `_expires_at`.",
+        examples=["2027-01-31T12:00:00Z"],
+    ),
+]
+TTLSeconds = Annotated[
+    float | None, Field(gt=0, description="The same as seconds from now.", examples=[3600])
+]
+
+
 class NewDocument(RequestModel):
     """A document: its id and a text, a vector, a code or several of them.
 
@@ -268,6 +281,8 @@ class NewDocument(RequestModel):
     label: str | None = Field(None, description="Stored in the payload as `label`.")
     labels: Strings | None = Field(None, description="Stored in the payload as `labels`.")
     payload: dict[str, Any] | None = None
+    expires_at: ExpiresAt = None
+    ttl_seconds: TTLSeconds = None
 
 
 class UpsertDocuments(RequestModel):
@@ -408,6 +423,8 @@ class PayloadUpdateRequest(RequestModel):
     merge: dict[str, Any] | None = Field(None, examples=[{"author": {"name": "Ann"}}])
     remove: Strings | None = Field(None, max_length=MAX_REMOVED, examples=[["draft"]])
     overwrite: dict[str, Any] | None = None
+    expires_at: ExpiresAt = None
+    ttl_seconds: TTLSeconds = None
 
 
 class UpdatePayloads(RequestModel):

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, FailFast, Field, WithJsonSchema, model_validator
 
 from hummingbit.corpus.document import FIELDS, Document, parse_document
+from hummingbit.corpus.expiry import EXPIRY_FIELDS
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.facets import DEFAULT_BUCKETS, MAX_BUCKETS, CalendarInterval
@@ -205,7 +206,7 @@ def parse_item(item: Any, limits: Settings, *location: str | int, id: str) -> Do
     check_text(item.text, limits, *location)
     check_id(id, limits, *location)
     check_payload(getattr(item, "payload", None), limits, *location)
-    record = {field: getattr(item, field, None) for field in FIELDS}
+    record = {field: getattr(item, field, None) for field in (*FIELDS, *EXPIRY_FIELDS)}
     with pointing_at(*location):
         return parse_document({**record, "id": id})
 

@@ -296,9 +296,9 @@ def test_an_interrupt_between_commit_and_publication_is_made_up_for(
     collection.upsert(code_documents(["0000", "0001"]))
     stale = collection._published_index.published
     collection.upsert(code_documents(["00ff"]))
-    collection._published_index.published = stale
+    collection._published_index._published = stale
     assert ids_of(collection, Query(code="0000")) == "d1:1 d0:8"
-    collection._published_index.published = stale
+    collection._published_index._published = stale
     collection.upsert(code_documents(["0003"], prefix="e"))
     assert ids_of(collection, Query(code="0000")) == "d1:1 e0:2 d0:8"
     assert collection.generation == 3

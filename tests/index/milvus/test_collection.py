@@ -27,6 +27,7 @@ from hummingbit.index.errors import (
     StoreUnavailable,
     UnknownCollection,
 )
+from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query
 from hummingbit.index.search import Rescore
 from tests.support.codes import random_codes
@@ -290,3 +291,12 @@ def test_a_closed_collection_says_so(other: MilvusFolder) -> None:
     with pytest.raises(StoreError, match="closed"):
         collection.search([Query(code="00")], 1)
     other.drop_collection("closing")
+
+
+def test_documents_that_expire_are_refused(collection: CollectionBackend) -> None:
+    document = Document("a", code="0f0f", payload={"_expires_at": "2999-01-01T00:00:00Z"})
+    with pytest.raises(InputError, match="documents do not expire"):
+        collection.upsert([document])
+    collection.upsert([Document("a", code="0f0f")])
+    with pytest.raises(InputError, match="documents do not expire"):
+        collection.update_payloads([PayloadUpdate(ids=("a",), ttl_seconds=60)])

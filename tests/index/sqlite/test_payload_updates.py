@@ -143,7 +143,7 @@ def test_a_hit_never_shows_a_payload_of_another_generation(collection: Collectio
     ("fields", "message"),
     [
         ({"set": {"a": 1}}, "ids: or filter must be given"),
-        ({"ids": ["a"]}, "set: is missing; give set, merge, remove or overwrite"),
+        ({"ids": ["a"]}, "set: is missing; give set, merge, remove, overwrite or expires_at"),
         ({"ids": ["a"], "set": {"a": float("nan")}}, "set: cannot be written as JSON"),
         ({"ids": ["a"], "merge": [1]}, "merge: is [1]; it must be an object"),
         ({"ids": ["a"], "remove": [""]}, "remove: has ''; a field must be 1 to 256"),

@@ -126,7 +126,7 @@ def test_an_index_that_differs_is_found(path: Path) -> None:
             np.zeros(0, dtype=np.int64),
             np.array([5]),
         )
-        publication.published = published._replace(generation=index)
+        publication._published = published._replace(generation=index)
         assert collection.verify().problems == ["the index and the documents have different codes"]
 
 
