@@ -1,10 +1,10 @@
-"""What ``train ict`` costs, and what its codes find, over many short texts or over few documents.
+"""What training costs, and what codes find, over many short texts or over few documents.
 
 The default trains on a million texts of 3 to 12 words: runs of words of the documents of
 ``--data``, then texts drawn by Zipf's law. It prints the CPU seconds and the peak memory of the
 process, the size of the encoder, and how often three words of a text find it among the first ten by
-its codes (Hamming and asymmetric). ``--known-terms 0`` leaves out the fixed rows of words that are
-not learned.
+its codes (Hamming and asymmetric). The method is ``ict``, or that of ``--method``; ``--known-terms
+0`` leaves out its fixed rows of words that are not learned.
 
 ``--documents N`` trains on N documents of each of three corpora, for each of ``--seeds``, and
 prints CPU seconds and how often some words of a sentence find their document in ten by asymmetric
@@ -28,10 +28,18 @@ from hummingbit.corpus.document import Document
 from hummingbit.corpus.readers import read_documents
 from hummingbit.encoder.analyzers import VISIBLE
 from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.recipes import MAX_KNOWN_TERMS, Recipe
+from hummingbit.encoder.recipes import (
+    ICT,
+    MAX_KNOWN_TERMS,
+    SIGNATURE,
+    BaseRecipe,
+    LinearRecipe,
+    Recipe,
+)
 from hummingbit.encoder.text_features import split_sentences
 from hummingbit.training.data import gather
 from hummingbit.training.semi_supervised import train
+from hummingbit.training_methods import train_by
 
 BITS, DEPTH, N_QUERIES, N_WORDS, N_HELD_OUT = 64, 10, 300, 3, 100
 LEAST_WORDS, MOST_WORDS, MEAN_WORDS = 3, 12, 8.0
@@ -44,6 +52,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=1_000_000, metavar="N")
     parser.add_argument("--data", nargs="*", default=[], metavar="SOURCE")
     parser.add_argument("--data-root", type=Path, metavar="DIR")
+    parser.add_argument("--method", choices=(ICT, SIGNATURE), default=ICT)
     parser.add_argument("--known-terms", type=int, default=MAX_KNOWN_TERMS, metavar="N")
     parser.add_argument("--documents", type=int, metavar="N", help="compare few documents instead")
     parser.add_argument("--seeds", type=int, default=3, metavar="N")
@@ -53,7 +62,9 @@ def main() -> None:
             report_few(name, args.documents, args.seeds, args.data_root)
         return
     texts = short_texts(args.data, args.texts, args.data_root)
-    recipe = Recipe(method="ict", n_bits=BITS, known_terms=args.known_terms)
+    recipe: BaseRecipe = Recipe(method=ICT, n_bits=BITS, known_terms=args.known_terms)
+    if args.method == SIGNATURE:
+        recipe = LinearRecipe(method=SIGNATURE, n_bits=BITS)
     report_many(texts, recipe)
 
 
@@ -75,11 +86,11 @@ def short_texts(sources: list[str], number: int, data_root: Path | None) -> list
     return [*texts, *zipfian_texts(np.random.default_rng(0), number - len(texts), MEAN_WORDS)]
 
 
-def report_many(texts: list[str], recipe: Recipe) -> None:
+def report_many(texts: list[str], recipe: BaseRecipe) -> None:
     data = gather(Document(id=str(number), text=text) for number, text in enumerate(texts))
     before, began = peak(), time.process_time()
     with TemporaryDirectory() as folder:
-        encoder = train(data, recipe, Path(folder, "encoder"), progress=False).encoder
+        encoder = train_by(data, recipe, Path(folder, "encoder")).encoder
         size = sum(file.stat().st_size for file in Path(folder, "encoder").iterdir())
     print(
         f"{len(texts):,} texts: {time.process_time() - began:,.0f} CPU s, peak memory"

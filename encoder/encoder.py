@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy  # its modules are imported when they are used: scipy.sparse takes long
 
 from hummingbit.encoder.class_code import ClassCode
 from hummingbit.encoder.codes import Codes, check_n_bits, pack_bits
@@ -431,7 +431,7 @@ def explain_text(encoder: Encoder, text: str, limit: int = 10) -> list[TermInflu
     starts = np.arange(len(heaviest) + 2) * counts.nnz
     columns = np.tile(counts.indices, len(heaviest) + 1)
     shape = (len(heaviest) + 1, features.dimension)
-    rows = sparse.csr_array((counts_without.ravel(), columns, starts), shape=shape)
+    rows = scipy.sparse.csr_array((counts_without.ravel(), columns, starts), shape=shape)
     rows.eliminate_zeros()
     bit_weights = encoder.query_weights_of_rows(features.weigh(rows))
     probabilities = 1 / (1 + np.exp(-bit_weights.astype(np.float64)))

@@ -20,16 +20,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import httpx
 import numpy as np
 
 from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import HummingbitError, InputError, abbreviate, counted
 from hummingbit.foundation.slices import checkpoint
+
+if TYPE_CHECKING:
+    import httpx
 
 KEY, TIMEOUT = "HUMMINGBIT_ENDPOINT_KEY", "HUMMINGBIT_ENDPOINT_TIMEOUT"
 BATCH, ALLOWED = "HUMMINGBIT_ENDPOINT_BATCH", "HUMMINGBIT_ENDPOINTS"
@@ -211,6 +213,8 @@ def embed(url: str, model: str, texts: Sequence[str], attempts: int) -> Floats:
     Raises:
         EndpointError: if it fails; one sentence with the URL and what to do.
     """
+    import httpx  # noqa: PLC0415 - takes a tenth of a second, and other encoders do without
+
     seconds = _number(TIMEOUT, _SECONDS)
     wait = _FIRST_WAIT
     for attempt in range(1, attempts + 1):
@@ -238,6 +242,8 @@ def embed(url: str, model: str, texts: Sequence[str], attempts: int) -> Floats:
 
 
 def _post(url: str, body: Mapping[str, Any], seconds: float) -> httpx.Response:
+    import httpx  # noqa: PLC0415 - as above
+
     key = os.environ.get(KEY, "")
     if not key and urlsplit(url).hostname == "api.openai.com":
         key = os.environ.get("OPENAI_API_KEY", "")
@@ -268,6 +274,8 @@ _local = threading.local()
 
 def _client() -> httpx.Client:
     """Return this thread's client, which keeps its connections."""
+    import httpx  # noqa: PLC0415 - as above
+
     # A forked process must not use the connections of its parent.
     if getattr(_local, "process", None) != os.getpid():
         _local.client, _local.process = httpx.Client(follow_redirects=False), os.getpid()

@@ -152,11 +152,14 @@ class LabelledRecipe(BaseRecipe):
     )
 
 
+SIGNATURE = "signature"
+"""The method of superimposed codes; see ``linear_codes``."""
 LINEAR_SUMMARIES: Mapping[str, str] = {
     "sne": "ITQ, changed to keep the nearest neighbours of each document",
     "itq": "PCA, rotated to lose least when rounded to bits (iterative quantization)",
     "pca-sign": "the signs of the first principal components",
     "lsh": "the sides of random hyperplanes",
+    SIGNATURE: "a few bits for each word, by which any words of a short text find it; no meanings",
 }
 """The summary of each linear method by name (:mod:`hummingbit.training.linear_codes`)."""
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple, Protocol
 from zlib import crc32
 
@@ -99,13 +102,16 @@ def _hashes(word: str) -> list[int]:
 
 
 # ----------------------------------------------------------------------------
-# What replaces the unknown words of a query: the words of an identifier, or a known word.
+# What replaces the unknown words of a query: the words of an identifier, a known word, or the known
+# terms that its documents have.
 #
 # Identifiers are the names in program code, which join words, such as `readCsv` and `read_csv`.
 
 
 MAX_CORRECTIONS = 64
 """How many unknown words of a query are looked up. A typed query has fewer misspelt words."""
+MAX_RELATED, RELATED_TERMS = 8, 3
+"""How many words that only documents know are looked up, and how many terms stand for each."""
 MAX_TEXT_LENGTH = 256
 """Identifiers of longer texts are left alone: such a query is a document, not typed."""
 
@@ -142,6 +148,12 @@ class KnownWords(Protocol):
     def correct(self, word: str, others: Sequence[str]) -> str | None:
         """Return what a misspelt word beside the `others` stands for, or None."""
 
+    def contexts(self, word: str) -> Sequence[str]:
+        """Return passages about the word, or about words that begin with it."""
+
+    def share(self, word: str) -> float:
+        """Return the share of the documents that have the word, or one with its stem."""
+
 
 FindWords = Callable[[], KnownWords | None]
 """Returns the words of the searched documents, or None if they are not known."""
@@ -151,7 +163,11 @@ class Corrections:
     """The replacements of the unknown words of one query.
 
     Only the first :data:`MAX_CORRECTIONS` of them are looked up. A word that a document has is
-    never corrected, whether or not the encoder knows it.
+    never corrected, whether or not the encoder knows it. If it does not, the word is read as the
+    known terms nearest to it: with q_t, the share of the passages about the word that have the term
+    t, and p_t, the share of all documents, they are the terms with the most q_t · ln(q_t / p_t), up
+    to :data:`RELATED_TERMS`. Source: Carpineto et al., "An Information-Theoretic Approach to
+    Automatic Query Expansion" (2001).
     """
 
     def __init__(
@@ -160,17 +176,22 @@ class Corrections:
         terms_of: Callable[[str], list[str]],
         correct: Callable[[str], str | None],
         find_words: FindWords | None = None,
+        *,
+        pieces: bool = False,
     ) -> None:
         """Begin a query; `correct` is :meth:`hummingbit.encoder.spelling.Speller.correct`.
 
         `find_words` is called if a word is unknown. The documents' words then decide what it is,
-        and `correct` only where they have nothing like it.
+        and `correct` only where they have nothing like it. With `pieces`, a word that only they
+        have stays as it is, because documents and queries are read by the pieces of words.
         """
         self._vocabulary = vocabulary
         self._terms_of = terms_of
         self._correct = correct
         self._find_words = find_words
+        self._pieces = pieces
         self._replacements: dict[str, str | None] = {}
+        self._related: dict[str, list[str]] = {}
 
     @cached_property
     def _words(self) -> KnownWords | None:
@@ -194,9 +215,10 @@ class Corrections:
         if not unknown:
             return terms
         replaced = (self._replacements.get(term) or term for term in terms)
-        if self._words is None:
+        words = self._words
+        if words is None:
             return list(replaced)
-        return [known for term in replaced for known in self._known_terms(term)]
+        return [known for term in replaced for known in self._known_terms(term, words)]
 
     def _replacement(self, term: str, terms: Sequence[str]) -> str | None:
         words = self._words
@@ -207,8 +229,26 @@ class Corrections:
         others = [one for one in terms if one != term]
         return words.correct(term, others) or self._correct(term)
 
-    def _known_terms(self, term: str) -> list[str]:
-        return [term] if term in self._vocabulary else self._terms_of(term)
+    def _known_terms(self, term: str, words: KnownWords) -> list[str]:
+        if term in self._vocabulary:
+            return [term]
+        terms = self._terms_of(term)
+        if self._pieces or any(one in self._vocabulary for one in terms):
+            return terms
+        if term not in self._related and len(self._related) < MAX_RELATED:
+            self._related[term] = self._related_terms(term, words)
+        return self._related.get(term, terms)
+
+    def _related_terms(self, term: str, words: KnownWords) -> list[str]:
+        passages = [{*self._terms_of(passage)} for passage in words.contexts(term)]
+        counts = Counter(chain.from_iterable(passages))
+        divergences = {}
+        for other, count in counts.items():
+            if other in self._vocabulary and (share := words.share(other)):
+                in_passages = count / len(passages)
+                divergences[other] = in_passages * math.log(in_passages / share)
+        ordered = sorted(divergences, key=lambda one: (-divergences[one], one))
+        return [one for one in ordered if divergences[one] > 0][:RELATED_TERMS]
 
     def _words_of(self, identifier: str, words: str) -> str:
         is_new = identifier not in self._replacements

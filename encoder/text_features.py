@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy  # its modules are imported when they are used: scipy.sparse takes long
 
 from hummingbit.encoder.analyzers import (
     BOUNDARY,
@@ -278,7 +278,8 @@ class TextFeatures:
         edit away, if there is one. Of several, it is the most frequent, which has the least idf,
         and then the first in the vocabulary. Only the first
         :data:`~hummingbit.encoder.spelling.MAX_CORRECTIONS` unknown words of a text are looked up.
-        With `find_words`, a word that a searched document has is not corrected.
+        With `find_words`, a word that a searched document has is not corrected but counts as known
+        terms of such documents (:class:`hummingbit.encoder.spelling.Corrections`).
 
         Raises:
             InputError: if `texts` is not a sequence of strings.
@@ -355,7 +356,7 @@ class TextFeatures:
         return word_ngram_lists(self.analyzer.terms(text), self.max_words)
 
     def _corrections(self, find_words: FindWords | None) -> Corrections:
-        return Corrections(self._columns, self.terms, self._correct, find_words)
+        return Corrections(self._columns, self.terms, self._correct, find_words, pieces=self.pieces)
 
     def _correct(self, word: str) -> str | None:
         return self._speller.correct(word) if self.corrections else None
@@ -436,7 +437,9 @@ class TextFeatures:
         indices = np.frombuffer(columns, dtype=np.int32)
         ends = np.cumsum(np.frombuffer(lengths, dtype=np.int64), dtype=np.int32)
         ones = np.ones(len(indices), dtype=np.float32)
-        counts = sparse.csr_array((ones, indices, ends), shape=(len(ends) - 1, self.dimension))
+        counts = scipy.sparse.csr_array(
+            (ones, indices, ends), shape=(len(ends) - 1, self.dimension)
+        )
         counts.sum_duplicates()
         return counts
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from shlex import quote
 
@@ -17,6 +16,8 @@ def install_command(*extras: str) -> str:
     From a checkout it installs the checkout, as hummingbit is not on PyPI. Where hummingbit was
     installed, it names the packages.
     """
+    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415 - rarely needed
+
     names = ",".join(extras)
     if (ROOT / "pyproject.toml").is_file():
         return f"pip install -e {quote(f'{ROOT}[{names}]')}"

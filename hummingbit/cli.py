@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from difflib import get_close_matches
-from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
 from shlex import quote
@@ -74,6 +73,16 @@ class _DescribedParsers(argparse._SubParsersAction):  # type: ignore[type-arg]  
             options.setdefault("description", as_sentence(options["help"]))
         parser: argparse.ArgumentParser = super().add_parser(name, **options)
         return parser
+
+
+class _Version(argparse.Action):
+    """Prints the version, which is looked up only then, and exits."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import version  # noqa: PLC0415 - takes twenty milliseconds
+
+        print(f"hummingbit {version('hummingbit')}")
+        parser.exit()
 
 
 class SuggestingParser(argparse.ArgumentParser):
@@ -356,7 +365,7 @@ def _parser(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--version", action="version", version=f"hummingbit {version('hummingbit')}"
+        "--version", action=_Version, nargs=0, help="show program's version number and exit"
     )
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND", help="one of those below"

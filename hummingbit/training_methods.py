@@ -6,19 +6,23 @@ This module needs no torch until a method that learns a network is run.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
-from hummingbit.encoder.analyzers import Analyzer
+from hummingbit.encoder.analyzers import VISIBLE, Analyzer
 from hummingbit.encoder.recipes import (
     CLASS_CODES,
     CONTENT_SHARES,
     DISTILLATION,
     ICT,
     METRIC,
+    MODEL,
     RECIPES,
+    STATIC,
     WORDS_AND_CLASSES,
     BaseRecipe,
     ClassCodeRecipe,
@@ -27,7 +31,13 @@ from hummingbit.encoder.recipes import (
     Recipe,
 )
 from hummingbit.foundation.extras import install_command
-from hummingbit.index.languages import DEFAULT_LANGUAGE, NONE, find_language
+from hummingbit.index.languages import (
+    AUTO,
+    DEFAULT_LANGUAGE,
+    NONE,
+    check_language,
+    find_language,
+)
 from hummingbit.training.class_codes import train_class_codes
 from hummingbit.training.data import TrainingData, TrainingDataError
 from hummingbit.training.linear_codes import train_linear
@@ -36,8 +46,12 @@ from hummingbit.training.pipeline import Trained, split
 from hummingbit.training.text_features import TermCounts, have_more_terms
 from hummingbit.training.word_vectors import WordVectors
 
+AnyRecipe = TypeVar("AnyRecipe", bound=BaseRecipe)
+
 METHOD_NAMES = tuple(name for name in RECIPES if name not in (METRIC, DISTILLATION))
 """The methods that need nothing beside the documents, their labels and a language model."""
+WITHOUT_ANALYZER = frozenset({MODEL, STATIC})
+"""The methods whose encoder splits texts in a way of its own."""
 WITHOUT_TORCH = (
     "torch is not installed; codes learned with it find more documents. Install it with:"
     f" {install_command('train')}"
@@ -88,12 +102,28 @@ def default_method(data: TrainingData, n_bits: int, *, with_torch: bool = True) 
     return "sne" if isinstance(data.inputs, np.ndarray) else "ict"
 
 
-def language_of(data: TrainingData) -> str | None:
-    """Return the language of the texts, if it is not English and has stems."""
-    if not data.is_text:
-        return None
-    language, is_sure = find_language(str(text) for text in data.inputs)
-    return language if is_sure and language not in (NONE, DEFAULT_LANGUAGE) else None
+def in_language(recipe: AnyRecipe, data: TrainingData, language: str) -> tuple[AnyRecipe, str]:
+    """Return a recipe that reads texts by the stems of a language, and what to say about it.
+
+    With ``auto`` the language is found; texts in English, and few words, are read as written. There
+    is nothing to say about vectors and about methods with words of their own.
+
+    Raises:
+        InputError: if the language has no stemmer.
+    """
+    if not data.is_text or recipe.method in WITHOUT_ANALYZER:
+        return recipe, ""
+    if language == AUTO:
+        found, is_sure = find_language(str(text) for text in data.inputs)
+        stemmed = is_sure and found not in (NONE, DEFAULT_LANGUAGE)
+        name = found if is_sure or found == NONE else f"{found}, by few words"
+    else:
+        stemmed, name = check_language(language) != NONE, language
+        found = language
+    if not stemmed:
+        return recipe, f"language: {name}; words are read as written"
+    stemming = replace(recipe, analyzer=f"{VISIBLE.name}+{found}")
+    return stemming, f"language: {name}; words are read by their stems"
 
 
 def class_codes_can_learn(data: TrainingData, recipe: ClassCodeRecipe) -> bool:

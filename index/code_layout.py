@@ -9,7 +9,6 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, Literal, NamedTuple
 
-import faiss
 import numpy as np
 import numpy.typing as npt
 
@@ -138,6 +137,8 @@ def _nearest(
     codes: Codes, jobs: int, tell: Tell
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Return the nearest other codes of each code, and their distances, both of shape [D, k]."""
+    import faiss  # noqa: PLC0415 - takes a tenth of a second
+
     n_bits = codes.shape[1] * 8
     faiss.omp_set_num_threads(jobs)
     if len(codes) <= SEARCHED_WHOLE:

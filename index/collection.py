@@ -15,6 +15,7 @@ import numpy as np
 
 from hummingbit.corpus.document import MAX_TEXT_LENGTH, Document
 from hummingbit.corpus.tables import FieldType
+from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.codes import Codes, pack_rows
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import TextFeatures
@@ -28,6 +29,7 @@ from hummingbit.index.backend import (
     CollectionBackend,
 )
 from hummingbit.index.code_statistics import StatisticsCache, code_statistics
+from hummingbit.index.document_words import DocumentWords
 from hummingbit.index.encoding import batches, encode_documents, encode_queries, last_of_each_id
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.errors import EncoderMismatch, RowsRemoved, StoreError
@@ -388,7 +390,7 @@ class SearchableCollection(CollectionBase, ABC):
         message = f"{self.name!r} is on Milvus, where collections do not recommend"
         raise InputError("collection", message)
 
-    def find_words(self) -> LexicalIndex | None:
+    def find_words(self) -> DocumentWords | None:
         """Return the words of the documents, which unknown words of queries are compared with.
 
         It is None where words do not rank by default, so that no index is built for it, and in
@@ -442,12 +444,14 @@ class IndexedCollection(SearchableCollection, ABC):
         result = self.find(query, replace(options, ranking=ASYMMETRIC, with_cursor=False))
         return result._replace(rankings=[strategy])
 
-    def find_words(self) -> LexicalIndex | None:
+    def find_words(self) -> DocumentWords | None:
         """See :meth:`SearchableCollection.find_words`."""
         if self.ranking not in BY_WORDS:
             return None
         lexical = self._published_index.current_with_lexical().lexical
-        return lexical if lexical is not None and lexical.forms else None
+        if lexical is None or not lexical.forms:
+            return None
+        return DocumentWords(lexical, self.store.read_rows, self.description.code_column)
 
     def complete(self, text: str, limit: int) -> list[str]:
         """See :meth:`hummingbit.index.backend.CollectionBackend.complete`."""
@@ -527,10 +531,16 @@ class IndexedCollection(SearchableCollection, ABC):
             last_row=published.last_row,
             engine=generation.base.name,
             lexical=published.lexical,
+            analyzer=self._analyzer(search, published),
         )
         if groups is not None:
             result = search.result_of_groups(result, groups)
         return result if facets is None else result._replace(facets=facets)
+
+    def _analyzer(self, search: Search, published: PublishedGeneration) -> Analyzer | None:
+        """Return the analyzer for highlights of texts whose words are not indexed."""
+        is_needed = search.options.highlight and published.lexical is None
+        return self._published_index.analyzer() if is_needed else None
 
     def _column(self, field: str, published: PublishedGeneration) -> Column:
         """Return the column of a field at a generation.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy  # its modules are imported when they are used: scipy.sparse takes long
 
 from hummingbit.encoder.analyzers import VISIBLE
 from hummingbit.encoder.codes import Codes, hamming_distance
@@ -237,7 +237,7 @@ def _shingle_matrix(texts: Sequence[str], length: int) -> Any:
         columns += [numbers[shingle] for shingle in shingles_of(text, length)]
         ends.append(len(columns))
     ones = np.ones(len(columns), dtype=np.int64)
-    return sparse.csr_array((ones, columns, ends), shape=(len(texts), len(numbers)))
+    return scipy.sparse.csr_array((ones, columns, ends), shape=(len(texts), len(numbers)))
 
 
 def _connect(labels: Integers, edges: Sequence[tuple[Integers, Integers]]) -> Integers:

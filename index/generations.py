@@ -628,6 +628,10 @@ class PublishedIndex:
             # It is derived: the next process builds the index anew.
             _log.warning("writing the word index failed: %s", error)
 
+    def analyzer(self) -> Analyzer:
+        """Return the analyzer of the texts, whether or not their words are indexed."""
+        return self._analysis()[0]
+
     def _analysis(self) -> tuple[Analyzer, bool]:
         """Return the analyzer of the lexical index, and whether it has the other forms of words."""
         setting, found = self._store.language()

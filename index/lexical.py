@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy  # its modules are imported when they are used: scipy.sparse takes long
 
 from hummingbit.encoder.analyzers import WORDS, Analyzer
 from hummingbit.encoder.spelling import is_correctable
@@ -441,7 +441,7 @@ def build_segment(
     position_in_text = np.arange(len(numbers)) - np.repeat(ends[:-1], totals)
     in_opening = position_in_text < np.repeat(_opening_lengths(lengths), totals)
     counted = np.int32(ONCE) + in_opening.astype(np.int32)
-    table = sparse.csr_array((counted, columns, ends), shape=(len(rows), len(terms)))
+    table = scipy.sparse.csr_array((counted, columns, ends), shape=(len(rows), len(terms)))
     table.sum_duplicates()
     table = table.tocsc()
     counts, positions = table.data.astype(np.int64), table.indices.astype(np.int32)
@@ -1246,6 +1246,10 @@ class LexicalIndex:
         """Return how many documents have a term."""
         number = self.vocabulary.get(term)
         return 0 if number is None else self.texts.frequency(number)
+
+    def share(self, word: str) -> float:
+        """Return the share of the documents that have the word, or one with its stem."""
+        return self.frequency(self._term_of(word)) / max(1, len(self))
 
     def _weight_of_word(self, term: str, counts: Mapping[str, int]) -> float:
         """Return the weight of a term of a query: less for a stop word beside other known words."""

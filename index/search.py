@@ -895,13 +895,15 @@ def add_highlights(
     lexical: LexicalIndex | None,
     *,
     with_text: bool,
+    analyzer: Analyzer | None = None,
 ) -> list[list[Hit]]:
     """Add highlights to the hits of each query, and drop their texts unless `with_text`.
 
-    `lexical`, if there is one, gives rare words a higher weight. Stop words of the analyzer's
+    `lexical`, if there is one, gives rare words a higher weight. The terms are those of its
+    analyzer, or of `analyzer`. Stop words of the analyzer's
     language are not marked, unless the query has no other words or has them in a phrase.
     """
-    analyzer = ANALYZERS[DEFAULT_ANALYZER] if lexical is None else lexical.analyzer
+    analyzer = analyzer or ANALYZERS[DEFAULT_ANALYZER] if lexical is None else lexical.analyzer
     for place in range(len(hits)):
         words = queries.words_of(place)
         if words is None:
@@ -1175,8 +1177,12 @@ class Search:
         last_row: int,
         engine: str,
         lexical: LexicalIndex | None = None,
+        analyzer: Analyzer | None = None,
     ) -> SearchResult:
-        """Return the hits of the pages; `stored_rows` holds the documents of their rows."""
+        """Return the hits of the pages; `stored_rows` holds the documents of their rows.
+
+        `analyzer` is that of the texts, where their words are not indexed.
+        """
         queries, options = self.queries, self.options
         ranked = [page.found for page in pages]
         scores = ranking.hit_scores(queries, ranked)
@@ -1194,7 +1200,7 @@ class Search:
             ]
         if options.highlight:
             with_text = options.with_text or options.with_passage
-            hits = add_highlights(hits, queries, lexical, with_text=with_text)
+            hits = add_highlights(hits, queries, lexical, with_text=with_text, analyzer=analyzer)
         cursors: list[str | None] = [None] * len(pages)
         if self._identity and len(pages) == 1 and options.has_cursors:
             last = self.code_column.last_index_row(last_row)

@@ -17,7 +17,6 @@ from hummingbit.corpus.document import Document, DocumentError, parse_document
 from hummingbit.corpus.json_rows import read_json_lines
 from hummingbit.corpus.layout import Layout
 from hummingbit.corpus.lines import BadLine, ReadError, Row
-from hummingbit.corpus.readers import documents_of
 from hummingbit.corpus.stores import MIN_VECTOR_LENGTH, Point, read_milvus, read_qdrant, read_txtai
 from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.codes import (
@@ -554,6 +553,8 @@ def read_points(
     else:
         selection = _with_vector_field(selection, first, source)
     rows = _rows(first, points, source, selection)
+    from hummingbit.corpus.readers import documents_of  # noqa: PLC0415 - takes as long as a search
+
     return documents_of(rows, source, layout, notice, unique_ids=False)
 
 

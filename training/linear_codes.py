@@ -1,4 +1,4 @@
-"""Linear codes: of nearest neighbours, and ITQ, PCA and random hyperplanes.
+"""Linear codes: of nearest neighbours, ITQ, PCA, random hyperplanes, and signatures of words.
 
 Each is a linear map of the features with a threshold for every bit, so the encoder is one layer.
 Labels are used only for the evaluation.
@@ -6,26 +6,31 @@ Labels are used only for the evaluation.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from hashlib import shake_128
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.artifact import check_destination
 from hummingbit.encoder.encoder import Encoder, Features, Layer
-from hummingbit.encoder.recipes import LinearRecipe
-from hummingbit.encoder.text_features import Floats
+from hummingbit.encoder.recipes import MAX_KNOWN_TERMS, SIGNATURE, LinearRecipe
+from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.training.data import TrainingData, TrainingDataError
+from hummingbit.training.data import Rows, TrainingData, TrainingDataError
 from hummingbit.training.pipeline import Trained, choose_features, split, write_encoder
-from hummingbit.training.text_features import principal_directions
+from hummingbit.training.text_features import TermCounts, principal_directions
 
 _DIRECTIONS = 384
+OTHERS = 0.1
+"""What a bit of no word of a query weighs against a document, relative to a bit of one word."""
 
 
 class MadeQueries(NamedTuple):
@@ -43,11 +48,17 @@ def train_linear(
     """Fit a linear method to `data` and write the encoder to `out`.
 
     Raises:
-        TrainingDataError: if there are fewer documents or features than bits.
+        TrainingDataError: if there are fewer documents or features than bits; for signatures, if
+            there are no texts, or they have too many words.
         ArtifactError: if `out` exists and `overwrite` is false.
     """
     check_destination(out, overwrite=overwrite)
     parts = split(data, recipe)
+    if recipe.method == SIGNATURE:
+        encoder = fit_signatures(data, parts.training, recipe)
+        return write_encoder(
+            out, encoder, data, parts, settings=asdict(recipe), overwrite=overwrite
+        )
     features = choose_features(data, parts.training, recipe.max_terms, analyzer=recipe.analyzer)
     rows: Any = features.transform(data.take(parts.training))  # type: ignore[arg-type]
     if recipe.method != "lsh" and min(rows.shape) < recipe.n_bits:
@@ -149,6 +160,49 @@ def fit_lsh(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats]:
         projection.fit(rows)
     weight = np.ascontiguousarray(projection.components_.T, dtype=np.float32)
     return weight, _means(rows, weight)
+
+
+def fit_signatures(data: TrainingData, training: Rows, recipe: LinearRecipe) -> Encoder:
+    """Return the encoder of superimposed codes of the words of texts.
+
+    Each of the most frequent words, up to 300,000, has k bits, chosen by a hash of the word, and a
+    text has the bits of all its words. A query weighs a bit by how many of its words have it, and
+    :data:`OTHERS` less, so texts with other bits follow. With m different words in a text of B
+    bits, k = ⌊B ln 2 / m⌋ sets half of the bits. A text never lacks a bit of its words, so it is
+    found by any of them unless other texts have all these bits by chance.
+
+    Source: Mooers, "Zatocoding applied to mechanical organization of knowledge" (1951); Bloom,
+    "Space/time trade-offs in hash coding with allowable errors" (1970).
+
+    Raises:
+        TrainingDataError: if there are no texts, or their words would set more than half of a code.
+    """
+    if not data.is_text:
+        found = f"vector: {SIGNATURE} has the words of texts"
+        raise TrainingDataError(f"{found}; use texts, or itq")
+    counts = TermCounts(MAX_KNOWN_TERMS, Analyzer.from_name(recipe.analyzer))
+    begin_stage(f"counting the words of {len(training):,} texts")
+    for text in data.take(training):
+        counts.add(str(text))
+    documents = counts.terms()
+    if not documents:
+        raise TrainingDataError("text: no document has a word")
+    n_words = sum(documents.values()) / counts.n_texts
+    n_set = int(recipe.n_bits * math.log(2) / n_words)
+    if not n_set:
+        most = int(recipe.n_bits * math.log(2))
+        message = f"have {n_words:.0f} different words on average, and {recipe.n_bits} bits tell at"
+        raise TrainingDataError(f"text: the texts {message} most {most}; use ict")
+    terms = [*documents]
+    raw = b"".join(shake_128(term.encode()).digest(2 * recipe.n_bits) for term in terms)
+    hashes = np.frombuffer(raw, np.uint16).reshape(len(terms), recipe.n_bits)
+    chosen = np.argsort(hashes, axis=1, kind="stable")[:, :n_set]
+    weight = np.zeros((len(terms), recipe.n_bits), dtype=np.float32)
+    np.put_along_axis(weight, chosen, 1.0, axis=1)
+    features = TextFeatures(terms, weighting="binary", analyzer=counts.analyzer)
+    layer = Layer(weight, np.zeros(recipe.n_bits, dtype=np.float32), "identity")
+    thresholds = np.full(recipe.n_bits, OTHERS, dtype=np.float32)
+    return Encoder(features, [layer], thresholds, {})
 
 
 LINEAR_METHODS: Mapping[str, Callable[[Any, int, int], tuple[Floats, Floats]]] = {

@@ -19,7 +19,7 @@ from hummingbit.commands.options import (
     recipe_from,
     word_vectors_of,
 )
-from hummingbit.commands.printing import print_trained
+from hummingbit.commands.printed_figures import print_trained
 from hummingbit.encoder.recipes import (
     ClassCodeRecipe,
     DistillationRecipe,

@@ -25,14 +25,16 @@ from hummingbit.commands.options import (
     read_training_data,
     write_text,
 )
+from hummingbit.commands.printed_figures import (
+    print_figures,
+    print_report,
+    print_worst_queries,
+)
 from hummingbit.commands.printing import (
     add_json,
     add_json_or_former_file,
-    print_figures,
     print_json,
     print_or_write_json,
-    print_report,
-    print_worst_queries,
 )
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import is_judged, load_qrels

@@ -17,22 +17,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from hummingbit.corpus.document import Document
 from hummingbit.corpus.json_rows import parse_strictly
 from hummingbit.corpus.lines import LineError
-from hummingbit.corpus.readers import (
-    JSON_SUFFIXES,
-    TABLE_SUFFIXES,
-    BadLine,
-    Layout,
-    ReadError,
-    read_documents,
-)
-from hummingbit.corpus.survey import survey
-from hummingbit.corpus.tables import FieldTypes
 from hummingbit.encoder.artifact import check_destination
 from hummingbit.encoder.codes import CodeError, check_n_bits
-from hummingbit.encoder.recipes import BaseRecipe, flag_of
 from hummingbit.foundation.errors import HummingbitError, InputError
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import AnyCollection
@@ -41,12 +29,17 @@ from hummingbit.index.data_folder import BACKENDS, DataFolder, DataFolderLocatio
 from hummingbit.index.errors import DataFolderInUse
 from hummingbit.index.filters import Filter, filter_to_json, parse_filter
 from hummingbit.index.passages import AUTO, LONG, Passages
-from hummingbit.training.data import TrainingData, TrainingDataError, gather
-from hummingbit.training.word_vectors import WordVectors, read_word_vectors
 
+# A command imports what it uses: training and the readers of files take a search's time again.
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
+    from hummingbit.corpus.document import Document
+    from hummingbit.corpus.readers import BadLine, Layout
+    from hummingbit.corpus.tables import FieldTypes
+    from hummingbit.encoder.recipes import BaseRecipe
     from hummingbit.remote import RemoteFolder
+    from hummingbit.training.data import TrainingData
+    from hummingbit.training.word_vectors import WordVectors
 
 
 # ----------------------------------------------------------------------------
@@ -63,10 +56,9 @@ SOURCE_HELP = (
     " such as docstrings, snippets or snippets:test"
 )
 
-R = TypeVar("R", bound=BaseRecipe)
+R = TypeVar("R", bound="BaseRecipe")
 
-# Files whose fields can be found, and the names of fields that need not be.
-SURVEYED_SUFFIXES = frozenset({*JSON_SUFFIXES, *TABLE_SUFFIXES, ".parquet"})
+# The names of fields that need not be found.
 CONTENT_FIELDS = frozenset({"text", "vector", "matrix", "code"})
 
 # Smaller encoders are rare.
@@ -197,6 +189,8 @@ def read(
 
     The fields of a file whose documents have none with a usual name are found and printed.
     """
+    from hummingbit.corpus.readers import read_documents  # noqa: PLC0415 - see above
+
     return read_documents(
         source,
         on_error=args.on_error,
@@ -215,8 +209,12 @@ def _found_layout(args: argparse.Namespace, source: str) -> Layout:
 
     The survey finds what ``quickstart`` finds.
     """
+    from hummingbit.corpus.readers import JSON_SUFFIXES, TABLE_SUFFIXES, ReadError  # noqa: PLC0415
+    from hummingbit.corpus.survey import survey  # noqa: PLC0415
+
     asked, path = layout_of(args), Path(source)
-    is_surveyed = path.is_file() and not SURVEYED_SUFFIXES.isdisjoint(path.suffixes)
+    surveyed = {*JSON_SUFFIXES, *TABLE_SUFFIXES, ".parquet"}
+    is_surveyed = path.is_file() and not surveyed.isdisjoint(path.suffixes)
     if asked.text_fields or not is_surveyed:
         return asked
     try:
@@ -237,6 +235,8 @@ def _found_layout(args: argparse.Namespace, source: str) -> Layout:
 
 def layout_of(args: argparse.Namespace) -> Layout:
     """Return the layout that the options of :func:`add_layout` describe."""
+    from hummingbit.corpus.readers import Layout  # noqa: PLC0415 - see above
+
     return Layout(
         id_field=args.id_field,
         text_fields=tuple(args.text_field),
@@ -300,6 +300,8 @@ def add_setting(parser: Any, setting: Field[Any], *, default_text: str = "") -> 
 
     With a `default_text`, the value without the flag is None, and the help shows this text.
     """
+    from hummingbit.encoder.recipes import flag_of  # noqa: PLC0415 - see above
+
     if setting.name == "method":
         return
     flag, former = flag_of(setting), setting.metadata["former"]
@@ -603,6 +605,8 @@ def read_training_data(args: argparse.Namespace, source: str) -> TrainingData:
         ReadError, DocumentError: if the source cannot be read.
         TrainingDataError: if its documents cannot be trained on. The message names the source.
     """
+    from hummingbit.training.data import TrainingDataError, gather  # noqa: PLC0415 - see above
+
     try:
         return gather(read(args, source, uses_payload=False))
     except TrainingDataError as error:
@@ -648,5 +652,7 @@ def word_vectors_of(args: argparse.Namespace) -> WordVectors | None:
     """
     if args.word_vectors is None:
         return None
+    from hummingbit.training.word_vectors import read_word_vectors  # noqa: PLC0415 - see above
+
     begin_stage(f"reading {args.word_vectors}")
     return read_word_vectors(args.word_vectors)

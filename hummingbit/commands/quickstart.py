@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from textwrap import fill, shorten
@@ -34,7 +34,8 @@ from hummingbit.commands.options import (
     naming,
     word_vectors_of,
 )
-from hummingbit.commands.printing import print_figures, timed_stage, without_controls
+from hummingbit.commands.printed_figures import print_figures
+from hummingbit.commands.printing import timed_stage, without_controls
 from hummingbit.comparison import (
     CHANCE,
     CLASSIFIER,
@@ -66,6 +67,7 @@ from hummingbit.index.catalog import NAME, RULE
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.encoding import available_cores
 from hummingbit.index.ingestion import ingest
+from hummingbit.index.languages import AUTO as AUTO_LANGUAGE
 from hummingbit.index.passages import AUTO, LONG, Passages, passage_documents, size_of
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.records import Query
@@ -78,7 +80,7 @@ from hummingbit.training_methods import (
     WITHOUT_TORCH,
     check_word_vectors,
     has_torch,
-    language_of,
+    in_language,
     recipe_for_search,
     train_by,
 )
@@ -330,10 +332,9 @@ def run(args: argparse.Namespace) -> int:
         model=args.model,
         model_name=args.model_name,
     )
-    language = language_of(data)
-    if language is not None and args.model is None:
-        print(f"the texts are {language.capitalize()}: codes and searches read them by its stems")
-        recipe = replace(recipe, analyzer=f"{VISIBLE.name}+{language}")
+    recipe, language = in_language(recipe, data, AUTO_LANGUAGE)
+    if language:
+        print(language)
     if not has_torch() and args.model is None:
         print(WITHOUT_TORCH, file=sys.stderr)
     check_word_vectors(recipe.method, given=word_vectors is not None)

@@ -11,9 +11,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field
 from dataclasses import fields as dataclass_fields
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from hummingbit.clients import calls
 from hummingbit.commands.options import (
     OptionError,
     add_filter,
@@ -49,7 +48,9 @@ from hummingbit.index.search import (
     request_name,
     with_warnings,
 )
-from hummingbit.service.schemas.search import search_answer
+
+if TYPE_CHECKING:
+    from hummingbit.clients import calls
 
 # Aligns texts with the ids of hits.
 INDENT = " " * 6
@@ -163,6 +164,9 @@ def run(args: argparse.Namespace) -> int:
         seconds = time.perf_counter() - began
         warnings = [] if result.hits[0] else collection.explain_no_hits(options.filter)
         if args.json:
+            # The schemas of a service take as long to import as all the rest.
+            from hummingbit.service.schemas.search import search_answer  # noqa: PLC0415
+
             answer = search_answer(collection, result, 0, options, seconds)
             print_json(with_warnings(answer, warnings))
             return 0

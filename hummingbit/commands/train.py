@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from hummingbit.commands.options import (
     SOURCE_HELP,
+    OptionError,
     add_model,
     add_out,
     add_reading,
@@ -24,7 +25,7 @@ from hummingbit.commands.options import (
     recipe_from,
     word_vectors_of,
 )
-from hummingbit.commands.printing import print_trained
+from hummingbit.commands.printed_figures import print_trained
 from hummingbit.encoder.recipes import (
     CLASS_CODES,
     LINEAR_SUMMARIES,
@@ -32,6 +33,7 @@ from hummingbit.encoder.recipes import (
     METRIC,
     MODEL,
     RECIPES,
+    BaseRecipe,
     ClassCodeRecipe,
     LinearRecipe,
     MetricRecipe,
@@ -40,8 +42,9 @@ from hummingbit.encoder.recipes import (
     RecipeError,
     flag_of,
 )
-from hummingbit.foundation.errors import counted
+from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.slices import begin_stage
+from hummingbit.index.languages import AUTO, check_language
 from hummingbit.training.data import TrainingData
 from hummingbit.training.model_codes import train_model
 from hummingbit.training.paper_weights import DATASETS as PAPER_DATASETS
@@ -52,6 +55,7 @@ from hummingbit.training_methods import (
     check_word_vectors,
     default_method,
     has_torch,
+    in_language,
     print_trial,
     train_by,
 )
@@ -61,18 +65,21 @@ BY_METHOD = ("n_bits", "epochs", "min_steps", "hidden", "max_terms")
 COMMON = ("label_fraction", "seed", "analyzer", *BY_METHOD)
 # The settings that trials choose where they are not given.
 CHOSEN = ("word_dropout",)
+ANALYZER_DEFAULT = {"analyzer": "visible, by the stems of --language"}
+R = TypeVar("R", bound=BaseRecipe)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the methods and their options, and the options of a run without a method."""
     # Not required here, because a method that follows requires them itself.
     _add_files(parser, required=False)
+    _add_language(parser, default=AUTO)
     add_word_vectors(parser)
     add_model(parser)
     for one in fields(Recipe):
         if one.name in COMMON:
-            by_method = "that of the method" if one.name in BY_METHOD else ""
-            add_setting(parser, one, default_text=by_method)
+            text = "that of the method" if one.name in BY_METHOD else ""
+            add_setting(parser, one, default_text=ANALYZER_DEFAULT.get(one.name, text))
     parser.set_defaults(run=partial(run_by_labels, parser))
     title = (
         "methods, each with its own settings (default: class-codes for documents with labels,"
@@ -168,7 +175,7 @@ def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
     word_vectors = word_vectors_of(args)
     kind = RECIPES[method]
     args.method = method
-    recipe = recipe_from(args, kind)
+    recipe = _recipe(args, kind, data)
     for one in fields(Recipe):
         if (
             one.name in COMMON
@@ -188,10 +195,12 @@ def run_neural(args: argparse.Namespace) -> int:
     recipe = recipe_from(args, Recipe)
     check_torch(recipe)
     search = args.search and args.word_dropout is None
-    if args.paper:
-        recipe, search = as_in_the_paper(recipe, args.paper), False
     check_out(args)
     data = _documents(args)
+    if args.paper:
+        recipe, search = as_in_the_paper(recipe, args.paper), False
+    else:
+        recipe = _recipe(args, Recipe, data)
     return _train(args, recipe, data, search=search, device=args.device, amp=args.amp)
 
 
@@ -239,6 +248,7 @@ def run_metric(args: argparse.Namespace) -> int:
     check_out(args)
     function = _function(args.similarity_function) if args.similarity_function else None
     data = _documents(args)
+    recipe = _recipe(args, MetricRecipe, data)
     from hummingbit.training.metric_learning import train_metric  # noqa: PLC0415 - torch takes a second
 
     with _resumable():
@@ -269,11 +279,48 @@ def run_model(args: argparse.Namespace) -> int:
 
 def run_linear(args: argparse.Namespace) -> int:
     """Fit and print where the encoder is and how it did on the held-out documents."""
-    recipe = recipe_from(args, LinearRecipe)
-    check_torch(recipe)
+    check_torch(recipe_from(args, LinearRecipe))
     check_out(args)
-    print_trained(args.out, train_by(_documents(args), recipe, args.out, overwrite=args.overwrite))
+    data = _documents(args)
+    recipe = _recipe(args, LinearRecipe, data)
+    print_trained(args.out, train_by(data, recipe, args.out, overwrite=args.overwrite))
     return 0
+
+
+def _recipe(args: argparse.Namespace, kind: type[R], data: TrainingData) -> R:
+    """Return the recipe of the options, in the language of the texts unless they name an analyzer.
+
+    Raises:
+        OptionError: if they name both an analyzer and a language.
+        InputError: if the language has no stemmer.
+    """
+    recipe = recipe_from(args, kind)
+    if args.analyzer is not None:
+        if args.language != AUTO:
+            raise OptionError("--language: cannot be combined with --analyzer, which names one")
+        return recipe
+    recipe, language = in_language(recipe, data, args.language)
+    if language:
+        print(language, file=sys.stderr)
+    return recipe
+
+
+def _add_language(parser: argparse.ArgumentParser, default: str = argparse.SUPPRESS) -> None:
+    parser.add_argument(
+        "--language",
+        default=default,
+        type=_parse_language,
+        metavar="NAME",
+        help="the language whose stems texts are read by, such as german; none for words as"
+        " written (default: auto, which finds it and reads English as written)",
+    )
+
+
+def _parse_language(value: str) -> str:
+    try:
+        return value if value == AUTO else check_language(value)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(error.reason) from None
 
 
 def _documents(args: argparse.Namespace) -> TrainingData:
@@ -294,11 +341,11 @@ def _resumable() -> Iterator[None]:
 
 def run_class_codes(args: argparse.Namespace) -> int:
     """Train, print each trial, where the encoder is and how it did on the held-out documents."""
-    recipe = recipe_from(args, ClassCodeRecipe)
-    check_torch(recipe)
+    check_torch(recipe_from(args, ClassCodeRecipe))
     check_out(args)
     word_vectors = word_vectors_of(args)
     data = _documents(args)
+    recipe = _recipe(args, ClassCodeRecipe, data)
     trained = train_by(data, recipe, args.out, word_vectors=word_vectors, overwrite=args.overwrite)
     print_trained(args.out, trained)
     return 0
@@ -309,12 +356,15 @@ def _add_method(methods: Any, name: str, summary: str) -> argparse.ArgumentParse
         name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
     )
     _add_files(parser, required=True)
+    if name != MODEL:
+        _add_language(parser)
     return parser
 
 
 def _add_settings(group: Any, recipe: Any, chosen: Sequence[str] = ()) -> None:
     for one in fields(recipe):
-        add_setting(group, one, default_text="chosen by trials" if one.name in chosen else "")
+        trials = "chosen by trials" if one.name in chosen else ""
+        add_setting(group, one, default_text=ANALYZER_DEFAULT.get(one.name, trials))
 
 
 def _add_files(parser: argparse.ArgumentParser, *, required: bool) -> None:

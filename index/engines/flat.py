@@ -10,8 +10,8 @@ the tests compare it with the oracle.
 from __future__ import annotations
 
 import copy
+from typing import TYPE_CHECKING
 
-import faiss
 import numpy as np
 import numpy.typing as npt
 
@@ -36,6 +36,9 @@ from hummingbit.index.engines.weighted import (
     weighted_distances,
     within_distance,
 )
+
+if TYPE_CHECKING:
+    import faiss
 
 Marks = npt.NDArray[np.bool_]
 
@@ -176,6 +179,8 @@ class FlatIndex(ImmutableIndex):
 
 def scan_of(codes: Codes) -> faiss.IndexBinaryFlat:
     """Return an index of FAISS with the padded `codes`, each under its position."""
+    import faiss  # noqa: PLC0415 - takes a tenth of a second, and most engines do without
+
     padded = pad(codes)
     scan = faiss.IndexBinaryFlat(padded.shape[1] * 8)
     scan.add(padded)
@@ -184,6 +189,8 @@ def scan_of(codes: Codes) -> faiss.IndexBinaryFlat:
 
 def scanned_codes(scan: faiss.IndexBinaryFlat) -> Codes:
     """Return the padded codes that FAISS holds, without a copy; `scan` must outlive them."""
+    import faiss  # noqa: PLC0415 - as above
+
     size = scan.code_size
     if not scan.ntotal:
         return np.empty((0, size), dtype=np.uint8)

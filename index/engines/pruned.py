@@ -14,9 +14,8 @@ setting of the index, which searches in several threads would have to share.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import faiss
 import numpy as np
 import numpy.typing as npt
 
@@ -32,6 +31,9 @@ from hummingbit.index.engines.distinct import (
 )
 from hummingbit.index.engines.flat import Marks, pad, scan_of
 from hummingbit.index.engines.protocol import Rows
+
+if TYPE_CHECKING:
+    import faiss
 
 CODES_PER_CELL = 16_384
 MAX_CELLS = 1024

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,3 +84,45 @@ def test_only_letters_and_digits_of_identifiers_become_words(text: str) -> None:
     for identifier, words in found:
         assert words.replace(" ", "") == identifier.replace("_", "")
         assert " " in words
+
+
+class Words:
+    """The words of a few texts, by which unknown words of queries are read."""
+
+    def __init__(self, *texts: str) -> None:
+        self._texts = texts
+
+    def has_word(self, word: str) -> bool:
+        return any(word in text.split() for text in self._texts)
+
+    def has_prefix(self, word: str) -> bool:
+        return any(one.startswith(word) for text in self._texts for one in text.split())
+
+    def correct(self, word: str, others: Sequence[str]) -> str | None:  # noqa: ARG002
+        return {"hookz": "hooks"}.get(word)
+
+    def contexts(self, word: str) -> list[str]:
+        return [text for text in self._texts if word in text]
+
+    def share(self, word: str) -> float:
+        return sum(word in text.split() for text in self._texts) / len(self._texts)
+
+
+def test_a_word_that_only_documents_know_is_read_as_the_terms_beside_it() -> None:
+    """Never as its look-alike: `hooks` is one edit from `looks`."""
+    vocabulary = ["looks", "fish", "line", "the", "coat", "bait"]
+    features = TextFeatures(vocabulary, weighting="count")
+    words = Words("the fish hooks line", "the hooks bait fish", "the coat", "the looks", "the line")
+    rows, terms = features.transform_queries(["hooks", "hookz"], lambda: words)
+    assert rows.toarray().tolist() == [[0, 1, 1, 0, 0, 1]] * 2
+    assert [one.recognized_terms for one in terms] == [3, 3]
+    assert [one.corrected for one in terms] == [(), (("hookz", "hooks"),)]
+    # Without the words of documents, all that is left is its spelling.
+    assert features.transform_queries(["hooks"])[1][0].corrected == (("hooks", "looks"),)
+
+
+def test_a_word_of_no_passage_with_a_known_term_is_read_as_nothing() -> None:
+    features = TextFeatures(["fish", "looks"], weighting="count")
+    rows, terms = features.transform_queries(["hooks fish"], lambda: Words("hooks", "fish"))
+    assert rows.toarray().tolist() == [[1, 0]]
+    assert terms[0].recognized_terms == 1

@@ -10,7 +10,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.recipes import RECIPES, ClassCodeRecipe, LinearRecipe, Recipe
 from hummingbit.training.data import TrainingData, gather
-from hummingbit.training_methods import METHOD_NAMES, default_method, language_of, train_by
+from hummingbit.training_methods import METHOD_NAMES, default_method, in_language, train_by
 from tests.support.corpora import topic_documents
 
 
@@ -88,6 +88,12 @@ def test_every_method_has_its_recipes() -> None:
 def test_the_language_of_texts_is_found_unless_they_are_english() -> None:
     german = "Die Katze und der Hund schlafen nicht in dem Haus, das am Wald steht."
     english = "The cat and the dog do not sleep in the house that is at the wood."
-    for text, language in ((german, "german"), (english, None)):
+    recipe = LinearRecipe(method="itq")
+    for text, found in ((german, "german"), (english, None)):
         data = gather([Document(id=str(i), text=f"{text} {i}") for i in range(200)])
-        assert language_of(data) == language
+        stems = {None: "visible", "german": "visible+german"}
+        assert in_language(recipe, data, "auto")[0].analyzer == stems[found]
+        assert in_language(recipe, data, "none")[0] == recipe
+        stemming, said = in_language(recipe, data, "german")
+        assert stemming.analyzer == "visible+german"
+        assert "german" in said

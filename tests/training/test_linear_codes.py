@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
+from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.codes import unpack_codes
 from hummingbit.encoder.recipes import LinearRecipe
@@ -136,3 +137,46 @@ def test_texts_are_split_as_the_recipe_says(tmp_path: Path) -> None:
     assert isinstance(features, TextFeatures)
     assert features.analyzer.name == recipe.analyzer
     assert any(term.startswith("~") for term in features.vocabulary)
+
+
+def short_texts(n_texts: int, n_words: int = 8) -> list[str]:
+    rng = np.random.default_rng(0)
+    return [
+        " ".join(f"w{number}" for number in rng.integers(0, 5000, n_words)) for _ in range(n_texts)
+    ]
+
+
+def test_signatures_find_a_text_by_any_three_of_its_words(tmp_path: Path) -> None:
+    texts = short_texts(3000)
+    data = gather(Document(id=str(at), text=text) for at, text in enumerate(texts))
+    recipe = LinearRecipe("signature", n_bits=64)
+    encoder = train_linear(data, recipe, tmp_path / "e").encoder
+    bits = unpack_codes(encoder.encode(texts))
+    assert 0.3 < bits.mean() < 0.6
+    for text, own in zip(texts[:50], bits, strict=False):
+        words = unpack_codes(encoder.encode(text.split()))
+        assert np.array_equal(own, words.any(axis=0))
+    queries = [" ".join(text.split()[:3]) for text in texts[:200]]
+    scores = encoder.query_weights(queries) @ np.where(bits, 1.0, -1.0).T
+    own = scores[np.arange(200), np.arange(200)]
+    assert np.mean((scores > own[:, None]).sum(axis=1) < 10) > 0.98
+
+
+@pytest.mark.parametrize(
+    ("documents", "reason"),
+    [
+        (
+            [
+                Document(id="a", vector=np.ones(3, np.float32)),
+                Document(id="b", vector=np.ones(3, np.float32)),
+            ],
+            "vector",
+        ),
+        ([Document(id=str(at), text=text) for at, text in enumerate(short_texts(9, 90))], "words"),
+    ],
+)
+def test_signatures_need_short_texts(
+    tmp_path: Path, documents: list[Document], reason: str
+) -> None:
+    with pytest.raises(TrainingDataError, match=reason):
+        train_linear(gather(documents), LinearRecipe("signature", n_bits=16), tmp_path / "e")

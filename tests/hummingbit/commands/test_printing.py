@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hummingbit.commands.printing import print_figures
+from hummingbit.commands.printed_figures import print_figures
 from hummingbit.evaluation.result import Evaluation
 
 

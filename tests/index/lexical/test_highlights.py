@@ -152,3 +152,15 @@ def test_the_stop_words_are_those_of_the_collections_language(tmp_path: Path) ->
     assert hits[0].highlight is not None
     passage, _, marks = hits[0].highlight
     assert [passage[start:end] for start, end in marks] == ["Mode"]
+
+
+def test_stems_of_the_collection_are_marked_before_its_words_are_indexed(tmp_path: Path) -> None:
+    text = "Die Matrix der Kinder liegt nicht im Garten, und das Kind liest sie auf dem Weg."
+    collection = text_collection(tmp_path)
+    collection.set_ranking("hamming")
+    collection.set_language("german")
+    collection.upsert([Document(id="d", text=text)])
+    (hits,) = collection.search([Query(text="matrix Gartens")], 1, highlight=True).hits
+    assert hits[0].highlight is not None
+    passage, _, marks = hits[0].highlight
+    assert [passage[start:end] for start, end in marks] == ["Matrix", "Garten"]
