@@ -4,7 +4,7 @@ import re
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Browser, Locator, Route, expect
 from pydantic import SecretStr
 
 from hummingbit.service.settings import Settings
@@ -720,6 +720,92 @@ def test_documents_are_labelled_by_keyboard_without_seeing_the_true_label(
         shown.check()
     labels = client.get(f"{path}/labels").json()["labels"]
     assert len(labels) == 3
+
+
+def tab_to(target: Locator) -> None:
+    """Press Tab until an element has the focus, as who has no mouse does."""
+    expect(target).to_be_visible(timeout=200_000)
+    for _ in range(200):
+        if target.evaluate("element => element === document.activeElement"):
+            return
+        target.page.keyboard.press("Tab")
+    raise AssertionError(f"Tab does not reach {target}")
+
+
+def test_an_encoder_is_retrained_compared_and_accepted_without_a_mouse(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    pytest.importorskip("torch")
+    folder = make_data_folder(tmp_path_factory.mktemp("retrained"))
+    with running_service(folder) as client:
+        fill(client, "books-1", [f"book-{place}" for place in range(120)])
+        add = {"alias": "books", "collection": "books-1"}
+        client.post("/v1/aliases", json={"actions": [{"add": add}]}).raise_for_status()
+        path = "/v1/collections/books-1"
+        given = client.post(f"{path}/documents:scroll", json={"limit": 90}).json()["documents"]
+        labels = [{"id": one["id"], "label": one["payload"]["label"]} for one in given]
+        client.put(f"{path}/labels", json={"labels": labels}).raise_for_status()
+        with watched_page(browser, str(client.base_url).rstrip("/")) as shown:
+            page, keyboard = shown.page, shown.page.keyboard
+            shown.open("judging?collection=books-1")
+            tab_to(page.locator(".subject"))
+            for labelled in ("1 document", "2 documents"):
+                keyboard.press("1")
+                expect(page.get_by_text(f"{labelled} labelled in this session")).to_be_visible()
+            tab_to(page.get_by_role("button", name="Retrain", exact=True))
+            keyboard.press("Enter")
+            for label, value in (("Minimum gain", "-1"), ("Epochs", "2")):
+                tab_to(page.get_by_label(label))
+                keyboard.press("Control+A")
+                keyboard.type(value)
+            tab_to(page.get_by_label("Pass even if it cannot tell"))
+            keyboard.press("Space")
+            tab_to(page.locator("form").get_by_role("button", name="Retrain"))
+            keyboard.press("Enter")
+            expect(page.get_by_role("progressbar")).to_be_visible()
+            trial = page.get_by_role("group", name="Figures of the trial")
+            expect(trial).to_contain_text("mAP@100", timeout=200_000)
+            expect(page.get_by_role("group", name="Training of")).to_be_focused()
+            confirm = page.get_by_role("button", name="Reindex with this encoder and move books")
+            tab_to(confirm)
+            keyboard.press("Enter")
+            accepted = page.get_by_text("and the alias books now points to it")
+            expect(accepted).to_be_visible(timeout=200_000)
+            tab_to(page.get_by_role("button", name="Move the alias back"))
+            keyboard.press("Enter")
+            expect(page.get_by_text("The alias books points to books-1 again")).to_be_visible()
+            shown.check()
+
+
+def test_two_evaluations_are_run_and_compared_without_a_mouse(
+    browser: Browser, address: str, runs: dict[str, list[str]]
+) -> None:
+    with watched_page(browser, address) as shown:
+        page, keyboard = shown.page, shown.page.keyboard
+        shown.open(f"evaluation?collection=plain&run={runs['plain'][0]}")
+        rows = page.locator("table").first.locator("tbody tr")
+        before = rows.count()
+        tab_to(page.get_by_role("button", name="Run an evaluation"))
+        keyboard.press("Enter")
+        for label, value in (("Queries", "20"), ("Metrics", "P@10, nDCG@10")):
+            tab_to(page.get_by_label(label, exact=True))
+            keyboard.press("Control+A")
+            keyboard.type(value)
+        keyboard.press("Enter")
+        expect(rows).to_have_count(before + 1, timeout=60_000)
+        tab_to(page.get_by_label("Compare with"))
+        keyboard.press("ArrowDown")
+        expect(page.get_by_role("heading", name="What changed")).to_be_visible()
+        opener = page.get_by_role("button", name="Both answers").first
+        tab_to(opener)
+        keyboard.press("Enter")
+        both = page.get_by_role("region", name="Both answers to")
+        expect(both).to_be_focused()
+        expect(both.locator(".documents li").first).to_be_in_viewport()
+        keyboard.press("Escape")
+        expect(both).to_have_count(0)
+        expect(opener).to_be_focused()
+        shown.check()
 
 
 def test_under_hybrid_a_hit_shows_its_score_first(browser: Browser, address: str) -> None:

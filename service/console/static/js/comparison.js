@@ -1,5 +1,5 @@
 // Two evaluations beside each other: what changed, which queries won and lost, and both answers.
-import { html, useMemo, useState } from "./lib.js";
+import { html, useEffect, useMemo, useRef, useState } from "./lib.js";
 import { get, pathOf, post, text } from "./api.js";
 import { count, figure, percent, plural, short, signed } from "./format.js";
 import { Button, Failure, Field, Note, Panel, Select, Table, Tag, Waiting, useLoaded } from "./parts.js";
@@ -84,20 +84,30 @@ function Answers({ title, documents }) {
     ${!documents.length && html`<p class="nothing">The report has no answers to this query.</p>`}<//>`;
 }
 
-function Drill({ run, baseline, id, nameOf }) {
+/** Both answers to a query, below a long table: they take the focus, and Escape returns it. */
+function Drill({ run, baseline, id, nameOf, onClose }) {
+  const region = useRef(null);
   const { data, error } = useLoaded(async () => {
     const { queries } = await get(`v1/evaluations/${run.job.id}/queries`).catch(() => ({ queries: [] }));
     const query = queries.find((each) => each.id === id);
     const [left, right] = await Promise.all([firstAnswers(run, id, query), firstAnswers(baseline, id, query)]);
     return { left, right, query };
   }, [id]);
-  if (error) return html`<${Failure} error=${error} />`;
-  if (!data) return html`<${Waiting} what="Reading both answers" />`;
-  const { query } = data;
-  return html`<div class="stack">
-    <${Note}><b class="break">${id}</b> ${query?.label ?? query?.labels?.join(", ") ?? ""}${query?.text ? html`<p>${short(query.text, 500)}</p>` : ""}<//>
-    <div class="pair"><${Answers} title=${nameOf(baseline)} documents=${data.right} /><${Answers} title=${nameOf(run)} documents=${data.left} /></div>
-  </div>`;
+  useEffect(() => region.current.focus(), []);
+  useEffect(() => region.current.scrollIntoView({ block: "start" }), [data]);
+  const onKeyDown = (event) => {
+    if (event.key !== "Escape") return;
+    event.preventDefault();
+    onClose();
+  };
+  const query = data?.query;
+  return html`<section class="stack" tabindex="-1" ref=${region} aria-label=${`Both answers to ${id}`} onKeyDown=${onKeyDown}>
+    <div><${Button} kind="small" onClick=${onClose}><kbd>Esc</kbd> Back to the queries<//></div>
+    <${Failure} error=${error} />
+    ${!data && !error && html`<${Waiting} what="Reading both answers" />`}
+    ${data && html`<${Note}><b class="break">${id}</b> ${query?.label ?? query?.labels?.join(", ") ?? ""}${query?.text ? html`<p>${short(query.text, 500)}</p>` : ""}<//>
+      <div class="pair"><${Answers} title=${nameOf(baseline)} documents=${data.right} /><${Answers} title=${nameOf(run)} documents=${data.left} /></div>`}
+  </section>`;
 }
 
 function Queries({ run, baseline, nameOf }) {
@@ -106,6 +116,15 @@ function Queries({ run, baseline, nameOf }) {
   const [from, setFrom] = useState("losses");
   const [shown, setShown] = useState(PAGE);
   const [id, setId] = useState(null);
+  const opener = useRef(null);
+  const open = (event, opened) => {
+    opener.current = event.currentTarget;
+    setId(opened);
+  };
+  const close = () => {
+    setId(null);
+    opener.current?.focus();
+  };
   const rows = useMemo(() => (metric ? pairs(run.report, baseline.report, metric) : []), [metric]);
   if (!metric) return html`<${Note} kind="warn">The two reports have no metric in common.<//>`;
   const listed = (from === "losses" ? rows : [...rows].reverse()).slice(0, shown);
@@ -114,7 +133,7 @@ function Queries({ run, baseline, nameOf }) {
     { title: "Before", number: true, show: (row) => figure(row.before) },
     { title: "Now", number: true, show: (row) => figure(row.now) },
     { title: "Difference", number: true, show: (row) => signed(row.difference) },
-    { title: "", number: true, show: (row) => html`<${Button} kind="small" onClick=${() => setId(row.id)}>Both answers<//>` },
+    { title: "", number: true, show: (row) => html`<${Button} kind="small" onClick=${(event) => open(event, row.id)}>Both answers<//>` },
   ];
   return html`<${Panel} title="Query by query" what="Tie-averaged.">
       <div class="inside stack">
@@ -125,7 +144,7 @@ function Queries({ run, baseline, nameOf }) {
       <${Table} label="Queries" columns=${columns} rows=${listed} keyOf=${(row) => row.id} marked=${(row) => row.id === id} empty="The reports have no query in common." />
       ${shown < rows.length && html`<div class="inside"><${Button} kind="small" onClick=${() => setShown(shown + PAGE)}>Show more of ${count(rows.length)}<//></div>`}
     <//>
-    ${id !== null && html`<${Drill} key=${id} run=${run} baseline=${baseline} id=${id} nameOf=${nameOf} />`}`;
+    ${id !== null && html`<${Drill} key=${id} run=${run} baseline=${baseline} id=${id} nameOf=${nameOf} onClose=${close} />`}`;
 }
 
 export function Comparison({ run, baseline, nameOf }) {

@@ -1,5 +1,5 @@
 // Retraining: a job trains an encoder from the labels, a gate checks it, and a person confirms.
-import { html, useEffect, useState } from "./lib.js";
+import { html, useEffect, useRef, useState } from "./lib.js";
 import { get, jobsOf, pathOf, post } from "./api.js";
 import { ago, figure, plural, signed } from "./format.js";
 import { useJob } from "./jobs.js";
@@ -49,13 +49,24 @@ function Outcome({ job, onDone, reload }) {
     <${Trial} trial=${result.trial} />
     <div class="inside stack">
       <${Failure} error=${error ?? problem} />
-      ${done && html`<${Note} kind="good">${done}<//>`}
+      <div role="status">${done && html`<${Note} kind="good">${done}<//>`}</div>
       ${running && html`<${Progress} job=${running} />`}
       <div class="actions">
         ${result.state === "waiting for confirmation" && !busy && html`<${Button} kind="primary" onClick=${confirm}>Reindex with this encoder${result.alias ? ` and move ${result.alias}` : ""}<//>`}
         ${result.alias && result.state !== "refused" && html`<${Button} onClick=${takeBack}>Move the alias back<//>`}
       </div>
     </div><//>`;
+}
+
+/** An outcome; that of the job which this page waited for takes the focus, unless it is elsewhere by now. */
+function Finished({ job, isAwaited, ...more }) {
+  const element = useRef(null);
+  useEffect(() => {
+    const { activeElement } = document;
+    if (isAwaited && (activeElement === document.body || activeElement.closest("form.retrain"))) element.current.focus();
+  }, []);
+  return html`<div class="stack" tabindex="-1" ref=${element} role="group" aria-label=${`Training of ${ago(job.finished)}`}>
+    <p class="what">Trained ${ago(job.finished)}</p><${Outcome} job=${job} ...${more} /></div>`;
 }
 
 export function Retraining({ collection, hasEncoder, field, onChanged, stats }) {
@@ -66,7 +77,11 @@ export function Retraining({ collection, hasEncoder, field, onChanged, stats }) 
   const runs = useLoaded(() => jobsOf("retrain", collection), [collection]);
   const aliases = useLoaded((signal) => get("v1/aliases", { signal }), []);
   const known = aliases.data?.aliases.find((alias) => alias.collection === collection)?.alias ?? "";
-  const { busy, job, error, run } = useJob(runs.reload);
+  const [awaited, setAwaited] = useState(null);
+  const { busy, job, error, run } = useJob((done) => {
+    setAwaited(done.id);
+    runs.reload();
+  });
   useEffect(() => {
     const running = runs.data?.find((job) => !job.finished);
     if (running && !busy) run(async () => running);
@@ -82,7 +97,7 @@ export function Retraining({ collection, hasEncoder, field, onChanged, stats }) 
   const tooFew = stats && !field && (stats.labelled < FEWEST_LABELS || stats.labels.length < 2);
   return html`
     <${Panel} title="Retrain on these labels" what="A separate process trains an encoder on the labels, of which it holds out some. If the new encoder scores better on these than the one in use, it waits for your confirmation. Searches continue throughout.">
-      <form class="inside stack" onSubmit=${start}>
+      <form class="inside stack retrain" onSubmit=${start}>
         <p class="what">${stats ? `Labelled by hand: ${plural(stats.labelled, "document")}.${field ? ` For the others, the field ${field} counts.` : ""}` : ""}</p>
         ${tooFew && html`<${Note}>Retraining needs at least ${FEWEST_LABELS} labelled documents with two different labels. Label some under Documents, or name a label field.<//>`}
         <div class="row">
@@ -97,5 +112,5 @@ export function Retraining({ collection, hasEncoder, field, onChanged, stats }) 
       </form>
     <//>
     ${runs.loading && !runs.data && html`<${Waiting} />`}
-    ${finished.map((job) => html`<div class="stack" key=${job.id}><p class="what">Trained ${ago(job.finished)}</p><${Outcome} job=${job} onDone=${onChanged} reload=${runs.reload} /></div>`)}`;
+    ${finished.map((job) => html`<${Finished} key=${job.id} job=${job} isAwaited=${job.id === awaited} onDone=${onChanged} reload=${runs.reload} />`)}`;
 }

@@ -43,7 +43,9 @@ export default function Evaluation({ access, collections, collection, params, se
   const done = (data ?? []).filter((run) => run.report);
   const shown = done.find((run) => run.job.id === params.run) ?? done[0];
   const against = done.find((run) => run.job.id === params.against && run !== shown);
-  const others = done.filter((run) => run !== shown);
+  // Reports of the same collection share their queries more often, so they come first.
+  const isOther = (run) => run.job.collection !== shown?.job.collection;
+  const others = done.filter((run) => run !== shown).sort((a, b) => isOther(a) - isOther(b));
   return html`
     <div class="head"><h1>Evaluation</h1>
       ${collection && html`<${CollectionPicker} collections=${collections} value=${collection} onChange=${(name) => setParams({ collection: name })} />
