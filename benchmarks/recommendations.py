@@ -32,7 +32,7 @@ from hummingbit.index.rankings import HYBRID, RANKINGS
 from hummingbit.remote import evaluate_remotely
 
 OUT = Path("build/benchmarks/recommendations")
-CORPORA = ("cranfield", "medline", "cacm", "nfcorpus", "npl")
+CORPORA = ("cranfield", "medline", "cacm", "cisi", "nfcorpus", "npl")
 LARGEST_LOSS = 0.01
 
 

@@ -4,8 +4,10 @@ A sentence is taken out of a document and becomes a query, and the rest of the d
 query should find (:func:`known_items`). The weight that finds most of them (:func:`made_curve`) is
 not yet the best for people's queries: these repeat more or fewer of a document's words, which no
 corpus tells. So the fitted weight is the geometric mean of this one and the default, which is best
-on judged queries of several corpora, and at most :data:`MOST` (:func:`fitted_weight`). Where people
-have judged queries, these decide (``hummingbit index rank --fit --queries``).
+on judged queries of several corpora, and at most :data:`MOST` (:func:`fitted_weight`). An encoder
+that learned from nearly all documents finds their sentences too easily: the number of documents
+gives its weight (:func:`usual_weight`). Where people have judged queries, these decide
+(:func:`judged_weight`).
 """
 
 from __future__ import annotations
@@ -146,6 +148,24 @@ def fitted_weight(curve: Curve) -> float:
     It is at most :data:`MOST`.
     """
     return float(f"{min(np.sqrt(DEFAULT_WEIGHT * likely_best(curve)), MOST):.2g}")
+
+
+def usual_weight(n_documents: int) -> float:
+    """Return the weight for a collection of `n_documents` without queries to fit it on.
+
+    It is 7 / ln(n)^1.5, at most the default. Two things grow with the documents. The score by words
+    is a share of the query's best, so what the best one says, ln(n / n_t) for a term t, no longer
+    counts more where it is higher. And by codes of a fixed length, the best of n unrelated
+    documents is √(2 ln n) deviations above the mean by chance. The factor is such that the mean
+    over six corpora is that of the weights that are likely best for sentences of documents held
+    out, 0.33.
+    """
+    return min(DEFAULT_WEIGHT, float(f"{7 / np.log(max(n_documents, 3)) ** 1.5:.2g}"))
+
+
+def judged_weight(curve: Curve) -> float:
+    """Return the weight that is likely best on judged queries, to two digits."""
+    return float(f"{likely_best(curve):.2g}")
 
 
 def likely_best(curve: Curve) -> float:

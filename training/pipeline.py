@@ -33,6 +33,7 @@ from hummingbit.evaluation.fusion import (
     fitted_weight,
     known_items,
     made_curve,
+    usual_weight,
 )
 from hummingbit.evaluation.relevance import Labelled
 from hummingbit.foundation.errors import counted
@@ -235,11 +236,11 @@ def _with_fitted_weight(
 ) -> tuple[Encoder, dict[str, float]]:
     """Return `encoder` with the weight of codes beside words that suits it, and what each found.
 
-    Without enough documents that the encoder has not learned from, it has no weight of its own.
+    Without enough documents that the encoder has not learned from, it is that of so many documents.
     """
     held_out = None if isinstance(encoder.features, LanguageModel) else parts.validation
     if held_out is not None and len(held_out) < LEAST_HELD_OUT:
-        return encoder, {}
+        return replace(encoder, hybrid_weight=usual_weight(len(data))), {}
     begin_stage("fitting the weight of codes beside words")
     texts = [str(text) for text in data.inputs]
     items = known_items(encoder, texts, seed, codes=codes, held_out=held_out)

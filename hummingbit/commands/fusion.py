@@ -19,8 +19,8 @@ from hummingbit.evaluation.fusion import (
     curve_means,
     fitted_weight,
     judged_curve,
+    judged_weight,
     known_items,
-    likely_best,
     made_curve,
     validated,
 )
@@ -110,7 +110,7 @@ def fit(args: argparse.Namespace, collection: AnyCollection) -> dict[str, Any]:
             if isinstance(collection, Collection)
             else _curve_at_service(args, queries, qrels)
         )
-        weight, metric = float(f"{likely_best(curve):.2g}"), JUDGED_METRIC
+        weight, metric = judged_weight(curve), JUDGED_METRIC
         result = {"cross_validated": round(validated(curve), 4)}
     collection.set_hybrid_weight(weight)
     result |= {"weight": weight, "metric": metric, "queries": curve.shape[1]}

@@ -57,6 +57,7 @@ from hummingbit.corpus.tables import FieldTypes, separator_of
 from hummingbit.encoder.analyzers import VISIBLE, is_spaceless
 from hummingbit.encoder.recipes import MAX_KNOWN_TERMS, MODEL_BITS
 from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline
+from hummingbit.evaluation.fusion import JUDGED_METRIC, judged_curve, judged_weight, validated
 from hummingbit.evaluation.metrics import JUDGED_METRICS
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
 from hummingbit.evaluation.trec import Qrels, read_qrels
@@ -317,6 +318,7 @@ def run(args: argparse.Namespace) -> int:
     judged = _judged_queries(args)
     corpus, layout_survey = _read(args)
     _print_corpus(layout_survey, corpus)
+    _check_judged(corpus, judged)
     if args.inspect:
         return 0
     passages = _passages_for(corpus, args.passages)
@@ -522,17 +524,41 @@ def _judged_queries(args: argparse.Namespace) -> tuple[list[Document], Qrels] | 
     with naming(args.qrels):
         qrels = read_qrels(args.qrels)
     with naming(args.queries):
-        return list(read_documents(args.queries)), qrels
+        queries = [one for one in read_documents(args.queries) if one.id in qrels]
+    if not queries:
+        raise OptionError(f"--qrels: {args.qrels} judges none of the queries of {args.queries}")
+    return queries, qrels
+
+
+def _check_judged(corpus: Corpus, judged: tuple[list[Document], Qrels] | None) -> None:
+    """Raise OptionError if the judgements, if there are any, are of none of the documents."""
+    if judged is None or corpus.is_sampled:
+        return
+    ids = {document.id for document in corpus.sample}
+    answers = [id_ for query in judged[0] for id_ in judged[1][query.id]]
+    if ids.isdisjoint(answers):
+        found = f"judges no document of {corpus.source}: it names {answers[:1]}"
+        raise OptionError(f"--qrels: {found}, and the first document is {corpus.sample[0].id!r}")
 
 
 def _compare_judged(collection: CollectionBackend, queries: list[Document], qrels: Qrels) -> Choice:
-    """Print the figures of each ranking on a person's own queries, and choose by nDCG@10."""
+    """Set the weight of codes that suits a person's own queries, and choose a ranking by nDCG@10.
+
+    The figures of each ranking are printed.
+    """
+    curve = judged_curve(collection, queries, qrels)
+    weight = judged_weight(curve)
+    collection.set_hybrid_weight(weight)
     found = evaluate_rankings(
         collection, queries, RANKINGS, JUDGED_METRICS, RelevanceSettings(qrels=qrels)
     )
     print(f"\n{counted(next(iter(found.values())).queries, 'judged query', 'judged queries')}:")
     print_figures(found)
-    return choose_ranking({name: one.per_query["nDCG@10"] for name, one in found.items()})
+    print(
+        f"The weight of codes in hybrid is {weight:g}, fitted to these queries; fitted to others of"
+        f" them, nDCG@10 is {validated(curve):.3f}."
+    )
+    return choose_ranking({name: one.per_query[JUDGED_METRIC] for name, one in found.items()})
 
 
 def _compare(

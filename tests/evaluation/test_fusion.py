@@ -17,6 +17,7 @@ from hummingbit.evaluation.fusion import (
     known_items,
     likely_best,
     made_curve,
+    usual_weight,
     validated,
 )
 from hummingbit.index.rankings import DEFAULT_WEIGHT
@@ -36,6 +37,14 @@ def test_the_weight_is_in_the_middle_of_those_that_may_be_best() -> None:
     clear[WEIGHTS.index(0.25)] += 0.2
     assert fitted_weight(clear) == pytest.approx((0.25 * DEFAULT_WEIGHT) ** 0.5, rel=0.05)
     assert likely_best(np.ones((len(WEIGHTS), 3))) == pytest.approx(DEFAULT_WEIGHT, rel=0.15)
+
+
+def test_codes_count_less_among_more_documents() -> None:
+    weights = [usual_weight(number) for number in (0, 100, 1000, 3000, 11_000, 10**6)]
+    assert weights == sorted(weights, reverse=True)
+    assert weights[:2] == [DEFAULT_WEIGHT] * 2
+    assert usual_weight(1033) == pytest.approx(7 / np.log(1033) ** 1.5, abs=0.005)
+    assert 0.1 < weights[-1] < 0.2
 
 
 @pytest.mark.parametrize("codes_know", [True, False])

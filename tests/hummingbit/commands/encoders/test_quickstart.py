@@ -467,6 +467,36 @@ def test_what_is_recognised_is_told_without_training(
     assert "--queries: needs --qrels" in capsys.readouterr().err
 
 
+def test_judged_queries_set_the_ranking_and_the_weight_of_codes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "topics.jsonl"
+    texts = [one.text or "" for one in topic_documents(150)]
+    lines = [json.dumps({"id": f"d{at}", "text": text}) for at, text in enumerate(texts)]
+    source.write_text("\n".join(lines))
+    asked = [{"id": f"q{at}", "text": " ".join(texts[at].split()[:3])} for at in range(12)]
+    (tmp_path / "queries.jsonl").write_text("\n".join(json.dumps(one) for one in asked))
+    qrels = tmp_path / "qrels.tsv"
+    head = "query-id\tcorpus-id\tscore\n"
+    qrels.write_text(head + "".join(f"q{at}\td{at}\t1\n" for at in range(12)))
+    command = ["quickstart", "topics.jsonl", "--no-serve", "--bits", "16", "--data-dir", "d"]
+    command += ["--queries", "queries.jsonl", "--qrels", "qrels.tsv"]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "12 judged queries:" in shown
+    (fitted,) = re.findall(r"The weight of codes in hybrid is ([0-9.]+), fitted to these", shown)
+    with DataFolder(Path("d"), writable=False) as folder:
+        assert folder.collection("topics").own_hybrid_weight == float(fitted)
+
+    qrels.write_text(head + "q1\tline-1\t1\n")
+    assert main([*command[:-5], "other", *command[-4:]]) == 2
+    assert "names ['line-1'], and the first document is 'd0'" in capsys.readouterr().err
+    qrels.write_text(head + "elsewhere\td1\t1\n")
+    assert main([*command[:-5], "other", *command[-4:]]) == 2
+    assert "judges none of the queries" in capsys.readouterr().err
+    assert not Path("other").exists()
+
+
 def test_texts_that_differ_by_a_sign_at_the_end_repeat(tmp_path: Path) -> None:
     texts = ["How do I renew it", "how do I  renew it?", "How do I renew it!!", "Another", "?"]
     source = tmp_path / "questions.jsonl"
