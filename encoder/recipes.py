@@ -686,6 +686,39 @@ def default_objective(recipe: DistillationRecipe, *, is_text: bool) -> str:
     return NEIGHBOURS if is_text and not recipe.hint_weight else "perception-coherence"
 
 
+JUDGED = "judged"
+
+
+@dataclass(frozen=True)
+class JudgementRecipe:
+    """The settings of learning from judgements (:mod:`hummingbit.training.judgements`).
+
+    All others are those of the encoder that it starts from.
+
+    Raises:
+        RecipeError: if a setting has another type or is out of its bounds.
+    """
+
+    seed: int = setting(0, "random seed", within=f"[0, {2**63 - 1}]")
+    steps: int = setting(600, "batches, at most", within="[1, 1_000_000]")
+    batch_size: int = setting(64, "queries in a batch", within="[1, 65_536]")
+    learning_rate: float = setting(3e-3, "step size of Adam, of logits of size 1", within="(0, 1]")
+    hard_negatives: int = setting(
+        5,
+        "documents that the codes find for a query of a batch, though they are not relevant",
+        within="[0, 200]",
+    )
+    held_out: float = setting(
+        0.2,
+        "share of the judged queries held out; training stops when nDCG@10 of these falls",
+        within="(0, 0.9]",
+    )
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            _check(one, getattr(self, one.name))
+
+
 RECIPES: Mapping[str, type[BaseRecipe]] = {
     **dict.fromkeys(METHODS, Recipe),
     CLASS_CODES: ClassCodeRecipe,

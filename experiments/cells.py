@@ -62,10 +62,18 @@ class Result:
 
 def run_cell(cell: Cell) -> Result:
     """Train the encoder or load the saved one, and measure it beside its classifier."""
+    data, _ = read_split(cell.dataset, cell.data_root, cell.vectors)
+    return measure_cell(cell, trained_encoder(data, cell.recipe, cell.folder, cell.word_vectors))
+
+
+def measure_cell(cell: Cell, encoder: Encoder) -> Result:
+    """Measure the encoder of a cell, and its classifier, by all queries.
+
+    Papers have all of them, with those whose text is in the training data too.
+    """
     data, queries = read_split(cell.dataset, cell.data_root, cell.vectors)
-    encoder = trained_encoder(data, cell.recipe, cell.folder, cell.word_vectors)
     labelled_rows = data.rows_of(read_labelled_ids(cell.folder, encoder))
-    evaluation = evaluate_encoder(encoder, data.labelled(), queries.labelled())
+    evaluation = evaluate_encoder(encoder, data.labelled(), queries.labelled(), keep_learned=True)
     evaluations = {cell.recipe.method: evaluation}
     bit_means = unpack_codes(encoder.encode(data.inputs)).mean(axis=0)
     # Other methods learn from fewer soft labels or none, so their classifiers are weaker.

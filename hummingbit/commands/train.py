@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from hummingbit.commands.evaluate import find_qrels
 from hummingbit.commands.options import (
     SOURCE_HELP,
     OptionError,
@@ -21,13 +22,19 @@ from hummingbit.commands.options import (
     add_setting,
     add_word_vectors,
     check_out,
+    naming,
+    read,
     read_training_data,
     recipe_from,
     word_vectors_of,
 )
 from hummingbit.commands.printed_figures import print_trained
+from hummingbit.commands.printing import without_controls
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.named_sets import Qrels
 from hummingbit.encoder.recipes import (
     CLASS_CODES,
+    JUDGED,
     LINEAR_SUMMARIES,
     METHODS,
     METRIC,
@@ -35,6 +42,7 @@ from hummingbit.encoder.recipes import (
     RECIPES,
     BaseRecipe,
     ClassCodeRecipe,
+    JudgementRecipe,
     LinearRecipe,
     MetricRecipe,
     ModelRecipe,
@@ -42,13 +50,15 @@ from hummingbit.encoder.recipes import (
     RecipeError,
     flag_of,
 )
+from hummingbit.evaluation.labelling.exchange import agreed_grades, read_records
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.languages import AUTO, check_language
-from hummingbit.training.data import TrainingData
+from hummingbit.training.data import TrainingData, gather
 from hummingbit.training.model_codes import train_model
 from hummingbit.training.paper_weights import DATASETS as PAPER_DATASETS
 from hummingbit.training.paper_weights import as_in_the_paper
+from hummingbit.training.teachers import read_teacher
 from hummingbit.training_methods import (
     WITHOUT_TORCH,
     check_torch,
@@ -59,6 +69,9 @@ from hummingbit.training_methods import (
     print_trial,
     train_by,
 )
+
+if TYPE_CHECKING:
+    from hummingbit.training.judgements import Taught
 
 # The settings of a run without a named method. Some have another default with each method.
 BY_METHOD = ("n_bits", "epochs", "min_steps", "hidden", "max_terms")
@@ -76,6 +89,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_language(parser, default=AUTO)
     add_word_vectors(parser)
     add_model(parser)
+    _add_judgements(parser)
     for one in fields(Recipe):
         if one.name in COMMON:
             text = "that of the method" if one.name in BY_METHOD else ""
@@ -151,6 +165,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         if one.name not in {"model", "model_name"}:
             add_setting(model, one)
     model.set_defaults(run=run_model)
+    judged = _add_method(
+        methods, JUDGED, "an encoder that goes on learning, from queries and their right answers"
+    )
+    # The options may also stand before the method.
+    _add_judgements(judged, default=argparse.SUPPRESS)
+    judged.add_argument(
+        "--vectors",
+        metavar="FILE",
+        help="the vectors that train model --vectors wrote of these documents, so that the language"
+        " model need not read them again",
+    )
+    _add_settings(judged, JudgementRecipe)
+    judged.set_defaults(run=run_judged)
     for name, summary in LINEAR_SUMMARIES.items():
         linear = _add_method(methods, name, summary)
         _add_settings(linear, LinearRecipe)
@@ -162,6 +189,8 @@ def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
     for option in ("data", "out"):
         if getattr(args, option) is None:
             parser.error(f"the following arguments are required: --{option}")
+    if args.judgements is not None:
+        return run_judged(args)
     check_out(args)
     data = _documents(args)
     method = MODEL
@@ -277,6 +306,79 @@ def run_model(args: argparse.Namespace) -> int:
     return 0
 
 
+def run_judged(args: argparse.Namespace) -> int:
+    """Train and print where the encoder is, and how the held-out queries did before and after."""
+    recipe = recipe_from(args, JudgementRecipe)
+    if not has_torch():
+        raise ModuleNotFoundError(f"{JUDGED} needs torch", name="torch")
+    if args.encoder is None:
+        raise OptionError("--encoder is missing; name the folder of the encoder to start from")
+    check_out(args)
+    queries, qrels = _judged_queries(args)
+    data = _documents(args)
+    from hummingbit.training.judgements import train_judged  # noqa: PLC0415 - torch takes a second
+
+    path = getattr(args, "vectors", None)
+    taught = train_judged(
+        args.encoder,
+        data,
+        gather(queries),
+        qrels,
+        recipe=recipe,
+        out=args.out,
+        vectors=None if path is None else read_teacher(path, data).vectors,
+        overwrite=args.overwrite,
+    )
+    _print_taught(args.out, taught)
+    return 0
+
+
+def _print_taught(out: Path, taught: Taught) -> None:
+    encoder = taught.encoder
+    print(f"{out}: {encoder.n_bits} bits, fingerprint {encoder.fingerprint}")
+    for note in taught.notes:
+        print(without_controls(note), file=sys.stderr)
+    learned = counted(taught.queries - taught.held_out, "query", "queries")
+    held_out = counted(taught.held_out, "query", "queries")
+    print(f"learned from {learned}; nDCG@10 of {held_out} held out, before and after:")
+    for ranking, before in taught.before.items():
+        after = taught.after[ranking]
+        print(f"  {ranking:<10}  {before:.3f}  {after:.3f}  ({after - before:+.3f})")
+    if not taught.step:
+        print("no step was better than the start, whose codes the encoder has")
+
+
+def _judged_queries(args: argparse.Namespace) -> tuple[list[Document], Qrels]:
+    """Return the queries and their judgements, from a file of ``label export`` or two files.
+
+    Raises:
+        OptionError: if one of two files is missing, or there are no judgements.
+        InputError, TrecError, ReadError: if a file is malformed.
+    """
+    path = args.judgements
+    if path is not None and Path(path).suffix in {".jsonl", ".json"}:
+        if args.queries is not None:
+            raise OptionError(
+                f"--queries: {path} has the texts of its queries; leave the option out"
+            )
+        with naming(path), Path(path).open(encoding="utf-8") as lines:
+            _, judgements = read_records(lines, path)
+        if not judgements:
+            raise OptionError(f"--judgements {path}: has no judgement, a line with a query")
+        qrels: Qrels = {}
+        for (query, id_), grade in agreed_grades(judgements).items():
+            qrels.setdefault(query, {})[id_] = grade
+        return [Document(id=query, text=query) for query in qrels], qrels
+    if args.queries is None:
+        needs = "the texts of the queries; only JSON lines of label export have them in one file"
+        raise OptionError(f"--queries is missing: {needs}")
+    args.qrels = path
+    found = find_qrels(args)
+    if found is None:
+        raise OptionError("--judgements is missing; name a file of qrels, or of label export")
+    return list(read(args, args.queries)), found
+
+
 def run_linear(args: argparse.Namespace) -> int:
     """Fit and print where the encoder is and how it did on the held-out documents."""
     check_torch(recipe_from(args, LinearRecipe))
@@ -359,6 +461,27 @@ def _add_method(methods: Any, name: str, summary: str) -> argparse.ArgumentParse
     if name != MODEL:
         _add_language(parser)
     return parser
+
+
+def _add_judgements(parser: argparse.ArgumentParser, default: str | None = None) -> None:
+    """Add the options for an encoder to start from, and for judged queries."""
+    parser.add_argument(
+        "--judgements",
+        default=default,
+        metavar="FILE",
+        help="right answers to learn from: qrels (TREC's format or BEIR's TSV) of --queries, or"
+        " JSON lines that label export wrote",
+    )
+    parser.add_argument(
+        "--queries", default=default, metavar="SOURCE", help=f"the queries: {SOURCE_HELP}"
+    )
+    parser.add_argument(
+        "--encoder",
+        type=Path,
+        default=default,
+        metavar="FOLDER",
+        help="the encoder that goes on learning from --judgements",
+    )
 
 
 def _add_settings(group: Any, recipe: Any, chosen: Sequence[str] = ()) -> None:

@@ -99,20 +99,15 @@ def stochastic_neighbour_loss(
     """Return the cross-entropy of the documents near queries by cosine and by codes; a scalar.
 
     Query i has the logits q_i and document j the logits d_j, both of B bits. With the bits
-    b(l) = sign(l) ∈ {−1, 1}ᴮ and the `scale` γ,
+    b(l) = sign(l) ∈ {−1, 1}ᴮ and the `scale` γ, it is :func:`ranking_loss` of the bits b(d_j) with
+    the targets
 
         p_ij = softmax_j(cos_ij / τ_i)
-        h_ij = softmax_j((γ / B) b(q_i) · b(d_j))            as by Hamming distance
-        r_ij = softmax_j((γ / B) q_i · b(d_j) / rms(q_i))    as in the asymmetric ranking
-        L    = −(1 / 2Q) Σ_ij p_ij (ln h_ij + ln r_ij)
 
-    The gradient of a sign is straight through, and rms(q_i) is taken as a constant. Documents j for
-    which `left_out`, ``bool[Q, N]``, is true are left out of the sums of query i, such as a query
-    itself where it is a document. With an `own_share` s, query i was made of document i, and p is
-    (1 − s) p_ij + s [i = j].
+    Documents j for which `left_out`, ``bool[Q, N]``, is true are left out of the sums of query i,
+    such as a query itself where it is a document. With an `own_share` s, query i was made of
+    document i, and p is (1 − s) p_ij + s [i = j].
     """
-    bits_NB = straight_through_signs(document_logits_NB)
-    size_Q1 = query_logits_QB.detach().square().mean(dim=1, keepdim=True).sqrt()
     targets_QN = cosines_QN / temperatures_Q1
     if left_out is not None:
         targets_QN = targets_QN.masked_fill(left_out, -math.inf)
@@ -120,11 +115,50 @@ def stochastic_neighbour_loss(
     if own_share:
         p_QN = (1 - own_share) * p_QN
         p_QN.diagonal().add_(own_share)
+    return ranking_loss(
+        query_logits_QB,
+        straight_through_signs(document_logits_NB),
+        p_QN,
+        scale,
+        left_out=left_out,
+    )
+
+
+# ----------------------------------------------------------------------------
+# Both rankings of bits: by Hamming distance, and by the query's real values.
+#
+# Yamada, Asai and Hajishirzi, "Efficient Passage Retrieval with Hashing for Open-domain Question
+# Answering" (2021), section 3.2, train a code for both tasks: candidates by Hamming distance, with
+# a margin, and their order by the query's real values, with a softmax. Here both have a softmax,
+# with several right documents, and signs are straight through instead of scaled tanh.
+
+
+def ranking_loss(
+    query_logits_QB: Tensor,
+    bits_NB: Tensor,
+    target_QN: Tensor,
+    scale: Tensor,
+    *,
+    left_out: Tensor | None = None,
+) -> Tensor:
+    """Return the cross-entropy of finding documents of the `bits_NB`, −1 or 1; a scalar.
+
+    With the query's logits q_i, b(q) = sign(q), bits d_j, B bits and the `scale` γ,
+
+        h_ij = softmax_j((γ / B) b(q_i) · d_j)             as by Hamming distance
+        r_ij = softmax_j((γ / B) q_i · d_j / rms(q_i))     as in the asymmetric ranking
+        L    = −(1 / 2Q) Σ_ij p_ij (ln h_ij + ln r_ij)
+
+    where p is `target_QN`, the share of the probability that document j should have for query i.
+    The gradient of a sign is straight through, and rms(q_i) is taken as a constant. Documents for
+    which `left_out` is true are left out of the sums of query i.
+    """
+    size_Q1 = query_logits_QB.detach().square().mean(dim=1, keepdim=True).sqrt().clamp(min=1e-12)
     total = query_logits_QB.new_zeros(())
     for query_QB in (straight_through_signs(query_logits_QB), query_logits_QB / size_Q1):
         scores_QN = query_QB @ bits_NB.T * (scale / bits_NB.shape[1])
         if left_out is not None:
             # A finite number, since 0 · ln 0 would not be 0.
             scores_QN = scores_QN.masked_fill(left_out, torch.finfo(scores_QN.dtype).min)
-        total = total + functional.cross_entropy(scores_QN, p_QN)
+        total = total + functional.cross_entropy(scores_QN, target_QN)
     return total / 2

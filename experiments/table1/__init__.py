@@ -1,0 +1,1 @@
+"""SSB-VAE's Table I whole, from saved encoders."""
