@@ -16,11 +16,14 @@ import numpy as np
 
 from hummingbit.evaluation.metrics import dialects
 from hummingbit.evaluation.report import (
+    INCOHERENT_HEADS,
     Job,
     Report,
     ceilings,
+    coherence_sentence,
     format_share,
     full_name,
+    incoherent_rows,
     metric_rows,
     places_of,
     reasons_of,
@@ -302,6 +305,9 @@ def to_html(report: Report, baseline: Report | None = None) -> str:
             for figures in classes[:MAX_HTML_CLASSES]
         ],
         more_classes=len(classes) - MAX_HTML_CLASSES,
+        coherence=None if report.coherence is None else coherence_sentence(report.coherence),
+        incoherent_heads=INCOHERENT_HEADS,
+        incoherent_rows=[] if report.coherence is None else incoherent_rows(report.coherence),
     )
     return page
 
@@ -421,7 +427,7 @@ def to_markdown(report: Report) -> str:
     """Return the metrics, the gate, the notes and the hardest classes of a report."""
     parts = [
         *(_title(report), _metrics(report), _weights(report), _gate(report), _notes(report)),
-        *(_classes(report), _worst(report)),
+        *(_classes(report), _coherence(report), _worst(report)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -496,6 +502,15 @@ def _worst(report: Report) -> str:
         return ""
     heads = [full_name(report.primary.measure), "query", "right answer", "rank (score)", "why"]
     return f"#### Worst queries\n\n{_table(heads, rows, numbers=False)}"
+
+
+def _coherence(report: Report) -> str:
+    if report.coherence is None:
+        return ""
+    rows = [[_cell(cell) for cell in row] for row in incoherent_rows(report.coherence)]
+    table = _table(INCOHERENT_HEADS, rows, numbers=False)
+    title = "#### Where codes do not rank as vectors do"
+    return f"{title}\n\n{_cell(coherence_sentence(report.coherence))}\n\n{table}"
 
 
 def _notes(report: Report) -> str:

@@ -23,6 +23,7 @@ from hummingbit.evaluation.baselines import (
     classifier_warnings,
     collection_classifier_baseline,
 )
+from hummingbit.evaluation.coherence import levels_of_codes
 from hummingbit.evaluation.metrics import (
     DEFAULT_METRICS,
     JUDGED_METRICS,
@@ -40,7 +41,7 @@ from hummingbit.evaluation.rankings import (
     parse_ranking,
 )
 from hummingbit.evaluation.relevance import Ids, LabelSet, Relevance
-from hummingbit.evaluation.result import Evaluation, PerQuery, row_blocks
+from hummingbit.evaluation.result import Evaluation, EvaluationError, PerQuery, row_blocks
 from hummingbit.evaluation.significance import bootstrap_intervals
 from hummingbit.evaluation.ties import DistanceCounts
 from hummingbit.foundation.errors import HummingbitError, counted
@@ -49,6 +50,7 @@ from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER
 from hummingbit.index.rankings import HAMMING, HYBRID
+from hummingbit.index.records import Vector
 from hummingbit.index.search import DEFAULT_OVERSAMPLE
 
 # ----------------------------------------------------------------------------
@@ -254,6 +256,38 @@ class WeightFigures(_Part):
     per_query: dict[str, Share]
 
 
+class IncoherentDocument(_Part):
+    """A document for which the codes do not rank the others as the vectors do.
+
+    `level` is φ of :mod:`hummingbit.evaluation.coherence`, with its interval. `teacher_nearest` is
+    the id of the document whose vector is nearest, and `rank` its rank by the codes, in the middle
+    of its ties; `encoder_nearest` is the one whose code is nearest.
+    """
+
+    id: str
+    text: str
+    level: float
+    interval: tuple[float, float]
+    teacher_nearest: str
+    rank: float
+    encoder_nearest: str
+
+
+class CoherenceFigures(_Part):
+    """How far the codes of the documents rank these as their vectors do: 1 is the same order.
+
+    `level` is the mean over the `documents` that were compared, a sample of the collection's, with
+    its bootstrap interval; codes without any relation to the vectors have about .667. `teacher`
+    says whose vectors they are. `worst` has the documents of the lowest levels, the lowest first.
+    """
+
+    teacher: str
+    documents: int
+    level: float
+    interval: tuple[float, float]
+    worst: list[IncoherentDocument]
+
+
 class Report(_Part):
     """An evaluation, its comparison with a baseline, and the results of the gate.
 
@@ -277,6 +311,7 @@ class Report(_Part):
         default=None, validation_alias=AliasChoices("classifier_baseline", "class_code")
     )
     codes_weights: list[WeightFigures] | None = None
+    coherence: CoherenceFigures | None = None
     classes: list[ClassFigures]
     worst_queries: list[WorstQuery]
     shape: Shape
@@ -575,6 +610,8 @@ WORST_QUERIES = 10
 HITS_PER_QUERY = 5
 ANSWERS = 3
 """So many right answers of a query are shown."""
+COMPARED_DOCUMENTS, INCOHERENT_DOCUMENTS = 2_000, 10
+"""The documents whose order by codes is compared with that by vectors, and those shown."""
 NO_BASELINE = (
     "there is no classifier baseline: it needs 2 to 1,024 labels on the documents that trained the"
     " encoder"
@@ -603,6 +640,7 @@ def run_job(
     rankings: Iterable[str] | None = None,
     oversample: float = DEFAULT_OVERSAMPLE,
     codes_weights: Sequence[float] = (),
+    teacher: TeacherVectors | None = None,
 ) -> Job:
     """Evaluate rankings of `collection` and report.
 
@@ -611,11 +649,13 @@ def run_job(
     :func:`default_metrics`. A metric that needs Hamming distances is measured by Hamming only. With
     `training_labels`, those that the collection's encoder was trained with, the classifier baseline
     is measured too, provided that relevance is by label only or by nearness. With `codes_weights`,
-    ``hybrid`` is measured with each of these weights of codes.
+    ``hybrid`` is measured with each of these weights of codes. The order of codes is compared with
+    that of the vectors of the `teacher` or, by default, of the documents, where all have one.
 
     Raises:
         MetricError, EvaluationError, InputError: as
             :func:`hummingbit.evaluation.rankings.evaluate_rankings`.
+        EvaluationError: if the teacher lacks the vector of a document.
         EvaluationError: if the collection was written to during each of three attempts.
     """
     settings = settings or RelevanceSettings()
@@ -634,6 +674,7 @@ def run_job(
                 training_labels,
                 oversample=oversample,
                 codes_weights=codes_weights,
+                teacher=teacher,
             )
             # The collection is read in several steps, which agree only if nothing was written.
             data.check_generation(collection.generation)
@@ -672,6 +713,7 @@ def _run(
     *,
     oversample: float,
     codes_weights: Sequence[float],
+    teacher: TeacherVectors | None,
 ) -> Job:
     settings = data.settings
     collection, queries = data.collection, data.queries
@@ -720,6 +762,7 @@ def _run(
             for weight, one in data.evaluate_weights(metrics, codes_weights).items()
         ]
         or None,
+        coherence=_coherence(data, teacher),
         classes=class_figures(data.query_labels, data.labels, expected),
         worst_queries=_worst(
             data, hits, rankings, expected[measure_name(primary, measured[primary][0])]
@@ -760,6 +803,94 @@ def _classifier_baseline(
     if baseline is None:
         return None, [NO_BASELINE]
     return baseline, classifier_warnings(codes.expected, baseline.expected, reference.encoder)
+
+
+@dataclass(frozen=True, eq=False)
+class TeacherVectors:
+    """The vectors of documents by id, each float32[E], and the name of who made them."""
+
+    name: str
+    by_id: Mapping[str, Vector]
+
+
+def _coherence(data: EvaluationInput, teacher: TeacherVectors | None) -> CoherenceFigures | None:
+    """Compare codes with vectors; None without vectors, or if fewer than three have a direction."""
+    documents = data.documents
+    if teacher is None:
+        if not all(document.vector is not None for document in documents):
+            return None
+        own = {one.id: one.vector for one in documents if one.vector is not None}
+        teacher = TeacherVectors("the documents' vectors", own)
+    missing = [one.id for one in documents if one.id not in teacher.by_id]
+    if missing:
+        found = f"{teacher.name} has no vector for {counted(len(missing), 'document')}"
+        raise EvaluationError(f"teacher: {found}, such as {missing[0]!r}")
+    known = [one for one in documents if np.any(teacher.by_id[one.id])]
+    if len(known) < 3:
+        return None
+    begin_stage("comparing codes with vectors")
+    rng = np.random.default_rng(0)
+    rows = np.sort(rng.permutation(len(known))[:COMPARED_DOCUMENTS])
+    compared = [known[row] for row in rows]
+    codes = np.array([list(bytes.fromhex(one.code)) for one in compared], dtype=np.uint8)
+    levels = levels_of_codes(codes, np.stack([teacher.by_id[one.id] for one in compared]))
+    mean = levels.mean()
+    worst = []
+    for row in levels.worst()[:INCOHERENT_DOCUMENTS]:
+        level, margin = float(levels.levels[row]), float(levels.margins[row])
+        worst.append(
+            IncoherentDocument(
+                id=compared[row].id,
+                text=shorten(compared[row].text),
+                level=level,
+                interval=(max(level - margin, 0.0), min(level + margin, 1.0)),
+                teacher_nearest=compared[levels.teacher_nearest[row]].id,
+                rank=float(levels.nearest_rank[row]),
+                encoder_nearest=compared[levels.encoder_nearest[row]].id,
+            )
+        )
+    return CoherenceFigures(
+        teacher=teacher.name,
+        documents=len(compared),
+        level=mean.mean,
+        interval=(mean.low, mean.high),
+        worst=worst,
+    )
+
+
+def coherence_sentence(coherence: CoherenceFigures) -> str:
+    """Return the level of a report as a sentence."""
+    low, high = coherence.interval
+    return (
+        f"Coherence level {coherence.level:.3f} [{low:.3f}, {high:.3f}] with {coherence.teacher},"
+        f" of {coherence.documents:,} documents: 1 is the same order by codes as by vectors, .667"
+        " is chance."
+    )
+
+
+INCOHERENT_HEADS = (
+    "level",
+    "95% interval",
+    "document",
+    "nearest vector",
+    "its rank",
+    "nearest code",
+)
+
+
+def incoherent_rows(coherence: CoherenceFigures) -> list[list[str]]:
+    """Return a row for each of the documents of the lowest levels, below these heads."""
+    return [
+        [
+            f"{one.level:.3f}",
+            "{:.3f} – {:.3f}".format(*one.interval),
+            f"{one.id}: {one.text}" if one.text else one.id,
+            one.teacher_nearest,
+            f"{one.rank:,.0f}",
+            one.encoder_nearest,
+        ]
+        for one in coherence.worst
+    ]
 
 
 def _subject(data: EvaluationInput, evaluation: Evaluation, rankings: list[str]) -> Subject:

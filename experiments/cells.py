@@ -16,7 +16,7 @@ from hummingbit.encoder.codes import unpack_codes
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.recipes import LabelledRecipe
 from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline, tfidf_cosine
-from hummingbit.evaluation.evaluate import evaluate_encoder
+from hummingbit.evaluation.evaluate import evaluate_encoder, unseen
 from hummingbit.evaluation.result import Evaluation
 from hummingbit.training.data import TrainingData
 from hummingbit.training.word_vectors import read_word_vectors
@@ -66,21 +66,25 @@ def run_cell(cell: Cell) -> Result:
     return measure_cell(cell, trained_encoder(data, cell.recipe, cell.folder, cell.word_vectors))
 
 
-def measure_cell(cell: Cell, encoder: Encoder) -> Result:
+def measure_cell(cell: Cell, encoder: Encoder, *, only_unseen: bool = False) -> Result:
     """Measure the encoder of a cell, and its classifier, by all queries.
 
-    Papers have all of them, with those whose text is in the training data too.
+    Papers have all of them, with those whose content is in the training data too; `only_unseen`
+    leaves these out.
     """
-    data, queries = read_split(cell.dataset, cell.data_root, cell.vectors)
+    data, query_data = read_split(cell.dataset, cell.data_root, cell.vectors)
+    queries = query_data.labelled()
+    if only_unseen:
+        queries, _ = unseen(encoder, queries)
     labelled_rows = data.rows_of(read_labelled_ids(cell.folder, encoder))
-    evaluation = evaluate_encoder(encoder, data.labelled(), queries.labelled(), keep_learned=True)
+    evaluation = evaluate_encoder(encoder, data.labelled(), queries, keep_learned=True)
     evaluations = {cell.recipe.method: evaluation}
     bit_means = unpack_codes(encoder.encode(data.inputs)).mean(axis=0)
     # Other methods learn from fewer soft labels or none, so their classifiers are weaker.
     if cell.recipe.method in CLASSIFIER_OF:
         reference = ClassifierReference(encoder, read_classifier(cell.folder, encoder))
         evaluations[CLASSIFIER_OF[cell.recipe.method]] = classifier_baseline(
-            reference, data.labelled(labelled_rows), data.labelled(), queries.labelled()
+            reference, data.labelled(labelled_rows), data.labelled(), queries
         )
     records = [_record(cell, method, each) for method, each in evaluations.items()]
     records[0]["bit_balance_least"] = float(bit_means.min())

@@ -27,6 +27,7 @@ from hummingbit.encoder.codes import Codes, unpack_codes
 from hummingbit.encoder.encoder import Encoder, Features
 from hummingbit.encoder.recipes import NEIGHBOURS, DistillationRecipe, Recipe
 from hummingbit.encoder.text_features import Floats, TextFeatures
+from hummingbit.evaluation.significance import bootstrap_intervals
 from hummingbit.foundation.arrays import unit_rows
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.training.batches import SparseBatch, drop_words
@@ -251,6 +252,7 @@ def codes_of_terms(
 
 
 COMPARED_NEIGHBOURS, NEAREST = 100, 10
+SHOWN_LOWEST = 10
 MAX_QUERIES = 1000
 MAX_DOCUMENTS = 10_000
 
@@ -263,10 +265,14 @@ class Agreement:
     Hamming distances have few values
     (:func:`hummingbit.training.objectives.perception_coherence.coherence_levels`). `neighbours` is
     the share of the teacher's 100 nearest documents among the student's 100, and `nearest` that of
-    its ten nearest among the student's 100, with ties ordered by row.
+    its ten nearest among the student's 100, with ties ordered by row. `interval` is the bootstrap
+    interval of `coherence` over the queries, and `lowest` has the rows of the queries with the
+    lowest levels, and these.
     """
 
     coherence: float
+    interval: tuple[float, float]
+    lowest: tuple[tuple[int, float], ...]
     neighbours: float
     nearest: float
     queries: int
@@ -276,6 +282,7 @@ class Agreement:
         """Return the figures as plain JSON values."""
         return {
             "level": self.coherence,
+            "interval": list(self.interval),
             "neighbours": self.neighbours,
             "nearest": self.nearest,
             "queries": self.queries,
@@ -313,8 +320,12 @@ def measure_agreement(
     found_QK, expected_QK = (
         _nearest(d_QN, COMPARED_NEIGHBOURS) for d_QN in (student_QN, teacher_QN)
     )
+    interval = bootstrap_intervals({"level": levels.numpy()})["level"]
+    order = np.argsort(levels.numpy(), kind="stable")[:SHOWN_LOWEST]
     return Agreement(
         float(levels.mean()),
+        (interval.low, interval.high),
+        tuple((int(queries[row]), float(levels[row])) for row in order),
         _overlap(found_QK, expected_QK),
         _overlap(found_QK, expected_QK[:, :NEAREST]),
         len(queries),
@@ -338,7 +349,9 @@ def held_out_agreement(
         vectors[parts.validation],
         vectors[parts.training],
     )
-    return agreement.to_dict()
+    names = [data.ids[row] for row in parts.validation]
+    lowest = [{"id": names[row], "level": level} for row, level in agreement.lowest]
+    return {**agreement.to_dict(), "lowest": lowest}
 
 
 def _sample(count: int, limit: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:

@@ -19,7 +19,7 @@ from experiments.cells import (
     CLASSIFIER_BASELINE,
     Cell,
     measure_cell,
-    run_cell,
+    trained_encoder,
 )
 from experiments.parts import add_bits, add_choices, add_plot_option, add_run_options
 from experiments.result_tables import (
@@ -31,6 +31,7 @@ from experiments.result_tables import (
     save_records,
     write_records,
 )
+from experiments.splits import read_split
 from experiments.ssb_vae.curves import plot_curves
 from experiments.ssb_vae.experiment import OTHER_FEATURES
 from experiments.ssb_vae.printed_tables import METHODS, printed_p100
@@ -68,6 +69,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="keep the figures of each encoder here, and measure only those that it lacks",
     )
+    parser.add_argument(
+        "--only-unseen",
+        action="store_true",
+        help="leave out queries whose content is in the training data, which the paper has too",
+    )
     add_plot_option(parser)
     add_run_options(parser, "results/ssb-vae", seeds=1)
     parser.set_defaults(run=run)
@@ -75,7 +81,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure the cells and print a table for each data set and number of bits."""
-    measured = _Measured(args.figures)
+    measured = _Measured(args.figures, only_unseen=args.only_unseen)
     records: list[Record] = []
     for dataset, n_bits in product(args.datasets, args.bits):
         of_table: list[Record] = []
@@ -97,30 +103,29 @@ def run(args: argparse.Namespace) -> int:
 class _Measured:
     """The records of cells, kept in a file if one is given, by the encoders' fingerprints."""
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
+    def __init__(self, path: Path | None, *, only_unseen: bool) -> None:
+        self._path, self._only_unseen = path, only_unseen
         kept = read_records(path) if path is not None and path.exists() else []
-        self._records = {
-            fingerprint: of_encoder
-            for (fingerprint,), of_encoder in group(kept, "fingerprint").items()
-        }
+        self._records = dict(group(kept, "fingerprint", "only_unseen"))
 
     def records(self, cell: Cell, *, train: bool) -> list[Record]:
         """Return the records of a cell; none if it is not trained and `train` is false."""
         if train:
-            return run_cell(cell).records
+            data, _ = read_split(cell.dataset, cell.data_root)
+            trained_encoder(data, cell.recipe, cell.folder)
         fingerprint = read_fingerprint(cell.folder)
         if fingerprint is None:
             return []
-        if fingerprint not in self._records:
+        key = fingerprint, self._only_unseen
+        if key not in self._records:
             print(f"measuring {cell.folder.name}", file=sys.stderr, flush=True)
-            found = measure_cell(cell, load_encoder(cell.folder)).records
-            self._records[fingerprint] = [
-                {**record, "fingerprint": fingerprint} for record in found
-            ]
+            encoder = load_encoder(cell.folder)
+            found = measure_cell(cell, encoder, only_unseen=self._only_unseen).records
+            about = {"fingerprint": fingerprint, "only_unseen": self._only_unseen}
+            self._records[key] = [{**record, **about} for record in found]
             if self._path is not None:
                 write_records(self._path, [one for some in self._records.values() for one in some])
-        return self._records[fingerprint]
+        return self._records[key]
 
 
 def _cells(args: argparse.Namespace, dataset: str, n_bits: int) -> Iterator[Cell]:

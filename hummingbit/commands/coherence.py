@@ -20,11 +20,11 @@ from hummingbit.commands.options import (
 from hummingbit.commands.printing import add_json, print_result, without_controls
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.encoder import Encoder
+from hummingbit.evaluation.coherence import document_levels, mean_by_class
 from hummingbit.evaluation.significance import Interval
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.training.data import TrainingData
 from hummingbit.training.teachers import check_directions, read_teacher
-from hummingbit.training_methods import has_torch
 
 MAX_DOCUMENTS = 10_000
 SHOWN = 10
@@ -82,10 +82,6 @@ def run(args: argparse.Namespace) -> int:
             raise OptionError(f"--{option} {given}: must be at least {least}")
     if args.out is not None and args.out.exists():
         raise OptionError(f"--out {args.out}: already exists; name a file to create")
-    if not has_torch():
-        raise ModuleNotFoundError("coherence needs torch", name="torch")
-    from hummingbit.training.coherence import document_levels, mean_by_class  # noqa: PLC0415 - torch
-
     encoder = _encoder(args)
     begin_stage(f"reading {args.data}")
     data = read_training_data(args, args.data)
@@ -97,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     teacher = read_teacher(args.teacher, data)
     check_directions(teacher, data)
     begin_stage(f"ranking {len(data):,} documents by both")
-    levels = document_levels(encoder, data, teacher.vectors, args.ranking)
+    levels = document_levels(encoder, data.inputs, teacher.vectors, args.ranking)
     documents = [
         {
             "id": data.ids[row],
@@ -110,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
         }
         for row in levels.worst()
     ]
-    classes = mean_by_class(levels, data)
+    classes = mean_by_class(levels, data.classes, data.tags)
     mean = levels.mean()
     if args.out is not None:
         written = (json.dumps(document, ensure_ascii=False) for document in documents)

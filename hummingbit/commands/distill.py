@@ -20,6 +20,7 @@ from hummingbit.commands.options import (
     word_vectors_of,
 )
 from hummingbit.commands.printed_figures import print_trained
+from hummingbit.commands.printing import without_controls
 from hummingbit.encoder.recipes import (
     ClassCodeRecipe,
     DistillationRecipe,
@@ -120,11 +121,15 @@ def run(args: argparse.Namespace) -> int:
         trained = _train_without_labels(args, recipe, data, teacher)
     print(f"teacher {teacher.name}: {teacher.kind}, {teacher.vectors.shape[1]} numbers a document")
     if coherence := trained.encoder.metadata["coherence"]:
+        low, high = coherence["interval"]
         print(
-            f"coherence level {coherence['level']:.3f} on {coherence['queries']:,} documents held"
-            f" out; of the teacher's nearest, {coherence['nearest']:.0%} of ten and"
-            f" {coherence['neighbours']:.0%} of a hundred are among the 100 nearest codes"
+            f"coherence level {coherence['level']:.3f} [{low:.3f}, {high:.3f}] on"
+            f" {coherence['queries']:,} documents held out; of the teacher's nearest,"
+            f" {coherence['nearest']:.0%} of ten and {coherence['neighbours']:.0%} of a hundred are"
+            " among the 100 nearest codes"
         )
+        lowest = ", ".join(f"{one['id']} {one['level']:.3f}" for one in coherence["lowest"][:3])
+        print(without_controls(f"the lowest levels: {lowest}; encoder.json has ten"))
     print_trained(args.out, trained)
     return 0
 

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hummingbit.cli import did_you_mean
 from hummingbit.commands.options import (
     SOURCE_HELP,
@@ -68,6 +70,7 @@ from hummingbit.evaluation.report import (
     Job,
     MetricFigures,
     Report,
+    TeacherVectors,
     format_probability,
     full_name,
     read_report,
@@ -79,11 +82,13 @@ from hummingbit.evaluation.significance import SystemComparison, compare_systems
 from hummingbit.evaluation.trec import Qrels, Run, read_qrels, read_run
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage
+from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.rankings import HAMMING, RANKINGS
 from hummingbit.index.search import DEFAULT_OVERSAMPLE, RESCORERS
 from hummingbit.remote import evaluate_remotely
 from hummingbit.training.data import TrainingData
+from hummingbit.training.teachers import VECTOR_FILES, read_teacher
 from hummingbit.training_methods import check_torch
 
 # ----------------------------------------------------------------------------
@@ -198,6 +203,7 @@ class Measuring:
                     rankings=rankings,
                     oversample=oversample,
                     codes_weights=weights or (),
+                    teacher=_teacher(getattr(self._args, "teacher", None), collection),
                 )
                 for name, collection in collections.items()
             }
@@ -216,6 +222,26 @@ class Measuring:
             **self._choices(),
         }
         return body if self._qrels is None else {**body, "qrels": self._qrels}
+
+
+def _teacher(source: str | None, collection: CollectionBackend) -> TeacherVectors | None:
+    """Return the vectors of ``--teacher`` for the documents of a collection; None without it.
+
+    Raises:
+        TeacherError: if they cannot be read, or lack a document.
+        OptionError: if the teacher reads texts and a document has none.
+    """
+    if source is None:
+        return None
+    begin_stage(f"asking the teacher {source}")
+    documents = collection.all_documents()
+    texts = [one.text for one in documents]
+    if None in texts and not source.endswith(VECTOR_FILES):
+        raise OptionError(f"--teacher {source}: reads texts, and some documents have none")
+    no_tags = np.zeros((len(documents), 0), dtype=np.bool_)
+    ids = tuple(one.id for one in documents)
+    teacher = read_teacher(source, TrainingData(ids, [text or "" for text in texts], (), no_tags))
+    return TeacherVectors(teacher.name, dict(zip(ids, teacher.vectors, strict=True)))
 
 
 def _check_nearest(args: argparse.Namespace) -> None:
@@ -621,6 +647,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="measure hybrid with each of these weights of codes beside words, too, such as 0 .5 1",
     )
     parser.add_argument(
+        "--teacher",
+        metavar="T",
+        help="compare the order of codes with that of these vectors of the documents, as coherence"
+        " does: a file of vectors or an encoder's folder (default: the vectors that the documents"
+        " have)",
+    )
+    parser.add_argument(
         "--explain",
         action="store_true",
         help="show the worst queries with their right answers: rank and score under each ranking,"
@@ -636,6 +669,8 @@ def run(args: argparse.Namespace) -> int:
     if args.oversample is not None and not any("+" in ranking for ranking in args.rankings or ()):
         raise OptionError("--oversample: needs a rescored ranking, such as hamming+vectors")
     check_codes_weights(args.codes_weights or ())
+    if args.teacher is not None and args.url is not None:
+        raise OptionError("--teacher: cannot be combined with --url; a service has the documents'")
     rules = _rules(args)
     measured = [full_name(rule.metric).rpartition(" ") for rule in rules]
     metrics = list(dict.fromkeys([*metrics_of(args), *(metric for _, _, metric in measured)]))
@@ -753,6 +788,7 @@ def _figures(report: Report) -> dict[str, Any]:
                 ]
             }
         ),
+        **({} if report.coherence is None else {"coherence": report.coherence.model_dump()}),
         "queries": report.queries,
         "documents": report.subject.documents,
         "unlabelled": report.subject.unlabelled,

@@ -14,6 +14,7 @@ from hummingbit.evaluation.report import (
     Report,
     WeightFigures,
     ceilings,
+    coherence_sentence,
     format_interval,
     format_probability,
     full_name,
@@ -103,6 +104,10 @@ def print_report(report: Report) -> None:
         print(sentence)
     if report.codes_weights is not None:
         _print_weights(report.codes_weights)
+    if report.coherence is not None:
+        print(coherence_sentence(report.coherence))
+        lowest = ", ".join(f"{one.id} {one.level:.3f}" for one in report.coherence.worst[:3])
+        print(without_controls(f"The lowest levels: {lowest}"))
     for change in report.changes or []:
         difference = f"{change.baseline:.4f} in the baseline, {change.difference:+.4f}"
         interval = format_interval(change.interval)

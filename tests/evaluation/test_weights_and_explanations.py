@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from hummingbit.cli import main
@@ -19,7 +20,7 @@ from hummingbit.evaluation.rankings import EvaluationInput, RelevanceSettings
 from hummingbit.evaluation.report import run_job
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.search import Hybrid, SearchOptions
-from tests.support.encoders import random_texts, text_encoder
+from tests.support.encoders import random_texts, text_encoder, vector_encoder
 from tests.support.service import running_service
 
 DOCUMENTS = [
@@ -201,3 +202,58 @@ def test_only_labelled_over_rest_in_the_console_s_run_and_in_the_library(
         settings = RelevanceSettings(only_labelled=True)
         report = run_job(data.collection("c"), documents_of(folder), settings=settings).report
     assert (report.subject.documents, report.subject.unlabelled) == (LABELLED, 20)
+
+
+def vectors_of(texts: list[str], wrong: int) -> dict[str, Any]:
+    """Vectors that order documents as their codes do, but for one document."""
+    codes = text_encoder().encode(texts)
+    vectors = np.unpackbits(codes, axis=1).astype(np.float32) * 2 - 1
+    vectors[wrong] = np.random.default_rng(0).normal(size=vectors.shape[1])
+    return {"ids": np.array([one.id for one in DOCUMENTS]), "vectors": vectors}
+
+
+def test_a_report_says_where_codes_do_not_rank_as_a_teacher(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    teacher = tmp_path / "t.npz"
+    np.savez(teacher, **vectors_of([one.text or "" for one in DOCUMENTS], wrong=7))
+    command = ["evaluate", "c", "--data-dir", str(folder), "--teacher", str(teacher)]
+    command += ["--queries", str(folder / "queries.jsonl"), "--qrels", str(folder / "qrels.txt")]
+    assert main([*command, "--json"]) == 0
+    coherence = json.loads(capsys.readouterr().out)["coherence"]
+    assert coherence["documents"] == 60
+    assert coherence["teacher"] == "t.npz"
+    assert coherence["worst"][0]["id"] == "d7"
+    low, high = coherence["interval"]
+    assert low <= coherence["level"] <= high
+    assert coherence["worst"][0]["level"] < coherence["worst"][1]["level"]
+    assert main(command) == 0
+    assert "The lowest levels: d7 " in capsys.readouterr().out
+    assert main([*command, "--url", "http://127.0.0.1:9"]) == 2
+    assert "--teacher: cannot be combined with --url" in capsys.readouterr().err
+    np.savez(teacher, ids=np.array(["d0"]), vectors=np.ones((1, 3), dtype=np.float32))
+    assert main(command) == 2
+    assert "has no vector for 59 of the 60 documents" in capsys.readouterr().err
+
+
+def test_documents_with_vectors_are_compared_with_these_in_every_format(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(30, 6)).astype(np.float32)
+    write_artifact(tmp_path / "encoders" / "v", vector_encoder(), vectors)
+    documents = [
+        Document(f"v{row}", vector=vectors[row], labels=("ab"[row % 2],)) for row in range(30)
+    ]
+    with DataFolder(tmp_path, writable=True) as data:
+        collection = data.create_collection("v", encoder="v")
+        collection.upsert(documents)
+        job = run_job(collection, documents[:5])
+    levels = job.report.coherence
+    assert levels is not None
+    assert levels.teacher == "the documents' vectors"
+    lowest = levels.worst[0]
+    assert lowest.level == min(one.level for one in levels.worst)
+    for name in ("json", "markdown", "html"):
+        page = FORMATS[name].write(job, None) or ""
+        assert f"{lowest.level:.3f}" in page or name == "json"
+        assert lowest.text in page
+        assert "teacher_nearest" in page or "Where codes do not rank as vectors do" in page

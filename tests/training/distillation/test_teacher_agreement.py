@@ -40,6 +40,13 @@ def test_agreement_matches_ranks_computed_by_hand(documents: int) -> None:
     figures = (found.coherence, found.neighbours, found.nearest)
     assert figures == pytest.approx(expected, abs=1e-6)
     assert (found.queries, found.documents) == (9, documents)
+    low, high = found.interval
+    assert low <= found.coherence <= high
+    levels = [level for _, level in found.lowest]
+    assert levels == sorted(levels)
+    (row, lowest), *_ = found.lowest
+    alone = by_hand(query_bits[[row]], bits, query_vectors[[row]], vectors)[0]
+    assert lowest == pytest.approx(alone, abs=1e-6)
 
 
 def test_codes_that_rank_as_the_teacher_agree_wholly() -> None:

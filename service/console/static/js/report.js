@@ -73,6 +73,18 @@ function Worst({ report }) {
     ${!report.worst_queries.length && html`<p class="nothing">None.</p>`}<//>`;
 }
 
+function Incoherent({ coherence }) {
+  const columns = [
+    { title: "Level", number: true, show: (row) => `${figure(row.level)} [${figure(row.interval[0])}, ${figure(row.interval[1])}]` },
+    { title: "Document", class: "wide", show: (row) => html`<b class="break">${row.id}</b> ${short(row.text, 110)}` },
+    { title: "Nearest vector", show: (row) => row.teacher_nearest },
+    { title: "Its rank by code", number: true, show: (row) => count(Math.round(row.rank)) },
+    { title: "Nearest code", show: (row) => row.encoder_nearest },
+  ];
+  const level = `Coherence level ${figure(coherence.level)} [${figure(coherence.interval[0])}, ${figure(coherence.interval[1])}] with ${coherence.teacher}, of ${plural(coherence.documents, "document")}: 1 is the same order by codes as by vectors, .667 is chance.`;
+  return html`<${Panel} title="Where codes do not rank as vectors do" what=${level}><${Table} label="Documents of the lowest levels" columns=${columns} rows=${coherence.worst} keyOf=${(row) => row.id} /><//>`;
+}
+
 function Classes({ report }) {
   const name = measureOf(primaryOf(report));
   const columns = [
@@ -96,7 +108,7 @@ export function Report({ run }) {
       ${gate.length > 0 && html`<div class="inside">${gate.map((result) => html`<${Note} kind=${result.status === "passed" ? "good" : "bad"}><b>${fullName(result.metric)}</b> ${result.sentence}<//>`)}</div>`}
       ${report.notes.length > 0 && html`<div class="inside stack">${report.notes.map((note) => html`<${Note} kind="warn">${note}<//>`)}</div>`}
     <//>
-    <div class="plots"><${Curve} precision=${report.shape.precision} /><${Distances} shape=${report.shape} />${report.classes.length > 0 && html`<${Classes} report=${report} />`}<${Worst} report=${report} /></div>`;
+    <div class="plots"><${Curve} precision=${report.shape.precision} /><${Distances} shape=${report.shape} />${report.classes.length > 0 && html`<${Classes} report=${report} />`}${report.coherence && html`<${Incoherent} coherence=${report.coherence} />`}<${Worst} report=${report} /></div>`;
 }
 
 /** The figures of evaluations by the number of labels that their encoders were trained on. */

@@ -12,8 +12,8 @@ from scipy.stats import rankdata
 from hummingbit.cli import main
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.encoder.codes import unpack_codes
+from hummingbit.evaluation.coherence import document_levels, mean_by_class
 from hummingbit.evaluation.result import EvaluationError
-from hummingbit.training.coherence import document_levels, mean_by_class
 from hummingbit.training.data import TrainingData
 from tests.support.encoders import random_texts, text_encoder
 
@@ -46,16 +46,17 @@ def test_levels_are_those_computed_by_hand(seed: int, n: int, ranking: str) -> N
     encoder = text_encoder(n_bits=16)
     vectors = np.random.default_rng(seed).normal(size=(n, 5)).astype(np.float32)
     data = corpus(TEXTS[:n])
-    found = document_levels(encoder, data, vectors, ranking)  # type: ignore[arg-type]
+    found = document_levels(encoder, data.inputs, vectors, ranking)  # type: ignore[arg-type]
 
     signs = unpack_codes(encoder.encode(data.inputs)).astype(np.float64) * 2 - 1
     queries = signs if ranking == "hamming" else encoder.query_weights(data.inputs)
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    exact = vectors.astype(np.float64)
+    unit = exact / np.linalg.norm(exact, axis=1, keepdims=True)
     for row in range(n):
         others = np.delete(np.arange(n), row)
         mine, theirs = (
             -(queries[row] @ signs[others].T).astype(np.float32),
-            -(unit[row] @ unit[others].T),
+            -(unit[row] @ unit[others].T).astype(np.float32),
         )
         assert found.levels[row] == pytest.approx(level_by_hand(mine, theirs), abs=1e-5)
         nearest = others[np.argmin(theirs)]
@@ -70,11 +71,11 @@ def test_an_interval_covers_the_level_among_all_documents_where_these_are_a_samp
     texts = random_texts(1500, seed=5)
     encoder = text_encoder(n_bits=32)
     vectors = np.random.default_rng(0).normal(size=(1500, 8)).astype(np.float32)
-    whole = document_levels(encoder, corpus(texts), vectors)
+    whole = document_levels(encoder, texts, vectors)
     covered = []
     for seed in range(10):
         rows = np.sort(np.random.default_rng(seed).permutation(1500)[:150])
-        sample = document_levels(encoder, corpus(texts).select(rows), vectors[rows])
+        sample = document_levels(encoder, [texts[row] for row in rows], vectors[rows])
         covered.append(np.abs(sample.levels - whole.levels[rows]) <= sample.margins)
     assert 0.9 <= np.mean(covered) <= 0.99
 
@@ -82,7 +83,7 @@ def test_an_interval_covers_the_level_among_all_documents_where_these_are_a_samp
 def test_a_teacher_of_the_codes_themselves_has_a_level_of_one() -> None:
     encoder, data = text_encoder(n_bits=32), corpus(TEXTS)
     signs = unpack_codes(encoder.encode(data.inputs)).astype(np.float32) * 2 - 1
-    found = document_levels(encoder, data, signs)
+    found = document_levels(encoder, data.inputs, signs)
     np.testing.assert_allclose(found.levels, 1)
     assert found.mean().mean == pytest.approx(1)
 
@@ -90,10 +91,10 @@ def test_a_teacher_of_the_codes_themselves_has_a_level_of_one() -> None:
 def test_classes_of_few_documents_are_left_out_and_the_lowest_comes_first() -> None:
     encoder, data = text_encoder(), corpus(TEXTS, classes=3)
     vectors = np.random.default_rng(1).normal(size=(40, 5)).astype(np.float32)
-    found = document_levels(encoder, data, vectors)
-    means = mean_by_class(found, data, least=14)
+    found = document_levels(encoder, data.inputs, vectors)
+    means = mean_by_class(found, data.classes, data.tags, least=14)
     assert [name for name, _, _ in means] == ["class 0"]
-    means = mean_by_class(found, data)
+    means = mean_by_class(found, data.classes, data.tags)
     assert {name: n for name, n, _ in means} == {"class 0": 14, "class 1": 13, "class 2": 13}
     levels = [interval.mean for _, _, interval in means]
     assert levels == sorted(levels)
@@ -103,7 +104,7 @@ def test_classes_of_few_documents_are_left_out_and_the_lowest_comes_first() -> N
 
 def test_two_documents_are_too_few() -> None:
     with pytest.raises(EvaluationError, match="there are 2 documents; coherence needs at least 3"):
-        document_levels(text_encoder(), corpus(TEXTS[:2]), np.eye(2, dtype=np.float32))
+        document_levels(text_encoder(), TEXTS[:2], np.eye(2, dtype=np.float32))
 
 
 def test_the_command_lists_the_documents_that_the_encoder_does_not_rank_as_its_teacher(
