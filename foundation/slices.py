@@ -8,6 +8,7 @@ import gc
 import logging
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -34,6 +35,7 @@ from typing import Any, TextIO
 # How often work that waits for a lock looks whether somebody still waits for its result.
 SECONDS_OF_WAITING = 0.05
 DROPPED_AT_ONCE = 10_000
+SECONDS_RELEASED = 0.0001
 
 
 class Cancelled(Exception):  # noqa: N818 - nothing is wrong
@@ -175,6 +177,14 @@ def checkpoint() -> None:
     slices = _current.get()
     if slices is not None:
         slices.checkpoint()
+
+
+def release_interpreter() -> None:
+    """Let a thread that waits for the interpreter lock have it, also in :func:`unbroken`.
+
+    A thread that computes keeps the lock for 5 ms, and a search takes it several times.
+    """
+    time.sleep(SECONDS_RELEASED)
 
 
 def drop(items: list[Any]) -> None:

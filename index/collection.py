@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import asdict, replace
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, TypeVar
 
 import numpy as np
@@ -507,12 +507,12 @@ class IndexedCollection(SearchableCollection, ABC):
             restricted = self._restricted(search, published, allowed)
             if restricted is None:
                 return None
-            groups = self._groups(search, ranking, published, allowed, restricted)
+            tables = search, ranking, published, allowed, restricted
+            groups, facets = self._groups_and_facets(*tables)
             if groups is None:
                 pages = search.pages(ranking, allowed, restricted)
             else:
                 pages = search.pages_of_groups(groups)
-            facets = self._facets_of(search, ranking, published, allowed, restricted)
         except RowsRemoved:
             return None
         rows, fields = rows_of(pages, column), search.stored_fields
@@ -554,66 +554,41 @@ class IndexedCollection(SearchableCollection, ABC):
             raise RowsRemoved("the store changed while a column was read")
         return column
 
-    def _groups(
+    def _groups_and_facets(
         self,
         search: Search,
         ranking: Ranking,
         published: PublishedGeneration,
         allowed: Rows | None,
         restricted: Mapping[int, Rows],
-    ) -> list[list[RankedGroup]] | None:
-        """Return the groups of each query, or None if the search has none."""
+    ) -> tuple[list[list[RankedGroup]] | None, list[list[FacetResult]] | None]:
+        """Return the groups and the facets of each query, None where the search has none."""
         options = search.options
-        if options.group_by is None:
-            return None
-        column = self._column(options.group_by, published)
-        return [
-            []
-            if search.finds_nothing(place)
-            else rank_groups(
-                ranking,
-                search.queries[place : place + 1],
-                column,
-                search.code_column,
-                restricted.get(place, allowed),
-                options.k,
-                options.group_size,
-            )
-            for place in range(len(search.queries))
-        ]
-
-    def _facets_of(
-        self,
-        search: Search,
-        ranking: Ranking,
-        published: PublishedGeneration,
-        allowed: Rows | None,
-        restricted: Mapping[int, Rows],
-    ) -> list[list[FacetResult]] | None:
-        """Return the facets of each query, or None if the search has none."""
-        facets = search.options.facets
-        if facets is None:
-            return None
-        columns = [self._column(one.field, published) for one in facets]
-        answers: list[list[FacetResult]] = []
+        if options.group_by is None and options.facets is None:
+            return None, None
+        by = None if options.group_by is None else self._column(options.group_by, published)
+        columns = [self._column(one.field, published) for one in options.facets or ()]
+        groups: list[list[RankedGroup]] = []
+        facets: list[list[FacetResult]] = []
         for place in range(len(search.queries)):
             query, rows = search.queries[place : place + 1], restricted.get(place, allowed)
-            depth = search.options.facet_depth
-            if depth is None and search.finds_all(place):
-                selected = self._selected(published, rows)
-            else:
-                selected = np.zeros(published.last_row + 1, dtype=np.bool_)
-                if not search.finds_nothing(place):
-                    count = max(1, len(published.generation)) if depth is None else depth
-                    (ranked,) = ranking.rank(query, count, rows)
-                    selected[search.code_column.document_of_each(ranked.rows)] = True
-            answers.append(
-                [
-                    count_facet(one, column, selected)
-                    for one, column in zip(facets, columns, strict=True)
-                ]
-            )
-        return answers
+            if search.finds_nothing(place):
+                query = query[:0]
+            if by is not None:
+                column = search.code_column
+                sizes = options.k, options.group_size
+                groups.append(rank_groups(ranking, query, by, column, rows, *sizes))
+            if options.facets is not None:
+                if options.facet_depth is None and search.finds_all(place):
+                    selected = self._selected(published, rows)
+                else:
+                    count = options.facet_depth or max(1, len(published.generation))
+                    selected = np.zeros(published.last_row + 1, dtype=np.bool_)
+                    for ranked in ranking.rank(query, count, rows):
+                        selected[search.code_column.document_of_each(ranked.rows)] = True
+                counted = map(count_facet, options.facets, columns, repeat(selected))
+                facets.append([*counted])
+        return None if by is None else groups, None if options.facets is None else facets
 
     def _selected(self, published: PublishedGeneration, allowed: Rows | None) -> Mask:
         """Return which rows up to the last are those of documents, and allowed."""
@@ -664,7 +639,7 @@ class IndexedCollection(SearchableCollection, ABC):
         """See :meth:`hummingbit.index.backend.AnyCollection.facets`."""
 
         def count(published: PublishedGeneration, selected: Mask, columns: list[Column]) -> Facets:
-            counted = [*map(count_facet, facets, columns, [selected] * len(facets))]
+            counted = [*map(count_facet, facets, columns, repeat(selected))]
             documents = int(np.count_nonzero(selected))
             return Facets(counted, documents, published.generation.number)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -19,7 +18,7 @@ from hummingbit.index.filters import BOUNDS, InRange, Scalar, check_field, parse
 from hummingbit.index.passages import CodeColumn
 from hummingbit.index.rankings import RankedRows, Ranking
 from hummingbit.index.records import EncodedQueries
-from hummingbit.index.store.columns import Codes, Column, SortKey, sort_key
+from hummingbit.index.store.columns import EXACT, NO_INSTANT, Codes, Column, SortKey, sort_key
 
 # ----------------------------------------------------------------------------
 # Counts of the values of fields.
@@ -41,6 +40,14 @@ CALENDAR: Mapping[str, tuple[str, int, int]] = {
 }
 """The unit of numpy, how many of it an interval has, and where the first one begins."""
 Mask = npt.NDArray[np.bool_]
+MAX_TABLE = 1 << 22
+"""Buckets within so many are counted in a table; others are sorted."""
+COMPARE_ARRAYS: Mapping[str, Callable[[Any, Any], Mask]] = {
+    "gt": np.greater,
+    "gte": np.greater_equal,
+    "lt": np.less,
+    "lte": np.less_equal,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +188,17 @@ def count_facet(facet: Facet, column: Column, selected: Mask) -> FacetResult:
         buckets = [_range(one, column, rows, codes) for one in facet.ranges]
     else:
         buckets = _most_frequent(facet.limit, column, counts)
-    documents = len(rows) if column.is_single else len(np.unique(rows))
+    documents = _n_distinct(rows, column)
     total = int(np.count_nonzero(selected))
     distinct = int(np.count_nonzero(counts))
     return FacetResult(facet.field, buckets, documents, total - documents, distinct)
+
+
+def _n_distinct(rows: Rows, column: Column) -> int:
+    """Return the number of different `rows` of a column, which ascend."""
+    if column.is_single or not len(rows):
+        return len(rows)
+    return 1 + int(np.count_nonzero(rows[1:] != rows[:-1]))
 
 
 def _most_frequent(limit: int, column: Column, counts: Codes) -> list[dict[str, Any]]:
@@ -204,11 +218,7 @@ def _most_frequent(limit: int, column: Column, counts: Codes) -> list[dict[str, 
 
 
 def _histogram(interval: float, column: Column, rows: Rows, codes: Codes) -> list[dict[str, Any]]:
-    numbers = np.full(column.n_values, np.nan)
-    for code, (kind, value) in enumerate(column.values.keys[: column.n_values]):
-        if kind in {0, 1}:
-            numbers[code] = value
-    buckets, counts = _count_buckets(np.floor(numbers / interval), rows, codes)
+    buckets, counts = _count_buckets(np.floor(column.numbers / interval), rows, codes)
     return [
         {"from": number(start * interval), "to": number((start + 1) * interval), "count": count}
         for start, count in zip(buckets.tolist(), counts.tolist(), strict=True)
@@ -222,12 +232,10 @@ def number(value: float) -> float:
 
 def _calendar(interval: str, column: Column, rows: Rows, codes: Codes) -> list[dict[str, Any]]:
     unit, n_units, first = CALENDAR[interval]
-    starts = np.full(column.n_values, np.nan)
-    instants = [(code, key[1][0]) for code, key in enumerate(column.sort_keys) if key[0] == 2]
-    if instants:
-        places, times = np.array(instants, dtype=np.int64).T
-        units = times.astype("datetime64[us]").astype(f"datetime64[{unit}]").astype(np.int64)
-        starts[places] = np.floor((units + first) / n_units)
+    times, starts = column.instants, np.full(column.n_values, np.nan)
+    known = times != NO_INSTANT
+    units = times[known].astype("datetime64[us]").astype(f"datetime64[{unit}]").astype(np.int64)
+    starts[known] = np.floor((units + first) / n_units)
     buckets, counts = _count_buckets(starts, rows, codes)
 
     def instant(bucket: float) -> str:
@@ -243,16 +251,28 @@ def _calendar(interval: str, column: Column, rows: Rows, codes: Codes) -> list[d
 def _count_buckets(
     bucket_of: npt.NDArray[np.float64], rows: Rows, codes: Codes
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Return the buckets, ascending, and how many documents have a value in each."""
-    buckets, place_of = np.unique(bucket_of[~np.isnan(bucket_of)], return_inverse=True)
-    if not len(buckets):
-        return buckets, np.empty(0, dtype=np.int64)
+    """Return the buckets, ascending, and how many documents have a value in each.
+
+    `bucket_of` has the bucket of each code, a whole number, or NaN.
+    """
+    has_bucket = ~np.isnan(bucket_of)
+    some = bucket_of[has_bucket]
+    if not len(some):
+        return some, np.empty(0, dtype=np.int64)
+    first = some.min()
+    if some.max() - first < MAX_TABLE:
+        place_of = (some - first).astype(np.int64)
+        buckets = first + np.arange(int(place_of.max()) + 1)
+    else:
+        buckets, place_of = np.unique(some, return_inverse=True)
     places = np.full(len(bucket_of), -1, dtype=np.int64)
-    places[~np.isnan(bucket_of)] = place_of
+    places[has_bucket] = place_of
     of_entry = places[codes]
-    rows, of_entry = rows[of_entry >= 0], of_entry[of_entry >= 0]
+    if not has_bucket.all():
+        rows, of_entry = rows[of_entry >= 0], of_entry[of_entry >= 0]
     if len(rows) > 1 and (rows[1:] == rows[:-1]).any():
-        of_entry = np.unique(np.stack([rows, of_entry]), axis=1)[1]
+        # A document counts once for a bucket.
+        of_entry = np.unique(rows * len(buckets) + of_entry) % len(buckets)
     counts = np.bincount(of_entry, minlength=len(buckets))
     found = np.flatnonzero(counts)
     if len(found) > MAX_BUCKETS:
@@ -261,26 +281,29 @@ def _count_buckets(
     return buckets[found], counts[found]
 
 
+def _is_exact(bound: Scalar) -> bool:
+    return not isinstance(bound, str) and abs(bound) <= EXACT
+
+
 def _range(condition: InRange, column: Column, rows: Rows, codes: Codes) -> dict[str, Any]:
-    order, place_of_code = column.in_order
-    accepted = np.zeros(len(order), dtype=np.bool_)
     bounds = condition.bounds
-    of_value = replace(condition, field="value")
-    if condition.is_of_instants or any(isinstance(one, str) for one in bounds.values()):
-        for place in range(bisect_left(order, (2,)), len(order)):
-            kind, value = order[place]
-            text = value[1] if kind == 2 else value
-            accepted[place] = of_value.matches({"value": text})
+    if condition.is_of_instants:
+        values, limits = column.instants, condition.instants
+        accepted = values != NO_INSTANT
+        for name, bound in limits.items():
+            accepted &= COMPARE_ARRAYS[name](values, bound)
+    elif column.has_exact_numbers and all(_is_exact(bound) for bound in bounds.values()):
+        accepted = ~np.isnan(column.numbers)
+        for name, number_bound in bounds.items():
+            accepted &= COMPARE_ARRAYS[name](column.numbers, number_bound)
     else:
-        start, end = bisect_left(order, (1, -math.inf)), bisect_left(order, (2,))
-        for name, bound in bounds.items():
-            search = bisect_left if name in {"gte", "lt"} else bisect_right
-            place = search(order, (1, bound))
-            start, end = (max(start, place), end) if name[0] == "g" else (start, min(end, place))
-        accepted[start:end] = True
-    found = rows[accepted[place_of_code][codes]] if len(order) else rows[:0]
-    count = len(found) if column.is_single else len(np.unique(found))
-    return {**bounds, "count": count}
+        of_value = replace(condition, field="value")
+        matches = (
+            of_value.matches({"value": one}) for one in map(column.value, range(column.n_values))
+        )
+        accepted = np.fromiter(matches, dtype=np.bool_, count=column.n_values)
+    found = rows[accepted[codes]]
+    return {**bounds, "count": _n_distinct(found, column)}
 
 
 # ----------------------------------------------------------------------------
@@ -405,12 +428,13 @@ def position_at(
 #
 # Groups are in the order of their best hits, and so are the hits of a group. A document with
 # several values is in the group of each; one without a value is in none. The ranking is read from
-# the best until there are enough groups. What is missing of these groups is ranked among their own
-# documents.
+# the best until there are enough groups, and some way farther for the other hits of these groups.
+# What is still missing is ranked among their own documents.
 
 
 HITS_A_GROUP = 4
-MIN_RANKED = 64
+MIN_RANKED = 40
+MAX_RANKED = 2_000
 
 
 class RankedGroup(NamedTuple):
@@ -433,18 +457,22 @@ def rank_groups(  # noqa: PLR0917 - what is ranked, by what, and how much of it
 
     `allowed` limits the rows of documents, as in :meth:`hummingbit.index.rankings.Ranking.rank`.
     """
-    count = max(MIN_RANKED, HITS_A_GROUP * limit)
-    places: dict[int, list[int]] = {}
+    if not len(query):
+        return []
+    has_large_groups = len(column.rows) > MAX_RANKED * column.n_values
+    count = max(MIN_RANKED, HITS_A_GROUP * limit * (size if has_large_groups else 1))
     while True:
         checkpoint()
         (ranked,) = ranking.rank(query, count, allowed)
         places = _by_group(ranked, column, code_column, limit, size)
         is_all = len(ranked.rows) < count
-        if is_all or len(places) == limit:
+        short = [] if is_all else [code for code, some in places.items() if len(some) < size]
+        if is_all or (
+            len(places) == limit and (not short or count >= _worth_ranking(short, column))
+        ):
             break
         count *= HITS_A_GROUP
     groups = {code: (ranked, some) for code, some in places.items()}
-    short = [] if is_all else [code for code, some in places.items() if len(some) < size]
     if short:
         members = column.rows_with(short)
         if allowed is not None:
@@ -465,6 +493,14 @@ def rank_groups(  # noqa: PLR0917 - what is ranked, by what, and how much of it
         )
         for code, (ranked, some) in groups.items()
     ]
+
+
+def _worth_ranking(short: Sequence[int], column: Column) -> int:
+    """Return how many hits to rank before what groups lack is ranked among their own documents.
+
+    A small group rarely has further hits near the best, and few documents are soon ranked.
+    """
+    return MAX_RANKED if column.counts[short].sum() > MAX_RANKED else 0
 
 
 def _holds(rows: Rows, sought: Rows) -> Mask:

@@ -339,6 +339,19 @@ class PublishedIndex:
         """Return the rows that match a filter, and the generation that this was found for."""
         return self._matching.find(filter_, self.current().generation.number)
 
+    def matching_all(
+        self, filters: Sequence[Filter | None], *, alone: bool = False
+    ) -> list[Matching | None]:
+        """Return the rows that match each filter now, as :meth:`.MatchingRows.find` does.
+
+        They are unknown, None, where nothing would keep them because the index was not built.
+        """
+        if self.published is None:
+            return [None] * len(filters)
+        generation = self._store.generation()
+        find = self._matching.find
+        return [None if one is None else find(one, generation, alone=alone) for one in filters]
+
     def knows_filter(self, filter_: Filter) -> bool:
         """Tell whether the matching rows of the filter are cached, so most of them are known."""
         return self._matching.knows_filter(filter_)
@@ -785,12 +798,16 @@ class Writer:
             GenerationChanged: if the store is at another generation than `if_generation`.
             StoreError: if the store cannot be written.
         """
+        # Filters read for long. What they find before the lock is taken, is completed under it.
+        filters = [one.filter for one in updates]
+        self._published_index.matching_all(filters)
         with stepping_aside(), self._lock, unbroken(), self._store.writing() as changes:
+            matching = self._published_index.matching_all(filters, alone=True)
             if if_generation is not None and changes.generation != if_generation:
                 message = f"is at generation {changes.generation}, not {if_generation}"
                 name = self._store.description.name
                 raise GenerationChanged(f"collection {name!r} {message}; nothing was written")
-            matched, updated = changes.update_payloads(updates)
+            matched, updated = changes.update_payloads(updates, matching)
             if not updated:
                 return PayloadsUpdated(matched, 0, changes.generation)
             no_rows = np.empty(0, dtype=np.int64)

@@ -6,7 +6,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    ClassVar,
+    Generic,
+    NamedTuple,
+    Protocol,
+    TypeVar,
+    runtime_checkable,
+)
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +43,7 @@ if TYPE_CHECKING:
 
 
 Scores = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+Computed = TypeVar("Computed")
 
 HAMMING = "hamming"
 ASYMMETRIC = "asymmetric"
@@ -393,6 +402,7 @@ class Bm25Ranking(NamedRanking):
         """
         self._lexical = lexical
         self._statistics = statistics
+        self._kept = _OfOneQuery(self._compute_matches)
 
     @classmethod
     def of(cls, documents: SearchedDocuments, search: Search) -> Bm25Ranking:
@@ -436,9 +446,34 @@ class Bm25Ranking(NamedRanking):
         ]
 
     def _matches(self, queries: EncodedQueries) -> Iterator[tuple[WeighedQuery, Matches]]:
+        return self._kept.of(queries)
+
+    def _compute_matches(self, queries: EncodedQueries) -> Iterator[tuple[WeighedQuery, Matches]]:
         for words in words_of(queries, self.name):
             weighed = self._lexical.weigh(*words, self._statistics)
             yield weighed, self._lexical.matches(weighed)
+
+
+class _OfOneQuery(Generic[Computed]):
+    """What a ranking computes for a query; it is kept if the query comes alone, until the next.
+
+    So to rank more of its documents, or some documents only, takes less time.
+    """
+
+    def __init__(self, compute: Callable[[EncodedQueries], Iterator[Computed]]) -> None:
+        self._compute = compute
+        self._last: tuple[EncodedQueries, Computed] | None = None
+
+    def of(self, queries: EncodedQueries) -> Iterator[Computed]:
+        """Yield what is computed for each query."""
+        last = self._last
+        if last is not None and last[0] is queries:
+            yield last[1]
+            return
+        for computed in self._compute(queries):
+            if len(queries) == 1:
+                self._last = queries, computed
+            yield computed
 
 
 def words_of(queries: EncodedQueries, ranking: str) -> list[QueryWords]:
@@ -639,6 +674,7 @@ class HybridRanking(NamedRanking):
         self._n_feedback = 0 if moments.products is None else n_feedback
         self._guarded = guarded
         self._statistics = statistics
+        self._kept = _OfOneQuery(self._compute_scorers)
 
     @classmethod
     def of(cls, documents: SearchedDocuments, search: Search) -> NamedRanking:
@@ -688,6 +724,9 @@ class HybridRanking(NamedRanking):
 
     def _scorers(self, queries: EncodedQueries) -> Iterator[_Scorer]:
         """Yield the scorer of each query, one at a time, because each is large."""
+        return self._kept.of(queries)
+
+    def _compute_scorers(self, queries: EncodedQueries) -> Iterator[_Scorer]:
         for place, words in enumerate(words_of(queries, self.name)):
             query = queries[place : place + 1]
             if self._statistics is not None:
@@ -967,105 +1006,42 @@ class RescoredRanking:
 
 
 # ----------------------------------------------------------------------------
-# Documents by their best passages.
-#
-# The rankings above order passages where documents have several. The first passage of a document in
-# such an order is its best one. So documents in the order of their first passages are ordered by
-# (score of the best passage descending, row), because rows of passages ascend with those of
-# documents.
-
-
-PASSAGES_A_HIT = 4
-"""For each document to find, so many passages are ranked at first."""
-
-
-class BestPassages:
-    """A :class:`Ranking` of the best passage of each document, by rows of passages."""
-
-    def __init__(self, passages: Ranking, generation: IndexSnapshot, column: CodeColumn) -> None:
-        """Take the passages from a ranking of those of `generation`."""
-        self._passages = passages
-        self._generation = generation
-        self._column = column
-        self.name = passages.name
-
-    def rank(
-        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
-    ) -> list[RankedRows]:
-        """See :meth:`Ranking.rank`; `allowed` are rows of documents."""
-        if allowed is not None:
-            firsts = allowed << PASSAGE_BITS
-            lasts = self._column.last_index_row(0) + firsts
-            allowed = self._generation.rows_between(firsts, lasts)
-        count = PASSAGES_A_HIT * k
-        results = []
-        for place, found in enumerate(self._passages.rank(queries, count, allowed)):
-            n_ranked, ranked = count, found
-            best = _first_of_each_document(ranked)
-            while len(best.rows) < k and len(ranked.rows) == n_ranked:
-                checkpoint()
-                n_ranked *= PASSAGES_A_HIT
-                query = queries[place : place + 1]
-                (ranked,) = self._passages.rank(query, n_ranked, allowed)
-                best = _first_of_each_document(ranked)
-            results.append(RankedRows(best.rows[:k], best.scores[:k], best.statistics))
-        return results
-
-    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
-        """Return the scores of the passages."""
-        return self._passages.hit_scores(queries, found)
-
-    def anchors(
-        self, queries: EncodedQueries, found: Sequence[RankedRows]
-    ) -> list[tuple[float, float]]:
-        """Return the anchors of the passages."""
-        return self._passages.anchors(queries, found)
-
-
-def _first_of_each_document(ranked: RankedRows) -> RankedRows:
-    _, first = np.unique(ranked.rows >> PASSAGE_BITS, return_index=True)
-    first.sort()
-    return RankedRows(ranked.rows[first], ranked.scores[first], ranked.statistics)
-
-
-# ----------------------------------------------------------------------------
-# One ranking without documents whose codes are near that of a better one.
-#
-# The ranking is read from the best to the worst, and a document is kept unless its code is within
-# a radius of that of one that was kept before. So whether a document is kept depends on better ones
-# only, and the first k of k + 1 are the ranking of k. Documents that were left out leave out no
-# others.
+# Some hits of another ranking, chosen among its best.
 
 
 CANDIDATES_A_HIT = 4
 """For each document to find, so many are ranked at first."""
 
 
-class WithoutDuplicates:
-    """A :class:`Ranking` without near-duplicates."""
+class Chosen(ABC):
+    """A :class:`Ranking` of what is chosen among the best of another one, whose scores stay.
 
-    def __init__(self, ranking: Ranking, generation: IndexSnapshot, radius: int) -> None:
-        """Leave out documents of a `ranking` of `generation` by the codes within `radius`."""
+    The other ranking is read from the best; more of it is ranked until `k` are chosen. So whether
+    something is chosen must depend on better candidates only.
+    """
+
+    def __init__(self, ranking: Ranking, n_candidates: int | None = None) -> None:
+        """Choose among the first `n_candidates` of a `ranking`, or among all."""
         self._ranking = ranking
-        self._generation = generation
-        self._radius = radius
+        self._n_candidates = n_candidates
         self.name = ranking.name
 
     def rank(
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
-        """See :meth:`Ranking.rank`."""
+        """See :meth:`Ranking.rank`; the scores are those of the whole ranking."""
         results = []
-        for place in range(len(queries)):
-            query, count = queries[place : place + 1], CANDIDATES_A_HIT * k
-            while True:
+        first = self._n_candidates or CANDIDATES_A_HIT * k
+        for place, candidates in enumerate(self._ranking.rank(queries, first, allowed)):
+            query, count, ranked = queries[place : place + 1], first, candidates
+            chosen = self._choose(query, ranked, k)
+            while len(chosen) < k and len(ranked.rows) == count and self._n_candidates is None:
                 checkpoint()
-                (ranked,) = self._ranking.rank(query, count, allowed)
-                kept = self._kept(ranked.rows, k)
-                if len(kept) == k or len(ranked.rows) < count:
-                    break
                 count *= CANDIDATES_A_HIT
-            results.append(RankedRows(ranked.rows[kept], ranked.scores[kept], ranked.statistics))
+                (ranked,) = self._ranking.rank(query, count, allowed)
+                chosen = self._choose(query, ranked, k)
+            rows, scores = ranked.rows[chosen], ranked.scores[chosen]
+            results.append(RankedRows(rows, scores, ranked.statistics))
         return results
 
     def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
@@ -1078,12 +1054,69 @@ class WithoutDuplicates:
         """Return the anchors of the whole ranking."""
         return self._ranking.anchors(queries, found)
 
-    def _kept(self, rows: Rows, k: int) -> list[int]:
-        """Return the positions of the first `k` of `rows` that are no duplicates."""
-        codes = self._generation.codes_of(rows)
-        is_left = np.ones(len(rows), dtype=np.bool_)
+    @abstractmethod
+    def _choose(self, query: EncodedQueries, ranked: RankedRows, k: int) -> list[int]:
+        """Return the positions of the first `k` that are chosen among `ranked`."""
+
+
+# ----------------------------------------------------------------------------
+# Documents by their best passages.
+#
+# The rankings above order passages where documents have several. The first passage of a document in
+# such an order is its best one. So documents in the order of their first passages are ordered by
+# (score of the best passage descending, row), because rows of passages ascend with those of
+# documents.
+
+
+class BestPassages(Chosen):
+    """A :class:`Ranking` of the best passage of each document, by rows of passages."""
+
+    def __init__(self, passages: Ranking, generation: IndexSnapshot, column: CodeColumn) -> None:
+        """Take the passages from a ranking of those of `generation`."""
+        super().__init__(passages)
+        self._generation = generation
+        self._column = column
+
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
+        """See :meth:`Ranking.rank`; `allowed` are rows of documents."""
+        if allowed is not None:
+            firsts = allowed << PASSAGE_BITS
+            lasts = self._column.last_index_row(0) + firsts
+            allowed = self._generation.rows_between(firsts, lasts)
+        return super().rank(queries, k, allowed)
+
+    def _choose(self, query: EncodedQueries, ranked: RankedRows, k: int) -> list[int]:  # noqa: ARG002
+        _, first = np.unique(ranked.rows >> PASSAGE_BITS, return_index=True)
+        first.sort()
+        best: list[int] = first[:k].tolist()
+        return best
+
+
+# ----------------------------------------------------------------------------
+# One ranking without documents whose codes are near that of a better one.
+#
+# The ranking is read from the best to the worst, and a document is kept unless its code is within
+# a radius of that of one that was kept before. So whether a document is kept depends on better ones
+# only, and the first k of k + 1 are the ranking of k. Documents that were left out leave out no
+# others.
+
+
+class WithoutDuplicates(Chosen):
+    """A :class:`Ranking` without near-duplicates."""
+
+    def __init__(self, ranking: Ranking, generation: IndexSnapshot, radius: int) -> None:
+        """Leave out documents of a `ranking` of `generation` by the codes within `radius`."""
+        super().__init__(ranking)
+        self._generation = generation
+        self._radius = radius
+
+    def _choose(self, query: EncodedQueries, ranked: RankedRows, k: int) -> list[int]:  # noqa: ARG002
+        codes = self._generation.codes_of(ranked.rows)
+        is_left = np.ones(len(codes), dtype=np.bool_)
         kept: list[int] = []
-        for position in range(len(rows)):
+        for position in range(len(codes)):
             if not is_left[position]:
                 continue
             kept.append(position)
@@ -1096,6 +1129,10 @@ class WithoutDuplicates:
 
 # ----------------------------------------------------------------------------
 # Documents by the nearest of several examples.
+
+
+FEWEST_TIMES = 8
+"""All codes are read, rather than searched for so large a share of them."""
 
 
 class BestScoreRanking:
@@ -1113,7 +1150,7 @@ class BestScoreRanking:
     name = BEST_SCORE
 
     def __init__(self, generation: IndexSnapshot, examples: Examples) -> None:
-        """Rank the documents of `generation`; every search reads all of their codes."""
+        """Rank the documents of `generation`."""
         self._generation = generation
         self._examples = examples
 
@@ -1124,15 +1161,42 @@ class BestScoreRanking:
         allowed: Rows | None = None,
     ) -> list[RankedRows]:
         """See :meth:`Ranking.rank`."""
+        count, n_codes = CANDIDATES_A_HIT * k, len(self._generation)
+        while len(self._examples.positive) and count < n_codes // FEWEST_TIMES:
+            checkpoint()
+            ranked = self._near_positive(count, k, allowed)
+            if len(ranked.rows) == k:
+                return [ranked]
+            count *= CANDIDATES_A_HIT**2
         codes, rows = self._generation.codes()
         if allowed is not None:
             rows, places, _ = np.intersect1d(rows, allowed, assume_unique=True, return_indices=True)
             codes = codes[places]
+        return [self._ranked(codes, rows, k)]
+
+    def _near_positive(self, count: int, k: int, allowed: Rows | None) -> RankedRows:
+        """Return the best documents, as far as the `count` nearest of each example decide them.
+
+        A document that is as near to an example as its farthest neighbour here is among these
+        neighbours. So those that are nearer than the nearest of the farthest are all here.
+        """
+        nearest = self._generation.search(self._examples.positive, count, None, allowed)
+        ends = [(some.distances[-1], some.rows[-1]) for some in nearest if len(some.rows) == count]
+        rows = np.unique(np.concatenate([some.rows for some in nearest]))
+        ranked = self._ranked(self._generation.codes_of(rows), rows, len(rows))
+        distances = self._generation.n_bits + 1 - ranked.scores
+        known = ranked.scores > 0
+        if ends:
+            distance, row = min(ends)
+            known &= (distances < distance) | ((distances == distance) & (ranked.rows <= row))
+        return RankedRows(ranked.rows[known][:k], ranked.scores[known][:k])
+
+    def _ranked(self, codes: Codes, rows: Rows, k: int) -> RankedRows:
         n_bits = codes.shape[1] * 8
         near, far = (_nearest(codes, some) for some in self._examples)
         scores = np.where(near < far, n_bits + 1 - near, far - n_bits - 1)
         order = np.lexsort((rows, -scores))[:k]
-        return [RankedRows(rows[order], scores[order])]
+        return RankedRows(rows[order], scores[order])
 
     def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         """Return the scores of the equation."""
@@ -1168,7 +1232,7 @@ def _score(order: int, n_bits: int) -> float:
 # Documents that are relevant and unlike each other.
 
 
-class DiverseRanking:
+class DiverseRanking(Chosen):
     """A :class:`Ranking` of documents that are relevant and differ in code from better ones.
 
     Of the best candidates of another ranking, the next is always the one with the largest
@@ -1187,38 +1251,11 @@ class DiverseRanking:
         self, ranking: Ranking, generation: IndexSnapshot, diversity: float, n_candidates: int
     ) -> None:
         """Choose among the first `n_candidates` of a `ranking` of `generation`."""
-        self._ranking = ranking
+        super().__init__(ranking, n_candidates)
         self._generation = generation
         self._diversity = diversity
-        self._n_candidates = n_candidates
-        self.name = ranking.name
 
-    def rank(
-        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
-    ) -> list[RankedRows]:
-        """See :meth:`Ranking.rank`; the scores are those of the whole ranking."""
-        results = []
-        for place in range(len(queries)):
-            query = queries[place : place + 1]
-            (ranked,) = self._ranking.rank(query, self._n_candidates, allowed)
-            chosen = self._chosen(query, ranked, k)
-            results.append(
-                RankedRows(ranked.rows[chosen], ranked.scores[chosen], ranked.statistics)
-            )
-        return results
-
-    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
-        """Return the scores of the whole ranking."""
-        return self._ranking.hit_scores(queries, found)
-
-    def anchors(
-        self, queries: EncodedQueries, found: Sequence[RankedRows]
-    ) -> list[tuple[float, float]]:
-        """Return the anchors of the whole ranking."""
-        return self._ranking.anchors(queries, found)
-
-    def _chosen(self, query: EncodedQueries, ranked: RankedRows, k: int) -> list[int]:
-        """Return the positions of the first `k` diverse ones among `ranked`."""
+    def _choose(self, query: EncodedQueries, ranked: RankedRows, k: int) -> list[int]:
         scores = np.array(self._ranking.hit_scores(query, [ranked])[0], dtype=np.float64)
         ((lowest, highest),) = self._ranking.anchors(query, [ranked])
         span = highest - lowest

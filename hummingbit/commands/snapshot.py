@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from hummingbit.commands.object_storage import is_address, listing, read_file, written_file
 from hummingbit.commands.options import (
     Actions,
     OptionError,
@@ -25,17 +27,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     create = _add(actions, "create", run_create, "copy a collection and its encoder")
     create.add_argument("collection", metavar="COLLECTION")
-    create.add_argument("--out", type=Path, metavar="FILE", help="also write the snapshot to FILE")
-    listing = _add(actions, "list", run_list, "print the snapshots, the oldest first")
-    listing.add_argument("collection", nargs="?", metavar="COLLECTION")
+    create.add_argument(
+        "--out",
+        metavar="FILE",
+        help="also write the snapshot to FILE, to s3://BUCKET/KEY, or with a name of its own to"
+        " s3://BUCKET/PREFIX/",
+    )
+    stored = _add(actions, "list", run_list, "print the snapshots, the oldest first")
+    stored.add_argument(
+        "collection",
+        nargs="?",
+        metavar="COLLECTION",
+        help="the snapshots of a collection, or those in s3://BUCKET/PREFIX",
+    )
     restore = _add(actions, "restore", run_restore, "make a collection from a snapshot")
-    restore.add_argument("snapshot", metavar="SNAPSHOT", help="an id, or else a file")
+    restore.add_argument("snapshot", metavar="SNAPSHOT", help="an id, a file, or s3://BUCKET/KEY")
     restore.add_argument("collection", metavar="COLLECTION", help="the name of the new collection")
     download = _add(actions, "download", run_download, "write a snapshot to a file")
     download.add_argument("snapshot", metavar="SNAPSHOT", help="its id")
-    download.add_argument("file", type=Path, metavar="FILE")
+    download.add_argument("file", metavar="FILE", help="a file, or s3://BUCKET/KEY")
     upload = _add(actions, "upload", run_upload, "add the file of a snapshot made elsewhere")
-    upload.add_argument("file", type=Path, metavar="FILE")
+    upload.add_argument("file", metavar="FILE", help="a file, or s3://BUCKET/KEY")
     delete = _add(actions, "delete", run_delete, "delete a snapshot")
     delete.add_argument("snapshot", metavar="SNAPSHOT", help="its id")
 
@@ -43,43 +55,47 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run_create(args: argparse.Namespace) -> int:
     """Create a snapshot and print what it contains."""
     with open_collections(args, writable=True) as folder:
-        snapshot = folder.create_snapshot(args.collection)
+        snapshot, address = folder.create_snapshot(args.collection), None
         if args.out is not None:
-            with naming(f"--out: {args.out}"):
-                folder.snapshots.copy(snapshot.id, args.out)
-    _print(args, snapshot)
+            with naming("--out"), written_file(args.out, _record(snapshot)) as (path, address):
+                folder.snapshots.copy(snapshot.id, path)
+    _print(args, snapshot, address)
     return 0
 
 
 def run_download(args: argparse.Namespace) -> int:
     """Write a snapshot to a file that appears once it is complete; print what it contains."""
-    with naming(f"FILE: {args.file}"), open_collections(args, writable=False) as folder:
+    with naming("FILE"), open_collections(args, writable=False) as folder:
         snapshot = folder.snapshots.get(args.snapshot)
-        folder.snapshots.copy(snapshot.id, args.file)
-    _print(args, snapshot)
+        with written_file(args.file, _record(snapshot)) as (path, address):
+            folder.snapshots.copy(snapshot.id, path)
+    _print(args, snapshot, address)
     return 0
 
 
 def run_upload(args: argparse.Namespace) -> int:
     """Check the file of a snapshot, add it, and print what it contains."""
-    with naming(f"FILE: {args.file}"):
-        args.file.open("rb").close()
+    with naming(f"FILE: {args.file}"), read_file(args.file) as path:
+        path.open("rb").close()
         with open_collections(args, writable=True) as folder:
-            _print(args, folder.snapshots.add(args.file))
+            _print(args, folder.snapshots.add(path))
     return 0
 
 
 def run_list(args: argparse.Namespace) -> int:
     """Print a snapshot a line."""
+    if args.collection is not None and is_address(args.collection):
+        records = listing(args.collection)
+        print_result(args, {"snapshots": records, "unavailable": []}, [*map(_line, records)])
+        return 0
     with open_collections(args, writable=False) as folder:
-        snapshots = folder.snapshots.all(args.collection)
+        records = [*map(_record, folder.snapshots.all(args.collection))]
         unavailable = [
             {"id": id_, "reason": str(reason)}
             for id_, reason in folder.snapshots.unavailable().items()
         ]
     lines = [f"{snapshot['id']}\tcannot be read: {snapshot['reason']}" for snapshot in unavailable]
-    lines += map(_line, snapshots)
-    records = [*map(_record, snapshots)]
+    lines += map(_line, records)
     print_result(args, {"snapshots": records, "unavailable": unavailable}, lines)
     return 0
 
@@ -87,8 +103,11 @@ def run_list(args: argparse.Namespace) -> int:
 def run_restore(args: argparse.Namespace) -> int:
     """Restore a collection from a snapshot; a failure leaves nothing behind."""
     snapshot: str | Path = args.snapshot
-    with open_collections(args, writable=True) as folder:
-        if snapshot not in [known.id for known in folder.snapshots.all()]:
+    with ExitStack() as stack, open_collections(args, writable=True) as folder:
+        if is_address(args.snapshot):
+            snapshot = stack.enter_context(read_file(args.snapshot))
+        known = [] if isinstance(snapshot, Path) else [one.id for one in folder.snapshots.all()]
+        if isinstance(snapshot, str) and snapshot not in known:
             snapshot = Path(args.snapshot)
             if not snapshot.is_file():
                 owner = "the folder" if args.url is None else "the service"
@@ -133,18 +152,20 @@ def _record(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _print(args: argparse.Namespace, snapshot: Snapshot) -> None:
-    print_result(args, _record(snapshot), _line(snapshot))
+def _print(args: argparse.Namespace, snapshot: Snapshot, address: str | None = None) -> None:
+    record = _record(snapshot)
+    if address is not None and is_address(address):
+        record["address"] = address
+    print_result(args, record, _line(record))
 
 
-def _line(snapshot: Snapshot) -> str:
-    contents = snapshot.contents
+def _line(record: dict[str, Any]) -> str:
     columns = (
-        snapshot.id,
-        contents.collection,
-        counted(contents.documents, "document"),
-        f"generation {contents.generation}",
-        contents.created,
-        f"{snapshot.bytes:,} bytes",
+        record.get("address", record["id"]),
+        record["collection"],
+        counted(record["documents"], "document"),
+        f"generation {record['generation']}",
+        record["created"],
+        f"{record['bytes']:,} bytes",
     )
     return "\t".join(columns)

@@ -7,6 +7,7 @@ whoever uses a column compares its generation. Rows of deleted documents may sta
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import threading
 from bisect import bisect_left
@@ -38,12 +39,18 @@ SortKey = tuple[int, Any]
 """The order of values: booleans, numbers, instants, other strings."""
 
 
+NO_INSTANT = np.iinfo(np.int64).min
+EXACT = 2**53
+"""Whole numbers up to this one, and minus it, are floats of 64 bits."""
+
+
 class Values:
     """The distinct values of a column, by code; more are added at the end."""
 
     def __init__(self) -> None:
         self.keys: list[tuple[int, Any]] = []
         self._codes: dict[tuple[int, Any], int] = {}
+        self._as_arrays = (np.empty(0), np.empty(0, dtype=np.int64))
 
     def code_of(self, key: tuple[int, Any]) -> int:
         """Return the code of a value as :mod:`.fields` represents it, a new one if necessary."""
@@ -51,6 +58,33 @@ class Values:
         if code == len(self.keys):
             self.keys.append(key)
         return code
+
+    def value(self, code: int) -> Scalar:
+        """Return the value of a code."""
+        kind, value = self.keys[code]
+        if kind < 0:
+            return bool(value)
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+    def as_arrays(self, n_values: int) -> tuple[npt.NDArray[np.float64], Codes]:
+        """Return the first `n_values` as numbers and as instants.
+
+        Other values are NaN or :data:`NO_INSTANT`.
+        """
+        numbers, instants = self._as_arrays
+        if len(numbers) < n_values:
+            first = len(numbers)
+            more = self.keys[first:n_values]
+            are_numbers = [value if kind in {0, 1} else math.nan for kind, value in more]
+            times = [
+                instant_of(self.value(code)) if kind == 2 else None
+                for code, (kind, _) in enumerate(more, first)
+            ]
+            are_instants = [NO_INSTANT if time is None else time for time in times]
+            numbers = np.concatenate([numbers, np.array(are_numbers, dtype=np.float64)])
+            instants = np.concatenate([instants, np.array(are_instants, dtype=np.int64)])
+            self._as_arrays = numbers, instants
+        return numbers[:n_values], instants[:n_values]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +107,22 @@ class Column:
 
     def value(self, code: int) -> Scalar:
         """Return the value of a code."""
-        kind, value = self.values.keys[code]
-        if kind < 0:
-            return bool(value)
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        return self.values.value(code)
+
+    @property
+    def numbers(self) -> npt.NDArray[np.float64]:
+        """The number that each code stands for, or NaN."""
+        return self.values.as_arrays(self.n_values)[0]
+
+    @property
+    def instants(self) -> Codes:
+        """The microseconds since 1970 that each code stands for, or :data:`NO_INSTANT`."""
+        return self.values.as_arrays(self.n_values)[1]
+
+    @cached_property
+    def has_exact_numbers(self) -> bool:
+        """Whether all of :attr:`numbers` are the values themselves."""
+        return bool((np.abs(self.numbers[~np.isnan(self.numbers)]) <= EXACT).all())
 
     @cached_property
     def is_single(self) -> bool:
@@ -84,24 +130,33 @@ class Column:
         return bool((self.rows[1:] != self.rows[:-1]).all())
 
     @cached_property
-    def sort_keys(self) -> list[SortKey]:
-        """The sort key of each code."""
-        return [sort_key(self.value(code)) for code in range(self.n_values)]
-
-    @cached_property
-    def in_order(self) -> tuple[list[SortKey], Codes]:
-        """The distinct sort keys, ascending, and the position of each code among them."""
-        keys = self.sort_keys
-        order = sorted(set(keys))
+    def in_order(self) -> tuple[Codes, Codes]:
+        """A code of each distinct sort key, ascending, and the position of each code among them."""
+        numbers, instants = self.values.as_arrays(self.n_values)
+        if self.n_values and not np.isnan(numbers).any() and self.has_exact_numbers:
+            _, first, places = np.unique(numbers, return_index=True, return_inverse=True)
+            return first, places
+        if self.n_values and (instants != NO_INSTANT).all():
+            _, first, places = np.unique(instants, return_index=True, return_inverse=True)
+            if len(first) == self.n_values:  # equal ones are in the order of their texts
+                return first, places
+        keys = [sort_key(self.value(code)) for code in range(self.n_values)]
+        code_of = dict(zip(keys, range(self.n_values), strict=True))
+        order = sorted(code_of)
         place_of = {key: place for place, key in enumerate(order)}
-        return order, np.array([place_of[key] for key in keys], dtype=np.int64)
+        codes = np.array([code_of[key] for key in order], dtype=np.int64)
+        return codes, np.array([place_of[key] for key in keys], dtype=np.int64)
 
     @cached_property
     def postings(self) -> tuple[Rows, Codes]:
         """The rows by code, ascending within each, and where those of each code begin."""
         order = np.argsort(self.codes, kind="stable")
-        counts = np.bincount(self.codes, minlength=self.n_values)
-        return self.rows[order], np.concatenate([[0], np.cumsum(counts)])
+        return self.rows[order], np.concatenate([[0], np.cumsum(self.counts)])
+
+    @cached_property
+    def counts(self) -> Codes:
+        """The number of entries of each code."""
+        return np.bincount(self.codes, minlength=self.n_values)
 
     def rows_with(self, codes: list[int]) -> Rows:
         """Return the rows that have one of the values, ascending and without duplicates."""
@@ -152,8 +207,8 @@ class Column:
         if key is None:
             return self.missing_place
         order = self.in_order[0]
-        place = bisect_left(order, key)
-        is_held = place < len(order) and order[place] == key
+        place = bisect_left(order, key, key=self._sort_key)
+        is_held = place < len(order) and self._sort_key(order[place]) == key
         if descending:
             place = len(order) - place - is_held
         return 2 * place + is_held
@@ -163,7 +218,10 @@ class Column:
         order = self.in_order[0]
         if place >= 2 * len(order):
             return None
-        return order[len(order) - 1 - place // 2 if descending else place // 2]
+        return self._sort_key(order[len(order) - 1 - place // 2 if descending else place // 2])
+
+    def _sort_key(self, code: int) -> SortKey:
+        return sort_key(self.value(code))
 
 
 def sort_key(value: Scalar) -> SortKey:

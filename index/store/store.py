@@ -22,7 +22,7 @@ from hummingbit.corpus.expiry import EXPIRES_AT, expiry_of
 from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.codes import Codes, code_to_hex
 from hummingbit.foundation.errors import counted
-from hummingbit.foundation.slices import about_to_hold, begin_stage, checkpoint
+from hummingbit.foundation.slices import about_to_hold, begin_stage, checkpoint, release_interpreter
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.errors import StoreError
 from hummingbit.index.filters import Filter, read_field, read_payload
@@ -310,6 +310,10 @@ class _Columns(NamedTuple):
     vectors: Sequence[bytes | None]
 
 
+# So many payloads take about two milliseconds.
+UPDATED_AT_ONCE = 100
+
+
 class Changes:
     """One transaction that :meth:`hummingbit.index.store.store.Store.writing` began.
 
@@ -384,46 +388,56 @@ class Changes:
         query = "SELECT row, length(code) FROM documents WHERE row IN "
         return self._delete_rows(in_chunks(self._connection, query, matching))
 
-    def update_payloads(self, updates: Sequence[PayloadUpdate]) -> tuple[int, int]:
+    def update_payloads(
+        self, updates: Sequence[PayloadUpdate], matching: Sequence[Matching | None]
+    ) -> tuple[int, int]:
         """Change the payloads of documents; each update sees what those before it did.
 
+        `matching` has the rows that match the filter of each update, as far as they are known.
         Return how many documents were selected, and how many payloads changed.
         """
-        selected: list[Rows] = []
-        changed: list[Rows] = []
-        for update in updates:
-            rows = self._rows_to_update(update)
-            selected.append(rows)
-            changed.append(self._update(update, rows))
-        all_changed = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *changed]))
-        if len(all_changed):
-            record_changed_rows(self._connection, self.generation + 1, all_changed)
-        return len(np.unique(np.concatenate(selected))), len(all_changed)
+        selected = changed = np.empty(0, dtype=np.int64)
+        for update, known in zip(updates, matching, strict=True):
+            rows = self._rows_to_update(update, known, changed)
+            some_selected, some_changed = self._update(update, rows)
+            selected = np.union1d(selected, some_selected)
+            changed = np.union1d(changed, some_changed)
+        if len(changed):
+            record_changed_rows(self._connection, self.generation + 1, changed)
+        return len(selected), len(changed)
 
-    def _rows_to_update(self, update: PayloadUpdate) -> Rows:
-        if update.filter is not None:
-            rows = np.unique(matching_rows(self._connection, update.filter))
-        else:
+    def _rows_to_update(self, update: PayloadUpdate, known: Matching | None, changed: Rows) -> Rows:
+        """Return the rows that an update selects, if those before it changed some rows."""
+        if update.filter is None:
             query = "SELECT row FROM documents WHERE id IN "
             found = in_chunks(self._connection, query, storable_ids(update.ids or ()))
             rows = np.unique(np.array([row for (row,) in found], dtype=np.int64))
+        elif known is None or known.generation != self.generation:
+            rows = np.unique(matching_rows(self._connection, update.filter))
+        else:
+            kept = np.setdiff1d(known.rows, changed, assume_unique=True)
+            rows = np.union1d(kept, rows_that_match(self._connection, update.filter, changed))
         expired = [row for row, _ in self._expired()]
         return rows[~np.isin(rows, expired)] if expired else rows
 
-    def _update(self, update: PayloadUpdate, rows: Rows) -> Rows:
-        """Change the payloads of `rows`, and the indexes of fields; return the rows that changed.
+    def _update(self, update: PayloadUpdate, rows: Rows) -> tuple[Rows, Rows]:
+        """Change the payloads of `rows`, and the indexes of fields.
 
-        Rows of deleted documents are ignored.
+        Return the rows of documents among them, and those that changed.
         """
+        found: list[int] = []
         changed: list[int] = []
         expiries: list[tuple[int, float | None]] = []
         values: dict[str, tuple[list[int], list[Any]]] = {
             field: ([], []) for field in indexed_fields(self._connection)
         }
         write = "UPDATE documents SET payload = ?, checksum = ? WHERE row = ?"
-        for start in range(0, len(rows), PARAMETERS):
+        for start in range(0, len(rows), UPDATED_AT_ONCE):
+            release_interpreter()
             records: list[tuple[str, bytes, int]] = []
-            for row, id_, code, text, vector, payload in self._whole(rows[start:][:PARAMETERS]):
+            some = rows[start : start + UPDATED_AT_ONCE]
+            for row, id_, code, text, vector, payload in self._whole(some):
+                found.append(row)
                 before = json.loads(payload)
                 after = payload_to_json(update.apply(before))
                 if after == payload:
@@ -446,7 +460,7 @@ class Changes:
                 update_values(self._connection, field, of_field, values_of_field)
         if expiries:
             self._set_expiries(expiries)
-        return np.array(changed, dtype=np.int64)
+        return np.array(found, dtype=np.int64), np.array(changed, dtype=np.int64)
 
     def _whole(self, rows: Rows) -> Iterator[tuple[Any, ...]]:
         """Yield the columns of the documents of `rows` but for their checksums, which are checked.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hummingbit import Client, Collection, ServedCollection
@@ -97,6 +97,49 @@ def test_only_negative_examples_push_hits_away(collection: Collection) -> None:
     distances = [int((SIGNS[int(one[1:])] != SIGNS[3]).sum()) for one in farthest]
     assert distances == sorted(distances, reverse=True)
     assert len(farthest) == N - 1
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
+    """Codes near few centres, so that ties are many, of which some were deleted."""
+    rng = np.random.default_rng(7)
+    codes = rng.integers(0, 256, (12, BITS // 8), dtype=np.uint8)[rng.integers(0, 12, 3_000)]
+    codes ^= 1 << rng.integers(0, 11, codes.shape).astype(np.uint8)
+    with Collection.create(tmp_path_factory.mktemp("many"), "codes", n_bits=BITS) as collection:
+        collection.add(
+            [{"id": str(at), "code": code.tobytes().hex()} for at, code in enumerate(codes)]
+        )
+        collection.delete([str(at) for at in range(0, 3_000, 7)])
+        yield collection
+
+
+@given(
+    positive=st.lists(st.integers(0, 2_999).filter(lambda at: at % 7), max_size=3, unique=True),
+    negative=st.lists(st.integers(0, 2_999).filter(lambda at: at % 7), max_size=3, unique=True),
+    limit=st.sampled_from([1, 5, 60, 900]),
+)
+@settings(max_examples=40, deadline=None)
+def test_the_best_of_many_are_those_of_all_in_order(
+    many: Collection, positive: list[int], negative: list[int], limit: int
+) -> None:
+    if not positive and not negative:
+        positive = [1]
+    left = {int(one.id): one.code for one in many.documents()}
+    bits = {
+        at: np.unpackbits(np.frombuffer(bytes.fromhex(code), np.uint8)) for at, code in left.items()
+    }
+
+    def distance(at: int, places: list[int]) -> int:
+        return min((int((bits[at] != bits[one]).sum()) for one in places), default=BITS + 1)
+
+    def rank(at: int) -> tuple[int, int]:
+        like, unlike = distance(at, positive), distance(at, negative)
+        return (like - BITS - 1 if like < unlike else BITS + 1 - unlike, at)
+
+    expected = sorted(left.keys() - {*positive, *negative}, key=rank)[:limit]
+    ids = [[str(at) for at in some] for some in (positive, negative)]
+    hits = many.recommend(*ids, strategy="best_score", limit=limit)
+    assert hits.ids == [str(at) for at in expected]
 
 
 def greedy(similarity: Any, relevance: Any, diversity: float, k: int) -> list[int]:

@@ -86,6 +86,27 @@ def test_an_update_by_a_filter_changes_all_that_match_and_counts_what_changed(
     assert again == (4, 0, 2)
 
 
+@pytest.mark.parametrize("searched", [False, True], ids=["", "after a search with the filter"])
+def test_later_updates_see_what_earlier_ones_changed_and_count_no_deleted_document(
+    collection: Collection, *, searched: bool
+) -> None:
+    collection.delete(["1", "2"])
+    late, early = ({"field": "year", name: 2004} for name in ("gte", "lt"))
+    if searched:
+        assert ids(collection, early) == ["0", "3"]
+    updates = [
+        PayloadUpdate.of({"filter": late, "set": {"year": 1990}}),
+        PayloadUpdate.of({"filter": early, "set": {"old": True}}),
+    ]
+    assert collection.update_payloads(updates[:1]).matched == 5
+    collection.update_payloads([PayloadUpdate.of({"ids": ["4"], "set": {"year": 2020}})])
+    result = collection.update_payloads([*updates, *updates[:1]])
+    assert (result.matched, result.updated) == (7, 7)
+    assert ids(collection, {"field": "old", "eq": True}) == ["0", "3", "4", "5", "6", "7", "8"]
+    assert ids(collection, late) == []
+    assert collection.verify().problems == []
+
+
 def test_merge_goes_into_objects_and_null_removes(collection: Collection) -> None:
     update(collection, ids=["1"], merge={"by": {"age": None, "town": "Brno"}, "tags": None})
     stored = collection.get("1")
