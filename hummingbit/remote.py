@@ -359,7 +359,11 @@ class RemoteCollection:
     @property
     def encoder_kind(self) -> str | None:
         """What the encoder reads: text or vector; None without an encoder."""
-        return None if self.encoder_name is None else self.client.encoder(self.encoder_name)["kind"]
+        if self.encoder_name is None:
+            return None
+        # Services of earlier versions do not say it here; only keys for everything may ask further.
+        kind = self._summary.get("encoder_kind")
+        return self.client.encoder(self.encoder_name)["kind"] if kind is None else kind
 
     @property
     def engine_setting(self) -> str:

@@ -44,6 +44,7 @@ class CollectionSummary(TypedDict):
     name: str
     n_bits: int
     encoder: EncoderName | None
+    encoder_kind: Literal["text", "vector"] | None
     engine_setting: str
     ranking: Ranking
     hybrid_weight: float

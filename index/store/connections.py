@@ -78,8 +78,9 @@ def _stat(name: str) -> os.stat_result | None:
 
 
 BUSY_SECONDS = 5.0
-# How long a read waits for an open connection after the file was deleted or replaced.
-WAIT_SECONDS = 2.0
+# How long a read waits, after the file was deleted or replaced, for others that hold the open
+# connections. They end by themselves, but on a busy machine that can take seconds.
+WAIT_SECONDS = 60.0
 # The most characters of payloads and texts that one search may read into memory.
 MAX_READ = 128 << 20
 # The pages that a connection for reading keeps, in KiB. The system has the file in memory anyway,
@@ -104,6 +105,8 @@ class Connections:
         self.files: OpenFiles | None = None
         self._path = path
         self._idle: deque[sqlite3.Connection] = deque()
+        self._reading: set[sqlite3.Connection] = set()
+        """All connections for reading that are open, idle or lent."""
         self._of_thread = threading.local()
         self._frozen = not writable and self._is_frozen()
 
@@ -114,7 +117,7 @@ class Connections:
     def close(self) -> None:
         """Close every connection; those in use are closed when they are returned."""
         self.is_open = False
-        _close_all(self._idle)
+        self._close_all(self._idle)
 
     def check_open(self) -> None:
         """Raise StoreClosed if the file was closed; reads that began before still end."""
@@ -123,7 +126,7 @@ class Connections:
 
     def release(self) -> None:
         """Close the idle connections."""
-        _close_all(self._idle)
+        self._close_all(self._idle)
 
     @contextmanager
     def reading(self, *, transaction: bool = False) -> Iterator[sqlite3.Connection]:
@@ -174,7 +177,7 @@ class Connections:
         finally:
             idle.append(connection)
             if not self.is_open or idle is not self._idle:
-                _close_all(idle)
+                self._close_all(idle)
 
     def each(self, query: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of one query one by one; see :meth:`fetch`."""
@@ -216,7 +219,7 @@ class Connections:
         finally:
             idle.append(connection)
             if not self.is_open or idle is not self._idle:
-                _close_all(idle)
+                self._close_all(idle)
 
     def _open_or_wait(self, idle: deque[sqlite3.Connection]) -> sqlite3.Connection:
         """Open another connection; if the file is gone, wait until one that is open is returned."""
@@ -224,19 +227,46 @@ class Connections:
         while True:
             self.check_open()
             try:
-                self._check_files()
-                try:
-                    return self.connect("ro")
-                except StoreError:
-                    self._check_files()  # they may have been deleted at this moment
-                    raise
+                return self._open()
             except StoreReplaced:
+                with suppress(IndexError):
+                    return idle.pop()
                 about_to_wait()
-                if time.monotonic() > deadline:
+                checkpoint()
+                if not self._reading or time.monotonic() > deadline:
                     raise
             time.sleep(0.01)
             with suppress(IndexError):
                 return idle.pop()
+
+    def _open(self) -> sqlite3.Connection:
+        """Open a connection for reading, and with it all files, which are the right ones.
+
+        Raises:
+            StoreReplaced: if they were deleted or replaced before it had opened them.
+            StoreError: if it cannot be opened.
+        """
+        self._check_files()
+        connection: sqlite3.Connection | None = None
+        try:
+            connection = self.connect("ro")
+            with errors_of(self._path):
+                # SQLite opens the log with the first read.
+                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            self._check_files()
+        except StoreError:
+            if connection is not None:
+                connection.close()
+            self._check_files()
+            raise
+        self._reading.add(connection)
+        return connection
+
+    def _close_all(self, connections: deque[sqlite3.Connection]) -> None:
+        while connections:
+            connection = connections.pop()
+            self._reading.discard(connection)
+            connection.close()
 
     def _check_files(self) -> None:
         """Raise StoreReplaced if the file was deleted or replaced since it was opened."""
@@ -246,7 +276,7 @@ class Connections:
     def _thaw(self) -> None:
         """Close the connections that treat the file as immutable."""
         self._frozen, idle, self._idle = False, self._idle, deque()
-        _close_all(idle)
+        self._close_all(idle)
 
     def _is_frozen(self) -> bool:
         """Tell whether the file is immutable here, so SQLite must not create files beside it."""
@@ -365,8 +395,3 @@ def in_chunks(
         chunk = values[start : start + PARAMETERS]
         rows += connection.execute(f"{query}({','.join('?' * len(chunk))})", chunk)
     return rows
-
-
-def _close_all(connections: deque[sqlite3.Connection]) -> None:
-    while connections:
-        connections.pop().close()

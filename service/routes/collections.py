@@ -301,7 +301,8 @@ def _check_missing(collection: CollectionBackend, documents: list[Document]) -> 
 
 
 def _describe(collection: CollectionBackend, model: type[CollectionDetail]) -> dict[str, Any]:
-    stats = {**collection.stats(), "encoder": encoder_name(collection)}
+    encoder = {"encoder": encoder_name(collection), "encoder_kind": collection.encoder_kind}
+    stats = {**collection.stats(), **encoder}
     return {field: stats[field] for field in model.model_fields}
 
 

@@ -172,7 +172,7 @@ class PassagesInfo(ResponseModel):
 
 
 class CollectionSummary(ResponseModel):
-    """A collection; `encoder` is null if its documents come with codes.
+    """A collection; `encoder` and `encoder_kind` are null if its documents come with codes.
 
     `engine_setting` is the engine it was created with; `ranking` applies to searches that do not
     name one, and so does `hybrid_weight`; `own_hybrid_weight` is null where it is that of the
@@ -185,6 +185,7 @@ class CollectionSummary(ResponseModel):
     name: str
     n_bits: int
     encoder: EncoderName | None
+    encoder_kind: Literal["text", "vector"] | None
     engine_setting: str
     ranking: RankingUsed
     hybrid_weight: float

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.util
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from hummingbit import Client, SemanticHasher, ServedCollection
+from hummingbit.service.http.keys import create_key
 from tests.support.service import service_with_keys
 
 # The examples are the same in every run, as in the rest of the suite.
@@ -29,23 +31,29 @@ class Served:
     def __init__(self, data: Path, url: str, key: str) -> None:
         self.data, self.url, self.key = data, url, key
         self.client = Client(url, key)
+        self.limited: list[Client] = []
 
     def create(self, hasher: SemanticHasher) -> ServedCollection:
-        """Create a collection for the codes of an estimator."""
+        """Create a collection for an estimator's codes; refer to it with a key for nothing else."""
         name = f"c{uuid.uuid4().hex[:12]}"
         hasher.save(self.data / "encoders" / name)
         self.client.create_collection(name, encoder=name)
-        return ServedCollection(self.client, name)
+        key = create_key(self.data / "keys.json", name, "write", collections=[name])
+        self.limited.append(Client(self.url, key))
+        return ServedCollection(self.limited[-1], name)
+
+    def close(self) -> None:
+        """Close all clients."""
+        for client in (self.client, *self.limited):
+            client.close()
 
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Serve an empty data folder."""
     data = tmp_path_factory.mktemp("served")
-    with service_with_keys(data) as (url, key):
-        served = Served(data, url, key)
-        with served.client:
-            yield served
+    with service_with_keys(data) as (url, key), closing(Served(data, url, key)) as served:
+        yield served
 
 
 # The framework of each test file; without it the file is not collected.

@@ -111,6 +111,15 @@ class TestRetriever(RetrieversIntegrationTests):
         return "foo bar"
 
 
+class TestRetrieverAtService(TestRetriever):
+    """The same, at a service with keys and two workers."""
+
+    @pytest.fixture(autouse=True)
+    def _store(self, served: Any, words: SemanticHasher) -> None:
+        self.store = HummingbitVectorStore(served.create(words))
+        self.store.add_texts(TEXTS, [{"first": text.split()[0]} for text in TEXTS])
+
+
 class _Encoder:
     """What both suites of embeddings are given."""
 

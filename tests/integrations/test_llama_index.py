@@ -60,8 +60,8 @@ def texts(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Hummingbit
     hasher = SemanticHasher(n_bits=64, method="lsh").fit(TEXTS * 5)
     if request.param == "service":
         served = request.getfixturevalue("served")
-        name = served.create(hasher).name
-        store = HummingbitVectorStore(served.client, name)
+        collection = served.create(hasher)
+        store = HummingbitVectorStore(served.limited[-1], collection.name)
         store.add(make_nodes())
         yield store
         return

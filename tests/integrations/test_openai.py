@@ -12,7 +12,8 @@ import pytest
 from hummingbit import SemanticHasher
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.index.data_folder import DataFolder
-from tests.support.service import running_service
+from hummingbit.service.http.keys import create_key
+from tests.support.service import running_service, service_with_keys
 
 TEXTS = ["a cat and a dog", "dogs and cats", "stocks and bonds", "a bond or a stock"]
 
@@ -22,12 +23,19 @@ def encoder() -> SemanticHasher:
     return SemanticHasher(n_bits=64, method="lsh").fit(TEXTS * 5)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["open", "keys and workers"])
 def client(
-    tmp_path_factory: pytest.TempPathFactory, encoder: SemanticHasher
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    encoder: SemanticHasher,
 ) -> Iterator[openai.OpenAI]:
     data = tmp_path_factory.mktemp("data")
     encoder.save(data / "encoders" / "notes")
+    if request.param == "keys and workers":
+        with service_with_keys(data) as (url, _):
+            key = create_key(data / "keys.json", "reader", "read")
+            yield openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0)
+        return
     with DataFolder(data, writable=True) as folder, running_service(folder) as http:
         address = str(http.base_url).rstrip("/")
         yield openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -125,6 +128,49 @@ def test_reads_of_a_deleted_store_share_the_connections_that_are_open(path: Path
             with pytest.raises(TimeoutError):
                 count.result(0.1)
         assert count.result() == 1
+
+
+def test_a_read_waits_for_slow_reads_of_a_deleted_store(path: Path) -> None:
+    with closing(Store(path, writable=True)) as store, ThreadPoolExecutor(1) as pool:
+        insert_code(store, "a")
+        with store.read_transaction():
+            path.unlink()
+            count = pool.submit(store.count)
+            time.sleep(2.5)  # as long as a read can take on a busy machine
+            assert not count.done()
+        assert count.result() == 1
+
+
+@pytest.mark.parametrize("suffixes", [("",), ("-wal", "-shm"), ("", "-wal", "-shm")])
+def test_files_that_are_deleted_while_a_connection_opens_are_not_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch, suffixes: tuple[str, ...]
+) -> None:
+    connect = connections.Connections.connect
+    opened = threading.Event()
+
+    def connect_and_delete(self: connections.Connections, mode: str) -> sqlite3.Connection:
+        connection = connect(self, mode)
+        for suffix in suffixes:
+            path.with_name(path.name + suffix).unlink()
+        opened.set()
+        return connection
+
+    with closing(Store(path, writable=True)) as store, ThreadPoolExecutor(1) as pool:
+        insert_code(store, "a")
+        with store.read_transaction():
+            monkeypatch.setattr(connections.Connections, "connect", connect_and_delete)
+            count = pool.submit(store.count)
+            assert opened.wait(60)
+        assert count.result() == 1
+
+
+def test_a_deleted_store_without_open_connections_is_an_error_at_once(path: Path) -> None:
+    with closing(Store(path, writable=True)) as store:
+        insert_code(store, "a")
+        store.release()
+        path.unlink()
+        with pytest.raises(StoreReplaced, match="was deleted while it was open"):
+            store.count()
 
 
 def test_a_data_folder_that_is_gone_takes_no_collections(tmp_path: Path) -> None:
