@@ -172,13 +172,19 @@ Record = dict[str, Any]
 _FIELDS = frozenset(FIELDS)
 
 
+IN_LIST = "[]."
+"""What stands between the name of a list of objects and that of a field of theirs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Which fields of a source's records hold the parts of a document.
 
     A part whose field is None is in the field of its own name (``id``, ``text``, ``label`` …).
     ``meta.body`` is the field ``body`` of the object in ``meta``, unless a field has that whole
-    name. Several text fields are joined, one on each line. The remaining fields go to the payload:
+    name. ``paragraphs[].context`` is the field ``context`` of each object in the list
+    ``paragraphs``, and each is a document of its own, with the other fields of the record.
+    Several text fields are joined, one on each line. The remaining fields go to the payload:
     all of them, or those of `payload_fields`. The label's field goes there too, so that filters can
     use its name. If `html`, texts are in HTML, and documents have its text without the tags.
     `encoding` and `has_header` are for CSV, TSV and plain text; an `encoding` of None is detected.
@@ -191,6 +197,21 @@ class Layout:
     encoding: str | None = None
     has_header: bool = True
     html: bool = False
+
+    @property
+    def in_list(self) -> str | None:
+        """The path of the list whose objects are documents, such as ``paragraphs``, or None."""
+        paths = [name.rpartition(IN_LIST)[0] for name in self.text_fields if IN_LIST in name]
+        return max(paths, key=len, default=None)
+
+    def parts(self, record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """Return a record for each object of the list :attr:`in_list`; itself if it has no list.
+
+        Each has the other fields of the record. Those of the object have its path, such as
+        ``paragraphs[].context``, if the layout names that, or else their own names.
+        """
+        named = {*self.text_fields, self.id_field, self.label_field}
+        return _parts(record, "", (self.in_list or "").split(IN_LIST), named)
 
     @property
     def is_plain(self) -> bool:
@@ -274,6 +295,28 @@ class Layout:
             record.update({name: _as_strings(value) for name, value in usual.items()})
             if isinstance(record.get("label"), list) and "labels" not in usual:
                 record["labels"] = record.pop("label")
+
+
+def _parts(
+    record: Mapping[str, Any], above: str, lists: Sequence[str], named: Collection[str | None]
+) -> list[Mapping[str, Any]]:
+    """Return a record for each object in the first of nested `lists`, and in those below it."""
+    name, *deeper = lists
+    entries = record.get(name)
+    if not isinstance(entries, list):
+        return [record]
+    objects = [one for one in entries if isinstance(one, Mapping)]
+    rest = {key: value for key, value in record.items() if key != name}
+    path = f"{above}{name}{IN_LIST}"
+    parts: list[Mapping[str, Any]] = []
+    for one in objects:
+        for inner in _parts(one, path, deeper, named) if deeper else [one]:
+            fields = {
+                f"{path}{key}" if f"{path}{key}" in named or key in rest else key: value
+                for key, value in inner.items()
+            }
+            parts.append({**rest, **fields})
+    return parts
 
 
 class Numbering:

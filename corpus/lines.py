@@ -52,13 +52,15 @@ class Row(NamedTuple):
     """A record of a source before it is checked, or the reason why it cannot be read.
 
     `line` is the line on which the record starts, from 1, or the row in a format without lines.
-    `n_lines` counts its lines if it cannot be read.
+    `n_lines` counts its lines if it cannot be read. `part` is the place of a record, from 1, in the
+    list of another one.
     """
 
     line: int
     record: object = None
     reason: str | None = None
     n_lines: int = 1
+    part: int | None = None
 
 
 def in_blocks(rows: Iterator[Row]) -> Iterator[list[Row]]:

@@ -22,7 +22,7 @@ from hummingbit.corpus.document import (
     parse_usual_documents,
 )
 from hummingbit.corpus.json_rows import read_json, read_json_lines
-from hummingbit.corpus.layout import Layout, Numbering, value_at
+from hummingbit.corpus.layout import IN_LIST, Layout, Numbering, value_at
 from hummingbit.corpus.lines import (
     COMPRESSIONS,
     HINTS,
@@ -353,6 +353,8 @@ class _Documents:
     def read(
         self, rows: Iterator[Row], on_error: str, report: Callable[[BadLine], object] | None
     ) -> Iterator[Document]:
+        if self._layout.in_list is not None:
+            rows = self._parts(rows)
         for block in in_blocks(rows):
             for document in self._usual_documents(block) or map(self._document, block):
                 if isinstance(document, Document):
@@ -370,6 +372,15 @@ class _Documents:
         if self._absent:
             names = ", ".join(map(repr, sorted(self._absent)))
             self._notice(f"no document has the field {names}")
+
+    def _parts(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """Yield a row for each object of the list that the layout names."""
+        for row in rows:
+            if isinstance(row.record, dict):
+                for part, record in enumerate(self._layout.parts(row.record), 1):
+                    yield row._replace(record=dict(record), part=part)
+            else:
+                yield row
 
     def _usual_documents(self, block: list[Row]) -> list[Document] | None:
         """Return the documents of rows of the usual form, or None if there are others."""
@@ -397,6 +408,9 @@ class _Documents:
             self._lacks_label &= value_at(record, self._layout.label_field) is None
             self._absent -= {name for name in self._absent if value_at(record, name) is not None}
             record = self._layout.document_record(record, default)
+            id_field = self._layout.id_field or ""
+            if row.part is not None and IN_LIST not in id_field and isinstance(record["id"], str):
+                record = {**record, "id": f"{record['id']}:{row.part}"}
         try:
             document = parse_document(record)
         except DocumentError as error:

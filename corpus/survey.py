@@ -11,6 +11,7 @@ from typing import Any
 
 from hummingbit.corpus.dialects import NUMERIC_CELL, lacks_header
 from hummingbit.corpus.layout import (
+    IN_LIST,
     LABEL_NAMES,
     TEXT_NAMES,
     TITLE_NAMES,
@@ -42,7 +43,6 @@ _WORDS = re.compile(
 _COLUMN = re.compile(r"column\d+")
 _MEASURE = re.compile(r"[-+]?[$€£¥]? ?\d[\d.,:/ eE+TZ'-]* ?[%$€£¥]?")
 _INTEGER = re.compile(r"[-+]?\d+")
-IN_LIST = "[]."
 MAX_DEPTH = 3
 """Objects inside objects are looked into so deep for a text."""
 
@@ -126,6 +126,12 @@ def survey(source: Path, settings: Layout) -> Survey:
     names = dict.fromkeys(name for record in records for name in record)
     fields = [_describe(name, records) for name in names]
     texts = settings.text_fields or _find_texts(fields)
+    if not settings.text_fields and (path := _find_text_in_list(records, texts)) is not None:
+        texts = (*texts, path)
+        in_list = Layout(text_fields=texts)
+        records = [part for record in records for part in in_list.parts(record)]
+        names = dict.fromkeys(name for record in records for name in record)
+        fields = [_describe(name, records) for name in names]
     if not texts and len(records) > 1:
         records = [_with_paths(record) for record in records]
         paths = dict.fromkeys(name for record in records for name in record if name not in names)
@@ -227,6 +233,22 @@ def _with_lists_of_objects(record: Mapping[str, Any], depth: int = MAX_DEPTH) ->
             texts = [object_[path] for object_ in inside if isinstance(object_.get(path), str)]
             found[f"{name}{IN_LIST}{path}"] = " ".join(texts)
     return found
+
+
+def _find_text_in_list(records: Sequence[Mapping[str, Any]], texts: Sequence[str]) -> str | None:
+    """Return the path of the longest text in lists of objects, if records have but a title else."""
+    if any(rank_of(name, TITLE_NAMES) is None for name in texts):
+        return None
+    few = [_with_lists_of_objects(record) for record in records[:MAX_COUNTED_RECORDS]]
+    words = {
+        path: sum(_count_words(record.get(path)) for record in few)
+        for path in dict.fromkeys(path for record in few for path in record if IN_LIST in path)
+    }
+    titles = sum(_count_words(record.get(name)) for record in few for name in texts)
+    longest = max(words, key=lambda path: words[path], default=None)
+    if longest is None or words[longest] < max(3 * titles, MIN_WORDS * len(few)):
+        return None
+    return longest
 
 
 def _find_texts_at(paths: Iterable[str], fields: Sequence[_Field]) -> tuple[str, ...]:

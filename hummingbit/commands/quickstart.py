@@ -434,7 +434,7 @@ def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
     print(f"{corpus.source}: {counted(corpus.count, 'document')}, {skipped}")
     if corpus.n_without_text:
         _print_row("empty", f"{counted(corpus.n_without_text, 'more document')}, left out")
-    _print_row("text", " + ".join(layout_survey.layout.text_fields) or "text")
+    _print_row("text", _text_line(layout_survey.layout))
     _print_row("length", f"{median(terms):,.0f} terms in the median, {max(terms):,} at most")
     _print_row("label", _label_line(layout_survey, corpus))
     separated = {**layout_survey.separated_lists, **corpus.separated_labels()}
@@ -496,6 +496,13 @@ def _id_line(layout_survey: Survey) -> str:
     if layout_survey.repeated_id is not None:
         return f"none, because values of {layout_survey.repeated_id} repeat; numbered by line"
     return "none; numbered by line"
+
+
+def _text_line(layout: Layout) -> str:
+    names = " + ".join(layout.text_fields) or "text"
+    if layout.in_list is None:
+        return names
+    return f"{names}; each object in the list {layout.in_list!r} is a document"
 
 
 def _label_line(layout_survey: Survey, corpus: Corpus) -> str:

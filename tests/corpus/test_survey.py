@@ -355,19 +355,63 @@ def test_a_second_text_is_named_where_words_have_no_spaces(tmp_path: Path) -> No
     assert found.other_texts == ("sentence1",)
 
 
-def test_texts_inside_lists_are_named(tmp_path: Path) -> None:
-    # The form of SQuAD.
+def squad(tmp_path: Path) -> Path:
+    """Write a file in the form of SQuAD."""
     articles = [
         {
             "title": f"The article of number {at}",
             "paragraphs": [
-                {"context": text * 3, "qas": [{"id": f"{at}", "question": "?", "answers": []}]}
+                {"context": f"{text * 3} {part}", "qas": [{"id": f"{at}", "question": "?"}]}
+                for part in ("one", "two")
             ],
         }
         for at, text in enumerate(TEXTS)
     ]
     path = tmp_path / "squad.json"
     path.write_text(json.dumps({"version": "1.1", "data": articles}))
+    return path
+
+
+def test_each_object_of_a_list_of_texts_is_a_document(tmp_path: Path) -> None:
+    path = squad(tmp_path)
     found = survey(path, Layout())
-    assert found.layout.text_fields == ("title",)
-    assert found.texts_in_lists == ("paragraphs[].context",)
+    assert found.layout.text_fields == ("title", "paragraphs[].context")
+    documents = [*read_documents(path, layout=found.layout)]
+    assert len(documents) == 2 * len(TEXTS)
+    first, second = documents[:2]
+    assert (first.id, second.id) == ("squad:1:1", "squad:1:2")
+    assert first.text == f"The article of number 0\n{TEXTS[0] * 3} one"
+    assert first.payload == {"qas": [{"id": "0", "question": "?"}]}
+
+
+def test_lists_in_lists_and_ids_of_records(tmp_path: Path) -> None:
+    records = [
+        {
+            "id": f"r{at}",
+            "year": 1990,
+            "chapters": [
+                {"name": "a", "pages": [{"n": 1, "words": text}, {"n": 2, "words": text[::-1]}]},
+                {"name": "b", "pages": []},
+            ],
+        }
+        for at, text in enumerate(TEXTS)
+    ]
+    path = tmp_path / "books.jsonl"
+    path.write_text("\n".join(json.dumps(one) for one in records))
+    layout = Layout(text_fields=("chapters[].pages[].words",))
+    documents = [*read_documents(path, layout=layout)]
+    assert [one.id for one in documents[:2]] == ["r0:1", "r0:2"]
+    assert documents[0].text == TEXTS[0]
+    assert documents[0].payload == {"year": 1990, "name": "a", "n": 1}
+
+
+def test_texts_inside_lists_beside_a_text_are_named(tmp_path: Path) -> None:
+    posts = [
+        {"text": f"{text} {text}", "comments": [{"body": text[::-1] + " and so on"}] * 2}
+        for text in TEXTS
+    ]
+    path = tmp_path / "posts.json"
+    path.write_text(json.dumps(posts))
+    found = survey(path, Layout())
+    assert found.layout.text_fields == ()
+    assert found.texts_in_lists == ("comments[].body",)
