@@ -64,6 +64,11 @@ class LearnedDocuments:
         from too, since a collection may have rounded the vectors, and earlier artifacts have no
         hashes.
         """
+        hashes = hash_contents(contents)
         by_id = [content for id_, content in stored if id_ in self.labelled_ids]
-        known = np.union1d(self.hashes, hash_contents(by_id))
-        return np.isin(hash_contents(contents), known[known != 0])
+        is_known: npt.NDArray[np.bool_] = np.isin(hashes, hash_contents(by_id))
+        if len(self.hashes):
+            rows = np.searchsorted(self.hashes, hashes)
+            is_known |= self.hashes[np.minimum(rows, len(self.hashes) - 1)] == hashes
+        is_known &= hashes != 0
+        return is_known

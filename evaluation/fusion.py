@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ import numpy.typing as npt
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import Qrels
 from hummingbit.encoder.codes import Codes
-from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.encoder import WeightedQueries
 from hummingbit.encoder.text_features import split_sentences, title_of
 from hummingbit.evaluation.rankings import EvaluationInput, RelevanceSettings
 from hummingbit.foundation.slices import checkpoint
@@ -45,13 +46,23 @@ LEAST_HELD_OUT = 100
 """An encoder that learned from documents finds them by any of their sentences. So queries are made
 of documents that it has not seen, and of none where there are fewer."""
 
-_SOUGHT, _SEARCHED = 400, 20_000
-"""The documents that are searched for, and those that they are searched among."""
+_SOUGHT, SEARCHED = 400, 20_000
+"""The documents that are searched for, and those that they are searched among, at most."""
 # A sentence of fewer words may be said of any document.
 _LEAST_WORDS = 3
 
 Curve = npt.NDArray[np.float64]
 """What each query finds with each weight, ``float64[W, Q]``; larger is better."""
+
+
+class TextEncoder(Protocol):
+    """What makes codes of documents and weights of queries: an encoder, here or at a service."""
+
+    def encode(self, inputs: list[str], /) -> Codes:
+        """Return the codes of documents, ``uint8[N, C]``."""
+
+    def read_queries(self, inputs: list[str], /) -> WeightedQueries:
+        """See :meth:`hummingbit.encoder.encoder.Encoder.read_queries`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +76,7 @@ class KnownItems:
 
 
 def known_items(
-    encoder: Encoder,
+    encoder: TextEncoder,
     texts: Sequence[str],
     seed: int,
     *,
@@ -84,7 +95,7 @@ def known_items(
         is_held_out[held_out] = True
     order = rng.permutation(len(texts))
     order = np.concatenate([order[is_held_out[order]], order[~is_held_out[order]]])
-    searched = order[:_SEARCHED]
+    searched = order[:SEARCHED]
     n_candidates = len(texts) if held_out is None else int(is_held_out.sum())
     sought, queries, rests = [], [], []
     for position in range(min(n_candidates, len(searched))):

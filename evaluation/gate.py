@@ -46,8 +46,8 @@ from hummingbit.index.search import RESCORERS
 # permutation test with Holm's correction over all measures of the gate that have a `max_drop`. So
 # ``max_drop = 0`` forbids any drop that is more than noise. ``alpha = 1`` forbids any drop that is
 # larger than `max_drop`, noise or not. A drop that is not significant passes only if the queries
-# suffice: if two systems differed by `detect`, the test would say so four times of five. Otherwise
-# nothing is known, and the condition fails.
+# suffice: if two systems differed by `detect` in this measure alone, the test would say so four
+# times of five. Otherwise nothing is known, and the condition fails.
 #
 # Values of training data pass no gate, unless it has ``training_queries = true`` at its top.
 
@@ -176,7 +176,9 @@ def apply_gate(
             checks.append(_check_minimum(rule, rule.minimum, evaluation.metrics[rule.metric]))
         if rule.max_drop is not None:
             change = evaluation.per_query[rule.metric] - (baseline or {})[rule.metric]
-            checks.append(_check_drop(rule, rule.max_drop, drops[rule.metric], change))
+            # By Holm's method, a drop of one measure alone is tested at this level.
+            level = rule.alpha / len(drops)
+            checks.append(_check_drop(rule, rule.max_drop, drops[rule.metric], change, level))
     return checks
 
 
@@ -295,7 +297,9 @@ def _check_minimum(rule: Rule, minimum: float, value: float) -> Check:
     return Check(rule.metric, "min", _failure_status(rule), sentence)
 
 
-def _check_drop(rule: Rule, max_drop: float, comparison: Comparison, change: PerQuery) -> Check:
+def _check_drop(
+    rule: Rule, max_drop: float, comparison: Comparison, change: PerQuery, level: float
+) -> Check:
     before, after = comparison.baseline, comparison.current
     p_value = comparison.adjusted_p_value
     went = f"{rule.metric} went from {before:.4f} to {after:.4f} (p = {p_value:.2g})"
@@ -308,7 +312,7 @@ def _check_drop(rule: Rule, max_drop: float, comparison: Comparison, change: Per
     # Values that are all the same are of one system, with alpha = 1 nothing is taken for noise, and
     # no drop is larger than 1.
     is_known = rule.alpha == 1 or detect == 1 or not change.any()
-    needed = 0 if is_known else queries_to_detect(change, detect, rule.alpha)
+    needed = 0 if is_known else queries_to_detect(change, detect, level)
     if needed > len(change):
         sentence = (
             f"{went}: cannot tell; {counted(len(change), 'query', 'queries')} would not show a drop"
@@ -346,7 +350,8 @@ def compare_reports(
     Raises:
         EvaluationError: if the baseline has other queries or no metric in common.
         GateError: if the metric of a rule was not measured, or a rule needs a baseline and there is
-            none or it lacks the metric.
+            none or it lacks the metric; or if values are of training data, unless the gate allows
+            it.
     """
     evaluation = to_evaluation(report)
     baseline_values = None
@@ -356,6 +361,13 @@ def compare_reports(
     elif baseline is not None:
         rows = pair_queries(report.query_ids, baseline.query_ids)
         baseline_values = _take(to_evaluation(baseline).per_query, rows)
+    if baseline is not None and baseline.warning is not None:
+        notes = [f"the baseline has {baseline.warning}", *notes]
+        if any(rule.max_drop is not None for rule in rules) and not getattr(rules, _TOP, False):
+            raise GateError(
+                f"the gate refuses a baseline with {baseline.warning}; evaluate the baseline's"
+                f" collection with other queries, or put {_TOP} = true at the top of the gate"
+            )
     update: dict[str, object] = {"notes": [*report.notes, *notes], "gate": None, "changes": None}
     if baseline_values is not None:
         update["changes"] = _changes(evaluation.per_query, baseline_values)
@@ -407,6 +419,42 @@ def by_ranking(report: Report) -> dict[str, Evaluation]:
         )
         for ranking in rankings
     }
+
+
+def on_common_queries(systems: Mapping[str, Evaluation]) -> dict[str, Evaluation]:
+    """Return the evaluations on the queries that all have, as each leaves out those learned from.
+
+    Best and worst values are left out, and notes say how many queries were.
+
+    Raises:
+        EvaluationError: if they have no query in common.
+    """
+    lists = [one.query_ids for one in systems.values()]
+    if len(set(lists)) == 1:
+        return dict(systems)
+    common = set(lists[0]).intersection(*lists)
+    if not common:
+        message = "the systems have no query in common: each query was learned from by one of them"
+        raise EvaluationError(message)
+    # In one order, and each query once.
+    order = [id_ for id_ in dict.fromkeys(lists[0]) if id_ in common]
+    taken = {}
+    for name, one in systems.items():
+        position = {id_: row for row, id_ in enumerate(one.query_ids)}
+        rows = np.array([position[id_] for id_ in order], dtype=np.int64)
+        note = f"compared on the {len(order):,} queries that no encoder learned from"
+        taken[name] = replace(
+            one,
+            per_query=_take(one.per_query, rows),
+            expected_per_query=_take(one.expected_per_query, rows),
+            best_per_query={},
+            worst_per_query={},
+            ceiling_per_query={},
+            queries=len(order),
+            query_ids=tuple(order),
+            notes=(*one.notes, note),
+        )
+    return taken
 
 
 def _restrict_to_common(

@@ -27,8 +27,8 @@ from hummingbit.encoder.recipes import (
     former_names,
 )
 from hummingbit.encoder.text_features import Floats
-from hummingbit.evaluation.evaluate import evaluate_codes
-from hummingbit.evaluation.relevance import LabelSet
+from hummingbit.evaluation.evaluate import evaluate_codes, unseen
+from hummingbit.evaluation.relevance import Labelled, LabelSet
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.extras import install_command
 from hummingbit.inputs import UNLABELLED, as_list, is_missing, label_name
@@ -276,7 +276,8 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Return the tie-averaged mAP@100 of the queries `X` among the fitted, labelled rows.
 
         A row is relevant to a query if they have a label in common. Queries without a label are
-        left out.
+        left out, and so are those that the hasher was fitted on, unless there are no others. A
+        warning of Python says so.
 
         Raises:
             ValueError: if no fitted row or no query has a label.
@@ -290,9 +291,13 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 "y has no label" if self._shown_labels else "no row that was fitted has a label"
             )
             raise ValueError(f"{problem}; a score needs labels of both")
+        labelled, learned = unseen(self.encoder_, Labelled(inputs, labels).take(queries))
+        for sentence in (learned.warning, *learned.notes):
+            if sentence is not None:
+                warnings.warn(sentence, stacklevel=2)
         evaluation = evaluate_codes(
-            self.encoder_.encode_uncorrected_queries(inputs)[queries],
-            [labels[row] for row in queries],
+            self.encoder_.encode_uncorrected_queries(labelled.inputs),
+            labelled.labels,
             self._shown_codes,
             self._shown_labels,
             ["mAP@100"],

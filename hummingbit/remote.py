@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from hummingbit.clients import responses
 from hummingbit.clients.client import Client
@@ -27,6 +28,7 @@ from hummingbit.clients.transport import ServiceError
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.codes import Codes, code_to_hex
+from hummingbit.encoder.encoder import WeightedQueries
 from hummingbit.evaluation.labelling.exchange import write_records
 from hummingbit.evaluation.report import Job, ReportError, parse_report
 from hummingbit.foundation.slices import begin_stage
@@ -58,6 +60,8 @@ Page = TypeVar("Page", DocumentPage, LabelPage, JudgementPage)
 
 # A page is a single response, and documents may be large.
 PAGE = 200
+# So many texts of so many characters are encoded by a request.
+INPUTS, CHARACTERS = 500, 1_000_000
 # Labels are small.
 RECORDS = 1000
 
@@ -599,6 +603,59 @@ def record_of(document: Document) -> dict[str, Any]:
     parts = {"text": document.text, "vector": document.vector, "code": document.code}
     content = {name: value for name, value in parts.items() if value is not None}
     return {"id": document.id, **content, "payload": document.payload_with_labels}
+
+
+class RemoteEncoder:
+    """An encoder of texts at a service, with the methods of one that is loaded here.
+
+    See :class:`hummingbit.evaluation.fusion.TextEncoder`.
+    """
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self._name = name
+
+    def encode(self, inputs: Sequence[str]) -> Codes:
+        """Return the codes of texts as documents, ``uint8[N, C]``."""
+        return np.array(
+            [
+                list(bytes.fromhex(code))
+                for some in self._batches(inputs)
+                for code in self._client.encode(self._name, some)["codes"]
+            ],
+            dtype=np.uint8,
+        )
+
+    def read_queries(self, inputs: Sequence[str]) -> WeightedQueries:
+        """Return the weights of texts as queries, without their terms."""
+        weights = [
+            row
+            for some in self._batches(inputs)
+            for row in self._client.query_weights(self._name, some)
+        ]
+        return WeightedQueries(np.array(weights, dtype=np.float32), [None] * len(inputs))
+
+    def learned_from(self, inputs: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Tell of each text whether the encoder learned from it, bool[N]."""
+        learned = [
+            is_learned
+            for some in self._batches(inputs)
+            for is_learned in self._client.encode(self._name, some)["learned"]
+        ]
+        return np.array(learned, dtype=np.bool_)
+
+    def _batches(self, inputs: Sequence[str]) -> Iterator[list[str]]:
+        """Yield parts of `inputs`, each small enough for a request."""
+        part: list[str] = []
+        size = 0
+        for text in inputs:
+            if part and (len(part) == INPUTS or size + len(text) > CHARACTERS):
+                yield part
+                part, size = [], 0
+            part.append(text)
+            size += len(text)
+        if part:
+            yield part
 
 
 def exported_record(document: Document, code: Codes) -> dict[str, Any]:

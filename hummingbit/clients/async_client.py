@@ -391,6 +391,12 @@ class AsyncClient:
         body = {"inputs": inputs, "format": format}
         return await self._call(Call("POST", f"{encoder_path(encoder)}/encode", body))
 
+    async def query_weights(self, encoder: str, texts: Sequence[str]) -> list[list[float]]:
+        """See :meth:`hummingbit.Client.query_weights`."""
+        body = {"input": list(texts), "model": encoder, "input_type": "query"}
+        response = await self._call(Call[responses.Embeddings]("POST", "/v1/embeddings", body))
+        return [[float(number) for number in one["embedding"]] for one in response["data"]]
+
     async def evaluate(self, name: str, body: Mapping[str, Any]) -> responses.EvaluationStatus:
         """See :meth:`hummingbit.Client.evaluate`."""
         path = collection_path(name, "evaluate")

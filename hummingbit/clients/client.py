@@ -454,6 +454,15 @@ class Client:
         body = {"inputs": inputs, "format": format}
         return self._call(Call("POST", f"{encoder_path(encoder)}/encode", body))
 
+    def query_weights(self, encoder: str, texts: Sequence[str]) -> list[list[float]]:
+        """Return the weight of each bit of a document for texts, encoded as queries.
+
+        A code is what the signs of these numbers are: bit b is 1 if number b is positive.
+        """
+        body = {"input": list(texts), "model": encoder, "input_type": "query"}
+        response = self._call(Call[responses.Embeddings]("POST", "/v1/embeddings", body))
+        return [[float(number) for number in one["embedding"]] for one in response["data"]]
+
     def evaluate(self, name: str, body: Mapping[str, Any]) -> responses.EvaluationStatus:
         """Start an evaluation in the background; `body` is that of ``POST …/evaluate``."""
         path = collection_path(name, "evaluate")

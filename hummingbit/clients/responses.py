@@ -293,13 +293,38 @@ class Encoders(TypedDict):
 
 
 class EncodedInputs(TypedDict):
-    """Codes in the order of the inputs."""
+    """Codes in the order of the inputs; `learned` says whether the encoder learned from each."""
 
     codes: list[str]
+    learned: list[bool]
     format: CodeFormat
     bit_order: str
     n_bits: int
     encoder: EncoderName
+
+
+class Usage(TypedDict):
+    """What OpenAI's interface counts: words here."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class Embedding(TypedDict):
+    """The embedding of one text, by its `index` in the request."""
+
+    object: str
+    index: int
+    embedding: list[float] | list[int] | str
+
+
+class Embeddings(TypedDict):
+    """Embeddings in the order of the texts."""
+
+    object: str
+    data: list[Embedding]
+    model: str
+    usage: Usage
 
 
 class EvaluationStatus(TypedDict):

@@ -111,7 +111,13 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         written = (json.dumps(document, ensure_ascii=False) for document in documents)
         write_text(args.out, "".join(f"{line}\n" for line in written))
+    n_learned = int(encoder.learned.contain(data.inputs).sum())
+    warning = (
+        f"values of training data: the encoder learned from {n_learned:,} of these"
+        f" {len(data):,} documents; others will score lower"
+    )
     result = {
+        **({"warning": warning} if n_learned else {}),
         "level": mean.mean,
         "interval": [mean.low, mean.high],
         "documents": len(data),
@@ -125,6 +131,7 @@ def run(args: argparse.Namespace) -> int:
         "worst": documents[: args.limit],
     }
     lines = [
+        *([warning] if n_learned else []),
         f"coherence level {_format(mean)} of {len(data):,} documents"
         + (f", a sample of {n_read:,}" if n_read > len(data) else "")
         + f", ranked by {args.ranking}; 1 is the teacher's order, .667 a random one",

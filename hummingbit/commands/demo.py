@@ -30,7 +30,7 @@ from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import UnknownCollection
 from hummingbit.index.ingestion import ingest
-from hummingbit.index.rankings import ASYMMETRIC, BM25, DEFAULT_WEIGHT, HAMMING, HYBRID
+from hummingbit.index.rankings import ASYMMETRIC, BM25, HAMMING, HYBRID
 from hummingbit.index.records import Query
 from hummingbit.service.server import serve
 from hummingbit.service.settings import Settings
@@ -176,8 +176,13 @@ def _print_figures(
 ) -> None:
     """Print a line for each method: how it finds documents of a label, and answers to questions.
 
-    Each value is a mean over the queries and its standard error.
+    Each value is a mean over the queries and its standard error. The last line is the ranking that
+    searches use, with the weight of codes in it.
     """
+    served = METHODS[collection.ranking]
+    title = f"served: {collection.ranking}, {collection.hybrid_weight:g}"
+    topics = {**topics, title: topics[served]}
+    items = {**items, title: items[served]}
     questions = next(iter(items.values())).queries
     print(f"\n{'':<24}{'documents of the same label':<36}{questions} everyday questions")
     heads = ("P@100", "tie-averaged", "mAP@100", "in first ten", "MRR")
@@ -194,8 +199,8 @@ def _print_figures(
         errors = [value.std() / len(value) ** 0.5 for value in values]
         for title, cells in ((method, means), ("  ± standard error", errors)):
             print(f"{title:<24}" + "".join(f"{cell:<14.3f}" for cell in cells).rstrip())
-    weight = encoder.hybrid_weight or DEFAULT_WEIGHT
-    print(f"Searches rank by {collection.ranking}; the weight of codes in it is {weight:g}.")
+    weight = f"the weight of codes in it is {collection.hybrid_weight:g}"
+    print(f"Searches rank by {collection.ranking}; {weight}.")
     sentences = classifier_warnings(
         topics[METHODS[HAMMING]].expected, topics["classifier baseline"].expected, encoder
     )

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,13 @@ from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import is_judged, load_qrels
 from hummingbit.encoder.recipes import SSB_VAE, Recipe
 from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline
-from hummingbit.evaluation.evaluate import evaluate_encoder, evaluate_run, query_labels
+from hummingbit.evaluation.evaluate import (
+    evaluate_encoder,
+    evaluate_run,
+    query_labels,
+    split_learned,
+    unseen,
+)
 from hummingbit.evaluation.formats import (
     PlotError,
     draw_label_curve,
@@ -55,6 +61,7 @@ from hummingbit.evaluation.gate import (
     Rule,
     by_ranking,
     compare_reports,
+    on_common_queries,
     read_gate,
     to_evaluation,
 )
@@ -356,9 +363,6 @@ def run_compare(args: argparse.Namespace) -> int:
     begin_stage("testing the differences")
     comparisons = compare_systems(systems)
     if args.json is not True:
-        for name, one in systems.items():
-            if one.warning is not None:
-                print(f"{name}: {one.warning}")
         print_figures(systems)
         for comparison in comparisons.values():
             print_comparison(comparison)
@@ -375,7 +379,7 @@ def _evaluate(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluatio
     if args.data is not None:
         return _evaluate_encoders(args, names)
     jobs = Measuring(args, metrics_of(args)).measure(names, [HAMMING])
-    return {name: to_evaluation(job.report) for name, job in jobs.items()}
+    return on_common_queries({name: to_evaluation(job.report) for name, job in jobs.items()})
 
 
 def _evaluate_runs(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluation]:
@@ -407,17 +411,24 @@ def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, 
     queries = read_training_data(args, args.queries).labelled()
     with DataFolder(args.data_dir, writable=False) as folder:
         encoders = {name: folder.encoders.load(name) for name in names}
+    # Those that any of them learned from are left out for all.
+    by_any = np.any([one.learned.contain(queries.inputs) for one in encoders.values()], axis=0)
+    rows, learned = split_learned(by_any)
+    queries = queries.take(rows)
     evaluations = {}
     for name, encoder in encoders.items():
         begin_stage(f"evaluating {name} by {counted(len(queries), 'query', 'queries')}")
-        evaluations[name] = evaluate_encoder(
+        evaluation = evaluate_encoder(
             encoder,
             database,
             queries,
             metrics_of(args),
             hierarchy=args.hierarchy,
             relevant_from=args.relevant_from,
+            keep_learned=True,
         )
+        notes = (*learned.notes, *evaluation.notes)
+        evaluations[name] = replace(evaluation, notes=notes, warning=learned.warning)
     return evaluations
 
 
@@ -443,7 +454,9 @@ def comparison_to_json(
     systems: Mapping[str, Evaluation], comparisons: Mapping[str, SystemComparison]
 ) -> dict[str, object]:
     """Return the figures of all systems and their differences, ready to be written as JSON."""
+    warnings = [f"{name}: {one.warning}" for name, one in systems.items() if one.warning]
     return {
+        **({"warning": "; ".join(warnings)} if warnings else {}),
         "schema_version": 1,
         "systems": {name: system.to_dict() for name, system in systems.items()},
         "metrics": {name: comparison.to_dict() for name, comparison in comparisons.items()},
@@ -459,13 +472,18 @@ SETTINGS = ("method", "n_bits", "seed", "epochs", "batch_size", "hidden")
 
 @dataclass(frozen=True)
 class Point:
-    """One run: how many labels it used, and the scores of its codes and of the baseline."""
+    """One run: how many labels it used, and the scores of its codes and of the baseline.
+
+    `warning` and `notes` are as in :class:`hummingbit.evaluation.result.Evaluation`.
+    """
 
     supervision: float
     labels: int
     served: float
     expected: float
     baseline: float
+    warning: str | None
+    notes: tuple[str, ...]
 
 
 def configure_curve(parser: argparse.ArgumentParser) -> None:
@@ -523,16 +541,17 @@ def run_curve(args: argparse.Namespace) -> int:
         load_figure()
     begin_stage(f"reading {args.data} and {args.queries}")
     data, query_data = (read_training_data(args, source) for source in (args.data, args.queries))
-    print(
-        f"{counted(len(data), 'document')}, {counted(len(query_data), 'query', 'queries')},"
-        f" {recipes[0].n_bits} bits",
-        file=stream,
-    )
-    heads = f"{metric:>10} {'tie-averaged':>13} {'classifier, tie-averaged':>25}"
-    print(f"{'labels':>8} {'share':>7} {heads}", file=stream)
-    points = []
+    points: list[Point] = []
     for recipe in recipes:
         point = _measure(data, query_data, recipe, metric)
+        if not points:
+            for sentence in (point.warning, *point.notes):
+                if sentence is not None:
+                    print(sentence, file=stream)
+            counts = counted(len(data), "document"), counted(len(query_data), "query", "queries")
+            print(f"{', '.join(counts)}, {recipe.n_bits} bits", file=stream)
+            heads = f"{metric:>10} {'tie-averaged':>13} {'classifier, tie-averaged':>25}"
+            print(f"{'labels':>8} {'share':>7} {heads}", file=stream)
         points.append(point)
         print(
             f"{point.labels:>8,} {point.supervision:>7.1%} {point.served:>10.3f}"
@@ -541,9 +560,11 @@ def run_curve(args: argparse.Namespace) -> int:
             flush=True,
         )
     if args.json:
+        warning = points[0].warning
+        said = {} if warning is None else {"warning": warning}
         rows = [asdict(point) for point in points]
         result = {"schema_version": 1, "metric": metric, "recipe": settings, "points": rows}
-        print_or_write_json(args, result)
+        print_or_write_json(args, said | result)
     if args.plot is not None:
         lines = {
             "codes": [point.expected for point in points],
@@ -558,10 +579,11 @@ def _measure(data: TrainingData, query_data: TrainingData, recipe: Recipe, metri
 
     with tempfile.TemporaryDirectory() as folder:
         trained = train(data, recipe, Path(folder) / "encoder", progress=False)
-    database, queries = data.labelled(), query_data.labelled()
+    database = data.labelled()
+    queries, learned = unseen(trained.encoder, query_data.labelled())
     labelled = data.labelled(data.rows_of(trained.labelled_ids))
     reference = ClassifierReference(trained.encoder, trained.classifier)
-    codes = evaluate_encoder(trained.encoder, database, queries, [metric])
+    codes = evaluate_encoder(trained.encoder, database, queries, [metric], keep_learned=True)
     baseline = classifier_baseline(reference, labelled, database, queries, [metric])
     return Point(
         supervision=recipe.label_fraction,
@@ -569,6 +591,8 @@ def _measure(data: TrainingData, query_data: TrainingData, recipe: Recipe, metri
         served=codes.metrics[metric],
         expected=codes.expected[metric],
         baseline=baseline.expected[metric],
+        warning=learned.warning,
+        notes=learned.notes,
     )
 
 

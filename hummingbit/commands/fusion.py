@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,14 @@ from hummingbit.commands.options import OptionError, naming
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import Qrels
 from hummingbit.corpus.readers import read_documents
+from hummingbit.evaluation.evaluate import unseen_queries
 from hummingbit.evaluation.fusion import (
     JUDGED_METRIC,
+    LEAST_HELD_OUT,
+    SEARCHED,
     WEIGHTS,
     Curve,
+    TextEncoder,
     curve_means,
     fitted_weight,
     judged_curve,
@@ -24,14 +29,21 @@ from hummingbit.evaluation.fusion import (
     made_curve,
     validated,
 )
+from hummingbit.evaluation.report import Report
 from hummingbit.evaluation.trec import read_qrels
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import AnyCollection
 from hummingbit.index.collection import Collection
 from hummingbit.index.rankings import HYBRID
-from hummingbit.remote import RemoteCollection, evaluate_remotely
+from hummingbit.remote import RemoteCollection, RemoteEncoder, evaluate_remotely
 
 ENCODER = "encoder"
+SCROLLED = 1000
+"""The documents that are read at once."""
+MADE_OF_TRAINING = (
+    "values of training data: the encoder learned from the documents that the queries are made of;"
+    " people's queries will score lower"
+)
 
 
 def add_weight(parser: argparse.ArgumentParser) -> None:
@@ -59,8 +71,6 @@ def check_weight(args: argparse.Namespace) -> None:
         raise OptionError("--queries and --qrels: give both or neither")
     if args.queries is not None and not args.fit:
         raise OptionError("--queries: needs --fit")
-    if args.fit and args.url is not None and args.queries is None:
-        raise OptionError("--fit: at a service it needs judged queries: give --queries and --qrels")
     if args.weight not in {None, ENCODER}:
         try:
             float(args.weight)
@@ -69,8 +79,82 @@ def check_weight(args: argparse.Namespace) -> None:
             raise OptionError(f"--weight: {reason}") from None
 
 
-def _curve_at_service(args: argparse.Namespace, queries: list[Document], qrels: Qrels) -> Curve:
-    """Return what :func:`judged_curve` returns, measured by the service of ``--url``."""
+@dataclass(frozen=True)
+class _Fit:
+    """What each weight finds, ``float64[W, Q]``, what the values are, and the best weight.
+
+    `warning` says that the values are of training data, if they are.
+    """
+
+    curve: Curve
+    metric: str
+    weight: float
+    warning: str | None
+
+
+def _fit_made(collection: Collection | RemoteCollection) -> _Fit:
+    """Fit the weight to queries made from documents that the encoder has not learned from.
+
+    Where there are too few of these, they are made from any.
+    """
+    begin_stage("making queries from documents")
+    encoder: TextEncoder | None = None
+    if isinstance(collection, RemoteCollection):
+        served = RemoteEncoder(collection.client, str(collection.encoder_name))
+        texts = _sampled_texts(collection)
+        encoder, is_learned = served, served.learned_from(texts)
+    elif (local := collection.encoder) is not None:
+        texts = _sampled_texts(collection)
+        encoder, is_learned = local, local.learned.contain(texts)
+    items, warning = None, None
+    if encoder is not None:
+        held_out = np.flatnonzero(~is_learned)
+        if len(held_out) < min(len(texts), LEAST_HELD_OUT):
+            held_out, warning = np.arange(len(texts)), MADE_OF_TRAINING
+        items = known_items(encoder, texts, seed=0, held_out=held_out)
+    if items is None:
+        raise OptionError("--fit: no document has two sentences; give --queries and --qrels")
+    curve = made_curve(items)
+    return _Fit(curve, "MRR", fitted_weight(curve), warning)
+
+
+def _sampled_texts(collection: Collection | RemoteCollection) -> list[str]:
+    """Return the texts of a random sample of the documents, in their order."""
+    positions = set(np.random.default_rng(0).permutation(len(collection))[:SEARCHED].tolist())
+    texts: list[str] = []
+    n_read, cursor = 0, None
+    while True:
+        page = collection.scroll(SCROLLED, cursor)
+        for position, document in enumerate(page.documents, n_read):
+            if position in positions and document.text is not None:
+                texts.append(document.text)
+        n_read, cursor = n_read + len(page.documents), page.next_cursor
+        if cursor is None:
+            return texts
+
+
+def _fit_judged(
+    args: argparse.Namespace, collection: Collection | RemoteCollection, qrels: Qrels
+) -> _Fit:
+    """Fit the weight to judged queries."""
+    with naming(args.queries):
+        queries = [one for one in read_documents(args.queries) if one.id in qrels]
+    if not queries:
+        raise OptionError("--qrels: judges none of the queries")
+    begin_stage("searching with each weight")
+    if isinstance(collection, Collection):
+        _, learned = unseen_queries(collection, queries)
+        curve, warning = judged_curve(collection, queries, qrels), learned.warning
+    else:
+        report = _report_of_service(args, queries, qrels)
+        measured = report.codes_weights or []
+        curve = np.array([one.per_query[JUDGED_METRIC] for one in measured])
+        warning = report.warning
+    return _Fit(curve, JUDGED_METRIC, judged_weight(curve), warning)
+
+
+def _report_of_service(args: argparse.Namespace, queries: list[Document], qrels: Qrels) -> Report:
+    """Return what the service of ``--url`` measures with each weight."""
     body = {
         "queries": [{"id": query.id, "text": query.text} for query in queries],
         "qrels": {query.id: dict(qrels[query.id]) for query in queries},
@@ -78,48 +162,36 @@ def _curve_at_service(args: argparse.Namespace, queries: list[Document], qrels: 
         "rankings": [HYBRID],
         "codes_weights": [*WEIGHTS],
     }
-    curve = evaluate_remotely(args.url, args.collection, body).report.codes_weights or []
-    return np.array([one.per_query[JUDGED_METRIC] for one in curve])
+    return evaluate_remotely(args.url, args.collection, body).report
 
 
 def fit(args: argparse.Namespace, collection: AnyCollection) -> dict[str, Any]:
     """Set the weight that suits the queries, print what each weight finds, and return it."""
-    is_known = isinstance(collection, Collection | RemoteCollection)
-    if not is_known or collection.encoder_kind != "text":
+    if not isinstance(collection, Collection | RemoteCollection) or (
+        collection.encoder_kind != "text"
+    ):
         raise OptionError(f"--fit: {args.collection} has no texts that an encoder reads")
-    result: dict[str, Any]
-    if isinstance(collection, Collection) and args.queries is None:
-        begin_stage("making queries from documents")
-        texts = [one.text for one in collection.all_documents() if one.text is not None]
-        encoder = collection.encoder
-        items = None if encoder is None else known_items(encoder, texts, seed=0)
-        if items is None:
-            raise OptionError("--fit: no document has two sentences; give --queries and --qrels")
-        curve = made_curve(items)
-        weight, metric = fitted_weight(curve), "MRR"
-        result = {}
+    if args.queries is None:
+        found = _fit_made(collection)
     else:
-        qrels: Qrels = read_qrels(args.qrels)
-        with naming(args.queries):
-            queries = [one for one in read_documents(args.queries) if one.id in qrels]
-        if not queries:
-            raise OptionError("--qrels: judges none of the queries")
-        begin_stage("searching with each weight")
-        curve = (
-            judged_curve(collection, queries, qrels)
-            if isinstance(collection, Collection)
-            else _curve_at_service(args, queries, qrels)
-        )
-        weight, metric = judged_weight(curve), JUDGED_METRIC
-        result = {"cross_validated": round(validated(curve), 4)}
-    collection.set_hybrid_weight(weight)
-    result |= {"weight": weight, "metric": metric, "queries": curve.shape[1]}
-    result["curve"] = curve_means(curve)
+        with naming(args.qrels):
+            qrels = read_qrels(args.qrels)
+        found = _fit_judged(args, collection, qrels)
+    collection.set_hybrid_weight(found.weight)
+    n_queries = found.curve.shape[1]
+    result: dict[str, Any] = {} if found.warning is None else {"warning": found.warning}
+    if args.queries is not None:
+        result["cross_validated"] = round(validated(found.curve), 4)
+    result |= {"weight": found.weight, "metric": found.metric, "queries": n_queries}
+    result["curve"] = curve_means(found.curve)
     if not args.json:
-        print(f"{metric} of {curve.shape[1]} queries by the weight of codes:")
+        if found.warning is not None:
+            print(found.warning)
+        print(f"{found.metric} of {n_queries} queries by the weight of codes:")
         for name, value in result["curve"].items():
             print(f"  {name:>5} {value:.4f}")
         if "cross_validated" in result:
-            print(f"{metric} with the weight fitted on other queries: {result['cross_validated']}")
+            fitted = result["cross_validated"]
+            print(f"{found.metric} with the weight fitted on other queries: {fitted}")
         sys.stdout.flush()
     return result

@@ -1064,7 +1064,10 @@ def run_rank(args: argparse.Namespace) -> int:
         collection = folder.collection(args.collection)
         result: dict[str, Any] = {"collection": args.collection}
         if args.fit:
-            result["fit"] = fit(args, collection)
+            fitted = fit(args, collection)
+            if "warning" in fitted:
+                result = {"warning": fitted.pop("warning"), **result}
+            result["fit"] = fitted
         elif args.weight is not None:
             collection.set_hybrid_weight(None if args.weight == ENCODER else float(args.weight))
         if args.ranking is not None:

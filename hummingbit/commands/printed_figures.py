@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,7 +31,11 @@ def print_figures(evaluations: Mapping[str, Evaluation]) -> None:
     """Print a line for each method: every metric as served and, after it, tie-averaged.
 
     The two are equal where no two documents have the same distance, as with real-valued scores.
+    Warnings and notes stand above; those that all methods share are printed once.
     """
+    print_sentences({name: one.warning for name, one in evaluations.items()})
+    for notes in itertools.zip_longest(*(one.notes for one in evaluations.values())):
+        print_sentences(dict(zip(evaluations, notes, strict=True)))
     names = list(next(iter(evaluations.values())).metrics)
     width = max(len("method"), *map(len, evaluations))
     widths = {name: max(10, len(name) + 2) for name in names}
@@ -45,6 +50,16 @@ def print_figures(evaluations: Mapping[str, Evaluation]) -> None:
         print(f"{method:<{width}}{cells}{codes:>16}")
     for sentence in dialects(names):
         print(sentence)
+
+
+def print_sentences(sentences: Mapping[str, str | None]) -> None:
+    """Print what is said of each method, after its name; what is said of all, once."""
+    said = {name: one for name, one in sentences.items() if one is not None}
+    if len(set(said.values())) == 1 and len(said) == len(sentences):
+        print(next(iter(said.values())))
+        return
+    for name, sentence in said.items():
+        print(f"{name}: {sentence}")
 
 
 def print_trained(out: Path, trained: Trained) -> None:

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Depends, Response
 from hummingbit.corpus.document import parse_text, parse_vector
 from hummingbit.encoder.artifact import ArtifactError
 from hummingbit.encoder.codes import Codes, code_to_hex, pack_bits, unpack_codes
-from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.encoder import Encoder, Inputs
 from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.data_folder import DataFolder
@@ -103,9 +103,11 @@ def encode_with_encoder(
     name: str, encoder: EncoderOf, body: EncoderInputs, limits: Limits
 ) -> Response:
     """Return the codes that an encoder gives texts or vectors as documents."""
+    inputs = _inputs(encoder, body.inputs, limits)
     return render(
         EncodedInputs(
-            codes=write_codes(_encode(encoder, body.inputs, limits), body.format),
+            codes=write_codes(encoder.encode(inputs), body.format),
+            learned=encoder.learned.contain(inputs).tolist(),
             format=body.format,
             bit_order="most significant bit first",
             n_bits=encoder.n_bits,
@@ -147,19 +149,15 @@ def _summary(name: str, encoder: Encoder) -> EncoderSummary:
     )
 
 
-def _encode(encoder: Encoder, inputs: Sequence[EncodeInput], limits: Settings) -> Codes:
-    """Encode the `inputs` of a body.
+def _inputs(encoder: Encoder, inputs: Sequence[EncodeInput], limits: Settings) -> Inputs:
+    """Return the texts, or the vectors float32[N, D], of a body.
 
     Raises:
         ProblemError: pointing to an input that the encoder does not take.
     """
     if encoder.kind == "text":
-        return encoder.encode(
-            [_text(item, limits, position) for position, item in enumerate(inputs)]
-        )
-    return encoder.encode(
-        np.stack([_vector(item, encoder, position) for position, item in enumerate(inputs)])
-    )
+        return [_text(item, limits, position) for position, item in enumerate(inputs)]
+    return np.stack([_vector(item, encoder, position) for position, item in enumerate(inputs)])
 
 
 def _text(item: EncodeInput, limits: Settings, position: int) -> str:

@@ -535,6 +535,9 @@ def compare_evaluations(id: str, body: CompareEvaluations, jobs: JobsOf) -> Resp
         raise invalid_field(str(error), "baseline") from None
     return render(
         ComparedEvaluations(
+            warning=report.warning
+            or (baseline.warning and f"the baseline has {baseline.warning}")
+            or None,
             changes=compared.changes or [],
             gate=compared.gate or [],
             notes=compared.notes[len(report.notes) :],

@@ -79,13 +79,14 @@ class EncoderDetail(EncoderSummary):
 
 
 class EncodedInputs(ResponseModel):
-    """Codes in the order of the inputs.
+    """Codes in the order of the inputs; `learned` says whether the encoder learned from each.
 
     Bit 0 is the first digit of `bits` and the most significant bit of the first byte of `hex` and
     `base64`.
     """
 
     codes: list[str]
+    learned: list[bool]
     format: CodeFormat
     bit_order: Literal["most significant bit first"]
     n_bits: int

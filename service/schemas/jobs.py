@@ -240,9 +240,11 @@ class CompareEvaluations(RequestModel):
 class ComparedEvaluations(ResponseModel):
     """The changes since the baseline, over the queries of both, and the results of the gate.
 
-    `notes` says how many queries were left out; `passed` is true without a gate.
+    `warning` is set if the values of either are of training data. `notes` says how many queries
+    were left out; `passed` is true without a gate.
     """
 
+    warning: str | None
     changes: list[Change]
     gate: list[GateResult]
     notes: list[str]

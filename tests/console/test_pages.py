@@ -1,15 +1,22 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, Locator, Route, expect
 from pydantic import SecretStr
 
+from hummingbit.encoder.recipes import ClassCodeRecipe
+from hummingbit.index.data_folder import DataFolder
 from hummingbit.service.settings import Settings
+from hummingbit.training.class_codes import train_class_codes
+from hummingbit.training.data import gather
 from tests.console.conftest import SCRIPT, fill
 from tests.support.console.browser import THEMES, WIDTHS, WatchedPage, watched_page
+from tests.support.corpora import topic_documents
 from tests.support.encoders import random_texts
 from tests.support.service import make_data_folder, running_service, wait_for_job
 
@@ -460,6 +467,38 @@ def test_an_evaluation_is_run_by_clicking_and_compared(
         page.get_by_label("Gate").fill('[metrics."nDCG@10"]\nmin = 1.0')
         page.get_by_role("button", name="Apply the gate").click()
         expect(page.get_by_text("nDCG@10 is")).to_be_visible()
+        shown.check()
+
+
+def test_a_run_with_training_data_says_so_first_and_in_a_comparison(
+    browser: Browser, tmp_path: Path
+) -> None:
+    documents = topic_documents(60)
+    recipe = ClassCodeRecipe(n_bits=32, validation_share=0.0)
+    train_class_codes(gather(documents), recipe, tmp_path / "encoders" / "e")
+    with DataFolder(tmp_path, writable=True) as data:
+        data.create_collection("c", encoder="e").upsert(
+            [replace(one, payload={"label": one.labels[0]}, labels=()) for one in documents]
+        )
+    with (
+        running_service(tmp_path) as client,
+        watched_page(browser, str(client.base_url).rstrip("/")) as shown,
+    ):
+        page = shown.page
+        shown.open("evaluation?collection=c")
+        for count in (1, 2):
+            page.get_by_role("button", name="Run an evaluation").click()
+            page.get_by_label("Queries", exact=True).fill("20")
+            page.get_by_role("button", name="Run", exact=True).click()
+            rows = page.locator("table").first.locator("tbody tr")
+            expect(rows).to_have_count(count, timeout=60_000)
+            shown.settle()
+        text = page.locator("main").inner_text()
+        assert text.index("training data") < text.index("P@100")
+        expect(page.get_by_text("values of training data")).to_be_visible()
+        page.get_by_label("Compare with").select_option(index=1)
+        changed = page.get_by_role("region", name="What changed")
+        expect(changed.get_by_text("values of training data").first).to_be_visible()
         shown.check()
 
 

@@ -15,9 +15,15 @@ from hummingbit.cli import main
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.evaluation.formats import FORMATS
-from hummingbit.evaluation.fusion import curve_means, judged_curve
+from hummingbit.evaluation.fusion import (
+    curve_means,
+    fitted_weight,
+    judged_curve,
+    known_items,
+    made_curve,
+)
 from hummingbit.evaluation.rankings import EvaluationInput, RelevanceSettings
-from hummingbit.evaluation.report import run_job
+from hummingbit.evaluation.report import format_share, run_job
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.search import Hybrid, SearchOptions
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
@@ -107,6 +113,23 @@ def test_evaluate_prints_the_curve(
     assert "codes_weights: has -1" in capsys.readouterr().err
 
 
+def test_every_format_for_people_shows_the_curve(folder: Path) -> None:
+    pytest.importorskip("matplotlib")
+    with DataFolder(folder, writable=False) as data:
+        job = run_job(data.collection("c"), documents_of(folder), ["MRR"], codes_weights=[0.25, 3])
+        without = run_job(data.collection("c"), documents_of(folder), ["MRR"])
+    values = {one.codes_weight: one.metrics["MRR"] for one in job.report.codes_weights or ()}
+    page = FORMATS["html"].write(job, None) or ""
+    _, _, section = page.partition('<section id="codes-weights">')
+    section = section.partition("</section>")[0]
+    table = FORMATS["markdown"].write(job, None) or ""
+    for weight, value in values.items():
+        row = f'<td class="big">{weight:g}</td><td class="n">{format_share(value)}</td>'
+        assert row in section
+        assert f"| {weight:g} | {format_share(value)} |" in table
+    assert "codes-weights" not in (FORMATS["html"].write(without, None) or "")
+
+
 def test_rest_returns_the_curve(folder: Path, service: httpx.Client) -> None:
     body: dict[str, Any] = {"queries": queries_of(folder), "codes_weights": [0, 1]}
     found = service.post("/v1/collections/c/evaluate", json=body).json()
@@ -122,8 +145,16 @@ def test_the_weight_is_fitted_here_and_at_a_service(
     folder: Path, where: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     if where[0] == "--url":
-        assert main(["index", "rank", "c", "--fit", *where]) == 2
-        assert "--queries and --qrels" in capsys.readouterr().err
+        assert main(["index", "rank", "c", "--fit", *where, "--json"]) == 0
+        fitted = json.loads(capsys.readouterr().out)
+        with DataFolder(folder, writable=False) as data:
+            texts = [one.text or "" for one in data.collection("c").all_documents()]
+            encoder = data.encoders.load("e")
+            items = known_items(encoder, texts, 0, held_out=np.arange(len(texts)))
+        assert items is not None
+        curve = made_curve(items)
+        assert fitted["fit"]["curve"] == curve_means(curve)
+        assert fitted["hybrid_weight"] == fitted["fit"]["weight"] == fitted_weight(curve)
         judged = ["--queries", str(folder / "queries.jsonl"), "--qrels", str(folder / "qrels.txt")]
         assert main(["index", "rank", "c", "--fit", *judged, *where, "--json"]) == 0
         fitted = json.loads(capsys.readouterr().out)

@@ -45,6 +45,7 @@ WHOLE: dict[str, Any] = {
     "aliases": responses.Aliases,
     "count": responses.Count,
     "jobs": responses.Jobs,
+    "query_weights": responses.Embeddings,
     "search_batch": dict[str, list[responses.SearchResponse]],
     "snapshots": responses.Snapshots,
 }

@@ -23,11 +23,12 @@ function Changes({ run, baseline, gate, onGate }) {
     { title: "", show: (change) => html`<${Tag} kind=${change.adjusted > 0.05 ? "" : change.difference > 0 ? "good" : "bad"}>${change.adjusted > 0.05 ? "not significant" : change.difference > 0 ? "better" : "worse"}<//>` },
   ];
   return html`<${Panel} title="What changed" what="As served, over the queries that both reports have. Intervals are bootstrapped; p-values are from a paired permutation test.">
+    ${data?.warning && html`<${Note} kind="bad"><b>${data.warning}</b><//>`}
     ${data && html`<${Table} label="Changes" columns=${columns} rows=${data.changes} keyOf=${(change) => change.metric} />`}
     <div class="inside stack">
       ${!data && !error && html`<${Waiting} what="Comparing" />`}
       <${Failure} error=${error} />
-      ${data?.notes.map((note) => html`<${Note} kind="warn">${note}<//>`)}
+      ${data?.notes.filter((note) => note !== data.warning).map((note) => html`<${Note} kind="warn">${note}<//>`)}
       ${data?.gate.map((result) => html`<${Note} kind=${result.status === "passed" ? "good" : result.status === "warned" ? "warn" : "bad"}><b>${result.status}</b> ${fullName(result.metric)}: ${result.sentence}<//>`)}
       <details open=${gate !== ""}><summary>Check against a gate</summary>
         <form class="stack" onSubmit=${(event) => { event.preventDefault(); onGate(typed); }}>

@@ -69,7 +69,6 @@ def test_a_collection_is_told_its_ranking(data: Path, capsys: pytest.CaptureFixt
         assert main(["index", "rank", "c", "--weight", "encoder", *url, "--json"]) == 0
         changed = {"collection": "c", "ranking": "hamming", "hybrid_weight": 0.5}
         assert json.loads(capsys.readouterr().out) == changed
-        assert main(["index", "rank", "c", "--fit", *url]) == 2
         assert main(["index", "rank", "c", "--weight", "0", *url]) == 2
         capsys.readouterr()
         assert main([*search, *url, "--with-text"]) == 0

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from hummingbit.index.data_folder import DataFolder
+
 
 def free_port() -> int:
     with socket.socket() as probe:
@@ -54,6 +56,12 @@ def test_the_demo_trains_indexes_evaluates_and_serves_a_curl_line_that_works(
     # no fewer, and find more documents of the package.
     assert both[0] > words[0]
     assert both[3] > words[3] - 0.05
+    # The ranking that is served has a row with its weight, and every row its spread.
+    with DataFolder(tmp_path / "demo", writable=False) as folder:
+        weight = folder.collection("docstrings").hybrid_weight
+    rows = [line for line in printed.splitlines() if re.search(r"( +0\.\d{3}){2,}$", line)]
+    assert figures(printed, f"served: hybrid, {weight:g}") == both
+    assert [row.startswith("  ± standard error") for row in rows] == [False, True] * 7
 
 
 def read_until(process: subprocess.Popen[str], start: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 import socket
 import sys
@@ -31,8 +32,11 @@ from hummingbit.comparison import (
 )
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.layout import Layout
+from hummingbit.corpus.readers import read_documents
 from hummingbit.corpus.tables import separator_of
 from hummingbit.encoder.recipes import LabelledRecipe, LinearRecipe, ModelRecipe
+from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
+from hummingbit.evaluation.trec import read_qrels
 from hummingbit.foundation.extras import install_command
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.training.data import TrainingData
@@ -495,6 +499,82 @@ def test_judged_queries_set_the_ranking_and_the_weight_of_codes(
     assert main([*command[:-5], "other", *command[-4:]]) == 2
     assert "judges none of the queries" in capsys.readouterr().err
     assert not Path("other").exists()
+
+
+def of_a_public_corpus(name: str, file: str) -> Path:
+    root = os.environ.get("HUMMINGBIT_DATA")
+    path = Path(root or "", name, file)
+    if root is None or not path.exists():
+        pytest.skip(f"needs {name}/{file} in the folder that HUMMINGBIT_DATA names")
+    return path
+
+
+def test_a_public_corpus_is_recognised_without_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cranfield = of_a_public_corpus("cranfield", "corpus.jsonl.xz")
+    assert main(["quickstart", str(cranfield), "--inspect"]) == 0
+    shown = capsys.readouterr().out
+    for row in ("text     title + text", "label    none", "id       id"):
+        assert f"\n  {row}\n" in shown
+    assert "1,398 documents, 0 lines skipped" in shown
+    assert "empty    2 more documents, left out" in shown
+    medical = of_a_public_corpus("nfcorpus", "corpus.jsonl.xz")
+    assert main(["quickstart", str(medical), "--inspect"]) == 0
+    # What is not searched is named, with the option that would search it.
+    shown = capsys.readouterr().out
+    assert "payload  title: kept for filters, not searched" in shown
+    assert "--text-field text title" in shown
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_columns_that_are_left_out_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        f"{at},{one.text},{one.text} again,Smith {at % 7},{1900 + at},{one.labels[0]}"
+        for at, one in enumerate(topic_documents(60))
+    ]
+    (tmp_path / "books.csv").write_text("\n".join(["id,title,body,author,year,label", *rows]))
+    assert main(["quickstart", "books.csv", "--inspect"]) == 0
+    shown = capsys.readouterr().out
+    assert "text     title + body" in shown
+    assert "payload  author year: kept for filters, not searched" in shown
+    assert "--text-field title body author" in shown
+    assert main(["quickstart", "books.csv", "--inspect", "--text-field", "body"]) == 0
+    shown = capsys.readouterr().out
+    assert "other    title: not searched; to join it: --text-field body title" in shown
+    assert "payload  author year: kept for filters, not searched" in shown
+
+
+def test_a_public_corpus_is_ranked_by_its_judged_queries(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = of_a_public_corpus("cranfield", "corpus.jsonl.xz")
+    queries = of_a_public_corpus("cranfield", "queries.jsonl.xz")
+    qrels = of_a_public_corpus("cranfield", "qrels.tsv")
+    command = ["quickstart", str(corpus), "--no-serve", "--bits", "16", "--data-dir", "d"]
+    assert main([*command, "--queries", str(queries), "--qrels", str(qrels)]) == 0
+    printed = capsys.readouterr().out
+    assert "225 judged queries:" in printed
+    _, _, judged = printed.partition("judged queries:")
+    heads, *rows = [line for line in judged.splitlines() if re.match(r"(method|\w+ +0\.)", line)]
+    assert heads.split()[:2] == ["method", "nDCG@10"]
+    values = {row.split()[0]: float(row.split()[1]) for row in rows[:4]}
+    assert values.keys() == {"hamming", "asymmetric", "bm25", "hybrid"}
+    # Codes of few batches find less than words do.
+    assert values["hamming"] < values["bm25"]
+    with DataFolder(tmp_path / "d", writable=False) as folder:
+        served = folder.collection("corpus")
+        assert served.ranking in {"bm25", "hybrid"}
+        assert f"Searches use {served.ranking}" in printed.replace("\n", " ")
+        questions = list(read_documents(queries))
+        judgements = read_qrels(qrels)
+        report = evaluate_rankings(
+            served, questions, ["bm25"], ["nDCG@10"], RelevanceSettings(qrels=judgements)
+        )
+    # The held-out documents are in the collection by then.
+    assert report["bm25"].metrics["nDCG@10"] == pytest.approx(values["bm25"], abs=5e-4)
 
 
 def test_texts_that_differ_by_a_sign_at_the_end_repeat(tmp_path: Path) -> None:
