@@ -34,6 +34,7 @@ from hummingbit.foundation.arrays import sorted_distinct
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import MAX_K, CollectionBackend
+from hummingbit.index.encoding import WITHOUT_CODES
 from hummingbit.index.engines.protocol import CodeIndex
 from hummingbit.index.engines.weighted import weighted_distances
 from hummingbit.index.filters import Exists, Filter, Or
@@ -280,8 +281,11 @@ class EvaluationInput:
             MetricError, EvaluationError, InputError: as :meth:`evaluate`.
         """
         served = self.served_ranking
-        named = rankings or [HAMMING, SERVED]
+        has_codes = self.collection.n_bits > 0
+        named = rankings or ([HAMMING, SERVED] if has_codes else [SERVED])
         names = dict.fromkeys(served if name == SERVED else name for name in named)
+        if HAMMING in names and not has_codes:
+            raise InputError("rankings", f"has {HAMMING!r}, which needs codes; {WITHOUT_CODES}")
         others = [metric.name for metric in parse_metrics(metrics) if not metric.needs_codes]
         return {
             name: self.evaluate([*metrics, *hamming_metrics])

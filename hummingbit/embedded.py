@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit import inputs
-from hummingbit.clients.calls import RankingOptions, RecommendationOptions
+from hummingbit.clients.calls import UNSET, RankingOptions, RecommendationOptions, Unset
 from hummingbit.corpus.layout import Layout
 from hummingbit.encoder.codes import code_to_hex
 from hummingbit.encoder.encoder import Encoder
@@ -333,7 +333,7 @@ class Collection:
         folder: str | Path,
         name: str,
         *,
-        encoder: SemanticHasher | str | Path | None = None,
+        encoder: SemanticHasher | str | Path | Unset | None = UNSET,
         n_bits: int | None = None,
         dimensions: int | None = None,
         keep_vectors: str = FLOAT32,
@@ -345,11 +345,12 @@ class Collection:
 
         `encoder` is a fitted :class:`SemanticHasher`, an encoder's folder, its name in the data
         folder, or "sign", whose bits are the signs of vectors of `dimensions` numbers. With
-        `n_bits` instead, documents bring codes. Without either, the encoder is that of the package
-        ``hummingbit-models``. `keep_vectors` is float32, float16, int8 or none. With `passages`,
-        texts are split (:meth:`hummingbit.index.passages.Passages.of`). The `language`
-        for searches by words, such as ``"german"``, is found without one. With `exist_ok`, a
-        collection with the same name and settings is opened.
+        `n_bits` instead, documents bring codes. If neither is given, the encoder is that of the
+        package ``hummingbit-models``. With the encoder None, or if that package is not installed,
+        documents are searched by words alone. `keep_vectors` is float32, float16, int8 or none.
+        With `passages`, texts are split (:meth:`hummingbit.index.passages.Passages.of`). The
+        `language` for searches by words, such as ``"german"``, is found without one. With
+        `exist_ok`, a collection with the same name and settings is opened.
 
         Raises:
             InputError: if a setting is invalid.
@@ -358,6 +359,9 @@ class Collection:
             DataFolderInUse: if another process is writing to the folder.
         """
         path = Path(folder)
+        if encoder is None and n_bits is None:
+            n_bits = 0
+        encoder = None if isinstance(encoder, Unset) else encoder
         if dimensions is not None or encoder == SIGN:
             encoder = encoder_by_dimensions(str(encoder), dimensions)
         with shared_folder(path) as data_folder:
@@ -449,7 +453,8 @@ class Collection:
             return f"<Collection {self._backend.name!r}: closed>"
         name, size = self.backend.encoder_name, counted(len(self), "document")
         encoder = "codes" if name is None else f"encoder {name!r}"
-        return f"<Collection {self.name!r}: {size}, {self.n_bits} bits, {encoder}>"
+        codes = f"{self.n_bits} bits, {encoder}" if self.n_bits else "words alone"
+        return f"<Collection {self.name!r}: {size}, {codes}>"
 
     def add(
         self,

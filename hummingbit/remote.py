@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit.clients import responses
+from hummingbit.clients.calls import UNSET
 from hummingbit.clients.client import Client
 from hummingbit.clients.responses import DocumentPage, JudgementPage, LabelPage, Ranking
 from hummingbit.clients.transport import ServiceError
@@ -141,7 +142,7 @@ class RemoteFolder:
         kept = None if keep_vectors == FLOAT32 else cast(responses.KeepVectors, keep_vectors)
         summary = self.client.create_collection(
             name,
-            encoder=encoder,
+            encoder=UNSET if encoder is None else encoder,
             n_bits=n_bits,
             engine=engine,
             indexed_fields=indexed_fields,

@@ -393,11 +393,14 @@ class CollectionBackend(AnyCollection, Protocol):
             InputError: if a document holds anything else in the field.
         """
 
-    def encode_queries(self, queries: Sequence[Query], syntax: str | None = None) -> EncodedQueries:
+    def encode_queries(
+        self, queries: Sequence[Query], syntax: str | None = None, *, only_words: bool = False
+    ) -> EncodedQueries:
         """Return the codes of `queries` and the real values behind them.
 
         Texts are read by the query syntax (:mod:`hummingbit.index.query_syntax`), unless `syntax`
-        is ``plain``.
+        is ``plain``. If a search needs `only_words` of them
+        (:func:`hummingbit.index.search.needs_only_words`), a language model does not read them.
 
         Raises:
             InputError: if a query is invalid; its `position` says which.

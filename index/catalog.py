@@ -29,7 +29,7 @@ from hummingbit.encoder.artifact import (
     write_artifact,
 )
 from hummingbit.encoder.classifier import Classifier
-from hummingbit.encoder.codes import CodeError, check_n_bits
+from hummingbit.encoder.codes import CodeError
 from hummingbit.encoder.encoder import Encoder, sign_encoder
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.files import replace_file, sync_folder
@@ -45,7 +45,7 @@ from hummingbit.index.errors import (
 )
 from hummingbit.index.kept_vectors import FLOAT32, check_form
 from hummingbit.index.passages import Passages
-from hummingbit.index.schema import Description
+from hummingbit.index.schema import Description, check_code_length
 
 # ----------------------------------------------------------------------------
 # Folders with random names that appear whole or not at all, and disappear in one step.
@@ -388,22 +388,19 @@ class EncoderFolder:
             self._loaded[name] = install_artifact(source, self.path / name)
             return self._loaded[name]
 
-    def install_shipped(self) -> str:
+    def install_shipped(self) -> str | None:
         """Return the name of the encoder that ships, which is copied here if it is missing.
 
-        So a collection keeps its encoder when another version of the package is installed.
+        So a collection keeps its encoder when another version of the package is installed. The name
+        is None if the package is not installed.
 
         Raises:
-            InputError: if its package is not installed.
-            ArtifactError: if it is damaged.
+            ArtifactError: if the encoder is damaged.
         """
         if SHIPPED_NAME not in self._folders():
             source = shipped_encoder()
             if source is None:
-                hint = "none is given; name one, or n_bits for documents with codes, or install one"
-                raise InputError(
-                    "encoder", f"{hint} for English texts: pip install hummingbit-models"
-                )
+                return None
             self.install(source, SHIPPED_NAME)
         return SHIPPED_NAME
 
@@ -581,6 +578,9 @@ class Collections(ABC, Generic[C_co]):
     ) -> tuple[Description, Encoder | None]:
         """Return the settings of a collection to create, and its encoder.
 
+        Without a name and `n_bits`, the encoder is the one that ships. If it is not installed, or
+        `n_bits` is 0, documents have no codes and are searched by words alone.
+
         Raises:
             InputError: if the name, `n_bits`, the engine, `keep_vectors` or `passages` is invalid,
                 or both encoder and `n_bits` are given.
@@ -598,6 +598,9 @@ class Collections(ABC, Generic[C_co]):
             description = Description(name, n_bits or 0, engine=engine, keep_vectors=keep_vectors)
             _check_takes_texts(None, passages)
             _check_n_bits(description.n_bits)
+            if description.n_bits == 0 and keep_vectors != FLOAT32:
+                found = f"is {keep_vectors!r}, but the collection has no codes and takes no vectors"
+                raise InputError("keep_vectors", f"{found}; leave it out")
         else:
             self._encoders.install_sign(encoder_name)
             encoder = self._encoders.load(encoder_name)
@@ -713,6 +716,6 @@ def _check_takes_texts(encoder: Encoder | None, passages: Passages | None) -> No
 
 def _check_n_bits(n_bits: int) -> None:
     try:
-        check_n_bits(n_bits)
+        check_code_length(n_bits)
     except CodeError as error:
         raise InputError(error.field, error.reason) from None

@@ -57,12 +57,12 @@ def code_statistics(generation: IndexSnapshot) -> dict[str, Any]:
       65,536 distinct codes, only so many are used, evenly spaced in order.
     - ``occupancy``: how many codes belong to 1, 2–3, 4–7, … documents, by the least of these.
 
-    A value that is not defined is None: without documents, all but the counts; with fewer than two
-    live bits, the correlations.
+    A value that is not defined is None: without documents or codes, all but the counts; with fewer
+    than two live bits, the correlations.
     """
     n = len(generation)
     codes, counts = generation.distinct_codes()
-    if n == 0:
+    if n == 0 or not generation.n_bits:
         names = ("largest_share", "entropy", "bit_balance", "bit_entropy", "bit_correlation")
         return {"distinct_codes": 0, **dict.fromkeys(names), "dead_bits": [], "occupancy": {}}
     shares = _shares_of_ones(codes, counts)

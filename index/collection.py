@@ -30,7 +30,13 @@ from hummingbit.index.backend import (
 )
 from hummingbit.index.code_statistics import StatisticsCache, code_statistics
 from hummingbit.index.document_words import DocumentWords
-from hummingbit.index.encoding import batches, encode_documents, encode_queries, last_of_each_id
+from hummingbit.index.encoding import (
+    WITHOUT_CODES,
+    batches,
+    encode_documents,
+    encode_queries,
+    last_of_each_id,
+)
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.errors import EncoderMismatch, RowsRemoved, StoreError
 from hummingbit.index.facets import (
@@ -92,10 +98,12 @@ from hummingbit.index.search import (
     SearchOptions,
     SearchResult,
     absent_fields,
+    check_by_words,
     check_hybrid_weight,
     check_ranking,
     check_texts_are_taken,
     explain_no_hits,
+    needs_only_words,
     read_cursor,
     read_sort_cursor,
     rows_of,
@@ -318,16 +326,18 @@ def check_encoder(description: Description, encoder: Encoder | None) -> None:
 class SearchableCollection(CollectionBase, ABC):
     """The search of a collection, wherever its documents are stored."""
 
-    def encode_queries(self, queries: Sequence[Query], syntax: str | None = None) -> EncodedQueries:
+    def encode_queries(
+        self, queries: Sequence[Query], syntax: str | None = None, *, only_words: bool = False
+    ) -> EncodedQueries:
         """See :meth:`hummingbit.index.backend.CollectionBackend.encode_queries`."""
         read = [] if syntax == PLAIN else [self._read_text(query.text) for query in queries]
         if not any(read):
-            return self._encode_words(queries)
+            return self._encode_words(queries, only_words=only_words)
         words = [
             query if one is None else query._replace(text=one.text)
             for query, one in zip(queries, read, strict=True)
         ]
-        return replace(self._encode_words(words), read=read)
+        return replace(self._encode_words(words, only_words=only_words), read=read)
 
     def _read_text(self, text: str | None) -> QueryText | None:
         """Return how the syntax of a text is read, or None if it has none."""
@@ -336,11 +346,19 @@ class SearchableCollection(CollectionBase, ABC):
         read = read_query_text(text, {*self.indexed_fields, *self.field_types})
         return None if read.is_plain else read
 
-    def _encode_words(self, queries: Sequence[Query]) -> EncodedQueries:
+    def _encode_words(self, queries: Sequence[Query], *, only_words: bool) -> EncodedQueries:
         encoder, texts = self.encoder, [query.text for query in queries]
-        if encoder is None or encoder.kind != "text" or not all(map(_is_ascii_text, queries)):
-            find_words = self.find_words
-            return encode_queries(queries, self.description, encoder, self._codes_of, find_words)
+        only_words = only_words and self.is_read_by_model
+        takes_texts = encoder is not None and encoder.kind == "text" and not only_words
+        if encoder is None or not takes_texts or not all(map(_is_ascii_text, queries)):
+            return encode_queries(
+                queries,
+                self.description,
+                encoder,
+                self._codes_of,
+                self.find_words,
+                takes_texts=takes_texts,
+            )
         weights, terms = encoder.read_queries([text or "" for text in texts], self.find_words)
         codes = pack_rows(weights > 0)
         unknown = [place for place, one in enumerate(terms) if one and not one.recognized_terms]
@@ -355,6 +373,8 @@ class SearchableCollection(CollectionBase, ABC):
             *(options.radius, options.cursor, options.hybrid, options.rescore, options.offset),
             options.syntax,
         )
+        if not self.n_bits:
+            check_by_words(options)
         in_range = options.ranking in RANKING_NAMES and 1 <= options.k <= MAX_K
         is_plain = values == PLAIN_OPTIONS and not options.is_thinned
         is_plain = is_plain and options.group_by is None and options.facets is None
@@ -363,7 +383,9 @@ class SearchableCollection(CollectionBase, ABC):
         encoded = (
             queries
             if isinstance(queries, EncodedQueries)
-            else self.encode_queries(queries, options.syntax)
+            else self.encode_queries(
+                queries, options.syntax, only_words=needs_only_words(options, self.ranking)
+            )
         )
         search = Search(
             self.name,
@@ -432,6 +454,8 @@ class IndexedCollection(SearchableCollection, ABC):
         strategy: str,
     ) -> SearchResult:
         """See :meth:`hummingbit.index.backend.CollectionBackend.recommend`."""
+        if not self.n_bits:
+            raise InputError("collection", f"{self.name!r} cannot recommend: {WITHOUT_CODES}")
         check_examples(positive, negative, strategy)
         examples = [*positive, *negative]
         try:
@@ -501,7 +525,7 @@ class IndexedCollection(SearchableCollection, ABC):
             vectors = self.store.read_vectors, self.store.description.keep_vectors
             texts = published.lexical, published.moments
             ranking = make_ranking(search, SearchedDocuments(generation, *texts, *vectors, column))
-            if search.queries.has_words and not published.lexical:
+            if self.n_bits and search.queries.has_words and not published.lexical:
                 check_texts_are_taken(search.queries, self.encoder)
         try:
             restricted = self._restricted(search, published, allowed)
@@ -951,12 +975,16 @@ class Collection(IndexedCollection):
     def set_ranking(self, ranking: str) -> None:
         """See :meth:`hummingbit.index.backend.CollectionBackend.set_ranking`."""
         check_ranking(ranking)
+        if not self.n_bits:
+            check_by_words(SearchOptions(1, ranking=ranking))
         self._writer.set_ranking(ranking)
         self.ranking = ranking
 
     def set_hybrid_weight(self, weight: float | None) -> None:
         """See :meth:`hummingbit.index.backend.CollectionBackend.set_hybrid_weight`."""
         check_hybrid_weight(weight)
+        if not self.n_bits and weight is not None:
+            raise InputError("hybrid_weight", f"needs codes; {WITHOUT_CODES}")
         self._writer.set_hybrid_weight(weight)
         self.own_hybrid_weight = weight
 

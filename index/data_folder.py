@@ -250,7 +250,8 @@ class DataFolder:
     ) -> CollectionBackend:
         """Create a collection with an encoder, or for documents with codes of `n_bits`.
 
-        Without either, the encoder is the one that ships (:func:`catalog.shipped_encoder`).
+        Without either, the encoder is the one that ships (:func:`catalog.shipped_encoder`); if it
+        is not installed, or `n_bits` is 0, documents are searched by words alone.
         `engine` is one of :data:`hummingbit.index.engines.choice.INDEX_TYPES`.
         Filters on `indexed_fields` read no payloads. Vectors are kept in a form of
         :mod:`hummingbit.index.kept_vectors`. With `passages`, texts are split. The `language` is
@@ -258,8 +259,7 @@ class DataFolder:
         one. If a collection with the same name and settings exists, it is returned.
 
         Raises:
-            InputError: if a value is invalid, both encoder and `n_bits` are given, or neither and
-                no encoder ships.
+            InputError: if a value is invalid, or both encoder and `n_bits` are given.
             UnknownEncoder, ArtifactError: if the encoder is missing or damaged.
             CollectionExists: if an alias or a collection with other settings has the name.
             StoreError: if it cannot be written.
@@ -359,7 +359,8 @@ class DataFolder:
             passages=passages_for(self, encoder, source),
         )
         try:
-            draft.collection.set_ranking(source.ranking)
+            if source.n_bits:  # without codes, words alone could rank
+                draft.collection.set_ranking(source.ranking)
             if source.own_hybrid_weight is not None:
                 draft.collection.set_hybrid_weight(source.own_hybrid_weight)
             draft.collection.set_indexed_fields(source.indexed_fields)

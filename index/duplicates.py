@@ -21,6 +21,7 @@ from hummingbit.encoder.codes import Codes, hamming_distance
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import begin_stage, checkpoint, drop
 from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.encoding import WITHOUT_CODES
 from hummingbit.index.engines.distinct import distinct_codes
 from hummingbit.index.engines.kernel import words_of
 from hummingbit.index.engines.self_join import Integers, compares_all_pairs, pairs_within
@@ -51,6 +52,8 @@ class DuplicateCriteria:
 
     def check(self, n_bits: int) -> None:
         """Raise InputError unless the criteria are valid for codes of `n_bits` bits."""
+        if n_bits == 0:
+            raise InputError("collection", f"has no near-duplicates: {WITHOUT_CODES}")
         if not 0 <= self.radius <= n_bits:
             raise InputError("radius", f"is {self.radius}; it must be from 0 to {n_bits}")
         if self.confirm is not None and not 0 < self.confirm <= 1:

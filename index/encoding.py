@@ -48,6 +48,7 @@ from hummingbit.index.schema import Description
 Item = TypeVar("Item")
 
 QUERY_FIELDS = ("text", "vector", "code", "id")
+WITHOUT_CODES = "the collection has no codes and is searched by words alone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +107,15 @@ def encode_queries(
     encoder: Encoder | None,
     codes_of: Callable[[Sequence[str]], Mapping[str, Codes]],
     find_words: FindWords | None = None,
+    *,
+    takes_texts: bool,
 ) -> EncodedQueries:
     """Return the codes of `queries` and the real values behind them.
 
     `codes_of` returns the codes of the documents with the ids, and `find_words` their words. Of a
     query by code or id only the bits are known; each weighs 1. If the collection has no encoder,
-    the numbers of a vector are the weights of the bits. A text that the encoder does not take has
-    no code, and its weights are 0.
+    the numbers of a vector are the weights of the bits. Unless `takes_texts`, a text has no code,
+    and its weights are 0.
 
     Raises:
         InputError: if a query has none of text, vector, code and id, or an id and another one, or
@@ -132,7 +135,7 @@ def encode_queries(
             codes[position] = code
         elif query.vector is not None and encoder is None:
             signs.append(position)
-        elif query.vector is not None or (query.text is not None and _takes_texts(encoder)):
+        elif query.vector is not None or (query.text is not None and takes_texts):
             positions.append(position)
     _insert_document_codes(queries, codes, description.name, codes_of)
     encoded = EncodedQueries.of_codes(codes)
@@ -174,26 +177,29 @@ def _check_query(query: Query, encoder: Encoder | None, n_bits: int) -> Codes | 
     contents = (text is not None) + (vector is not None) + (code is not None)
     if (contents > 0) == (id_ is not None):
         raise InputError("query", _describe_fields(query))
+    if n_bits == 0 and text is None:
+        (field,) = [name for name in QUERY_FIELDS if getattr(query, name) is not None][:1]
+        raise InputError(field, f"needs codes; {WITHOUT_CODES}")
     if text is not None:
         parse_text(text)
     if vector is not None:
         _check_vector(query, encoder, n_bits)
+    if code is not None and n_bits == 0:
+        raise InputError("code", f"needs codes; {WITHOUT_CODES}")
     return None if code is None else code_from_hex(code, n_bits)
 
 
 def _check_vector(query: Query, encoder: Encoder | None, n_bits: int) -> None:
     """Raise InputError unless a query's vector can be searched for or, beside a code, rescore."""
     vector = parse_vector(query.vector)
+    if n_bits == 0:
+        raise InputError("vector", f"needs codes; {WITHOUT_CODES}")
     if encoder is not None:
         _check_vector_of(encoder, vector)
     elif query.code is None and len(vector) != n_bits:
         found = f"has {counted(len(vector), 'number')}"
         message = f"the collection has codes of {n_bits} bits, so it must have one for each"
         raise InputError("vector", f"{found}; {message}")
-
-
-def _takes_texts(encoder: Encoder | None) -> bool:
-    return encoder is not None and encoder.kind == "text"
 
 
 def _vectors_of(queries: Sequence[Query], encoder: Encoder | None) -> Sequence[Vector | None]:
@@ -217,8 +223,23 @@ def read_contents(
     Raises:
         InputError: if a document is invalid; it names the field, what is wrong and the document.
     """
+    if n_bits == 0:
+        return _read_words(documents)
     if passages is not None and encoder is not None and encoder.kind == "text":
         documents = [one if one.text is None else replace(one, code=None) for one in documents]
+    codes, positions = _read_codes(documents, encoder, n_bits)
+    to_encode = [documents[at] for at in positions]
+    if passages is None or encoder is None or encoder.kind != "text" or not positions:
+        return Contents(codes, positions, _encoder_inputs(to_encode, encoder))
+    return _split_contents(
+        codes, positions, [one.text or "" for one in to_encode], passages, encoder
+    )
+
+
+def _read_codes(
+    documents: Sequence[Document], encoder: Encoder | None, n_bits: int
+) -> tuple[Codes, list[int]]:
+    """Return the codes that documents bring, and the positions of those that are to be encoded."""
     positions: list[int] = []
     hex_codes = [document.code for document in documents if document.code is not None]
     codes = np.zeros((len(documents), n_bits // 8), dtype=np.uint8)
@@ -238,14 +259,21 @@ def read_contents(
                 positions.append(position)
         except InputError as error:
             raise InputError(error.field, f"{error.reason} (document {document.id!r})") from None
-    if parsed is not None:
-        codes = parsed
-    to_encode = [documents[at] for at in positions]
-    if passages is None or encoder is None or encoder.kind != "text" or not positions:
-        return Contents(codes, positions, _encoder_inputs(to_encode, encoder))
-    return _split_contents(
-        codes, positions, [one.text or "" for one in to_encode], passages, encoder
-    )
+    return codes if parsed is None else parsed, positions
+
+
+def _read_words(documents: Sequence[Document]) -> Contents:
+    """Return the contents of documents that are searched by words alone; their codes are empty."""
+    for document in documents:
+        try:
+            if document.vector is not None or document.code:
+                field = "code" if document.vector is None else "vector"
+                raise InputError(field, f"cannot be stored: {WITHOUT_CODES}")
+            if document.text is not None:
+                parse_text(document.text)
+        except InputError as error:
+            raise InputError(error.field, f"{error.reason} (document {document.id!r})") from None
+    return Contents(np.zeros((len(documents), 0), dtype=np.uint8), [], [])
 
 
 def _split_contents(

@@ -38,7 +38,7 @@ from hummingbit.index.errors import (
 from hummingbit.index.filters import check_indexed_fields
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.passages import Passages
-from hummingbit.index.rankings import HYBRID
+from hummingbit.index.rankings import BM25, HYBRID
 from hummingbit.index.schema import AUTO, Description
 from hummingbit.index.snapshots import restore
 from hummingbit.index.store.store import Store
@@ -131,13 +131,15 @@ class Folder(Protocol):
     ) -> CollectionBackend:
         """Create a collection with an encoder, or for documents with codes of `n_bits`.
 
-        `engine` must be an engine of the folder's collections. `keep_vectors` is a form of
-        :mod:`hummingbit.index.kept_vectors`. With `passages`, texts are split. If a collection with
-        the same name and settings exists, it is returned.
+        Without either, the encoder is the one that ships; if it is not installed, or `n_bits` is 0,
+        documents are searched by words alone. `engine` must be an engine of the folder's
+        collections. `keep_vectors` is a form of :mod:`hummingbit.index.kept_vectors`. With
+        `passages`, texts are split. If a collection with the same name and settings exists, it is
+        returned.
 
         Raises:
             InputError: if the name or a setting is invalid or not supported by the folder's
-                collections, both encoder and `n_bits` are given, or neither and no encoder ships.
+                collections, or both encoder and `n_bits` are given.
             UnknownEncoder: if no encoder has that name.
             ArtifactError: if the encoder is damaged.
             CollectionExists: if the name belongs to a collection with other settings.
@@ -474,7 +476,7 @@ class LocalCollections(Collections[Collection]):
         with self._store_errors():
             partial = begin_folder(self._path)
         try:
-            ranking = _default_ranking(encoder)
+            ranking = BM25 if description.n_bits == 0 else _default_ranking(encoder)
             Store.create(partial / STORE_FILE, description, ranking, indexed_fields)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)

@@ -46,6 +46,8 @@ class DistinctCodes(NamedTuple):
             return cls(codes, np.empty(0, dtype=np.intp))
         distinct, code_of = np.unique(whole_codes(codes), return_inverse=True)
         checkpoint()
+        if not codes.shape[1]:
+            return cls(codes[:1], code_of)
         packed = np.frombuffer(distinct.tobytes(), dtype=np.uint8)
         return cls(packed.reshape(-1, codes.shape[1]), code_of)
 

@@ -2,8 +2,8 @@
 
 ``documents`` holds the documents, each with a checksum of the whole row, and a vector in the form
 that the description names (:mod:`hummingbit.index.kept_vectors`). Stores whose vectors are not
-whole, or whose documents have passages (:mod:`hummingbit.index.passages`), have a later format
-version, which versions of hummingbit without these forms refuse.
+whole, whose documents have passages (:mod:`hummingbit.index.passages`), or which have no codes,
+have a later format version, which versions of hummingbit without these forms refuse.
 ``codes`` holds the packed codes a second time, in blocks of thousands, so that opening a collection
 reads a few large values and no document. ``removed`` lists the rows of those blocks that were
 deleted.
@@ -29,6 +29,8 @@ from hummingbit.index.passages import CodeColumn, Passages
 FORMAT_VERSION = 2
 ROUNDED_VECTORS_VERSION = 3
 PASSAGES_VERSION = 4
+WORDS_VERSION = 5
+"""The version of stores without codes."""
 APPLICATION_ID = 0x48424954
 AUTO = "auto"
 # The prefix of the keys of ``meta`` under which jobs store their progress.
@@ -55,12 +57,22 @@ CREATE TABLE removed (row INTEGER PRIMARY KEY);
 """
 
 
+def check_code_length(n_bits: int) -> int:
+    """Return `n_bits` if a collection's codes can have this length; 0 is searched by words alone.
+
+    Raises:
+        CodeError: unless it is 0 or a multiple of 8 from 8 to 4096.
+    """
+    return n_bits if n_bits == 0 else check_n_bits(n_bits)
+
+
 @dataclass(frozen=True, slots=True)
 class Description:
     """The settings of a collection, fixed at its creation."""
 
     name: str
     n_bits: int
+    """The length of codes; 0 if there are none, and documents are searched by words alone."""
     encoder_name: str | None = None
     encoder_fingerprint: str | None = None
     engine: str = AUTO
@@ -87,6 +99,8 @@ class Description:
     @property
     def format_version(self) -> int:
         """The version of the store's format."""
+        if self.n_bits == 0:
+            return WORDS_VERSION
         if self.passages is not None:
             return PASSAGES_VERSION
         return FORMAT_VERSION if self.keep_vectors == FLOAT32 else ROUNDED_VECTORS_VERSION
@@ -102,7 +116,7 @@ def initial_meta(description: Description, ranking: str | None = None) -> dict[s
         **passages,
         "language": AUTO,
         "format_version": description.format_version,
-        "n_bits": check_n_bits(description.n_bits),
+        "n_bits": check_code_length(description.n_bits),
         "incarnation": new_incarnation(),
         "generation": 0,
         "documents": 0,
@@ -121,16 +135,16 @@ def read_description(connection: sqlite3.Connection) -> Description:
         raise StoreError(f"{path}: is not a hummingbit store")
     meta = dict(connection.execute("SELECT key, value FROM meta"))
     version = meta.get("format_version")
-    if version not in {FORMAT_VERSION, ROUNDED_VECTORS_VERSION, PASSAGES_VERSION}:
-        later = isinstance(version, int) and version > PASSAGES_VERSION
+    if not isinstance(version, int) or not FORMAT_VERSION <= version <= WORDS_VERSION:
+        later = isinstance(version, int) and version > WORDS_VERSION
         hint = "use a later hummingbit" if later else "index the documents again"
-        known = f"versions {FORMAT_VERSION} to {PASSAGES_VERSION}"
+        known = f"versions {FORMAT_VERSION} to {WORDS_VERSION}"
         message = f"has format version {version}; this hummingbit reads {known}"
         raise StoreError(f"{path}: {message}; {hint}")
     try:
         description = Description(
             name=meta["name"],
-            n_bits=check_n_bits(meta["n_bits"]),
+            n_bits=check_code_length(meta["n_bits"]),
             encoder_name=meta["encoder_name"],
             encoder_fingerprint=meta["encoder_fingerprint"],
             # Stores of earlier versions have no engine, and their vectors are whole.

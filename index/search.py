@@ -24,6 +24,7 @@ from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT, Enc
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import MAX_K
+from hummingbit.index.encoding import WITHOUT_CODES
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.facets import (
     Facet,
@@ -554,6 +555,37 @@ def check_hybrid(hybrid: Hybrid) -> None:
         raise InputError("hybrid", f"rrf is {hybrid.rrf}; it must be from 1 to {MAX_RRF:,}")
 
 
+def check_by_words(options: SearchOptions) -> None:
+    """Raise InputError if a search needs codes; the collection has none."""
+    ranking, rescore = options.ranking, options.rescore
+    if ranking is not None and ranking in RANKINGS and CODES in RANKINGS[ranking].needs:
+        raise InputError("ranking", f"is {ranking!r}, which needs codes; {WITHOUT_CODES}")
+    if rescore is not None and rescore.by in SCORERS and TEXTS not in SCORERS[rescore.by].needs:
+        raise InputError("rescore", f"by is {rescore.by!r}, which needs codes; {WITHOUT_CODES}")
+    used = {
+        "radius": options.radius is not None,
+        "rerank": options.rerank,
+        "collapse_duplicates": options.collapse_duplicates is not None,
+        "diversity": options.diversity is not None,
+    }
+    for name, is_used in used.items():
+        if is_used:
+            raise InputError(name, f"needs codes; {WITHOUT_CODES}")
+
+
+def needs_only_words(options: SearchOptions, default: str) -> bool:
+    """Return whether a search takes nothing of its texts but their words.
+
+    `default` is the ranking of a search that names none. Then a language model need not read them.
+    """
+    name = options.ranking or (HAMMING if options.radius is not None else default)
+    ranking, rescore = RANKINGS.get(name), options.rescore
+    scorer = None if rescore is None else SCORERS.get(rescore.by)
+    needs = frozenset[str]() if scorer is None else scorer.needs
+    shows_code = options.with_code or options.explain or options.rerank
+    return ranking is not None and CODES not in ranking.needs | needs and not shows_code
+
+
 def choose_ranking(default: str, queries: EncodedQueries, options: SearchOptions) -> str:
     """Return the ranking of a search that names none.
 
@@ -635,7 +667,12 @@ def _check_words(options: SearchOptions, ranking: str, queries: EncodedQueries) 
 
 
 def check_texts_are_taken(queries: EncodedQueries, encoder: Encoder | None) -> None:
-    """Raise InputError if a query has only words; the documents of its collection have no text."""
+    """Raise InputError if the encoder does not take the text of a query.
+
+    The documents of the collection have no text.
+    """
+    if encoder is not None and encoder.kind == "text":
+        return
     for position in range(len(queries)):
         if queries.has_only_words(position):
             takes = "the collection has no encoder"

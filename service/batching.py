@@ -14,7 +14,8 @@ documents, fails with :class:`hummingbit.foundation.slices.BeyondAllowance`: it 
 others.
 
 Texts that a language model reads wait for a thread of their own, so other searches never wait for a
-model, and texts that arrive while it reads are read together.
+model, and texts that arrive while it reads are read together. Searches by words alone do not need
+it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from weakref import WeakKeyDictionary
 from hummingbit.foundation.slices import Allowance, BeyondAllowance, may_wait, within
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.records import Query
-from hummingbit.index.search import SearchOptions, SearchResult
+from hummingbit.index.search import SearchOptions, SearchResult, needs_only_words
 from hummingbit.service.concurrency import SMALL_ANSWER
 from hummingbit.service.http.monitoring import Metrics
 
@@ -156,7 +157,8 @@ class Batcher(Generic[Answer]):
         """
         loop = asyncio.get_running_loop()
         waiting: _WaitingQuery[Answer] = _WaitingQuery(query, loop.create_future())
-        is_read_by_model = _is_read_by_model(self._open_collection(name), query)
+        collection = self._open_collection(name)
+        is_read_by_model = _is_read_by_model(collection, options, query)
         workers = self._model_workers if is_read_by_model else self._workers
         workers.waiting.setdefault((name, options), []).append(waiting)
         if len(self.requests) == 1:
@@ -235,7 +237,7 @@ class Batcher(Generic[Answer]):
         pace = self._paces.get(collection, {}).get(kind)
         if pace is None or options.k > QUICK_LIMIT or any(map(_is_long, queries)):
             return None
-        if any(_is_read_by_model(collection, query) for query in queries):
+        if any(_is_read_by_model(collection, options, query) for query in queries):
             return None
         n = len(queries)
         if n > QUICK_QUERIES and pace.seconds * n > QUICK_SECONDS * QUICK_QUERIES:
@@ -352,7 +354,8 @@ class Batcher(Generic[Answer]):
         self, collection: CollectionBackend, options: SearchOptions, queries: Sequence[Query]
     ) -> list[Answer]:
         start = time.perf_counter()
-        encoded = collection.encode_queries(queries, options.syntax)
+        only_words = needs_only_words(options, collection.ranking)
+        encoded = collection.encode_queries(queries, options.syntax, only_words=only_words)
         search_start = time.perf_counter()
         result = collection.find(encoded, options)
         end = time.perf_counter()
@@ -366,9 +369,10 @@ def _is_long(query: Query) -> bool:
     return query.text is not None and len(query.text) > QUICK_LENGTH
 
 
-def _is_read_by_model(collection: CollectionBackend, query: Query) -> bool:
-    encodes_text = query.text is not None and query.vector is None and query.code is None
-    return collection.is_read_by_model and encodes_text
+def _is_read_by_model(collection: CollectionBackend, options: SearchOptions, query: Query) -> bool:
+    if not collection.is_read_by_model or needs_only_words(options, collection.ranking):
+        return False
+    return query.text is not None and query.vector is None and query.code is None
 
 
 def _kind_of(

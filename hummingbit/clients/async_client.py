@@ -15,7 +15,13 @@ from typing import Any, Literal, Self, TypeVar, Unpack, cast
 import httpx
 
 from hummingbit.clients import calls, responses, transport
-from hummingbit.clients.calls import SearchOptions, ServedRecommendationOptions, SnapshotFile
+from hummingbit.clients.calls import (
+    UNSET,
+    SearchOptions,
+    ServedRecommendationOptions,
+    SnapshotFile,
+    Unset,
+)
 from hummingbit.clients.responses import CodeFormat, JobState, Ranking
 from hummingbit.clients.transport import (
     Call,
@@ -83,7 +89,7 @@ class AsyncClient:
         self,
         name: str,
         *,
-        encoder: str | None = None,
+        encoder: str | Unset | None = UNSET,
         n_bits: int | None = None,
         dimensions: int | None = None,
         engine: str | None = None,
@@ -94,8 +100,8 @@ class AsyncClient:
     ) -> responses.CollectionSummary:
         """See :meth:`hummingbit.Client.create_collection`."""
         body = without_none(
-            encoder=encoder,
-            n_bits=n_bits,
+            encoder=None if isinstance(encoder, Unset) else encoder,
+            n_bits=0 if encoder is None and n_bits is None else n_bits,
             dimensions=dimensions,
             engine=engine,
             indexed_fields=None if indexed_fields is None else [*indexed_fields],

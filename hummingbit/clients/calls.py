@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -33,6 +34,15 @@ NDJSON = {"Content-Type": "application/x-ndjson"}
 IN_BACKGROUND = {"Prefer": "respond-async"}
 FIRST_POLL = 0.05
 LONGEST_POLL = 2.0
+
+
+class Unset(Enum):
+    """The value of an argument that was not given, where None means something else."""
+
+    UNSET = "unset"
+
+
+UNSET = Unset.UNSET
 
 
 class RankingOptions(TypedDict, total=False):

@@ -11,7 +11,13 @@ from typing import Any, Literal, Self, TypeVar, Unpack, cast
 import httpx
 
 from hummingbit.clients import calls, responses, transport
-from hummingbit.clients.calls import SearchOptions, ServedRecommendationOptions, SnapshotFile
+from hummingbit.clients.calls import (
+    UNSET,
+    SearchOptions,
+    ServedRecommendationOptions,
+    SnapshotFile,
+    Unset,
+)
 from hummingbit.clients.responses import CodeFormat, JobState, Ranking
 from hummingbit.clients.transport import (
     Call,
@@ -93,7 +99,7 @@ class Client:
         self,
         name: str,
         *,
-        encoder: str | None = None,
+        encoder: str | Unset | None = UNSET,
         n_bits: int | None = None,
         dimensions: int | None = None,
         engine: str | None = None,
@@ -104,16 +110,18 @@ class Client:
     ) -> responses.CollectionSummary:
         """Create a collection with an encoder, or for documents that bring codes of `n_bits`.
 
-        Without either, it has the encoder that ships, if the service has ``hummingbit-models``. The
-        encoder ``"sign"`` takes the signs of vectors of `dimensions` numbers.
+        If neither is given, it has the encoder that ships, if the service has
+        ``hummingbit-models``. With the encoder None, and without ``hummingbit-models``, documents
+        are searched by words alone. The encoder ``"sign"`` takes the signs of vectors of
+        `dimensions` numbers.
         Filters on `indexed_fields`, which are fields of payloads, do not read the payloads. Vectors
         are kept as `keep_vectors` says, by default whole, as float32. With `passages`, texts are
         split: True, ``"auto"``, or words, sentences, overlap and longer_than. The `language` of the
         texts, such as ``"german"``, is for searches by words; it is found without one.
         """
         body = without_none(
-            encoder=encoder,
-            n_bits=n_bits,
+            encoder=None if isinstance(encoder, Unset) else encoder,
+            n_bits=0 if encoder is None and n_bits is None else n_bits,
             dimensions=dimensions,
             engine=engine,
             indexed_fields=None if indexed_fields is None else [*indexed_fields],

@@ -218,6 +218,13 @@ def configure_documents(actions: Actions) -> None:
         help="an encoder of the data folder, or sign, whose bits are the signs of vectors"
         " (default: that of hummingbit-models)",
     )
+    kind.add_argument(
+        "--no-encoder",
+        dest="bits",
+        action="store_const",
+        const=0,
+        help="search the texts by words alone; index reindex can give them an encoder later",
+    )
     build.add_argument(
         "--dimensions",
         type=int,

@@ -25,6 +25,7 @@ from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from pydantic import ConfigDict
 
+from hummingbit.clients.calls import UNSET
 from hummingbit.clients.client import Client
 from hummingbit.clients.transport import ServiceError
 from hummingbit.embedded import Collection, Hits
@@ -371,7 +372,9 @@ def _create_if_missing(
     if embedding is not None and encoder is None:
         encoder, dimensions = SIGN, len(embedding.embed_query("dimensions"))
     try:
-        client.create_collection(name, encoder=encoder, dimensions=dimensions)
+        client.create_collection(
+            name, encoder=UNSET if encoder is None else encoder, dimensions=dimensions
+        )
     except ServiceError as error:
         if error.status != HTTPStatus.FORBIDDEN:
             raise

@@ -92,6 +92,8 @@ def build(codes: Codes, rows: Rows, index_type: str = AUTO) -> Choice:
     if index_type not in INDEX_TYPES:
         raise ValueError(f"engine {_unknown_type(index_type)}")
     check_codes(codes, rows)
+    if not codes.shape[1]:
+        return Choice(FlatIndex(codes, rows), "There are no codes: words alone rank.")
     if index_type != AUTO:
         index = MAKERS[index_type](codes, rows)
         missing = f"The collection names the engine {index_type}, but there is no compiled kernel."
@@ -217,6 +219,9 @@ class SizedCodes:
     def by_distance(self, queries: Codes) -> Counts:
         """Return the number of documents at each distance, ``int64[Q, n_bits + 1]``."""
         counts = np.zeros((len(queries), self._n_bits + 1), dtype=np.int64)
+        if not self._n_bits:
+            counts[:] = self._sizes.sum()  # empty codes are at distance 0
+            return counts
         words = kernel.words_of(queries)
         step = max(1, COMPARED_AT_ONCE // max(1, len(self._words))) if self._count else 1
         for start in range(0, len(queries), step):

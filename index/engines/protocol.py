@@ -241,7 +241,7 @@ def _check_k_and_allowed_rows(k: int, allowed_rows: Rows | None) -> None:
 
 def check_codes(codes: Codes, rows: Rows) -> None:
     """Raise ValueError unless the codes are packed and have one row each, in ascending order."""
-    if codes.dtype != np.uint8 or codes.ndim != 2 or codes.shape[1] == 0:
+    if codes.dtype != np.uint8 or codes.ndim != 2:
         raise ValueError(f"codes are {codes.dtype}{list(codes.shape)}; they must be uint8[N, C]")
     if rows.shape != (len(codes),):
         raise ValueError(f"{len(codes)} codes have rows of shape {rows.shape}")

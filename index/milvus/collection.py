@@ -456,7 +456,9 @@ class MilvusCollection(SearchableCollection):
     def _codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
         return self._store.codes_of(ids)
 
-    def encode_queries(self, queries: Sequence[Query], syntax: str | None = None) -> EncodedQueries:
+    def encode_queries(
+        self, queries: Sequence[Query], syntax: str | None = None, *, only_words: bool = False
+    ) -> EncodedQueries:
         """See :meth:`hummingbit.index.backend.CollectionBackend.encode_queries`; texts are words.
 
         Raises:
@@ -465,7 +467,7 @@ class MilvusCollection(SearchableCollection):
         if syntax == QUERY:
             message = f"is {QUERY!r}, which needs a word index; on Milvus it must be {PLAIN!r}"
             raise InputError("syntax", message)
-        return super().encode_queries(queries, PLAIN)
+        return super().encode_queries(queries, PLAIN, only_words=only_words)
 
     def complete(self, text: str, limit: int) -> list[str]:  # noqa: ARG002
         """Raise an InputError: collections on Milvus have no word index."""

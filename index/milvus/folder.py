@@ -132,8 +132,13 @@ class MilvusCollections(Collections[MilvusCollection]):
             collection.close()
         self._drop(name)
 
-    def check_engine(self, engine: str, n_bits: int) -> None:  # noqa: ARG002 - of every length
-        """Raise an InputError unless `engine` is the automatic one."""
+    def check_engine(self, engine: str, n_bits: int) -> None:
+        """Raise an InputError unless `engine` is the automatic one, and there are codes."""
+        if n_bits == 0:
+            message = (
+                "is missing; Milvus has no word index, so a collection there needs codes: name"
+            )
+            raise InputError("encoder", f"{message} an encoder, or n_bits for documents with codes")
         if engine != AUTO:
             message = f"is {engine[:80]!r}; Milvus has its own, so it must be {AUTO}"
             raise InputError("engine", message)

@@ -253,8 +253,8 @@ def codes_of_columns(columns: Iterable[tuple[int, bytes]], column: CodeColumn) -
     for row, stored in columns:
         rows.extend(column.index_rows(row, len(stored)))
         codes += column.codes(stored) if column.has_passages else stored
-    packed = np.frombuffer(codes, dtype=np.uint8)
-    return Block(packed.reshape(-1, column.code_size), np.frombuffer(rows, dtype=np.int64))
+    packed = np.frombuffer(codes, dtype=np.uint8).reshape(len(rows), column.code_size)
+    return Block(packed, np.frombuffer(rows, dtype=np.int64))
 
 
 def _last_row(connection: sqlite3.Connection, first: int, column: CodeColumn) -> int:
@@ -276,7 +276,7 @@ def _parse_block(stored: tuple[Any, ...], code_size: int) -> Block:
         raise BlockError(f"the block of codes from row {first} has the wrong length")
     if zlib.crc32(codes, zlib.crc32(rows)) != crc:
         raise BlockError(f"the block of codes from row {first} does not match its checksum")
-    packed = np.frombuffer(codes, dtype=np.uint8).reshape(-1, code_size)
+    packed = np.frombuffer(codes, dtype=np.uint8).reshape(len(rows) // ROW_BYTES, code_size)
     return Block(packed, np.frombuffer(rows, dtype="<i8"))
 
 
@@ -498,7 +498,7 @@ class Changes:
         else:
             size, packed = self._column.code_size, codes.tobytes()
             block = Block(codes, rows)
-            stored = [packed[start : start + size] for start in range(0, len(packed), size)]
+            stored = [packed[at * size : (at + 1) * size] for at in range(len(documents))]
         self.last_row += len(documents)
         self._documents += len(documents)
         self._n_codes += len(block.rows)
@@ -1318,7 +1318,8 @@ def verify_store(
     try:
         problems += _pages(connection)
         problems += _documents(connection, column, rows, codes)
-        stored = Block(_packed_codes(codes, column.code_size), np.frombuffer(rows, dtype=np.int64))
+        packed = np.frombuffer(codes, dtype=np.uint8).reshape(len(rows), column.code_size)
+        stored = Block(packed, np.frombuffer(rows, dtype=np.int64))
         n_documents = len(column.document_rows(stored.rows))
         problems += _counts(connection, stored, n_documents, column)
         problems += _blocks(connection, column.code_size, stored)
@@ -1413,7 +1414,3 @@ def _blocks(connection: sqlite3.Connection, code_size: int, stored: Block) -> It
 
 def _are_equal(one: Block, other: Block) -> bool:
     return np.array_equal(one.rows, other.rows) and np.array_equal(one.codes, other.codes)
-
-
-def _packed_codes(codes: bytearray, code_size: int) -> Codes:
-    return np.frombuffer(codes, dtype=np.uint8).reshape(-1, code_size)

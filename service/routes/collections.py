@@ -138,11 +138,14 @@ def get_collection_stats(collection: CollectionOf, folder: Folder) -> Response:
     summary="Create a collection",
 )
 def create_collection(name: str, body: CreateCollection, folder: Folder) -> Response:
-    """Create a collection with an encoder, or for documents that come with codes of `n_bits`."""
+    """Create a collection with an encoder, for documents with codes of `n_bits`, or without codes.
+
+    With the encoder null, documents are searched by words alone.
+    """
     collection, is_new = folder.find_or_create_collection(
         name,
         encoder=encoder_by_dimensions(body.encoder, body.dimensions),
-        n_bits=body.n_bits,
+        n_bits=body.code_length,
         engine=body.engine,
         indexed_fields=body.indexed_fields,
         keep_vectors=body.keep_vectors,

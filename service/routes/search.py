@@ -256,7 +256,8 @@ def query_of(search: SearchFields, limit: int, limits: Settings, *place: str | i
 
 def check_radius(radius: int | None, collection: CollectionBackend, *place: str | int) -> None:
     """Raise a ProblemError if `radius` exceeds the number of bits of the collection's codes."""
-    if radius is not None and radius > collection.n_bits:
+    # A collection without codes refuses every radius.
+    if radius is not None and radius > collection.n_bits > 0:
         message = f"is {show(radius)}; it must be from 0 to {collection.n_bits}"
         raise invalid_field(message, *place, "radius")
 

@@ -69,11 +69,15 @@ class PassageSettings(RequestModel):
 class CreateCollection(RequestModel):
     """Its `encoder`, which makes the codes, or `n_bits`, if documents have codes.
 
-    Without either, it has the encoder that ships, if the service has hummingbit-models.
+    If neither is given, it has the encoder that ships, if the service has hummingbit-models. With
+    the encoder null, and without hummingbit-models, documents have no codes: they are texts that
+    are searched by words alone (bm25), until a reindexing gives them an encoder.
     """
 
     encoder: str | None = None
-    n_bits: int | None = Field(None, description="A multiple of 8 from 8 to 4096.")
+    n_bits: int | None = Field(
+        None, description="A multiple of 8 from 8 to 4096; 0, as the encoder null, for no codes."
+    )
     dimensions: int | None = Field(
         None,
         ge=8,
@@ -110,6 +114,12 @@ class CreateCollection(RequestModel):
         description="The language of the texts for searches by words, such as german; none for"
         " texts without stems; auto, the default, finds it.",
     )
+
+    @property
+    def code_length(self) -> int | None:
+        """The number of bits if no encoder makes the codes; None if one does, or by default."""
+        by_words = self.encoder is None and "encoder" in self.model_fields_set
+        return 0 if by_words and self.n_bits is None else self.n_bits
 
     @property
     def passages_settings(self) -> Passages | None:
@@ -173,6 +183,8 @@ class PassagesInfo(ResponseModel):
 
 class CollectionSummary(ResponseModel):
     """A collection; `encoder` and `encoder_kind` are null if its documents come with codes.
+
+    They are null, too, if `n_bits` is 0: words alone find its documents, which have no codes.
 
     `engine_setting` is the engine it was created with; `ranking` applies to searches that do not
     name one, and so does `hybrid_weight`; `own_hybrid_weight` is null where it is that of the

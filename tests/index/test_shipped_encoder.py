@@ -11,7 +11,6 @@ from hummingbit.cli import main
 from hummingbit.corpus.document import Document
 from hummingbit.embedded import Collection
 from hummingbit.encoder.artifact import write_artifact
-from hummingbit.foundation.errors import InputError
 from hummingbit.index import catalog
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.records import Query
@@ -54,17 +53,6 @@ def test_it_stays_once_the_package_is_gone(
     with DataFolder(tmp_path / "data", writable=True) as data:
         assert data.collection("notes").encoder_name == "english"
         assert data.create_collection("more").encoder_name == "english"
-
-
-def test_without_the_package_one_sentence_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(catalog, "shipped_encoder", lambda: None)
-    with DataFolder(tmp_path / "data", writable=True) as data:
-        with pytest.raises(InputError, match=r"encoder: none is given;.*hummingbit-models"):
-            data.create_collection("notes")
-        assert not data.collections()
-        assert data.encoders.names() == []
 
 
 def test_the_library_has_it_too(shipped: Path, tmp_path: Path) -> None:

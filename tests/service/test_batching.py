@@ -21,7 +21,7 @@ from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.lexical import LexicalIndex
 from hummingbit.index.rankings import HAMMING
 from hummingbit.index.records import Query
-from hummingbit.index.search import SearchOptions
+from hummingbit.index.search import Rescore, SearchOptions
 from hummingbit.service.batching import (
     MAX_BATCH,
     QUICK_LENGTH,
@@ -423,6 +423,8 @@ def test_other_searches_do_not_wait_for_a_model_which_reads_what_waits_together(
     texts = [f"{word} jam" for word in WORDS[:8]]
     dear.upsert([Document(id=text, text=text) for text in texts])
     options = SearchOptions(1, ranking="asymmetric", with_text=True, with_cursor=False)
+    by_words = SearchOptions(1, ranking="bm25", with_text=True, with_cursor=False)
+    dear.find([Query(text="jam")], by_words)  # builds the index of words
 
     def write(found: BatchedResult, place: int) -> str:
         return found.result.hits[place][0].id
@@ -443,6 +445,10 @@ def test_other_searches_do_not_wait_for_a_model_which_reads_what_waits_together(
             by_code = SearchOptions(1, with_cursor=False)
             found = batcher.search("dear", by_code, Query(id=texts[3]))
             assert await asyncio.wait_for(found, 10) in texts
+            # Nor does a search of the same texts by their words alone.
+            for text in texts:
+                found = batcher.search("dear", by_words, Query(text=text))
+                assert await asyncio.wait_for(found, 10) == text
             assert not any(task.done() for task in (first, *others))
             # However often its codes were searched quickly, its texts never run on the loop.
             asked = BatchedQuery("dear", options, Query(text=texts[0]))
@@ -457,3 +463,55 @@ def test_other_searches_do_not_wait_for_a_model_which_reads_what_waits_together(
     assert HeldModel.sizes == [1, 7]
     alone = [dear.find([Query(text=text)], options).hits[0][0].id for text in texts]
     assert found == alone
+
+
+class CountingModel(TextModel):
+    """A model that counts the queries that it reads."""
+
+    read = 0
+
+    def transform_queries(self, texts: Sequence[str]) -> Any:
+        CountingModel.read += len(texts)
+        return super().transform_queries(texts)
+
+
+def test_a_model_reads_no_query_of_which_only_words_are_needed(tmp_path: Path) -> None:
+    model = tiny_model(tmp_path / "model")
+    counting = CountingModel(**{one.name: getattr(model, one.name) for one in fields(TextModel)})
+    layers = random_layers(np.random.default_rng(0), model.dimension, N_BITS)
+    encoder = Encoder(counting, layers, np.zeros(N_BITS, np.float32), {}, "f")
+    collection = encoded_collection(tmp_path, encoder)
+    texts = [f"{word} jam" for word in WORDS[:8]]
+    collection.upsert([Document(id=text, text=text) for text in texts])
+
+    def n_read(text: str, **options: Any) -> int:
+        before = CountingModel.read
+        result = collection.search([Query(text=text)], 3, **options)
+        if options.get("radius") is None:
+            assert result.hits[0]
+        return CountingModel.read - before
+
+    asked = texts[2]
+    for by_words in ({}, {"with_relevance": True}, {"highlight": True}, {"with_text": True}):
+        assert n_read(asked, ranking="bm25", **by_words) == 0
+        assert n_read(f'"{asked}" -pear', ranking="bm25", **by_words) == 0
+    for by_code in (
+        {"ranking": "bm25", "with_code": True},
+        {"ranking": "bm25", "explain": True},
+        {"ranking": "bm25", "rescore": Rescore("logits")},
+        {"ranking": "hybrid"},
+        {"ranking": "asymmetric", "rescore": Rescore("bm25")},
+        {},
+    ):
+        assert n_read(asked, **by_code) == 1, by_code
+    collection.set_ranking("bm25")
+    assert n_read(asked) == 0
+    assert n_read(asked, radius=N_BITS) == 1
+    (hit,) = collection.search([Query(text=asked)], 1).hits[0]
+    assert (hit.id, hit.distance) == (asked, None)
+    # The same hits with the same scores as with the code.
+    without, with_code = (
+        collection.search([Query(text=asked)], 8, with_code=one).hits[0] for one in (False, True)
+    )
+    assert [(h.id, h.score) for h in without] == [(h.id, h.score) for h in with_code]
+    collection.close()
