@@ -114,10 +114,12 @@ class FilteredCollection:
         """See :meth:`hummingbit.index.backend.CollectionBackend.knows_filter`."""
         return self._collection.knows_filter(self._joined(filter))
 
-    def encode_queries(self, queries: Sequence[Query], syntax: str | None = None) -> EncodedQueries:
+    def encode_queries(
+        self, queries: Sequence[Query], syntax: str | None = None, *, only_words: bool = False
+    ) -> EncodedQueries:
         """See :meth:`hummingbit.index.backend.CollectionBackend.encode_queries`."""
         self._check_ids(queries)
-        return self._collection.encode_queries(queries, syntax)
+        return self._collection.encode_queries(queries, syntax, only_words=only_words)
 
     def find(self, queries: Sequence[Query], options: SearchOptions) -> SearchResult:
         """See :meth:`hummingbit.index.backend.CollectionBackend.find`.
