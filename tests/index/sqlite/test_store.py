@@ -144,8 +144,8 @@ def test_more_ids_than_one_statement_takes(path: Path) -> None:
 
 def test_a_later_format_is_refused(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("UPDATE meta SET value = 5 WHERE key = 'format_version'")
-    with pytest.raises(StoreError, match="has format version 5; this hummingbit reads versions 2"):
+        connection.execute("UPDATE meta SET value = 6 WHERE key = 'format_version'")
+    with pytest.raises(StoreError, match="has format version 6; this hummingbit reads versions 2"):
         Store(path, writable=True)
 
 

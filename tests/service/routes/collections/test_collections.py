@@ -88,7 +88,7 @@ def test_describe_what_the_codes_look_like(
         ({"encoder": "../encoders/words"}, "unknown_encoder", "/encoder"),
         ({"encoder": "\ud800"}, "unknown_encoder", "/encoder"),
         ({"n_bits": 12}, "invalid_request", "/n_bits"),
-        ({"n_bits": 0}, "invalid_request", "/n_bits"),
+        ({"n_bits": -8}, "invalid_request", "/n_bits"),
         ({"n_bits": 10**9}, "invalid_request", "/n_bits"),
         ({"n_bits": 10**400}, "invalid_request", "/n_bits"),
         ({"n_bits": True}, "invalid_request", "/n_bits"),
