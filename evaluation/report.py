@@ -278,11 +278,13 @@ class CoherenceFigures(_Part):
 
     `level` is the mean over the `documents` that were compared, a sample of the collection's, with
     its bootstrap interval; codes without any relation to the vectors have about .667. `teacher`
-    says whose vectors they are. `worst` has the documents of the lowest levels, the lowest first.
+    says whose vectors they are. `learned` counts the documents that the encoder learned from.
+    `worst` has the documents of the lowest levels, the lowest first.
     """
 
     teacher: str
     documents: int
+    learned: int | None = None
     level: float
     interval: tuple[float, float]
     worst: list[IncoherentDocument]
@@ -833,6 +835,11 @@ def _coherence(data: EvaluationInput, teacher: TeacherVectors | None) -> Coheren
     rows = np.sort(rng.permutation(len(known))[:COMPARED_DOCUMENTS])
     compared = [known[row] for row in rows]
     codes = np.array([list(bytes.fromhex(one.code)) for one in compared], dtype=np.uint8)
+    encoder = data.collection.encoder
+    learned = None
+    if encoder is not None:
+        contents = [one.text if encoder.kind == "text" else one.vector for one in compared]
+        learned = int(encoder.learned.contain(contents).sum())
     levels = levels_of_codes(codes, np.stack([teacher.by_id[one.id] for one in compared]))
     mean = levels.mean()
     worst = []
@@ -852,6 +859,7 @@ def _coherence(data: EvaluationInput, teacher: TeacherVectors | None) -> Coheren
     return CoherenceFigures(
         teacher=teacher.name,
         documents=len(compared),
+        learned=learned,
         level=mean.mean,
         interval=(mean.low, mean.high),
         worst=worst,
@@ -861,10 +869,15 @@ def _coherence(data: EvaluationInput, teacher: TeacherVectors | None) -> Coheren
 def coherence_sentence(coherence: CoherenceFigures) -> str:
     """Return the level of a report as a sentence."""
     low, high = coherence.interval
+    seen = ""
+    if coherence.learned:
+        seen = (
+            f" These are values of training data: the encoder learned from {coherence.learned:,}."
+        )
     return (
         f"Coherence level {coherence.level:.3f} [{low:.3f}, {high:.3f}] with {coherence.teacher},"
         f" of {coherence.documents:,} documents: 1 is the same order by codes as by vectors, .667"
-        " is chance."
+        f" is chance.{seen}"
     )
 
 

@@ -13,6 +13,7 @@ import inspect
 import json
 import pkgutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from hummingbit.evaluation.formats import FORMATS
 from hummingbit.evaluation.gate import GateError, compare_reports, parse_gate
 from hummingbit.evaluation.labelling.trial import compare_encoders
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings, measure_rankings
-from hummingbit.evaluation.report import Job, parse_report, run_job
+from hummingbit.evaluation.report import Job, TeacherVectors, parse_report, run_job
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.service.app import create_app
 from hummingbit.service.settings import Settings
@@ -486,6 +487,18 @@ def test_the_coherence_with_a_teacher_says_it(
     assert WARNING in capsys.readouterr().out.splitlines()[0]
     assert main([*command, "--json"]) == 0
     assert next(iter(json.loads(capsys.readouterr().out))) == "warning"
+
+
+def test_the_coherence_level_of_a_report_says_it(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    vectors = {one.id: rng.normal(size=8).astype(np.float32) for one in LEARNED}
+    with DataFolder(folder, writable=False) as data:
+        job = run_job(data.collection("c"), OTHERS, teacher=TeacherVectors("t.npz", vectors))
+    assert job.report.warning is None
+    for name in ("markdown", "html") if find_spec("matplotlib") else ("markdown",):
+        text = FORMATS[name].write(job, None) or ""
+        assert text.index("Coherence level") < text.index(WARNING)
+        assert f"learned from {len(LEARNED)}" in text
 
 
 def test_quickstart_says_it_of_judged_queries(
