@@ -602,7 +602,8 @@ class MetricRecipe(LabelledRecipe):
 
 
 DISTILLATION = "distillation"
-TRANSFER_OBJECTIVES = ("perception-coherence", "pkt", "rkd", "mkt", "fitnet", "crd", "vid")
+PERCEPTION_COHERENCE = "perception-coherence"
+TRANSFER_OBJECTIVES = (PERCEPTION_COHERENCE, "pkt", "rkd", "mkt", "fitnet", "crd", "vid")
 """The names of the losses in :data:`hummingbit.training.objectives.transfer.OBJECTIVES`."""
 
 NEIGHBOURS = "neighbours"
@@ -616,7 +617,8 @@ class DistillationRecipe(BaseRecipe):
     """The settings of a student that imitates a teacher.
 
     The loss is the objective + `hint_weight` · hint. The objective neighbours is a loss of its own,
-    without hint.
+    without hint. With labels, it is the cross-entropy of a class head on the codes +
+    `coherence_weight` · the objective, of the codes and of the class scores.
     """
 
     method: str = setting(DISTILLATION, "what is trained", DISTILLATION)
@@ -663,6 +665,20 @@ class DistillationRecipe(BaseRecipe):
         "weight of regressing the teacher's vectors from the codes",
         within="[0, 1_000_000_000)",
     )
+    label_fraction: float = setting(
+        0.0,
+        "share of the labelled documents whose labels are shown",
+        within="[0, 1]",
+        flag="supervision",
+        former="supervision",
+        objectives=(PERCEPTION_COHERENCE,),
+    )
+    coherence_weight: float = setting(
+        5.0,
+        "λ, weight of the coherence of codes and class scores beside the cross-entropy of labels",
+        within="(0, 1_000_000_000)",
+        objectives=(PERCEPTION_COHERENCE,),
+    )
     threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")
     validation_share: float = setting(0.1, "share of the documents held out", within="[0, 1)")
 
@@ -671,6 +687,10 @@ class DistillationRecipe(BaseRecipe):
         if self.objective == NEIGHBOURS and self.hint_weight:
             found = f"hint_weight is {self.hint_weight:g}; it must be 0"
             raise RecipeError(f"{found} with the objective {NEIGHBOURS}; other objectives take it")
+        if self.objective != PERCEPTION_COHERENCE and self.label_fraction:
+            found = f"label_fraction (--supervision) is {self.label_fraction:g}; it must be 0"
+            needed = f"{PERCEPTION_COHERENCE} learns from labels too"
+            raise RecipeError(f"{found} with the objective {self.objective}; {needed}")
 
     def without_effect(self) -> list[str]:
         """Return the names of the settings that only other objectives use."""

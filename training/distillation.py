@@ -20,7 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy import sparse
 from torch import Tensor, nn
+from torch.nn import functional
 
 from hummingbit.encoder.artifact import TEACHER, check_destination
 from hummingbit.encoder.codes import Codes, unpack_codes
@@ -31,7 +33,14 @@ from hummingbit.evaluation.significance import bootstrap_intervals
 from hummingbit.foundation.arrays import unit_rows
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.training.batches import SparseBatch, drop_words
-from hummingbit.training.data import Rows, TrainingData, TrainingDataError, hold_out
+from hummingbit.training.data import (
+    Rows,
+    Tags,
+    TrainingData,
+    TrainingDataError,
+    hold_out,
+    mask_labels,
+)
 from hummingbit.training.layers import relaxed_bits
 from hummingbit.training.linear_codes import fit_itq
 from hummingbit.training.loop import Schedule, fit_and_write
@@ -47,11 +56,15 @@ from hummingbit.training.objectives.neighbours import (
     neighbour_temperatures,
     stochastic_neighbour_loss,
 )
-from hummingbit.training.objectives.perception_coherence import coherence_levels
+from hummingbit.training.objectives.perception_coherence import (
+    coherence_levels,
+    perception_coherence_embedding_loss,
+)
 from hummingbit.training.objectives.transfer import OBJECTIVES, HintLoss, transfer_objective
 from hummingbit.training.pipeline import (
     Split,
     Trained,
+    check_labels,
     choose_features,
 )
 from hummingbit.training.queries import ClozeTask
@@ -402,6 +415,8 @@ def distill(
     check_destination(out, overwrite=overwrite)
     check_directions(teacher, data)
     parts = split_documents(data, recipe)
+    if recipe.label_fraction:
+        check_labels(data, parts, 0.0)
     loss: NeighbourLoss | DistillationLoss
     if recipe.objective == NEIGHBOURS:
         loss = NeighbourLoss(data, teacher.vectors[parts.training], recipe, parts.training)
@@ -423,13 +438,14 @@ def distill(
             TEACHER: teacher.about(),
             "coherence": held_out_agreement(encoder, data, teacher.vectors, parts),
         },
+        absent={"label_fraction": 0.0, "coherence_weight": recipe.coherence_weight},
         overwrite=overwrite,
         progress=progress,
     )
 
 
 def split_documents(data: TrainingData, recipe: DistillationRecipe) -> Split:
-    """Hold out a share of all documents, and show no labels.
+    """Hold out a share of all documents, and show the labels of a share of the others, if any.
 
     If every document is labelled, it holds out what :func:`hummingbit.training.pipeline.split`
     does.
@@ -443,7 +459,11 @@ def split_documents(data: TrainingData, recipe: DistillationRecipe) -> Split:
     if len(training) < 2:
         found = f"{len(training)} of {len(data)} documents are left to train on"
         raise TrainingDataError(f"{found}; a student compares documents and needs at least 2")
-    return Split(training, validation, np.zeros_like(data.tags))
+    if not recipe.label_fraction:
+        return Split(training, validation, np.zeros_like(data.tags))
+    tags = data.tags.copy()
+    tags[validation] = False
+    return Split(training, validation, mask_labels(tags, recipe.label_fraction, rng))
 
 
 def _without_unlabelled(parts: Split, data: TrainingData) -> Split:
@@ -477,6 +497,13 @@ class DistillationLoss:
         self._x: Any = features.transform(data.take(parts.training))  # type: ignore[arg-type]
         self._teacher = torch.from_numpy(teacher.vectors[parts.training])
         losses = _build_losses(recipe, self._teacher.shape[1], len(parts.training))
+        if recipe.label_fraction:
+            tags = parts.visible_tags[parts.training]
+            self._tags = torch.from_numpy(tags).float()
+            self._teacher_logits = torch.from_numpy(
+                logits_of_teacher(teacher.vectors[parts.training], tags)
+            )
+            losses["classes"] = nn.Linear(recipe.n_bits, tags.shape[1])
         self.model = Student(_build_encoder(recipe, features), losses)
 
     def schedule(self) -> Schedule:
@@ -496,14 +523,55 @@ class DistillationLoss:
         bits_NB = relaxed_bits(logits_NB, recipe.relaxation, recipe.temperature, generator)
         teacher_NE = self._teacher[torch.from_numpy(rows)]
         terms = {"transfer_loss": losses["objective"](bits_NB, teacher_NE)}
+        if recipe.label_fraction:
+            terms = self._with_labels(terms["transfer_loss"], bits_NB, torch.from_numpy(rows))
         if recipe.hint_weight:
             terms["hint_loss"] = recipe.hint_weight * losses["hint"](bits_NB, teacher_NE)
         return terms
+
+    def _with_labels(self, coherence: Tensor, bits_NB: Tensor, rows: Tensor) -> dict[str, Tensor]:
+        """Return the terms of cross-entropy + λ · coherence on two layers, the codes and logits.
+
+        Source: Nguyen et al., "Feature Representation Transferring to Lightweight Models via
+        Perception Coherence" (2026), section 5.3 and appendix E.3. The penultimate layer of the
+        student is the code.
+        """
+        recipe = self._recipe
+        logits_NC, tags_NC = self.model.losses["classes"](bits_NB), self._tags[rows]
+        labelled = tags_NC.any(dim=1)
+        class_loss = 0 * logits_NC.sum()
+        if labelled.any():
+            # Each label of a document has the same share of the probability.
+            targets = tags_NC[labelled] / tags_NC[labelled].sum(dim=1, keepdim=True)
+            class_loss = functional.cross_entropy(logits_NC[labelled], targets)
+        of_logits = perception_coherence_embedding_loss(
+            logits_NC,
+            self._teacher_logits[rows],
+            student_temperature=recipe.student_temperature,
+            teacher_temperature=recipe.teacher_temperature,
+        )
+        return {
+            "class_loss": class_loss,
+            "transfer_loss": recipe.coherence_weight * coherence,
+            "logit_transfer_loss": recipe.coherence_weight * of_logits,
+        }
 
     def _batch(self, rows: Rows, generator: torch.Generator) -> SparseBatch | Tensor:
         if isinstance(self._x, np.ndarray):
             return torch.from_numpy(self._x[rows])
         return drop_words(SparseBatch.of_rows(self._x, rows), self._recipe.word_dropout, generator)
+
+
+def logits_of_teacher(vectors: Floats, tags: Tags) -> Floats:
+    """Return the class scores of a teacher's vectors, ``float32[N, C]``.
+
+    A teacher that is a matrix of vectors has no logits. Its scores are those of ridge regression
+    from the vectors to the visible `tags`, 1 or −1, ``bool[N, C]``.
+    """
+    labelled = tags.any(axis=1)
+    rows = sparse.csr_array(vectors.astype(np.float64))
+    ridge = fit_ridge(rows[labelled], np.where(tags[labelled], 1.0, -1.0))
+    return np.asarray(ridge(rows), dtype=np.float32)
 
 
 def _build_encoder(recipe: DistillationRecipe, features: Features) -> EncoderNetwork:

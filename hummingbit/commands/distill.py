@@ -22,6 +22,7 @@ from hummingbit.commands.options import (
 from hummingbit.commands.printed_figures import print_trained
 from hummingbit.commands.printing import without_controls
 from hummingbit.encoder.recipes import (
+    PERCEPTION_COHERENCE,
     ClassCodeRecipe,
     DistillationRecipe,
     default_objective,
@@ -67,6 +68,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     settings = parser.add_argument_group("recipe")
     for name, setting in _OF_STUDENTS.items():
         # Without the flag the value is None, which tells what was given.
+        if name == "label_fraction":
+            continue
         default = _DEFAULTS.get(name, f"{setting.default}") if name != "n_bits" else ""
         if default and name in _OF_CLASS_CODES:
             with_labels_default = _OF_CLASS_CODES[name].default
@@ -74,7 +77,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
                 default += f"; with --supervision {with_labels_default}"
         add_setting(settings, setting, default_text=default)
     with_labels = parser.add_argument_group(
-        "with labels", "codes of class, certainty and content, as train class-codes"
+        "with labels",
+        "codes of class, certainty and content, as train class-codes; or, with --objective"
+        " perception-coherence, a student that also classifies",
     )
     with_labels.add_argument(
         "--supervision",
@@ -136,7 +141,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _recipe(args: argparse.Namespace) -> DistillationRecipe | ClassCodeRecipe:
     """Return the recipe of the method, and say which of the given settings it does not have."""
-    has_labels = args.label_fraction != 0
+    # With labels and this objective, the student learns from both.
+    has_labels = args.label_fraction != 0 and args.objective != PERCEPTION_COHERENCE
     known, others = _OF_STUDENTS, _OF_CLASS_CODES
     if has_labels:
         known, others = others, known
@@ -154,7 +160,7 @@ def _with_objective(
     """Return the recipe with an objective, and say which of the given settings that has not."""
     if args.objective is None:
         recipe = replace(recipe, objective=default_objective(recipe, is_text=data.is_text))
-    for name in sorted(recipe.without_effect()):
+    for name in sorted({*recipe.without_effect()} - {"label_fraction"}):
         if getattr(args, name) is not None:
             _say_without_effect(name, f"with --objective {recipe.objective}")
     return recipe

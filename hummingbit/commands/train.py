@@ -458,7 +458,7 @@ def _add_method(methods: Any, name: str, summary: str) -> argparse.ArgumentParse
         name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
     )
     _add_files(parser, required=True)
-    if name != MODEL:
+    if name not in {MODEL, JUDGED}:
         _add_language(parser)
     return parser
 

@@ -232,3 +232,99 @@ def test_settings_out_of_range_are_named(setting: str, value: Any, message: str)
 
 def test_the_recipe_knows_every_objective() -> None:
     assert tuple(transfer.OBJECTIVES) == TRANSFER_OBJECTIVES
+
+
+def soft_ranks_by_hand(d: Any, temperature: float) -> Any:
+    """Equation 3 in plain loops."""
+    n = len(d)
+    ranks = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            ranks[i, j] = sum(
+                1 / (1 + np.exp(-(d[i, j] - d[i, k]) / temperature)) for k in range(n)
+            )
+    return ranks
+
+
+def cosine_distances(x: Any) -> Any:
+    """Equation 12."""
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    return 0.5 * (1 - unit @ unit.T)
+
+
+def test_with_labels_the_loss_is_that_of_section_5_3(corpus: TrainingData) -> None:
+    recipe = replace(
+        RECIPE, label_fraction=0.5, coherence_weight=3.0, word_dropout=0.0, validation_share=0.2
+    )
+    parts = split_documents(corpus, recipe)
+    teacher = topic_teacher(corpus)
+    features = choose_features(corpus, parts.training, recipe.max_terms, analyzer=recipe.analyzer)
+    loss = DistillationLoss(corpus, teacher, recipe, features, parts)
+    rows = np.arange(12)
+    terms = {
+        name: float(term.detach())
+        for name, term in loss(rows, torch.Generator(), progress=0.0).items()
+    }
+
+    # The student: the tanh of the logits of its network, and a linear head on these.
+    x = features.transform(corpus.take(parts.training[rows])).toarray()  # type: ignore[arg-type]
+    h = x.astype(np.float64)
+    network = loss.model.encoder
+    for layer in (network.first, network.second, network.logits):
+        scale = getattr(layer, "scale", 1.0)
+        weight = layer.weight.detach().double().numpy()
+        h = scale * h @ (weight.T if isinstance(layer, torch.nn.Linear) else weight)
+        h = h + layer.bias.detach().double().numpy()
+        h = h if layer is network.logits else np.maximum(h, 0)
+    bits = np.tanh(h)
+    head = loss.model.losses["classes"]
+    scores = bits @ head.weight.detach().double().numpy().T + head.bias.detach().double().numpy()
+
+    # The teacher: its vectors, and scores that a ridge regression learns from the visible labels.
+    tags = parts.visible_tags[parts.training]
+    shown = tags.any(axis=1)
+    assert shown.sum() == round(0.5 * len(parts.training))
+    vectors = teacher.vectors[parts.training].astype(np.float64)
+    targets = np.where(tags[shown], 1.0, -1.0)
+    centred = vectors[shown] - vectors[shown].mean(axis=0)
+    of_classes = np.linalg.solve(
+        centred.T @ centred + np.eye(vectors.shape[1]), centred.T @ (targets - targets.mean(axis=0))
+    )
+    logits = (vectors - vectors[shown].mean(axis=0)) @ of_classes + targets.mean(axis=0)
+
+    log_p = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+    labelled = shown[rows]
+    assert 0 < labelled.sum() < 12
+    class_loss = -log_p[labelled][tags[rows][labelled]].mean()
+    assert terms["class_loss"] == pytest.approx(class_loss, rel=1e-5)
+    hamming = 0.5 * (1 - bits @ bits.T / 16)
+    pairs = {
+        "transfer_loss": (hamming, cosine_distances(vectors[rows])),
+        "logit_transfer_loss": (cosine_distances(scores), cosine_distances(logits[rows])),
+    }
+    for name, (student, of_teacher) in pairs.items():
+        difference = soft_ranks_by_hand(student, recipe.student_temperature)
+        difference -= soft_ranks_by_hand(of_teacher, recipe.teacher_temperature)
+        expected = 3.0 * np.square(difference).sum() / 12**3
+        assert terms[name] == pytest.approx(expected, rel=2e-3), name
+
+
+def test_a_student_with_labels_knows_their_classes(corpus: TrainingData, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    blind = Teacher(
+        "blind", "vectors", "f" * 64, rng.normal(size=(len(corpus), 12)).astype(np.float32)
+    )
+    recipe = replace(RECIPE, label_fraction=0.5, coherence_weight=0.01, validation_share=0.2)
+    trained = distill(corpus, blind, recipe, tmp_path / "student", progress=False)
+    assert len(trained.labelled_ids) == round(0.5 * 0.8 * len(corpus))
+    assert p_at_10(tmp_path / "student", corpus, gather(topic_documents(100, seed=1))) > 0.9
+
+
+def test_other_objectives_and_documents_without_labels_are_refused(
+    corpus: TrainingData, tmp_path: Path
+) -> None:
+    with pytest.raises(RecipeError, match=r"label_fraction \(--supervision\) is 0.5; it must be 0"):
+        replace(RECIPE, objective="pkt", label_fraction=0.5)
+    recipe = replace(RECIPE, label_fraction=0.5)
+    with pytest.raises(TrainingDataError, match="label: "):
+        distill(unlabelled(corpus), topic_teacher(corpus), recipe, tmp_path / "out")

@@ -115,6 +115,23 @@ def test_labels_and_a_teacher_make_class_codes(
     assert not (tmp_path / "f").exists()
 
 
+def test_coherence_and_labels_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    documents = topic_documents(60)
+    corpus = write_lines(tmp_path / "labelled.jsonl", documents)
+    vectors = write_vectors(tmp_path, documents)
+    run: list[object] = ["distill", "--teacher", vectors, "--data", corpus, "--bits", "16"]
+    run += ["--objective", "perception-coherence", "--epochs", "2", "--supervision"]
+    assert hummingbit(*run, "0.5", "--out", tmp_path / "e") == 0
+    printed = capsys.readouterr()
+    assert "27 labels shown" in printed.out
+    assert "no effect" not in printed.err
+    about = load_encoder(tmp_path / "e").metadata
+    assert about["recipe"]["label_fraction"] == 0.5
+    assert about["recipe"]["coherence_weight"] == 5
+    assert hummingbit(*run, "2", "--out", tmp_path / "f") == 2
+    assert "label_fraction (--supervision) is 2; it must be from 0 to 1" in capsys.readouterr().err
+
+
 def test_what_cannot_be_distilled_is_said_in_a_sentence_and_leaves_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
