@@ -810,9 +810,13 @@ def test_an_encoder_is_retrained_compared_and_accepted_without_a_mouse(
             keyboard.press("Enter")
             accepted = page.get_by_text("and the alias books now points to it")
             expect(accepted).to_be_visible(timeout=200_000)
+            state = page.get_by_role("region", name="Encoder books-2").locator(".tag")
+            expect(state).to_have_text("live")
+            expect(confirm).to_have_count(0)
             tab_to(page.get_by_role("button", name="Move the alias back"))
             keyboard.press("Enter")
             expect(page.get_by_text("The alias books points to books-1 again")).to_be_visible()
+            expect(state).to_have_text("replaced")
             shown.check()
 
 

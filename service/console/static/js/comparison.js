@@ -113,7 +113,8 @@ function Drill({ run, baseline, id, nameOf, onClose }) {
 
 function Queries({ run, baseline, nameOf }) {
   const shared = run.report.metrics.map(measureOf).filter((name) => baseline.report.per_query[name]);
-  const [metric, setMetric] = useState(shared[0] ?? "");
+  const served = run.report.metrics.length ? measureOf(primaryOf(run.report)) : "";
+  const [metric, setMetric] = useState(shared.includes(served) ? served : shared[0] ?? "");
   const [from, setFrom] = useState("losses");
   const [shown, setShown] = useState(PAGE);
   const [id, setId] = useState(null);
@@ -138,7 +139,7 @@ function Queries({ run, baseline, nameOf }) {
   ];
   return html`<${Panel} title="Query by query" what="Tie-averaged.">
       <div class="inside stack">
-        <div class="row"><${Field} label="Metric"><${Select} value=${metric} options=${shared} onChange=${setMetric} /><//>
+        <div class="row"><${Field} label="Metric"><${Select} value=${metric} options=${shared.map((name) => [name, fullName(name)])} onChange=${setMetric} /><//>
           <${Field} label="Order"><${Select} value=${from} options=${[["losses", "largest losses first"], ["wins", "largest wins first"]]} onChange=${setFrom} /><//></div>
         <${Balance} rows=${rows} />
       </div>

@@ -6,7 +6,8 @@ import { useJob } from "./jobs.js";
 import { Button, Failure, Field, Note, Panel, Progress, Table, Tag, Waiting, useLoaded } from "./parts.js";
 
 const FEWEST_LABELS = 10;
-const KINDS = { "waiting for confirmation": "warn", refused: "bad", live: "good" };
+const WAITING = "waiting for confirmation";
+const KINDS = { [WAITING]: "warn", refused: "bad", live: "good" };
 
 function Trial({ trial }) {
   const columns = [
@@ -21,7 +22,14 @@ function Trial({ trial }) {
     ${(trial.warnings ?? []).map((sentence) => html`<${Note} kind="warn" key=${sentence}>Note that ${sentence}.<//>`)}`;
 }
 
-function Outcome({ job, onDone, reload }) {
+/** What became of a retraining: confirmed, it is live unless its alias has moved on. */
+function stateOf({ result }, indexed, aliases) {
+  if (result.state !== "live" && !(result.state === WAITING && indexed.has(result.into))) return result.state;
+  const serves = aliases.find((each) => each.alias === result.alias)?.collection;
+  return !result.alias || serves === result.into ? "live" : "replaced";
+}
+
+function Outcome({ job, state, onDone, reload }) {
   const [problem, setProblem] = useState(null);
   const [done, setDone] = useState(null);
   const { result } = job;
@@ -45,15 +53,15 @@ function Outcome({ job, onDone, reload }) {
     }
     reload();
   };
-  return html`<${Panel} title=${`Encoder ${result.encoder ?? "refused"}`} actions=${html`<${Tag} kind=${KINDS[result.state]}>${result.state}<//>`}>
+  return html`<${Panel} title=${`Encoder ${result.encoder ?? "refused"}`} actions=${html`<${Tag} kind=${KINDS[state]}>${state}<//>`}>
     <${Trial} trial=${result.trial} />
     <div class="inside stack">
       <${Failure} error=${error ?? problem} />
-      <div role="status">${done && html`<${Note} kind="good">${done}<//>`}</div>
+      ${done && html`<div role="status"><${Note} kind="good">${done}<//></div>`}
       ${running && html`<${Progress} job=${running} />`}
       <div class="actions">
-        ${result.state === "waiting for confirmation" && !busy && html`<${Button} kind="primary" onClick=${confirm}>Reindex with this encoder${result.alias ? ` and move ${result.alias}` : ""}<//>`}
-        ${result.alias && result.state !== "refused" && html`<${Button} onClick=${takeBack}>Move the alias back<//>`}
+        ${state === WAITING && !busy && html`<${Button} kind="primary" onClick=${confirm}>Reindex with this encoder${result.alias ? ` and move ${result.alias}` : ""}<//>`}
+        ${result.alias && state === "live" && html`<${Button} onClick=${takeBack}>Move the alias back<//>`}
       </div>
     </div><//>`;
 }
@@ -76,6 +84,9 @@ export function Retraining({ collection, hasEncoder, field, onChanged, stats }) 
   const [uncertain, setUncertain] = useState(false);
   const runs = useLoaded(() => jobsOf("retrain", collection), [collection]);
   const aliases = useLoaded((signal) => get("v1/aliases", { signal }), []);
+  const reindexed = useLoaded(() => jobsOf("reindex", ""), []);
+  const indexed = new Set((reindexed.data ?? []).filter((job) => job.state === "done").map((job) => job.collection));
+  const reload = () => [runs, aliases, reindexed].forEach((each) => each.reload());
   const known = aliases.data?.aliases.find((alias) => alias.collection === collection)?.alias ?? "";
   const [awaited, setAwaited] = useState(null);
   const { busy, job, error, run } = useJob((done) => {
@@ -112,5 +123,5 @@ export function Retraining({ collection, hasEncoder, field, onChanged, stats }) 
       </form>
     <//>
     ${runs.loading && !runs.data && html`<${Waiting} />`}
-    ${finished.map((job) => html`<${Finished} key=${job.id} job=${job} isAwaited=${job.id === awaited} onDone=${onChanged} reload=${runs.reload} />`)}`;
+    ${aliases.data && reindexed.data && finished.map((job) => html`<${Finished} key=${job.id} job=${job} state=${stateOf(job, indexed, aliases.data.aliases)} isAwaited=${job.id === awaited} onDone=${onChanged} reload=${reload} />`)}`;
 }
