@@ -110,7 +110,7 @@ def _hashes(word: str) -> list[int]:
 
 MAX_CORRECTIONS = 64
 """How many unknown words of a query are looked up. A typed query has fewer misspelt words."""
-MAX_RELATED, RELATED_TERMS = 8, 3
+MAX_RELATED, RELATED_TERMS = 8, 5
 """How many words that only documents know are looked up, and how many terms stand for each."""
 MAX_TEXT_LENGTH = 256
 """Identifiers of longer texts are left alone: such a query is a document, not typed."""

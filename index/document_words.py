@@ -11,7 +11,7 @@ from hummingbit.index.lexical import LexicalIndex
 from hummingbit.index.passages import PASSAGE_BITS, CodeColumn
 from hummingbit.index.records import StoredRow
 
-CONTEXTS = 16
+CONTEXTS = 8
 """How many documents say what a word is about."""
 MOST_READ = 1_000_000
 """No further document is read once so many characters were."""
