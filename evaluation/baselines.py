@@ -312,6 +312,41 @@ def classifier_baseline(
     return evaluate_codes(codes[0], queries.labels, codes[1], database.labels, names)
 
 
+def soft_class_scores(
+    encoder: Encoder,
+    database: Labelled,
+    queries: Labelled,
+    metrics: Iterable[str] = DEFAULT_METRICS,
+) -> Evaluation | None:
+    """Retrieve by the dot product of the class probabilities of query and document.
+
+    The probabilities are those of the maps of the encoder's class code; without one, the result is
+    None. They take C floats a document and hold no content. Codes with class bits that score more
+    than this have more than the classes, and more of them than the likeliest.
+
+    Raises:
+        MetricError, EvaluationError: as :func:`hummingbit.evaluation.evaluate.evaluate_scores`.
+        InputError: if the encoder does not take such inputs.
+    """
+    code = encoder.class_code
+    if code is None:
+        return None
+    of_queries, of_documents = (
+        np.concatenate(
+            [
+                of_class.probabilities(
+                    encoder.features.transform(inputs[start : start + BATCH_SIZE])  # type: ignore[arg-type]
+                )
+                for start in range(0, len(inputs), BATCH_SIZE)
+            ]
+        ).astype(np.float64)
+        for of_class, inputs in ((code.queries, queries.inputs), (code.documents, database.inputs))
+    )
+    rows = row_blocks(len(of_queries), len(of_documents))
+    blocks = (of_queries[block] @ of_documents.T for block in rows)
+    return evaluate_scores(blocks, queries.labels, database.labels, metrics)
+
+
 def _class_codes(
     encoder: Encoder, predictors: ClassPredictors, queries: Inputs, documents: Inputs
 ) -> tuple[Codes, Codes]:

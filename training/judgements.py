@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,7 @@ def train_judged(
     check_destination(out, overwrite=overwrite)
     encoder = load_encoder(start)
     _, notes = relevance_by_qrels(qrels, queries.ids, data.ids)
-    grades = _grades(qrels, queries.ids, data.ids)
+    grades = grades_of(qrels, queries.ids, data.ids)
     judged = np.flatnonzero(np.diff(grades.indptr))
     if len(judged) < LEAST_QUERIES:
         found = f"{counted(len(judged), 'query', 'queries')} with a relevant document"
@@ -192,7 +192,7 @@ class Read:
     class_values: Floats
 
 
-def _grades(qrels: Qrels, query_ids: tuple[str, ...], document_ids: tuple[str, ...]) -> Any:
+def grades_of(qrels: Qrels, query_ids: Sequence[str], document_ids: Sequence[str]) -> Any:
     """Return the grades above 0, a CSR matrix ``(Q, N)``."""
     row_of = {name: row for row, name in enumerate(query_ids)}
     column_of = {name: column for column, name in enumerate(document_ids)}

@@ -25,7 +25,12 @@ from hummingbit.encoder.learned import learned_bytes
 from hummingbit.encoder.recipes import LabelledRecipe
 from hummingbit.encoder.text_features import Floats
 from hummingbit.encoder.vector_features import VectorFeatures
-from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline, has_baseline
+from hummingbit.evaluation.baselines import (
+    ClassifierReference,
+    classifier_baseline,
+    has_baseline,
+    soft_class_scores,
+)
 from hummingbit.evaluation.evaluate import evaluate_encoder
 from hummingbit.evaluation.fusion import (
     LEAST_HELD_OUT,
@@ -274,4 +279,9 @@ def validate(
     baseline = None
     if has_baseline(reference, training):
         baseline = classifier_baseline(reference, training, database, queries)
-    return {**evaluation.to_dict(), "classifier_baseline": baseline and baseline.to_dict()}
+    soft = soft_class_scores(reference.encoder, database, queries)
+    return {
+        **evaluation.to_dict(),
+        "classifier_baseline": baseline and baseline.to_dict(),
+        **({} if soft is None else {"soft_class_scores": soft.to_dict()}),
+    }

@@ -80,10 +80,19 @@ def print_trained(out: Path, trained: Trained) -> None:
     shown = counted(len(trained.labelled_ids), "label")
     print(f"{shown} shown; {counted(figures['queries'], 'document')} held out:")
     baseline = figures["classifier_baseline"]
-    for title, part in (("codes", figures), ("classifier baseline", baseline)):
+    soft = figures.get("soft_class_scores")
+    parts = (("codes", figures), ("classifier baseline", baseline), ("soft class scores", soft))
+    for title, part in parts:
         if part:
             metrics = "  ".join(f"{name} {value:.3f}" for name, value in part["expected"].items())
-            print(f"  {title:<20} {metrics}  {counted(part['distinct_codes'], 'distinct code')}")
+            n_codes = part["distinct_codes"]
+            codes = "" if n_codes is None else f"  {counted(n_codes, 'distinct code')}"
+            print(f"  {title:<20} {metrics}{codes}")
+    if soft:
+        for name, value in soft["expected"].items():
+            ours = figures["expected"][name]
+            if round(value, 3) > round(ours, 3):
+                print(f"soft class scores are ahead by {value - ours:.3f} in {name}")
     of_baseline = baseline and baseline["expected"]
     for sentence in classifier_warnings(figures["expected"], of_baseline, encoder):
         print(sentence)

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hummingbit.commands.printed_figures import print_trained
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.recipes import ClassCodeRecipe, LinearRecipe
+from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.evaluation.baselines import (
     ClassifierReference,
     TrainingLabels,
@@ -17,8 +19,10 @@ from hummingbit.evaluation.baselines import (
     classifier_warnings,
     collection_classifier_baseline,
     logistic_baseline,
+    soft_class_scores,
 )
 from hummingbit.evaluation.metrics import DEFAULT_METRICS
+from hummingbit.evaluation.relevance import Labelled
 from hummingbit.index.records import StoredDocument
 from hummingbit.training.class_codes import train_class_codes
 from hummingbit.training.data import gather
@@ -26,7 +30,7 @@ from hummingbit.training.linear_codes import train_linear
 from hummingbit.training.soft_labels import fit_classifier
 from hummingbit.training.text_features import fit_text_features
 from tests.support.corpora import topic_documents, topic_vectors
-from tests.support.encoders import text_encoder, vector_encoder
+from tests.support.encoders import WORDS, class_encoder, random_texts, text_encoder, vector_encoder
 
 
 def test_the_classifier_beside_an_encoder_finds_the_class(tmp_path: Path) -> None:
@@ -145,3 +149,36 @@ def test_texts_of_several_labels_are_classified_by_each_of_them() -> None:
     assert classifier is not None
     predicted = classifier.predict(features.transform([str(text) for text in data.inputs]))
     assert data.tags[np.arange(200), predicted].mean() > 0.9
+
+
+def test_soft_class_scores_rank_by_the_dot_product_of_class_probabilities() -> None:
+    encoder = class_encoder()
+    code = encoder.class_code
+    assert code is not None
+    texts, asked = random_texts(30, seed=1), random_texts(5, seed=2)
+    labels = [("ab"[row % 2],) for row in range(30)]
+    queries = Labelled(asked, labels[:5])
+    found = soft_class_scores(encoder, Labelled(texts, labels), queries, ["P@10"])
+    assert found is not None
+    rows = TextFeatures(vocabulary=WORDS).transform
+    shares = []
+    for text, (label,) in zip(asked, labels, strict=False):
+        q = code.queries.probabilities(rows([text]))[0].astype(np.float64)
+        p = code.documents.probabilities(rows(texts)).astype(np.float64)
+        first = np.argsort(-(p @ q), kind="stable")[:10]
+        shares.append(np.mean([labels[row] == (label,) for row in first]))
+    assert found.metrics["P@10"] == pytest.approx(np.mean(shares))
+    assert soft_class_scores(text_encoder(), Labelled(texts, labels), queries) is None
+
+
+def test_training_prints_soft_class_scores(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = ClassCodeRecipe(n_bits=16, content_share=0.5, content="itq", query_classifier="ridge")
+    trained = train_class_codes(gather(topic_documents(200)), recipe, tmp_path / "e")
+    print_trained(tmp_path / "e", trained)
+    (row,) = (
+        line for line in capsys.readouterr().out.splitlines() if "soft class scores  " in line
+    )
+    value = trained.validation["soft_class_scores"]["expected"]["P@100"]
+    assert f"P@100 {value:.3f}" in row

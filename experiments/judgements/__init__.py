@@ -1,0 +1,1 @@
+"""Learning from judged queries, with the codes of a language model."""
