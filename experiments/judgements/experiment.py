@@ -2,9 +2,9 @@
 
 The codes are those of ``train model``, and what learns is what ``train judged`` teaches. On
 nfcorpus the queries of the training split teach, and those of the test split are measured. On the
-docstrings of ``hummingbit demo``, whose 120 questions have no training split, four fifths of the questions
-teach and the others are measured, in turn. A seed draws the held-out queries, the batches and the
-folds; the head that they start from is one for all seeds.
+docstrings of ``hummingbit demo``, whose 120 questions have no training split, four fifths of the
+questions teach and the others are measured, in turn. A seed draws the held-out queries, the batches
+and the folds; the head that they start from is one for all seeds.
 """
 
 from __future__ import annotations
