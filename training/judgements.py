@@ -44,6 +44,7 @@ from hummingbit.encoder.recipes import JudgementRecipe
 from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.evaluation.evaluate import evaluate_by_score
 from hummingbit.evaluation.relevance import find_encoded_ids, relevance_by_qrels
+from hummingbit.evaluation.result import PerQuery
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage, count_in_stage
 from hummingbit.training.batches import SparseBatch
@@ -53,6 +54,8 @@ from hummingbit.training.objectives.neighbours import ranking_loss
 from hummingbit.training.optimizers import SparseAdam
 
 METRIC = "nDCG@10"
+LEAST_ERRORS = 2.0
+"""The best of several steps is ahead by chance, the more so by few held-out queries."""
 LEAST_QUERIES = 10
 """Fewer judged queries are no ground for a change."""
 MOST_DOCUMENTS = 20_000
@@ -74,8 +77,8 @@ _BATCH = 512
 class Taught:
     """The written encoder, and nDCG@10 of the held-out queries before and after, by ranking.
 
-    Values are tie-averaged. `step` is the batch after which the weights were kept; 0 if none
-    improved on the start, whose codes the encoder then has.
+    Values are tie-averaged. `step` is the batch after which the weights were kept; 0 if none was
+    better than the start by more than chance, so that the encoder has the codes of the start.
     """
 
     encoder: Encoder
@@ -240,7 +243,7 @@ def _read_documents(encoder: Encoder, inputs: Any, vectors: Floats | None) -> Re
             summarized = rows
             if isinstance(features, TextFeatures):
                 summarized = features.add_summaries(rows, some)
-            class_values = np.empty((len(some), 0), dtype=np.float32)
+            class_values: Floats = np.empty((len(some), 0), dtype=np.float32)
             if encoder.class_code is not None:
                 class_values = _signs(encoder.class_code.logits(rows))
             parts.append(Read(_hidden(encoder, summarized), class_values))
@@ -257,7 +260,7 @@ def _read_queries(encoder: Encoder, inputs: Any) -> Read:
             rows: Any = features.transform_queries(some)[0]
         else:
             rows = features.transform(some)
-        class_values = np.empty((len(some), 0), dtype=np.float32)
+        class_values: Floats = np.empty((len(some), 0), dtype=np.float32)
         if encoder.class_code is not None:
             class_values = encoder.class_code.query_weights(rows)
         parts.append(Read(_hidden(encoder, rows), class_values))
@@ -305,7 +308,7 @@ class LastLayer:
 
     def layers(self, encoder: Encoder) -> list[Layer]:
         """Return the layers of `encoder` with this one as the last."""
-        bias = np.zeros(len(self.cut), dtype=np.float32)
+        bias: Floats = np.zeros(len(self.cut), dtype=np.float32)
         return [*encoder.layers[:-1], Layer(self.weight, bias, "identity")]
 
     def thresholds(self, encoder: Encoder) -> Floats:
@@ -327,7 +330,7 @@ def learn(
 
     Every query has a relevant document. A share of the queries is held out. What is kept is the
     layer by which their mean nDCG@10 by both rankings is highest, and training ends once that has
-    not risen for 160 steps.
+    not risen for 160 steps. If that is not surely above the start, the start is kept.
     """
     n_held_out = max(1, round(recipe.held_out * grades_QN.shape[0]))
     shuffled = rng.permutation(grades_QN.shape[0])
@@ -336,9 +339,10 @@ def learn(
     task = _Task(queries, documents, grades_QN, (weight, cut))
     check = _HeldOut(queries, documents, grades_QN, held_out[:_MOST_HELD_OUT])
     optimizers = task.optimizers(recipe)
-    before = check.values(weight, cut)
-    best = LastLayer(weight, cut, held_out, before, before, 0, [before])
-    history = best.history
+    at_first = check.values(weight, cut)
+    best_values, before = at_first, _means(at_first)
+    start = best = LastLayer(weight, cut, held_out, before, before, 0, [before])
+    history = start.history
     title = f"learning from {counted(len(training), 'query', 'queries')}"
     with each_on_one_core(second_thread=False), count_in_stage(title, recipe.steps) as count:
         for step in range(1, recipe.steps + 1):
@@ -356,13 +360,29 @@ def learn(
             if step % _STEPS_BETWEEN_CHECKS and step < recipe.steps:
                 continue
             weight, cut = task.layer()
-            after = check.values(weight, cut)
+            values = check.values(weight, cut)
+            after = _means(values)
             history.append(after)
             if sum(after.values()) > sum(best.after.values()):
+                best_values = values
                 best = LastLayer(weight, cut, held_out, before, after, step, history)
             elif step - best.step >= _PATIENCE * _STEPS_BETWEEN_CHECKS:
                 break
-    return best
+    return best if _is_surely_better(best_values, at_first) else start
+
+
+def _is_surely_better(values: Mapping[str, PerQuery], start: Mapping[str, PerQuery]) -> bool:
+    """Return whether queries gained more, over both rankings, than chance would give the best step.
+
+    The mean gain must exceed :data:`LEAST_ERRORS` of its standard errors.
+    """
+    gains = np.mean([values[ranking] - start[ranking] for ranking in start], axis=0)
+    error = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.inf
+    return bool(gains.mean() > LEAST_ERRORS * error)
+
+
+def _means(values: Mapping[str, PerQuery]) -> dict[str, float]:
+    return {ranking: float(of_queries.mean()) for ranking, of_queries in values.items()}
 
 
 def _last(encoder: Encoder) -> tuple[Floats, Floats]:
@@ -482,15 +502,15 @@ class _HeldOut:
         n_documents = grades_QN.shape[1]
         self._relevance, _ = relevance_by_qrels(qrels, names, [*map(str, range(n_documents))])
 
-    def values(self, weight: Floats, cut: Floats) -> dict[str, float]:
-        """Return the mean nDCG@10, tie-averaged, by ranking."""
+    def values(self, weight: Floats, cut: Floats) -> dict[str, PerQuery]:
+        """Return nDCG@10 of each query, tie-averaged, by ranking."""
         of_queries = _values(weight, cut, self._queries.rows)
         weights = np.hstack([self._queries.class_values, of_queries])
         content = _signs(_values(weight, cut, self._documents.rows))
         bits = np.hstack([self._documents.class_values, content])
-        return {
-            ranking: evaluate_by_score([queries @ bits.T], self._relevance, [METRIC]).expected[
-                METRIC
-            ]
-            for ranking, queries in (("hamming", _signs(weights)), ("asymmetric", weights))
+        rankings = {"hamming": _signs(weights), "asymmetric": weights}
+        evaluations = {
+            name: evaluate_by_score([values @ bits.T], self._relevance, [METRIC])
+            for name, values in rankings.items()
         }
+        return {name: one.expected_per_query[METRIC] for name, one in evaluations.items()}

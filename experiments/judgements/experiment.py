@@ -12,8 +12,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from experiments.judged_queries.judged_corpora import Corpus, read_corpus
 from experiments.parts import add_bits, add_choices, add_run_options
@@ -24,6 +26,7 @@ from hummingbit.encoder.recipes import JudgementRecipe
 from hummingbit.encoder.text_features import Floats
 from hummingbit.encoder.vector_features import VectorFeatures
 from hummingbit.evaluation.evaluate import evaluate_by_score
+from hummingbit.training.data import Rows
 from hummingbit.training.judgements import METRIC, Read, grades_of, learn
 from hummingbit.training.model_codes import fit_head, make_queries, read_documents
 from hummingbit.training.model_folders import ModelFolder, read_model
@@ -110,9 +113,7 @@ def _records(name: str, folder: ModelFolder, args: argparse.Namespace) -> Iterat
                 yield {**about, **means, "gain": means["after"] - means["before"]}
 
 
-def _folds(
-    name: str, n_taught: int, n_asked: int, seed: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _folds(name: str, n_taught: int, n_asked: int, seed: int) -> Iterator[tuple[Rows, Rows]]:
     """Yield the rows of the queries that teach, and those that are measured."""
     if name in TRAINING:
         yield np.arange(n_taught), np.arange(n_asked)
@@ -126,14 +127,14 @@ def _read(vectors: Floats) -> Read:
     return Read(vectors, np.empty((len(vectors), 0), dtype=np.float32))
 
 
-def _grades(corpus: Corpus, split: str, data_root: Path | None) -> object:
+def _grades(corpus: Corpus, split: str, data_root: Path | None) -> Any:
     qrels = load_qrels(corpus.name, split, data_root) or {}
     return grades_of(qrels, [query.id for query in corpus.query_list], corpus.data.ids)
 
 
 def _measure(
     layer: Layer, thresholds: Floats, documents: Floats, asked: Floats, corpus: Corpus
-) -> dict[str, np.ndarray]:
+) -> dict[str, npt.NDArray[np.float64]]:
     """Return nDCG@10 of each query by ranking, tie-averaged."""
     values = asked @ layer.weight - thresholds
     bits = np.where(documents @ layer.weight > thresholds, 1.0, -1.0)

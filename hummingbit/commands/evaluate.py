@@ -94,7 +94,7 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.rankings import HAMMING, RANKINGS
 from hummingbit.index.search import DEFAULT_OVERSAMPLE, RESCORERS
 from hummingbit.remote import evaluate_remotely
-from hummingbit.training.data import TrainingData
+from hummingbit.training.data import Tags, TrainingData
 from hummingbit.training.teachers import VECTOR_FILES, read_teacher
 from hummingbit.training_methods import check_torch
 
@@ -245,7 +245,7 @@ def _teacher(source: str | None, collection: CollectionBackend) -> TeacherVector
     texts = [one.text for one in documents]
     if None in texts and not source.endswith(VECTOR_FILES):
         raise OptionError(f"--teacher {source}: reads texts, and some documents have none")
-    no_tags = np.zeros((len(documents), 0), dtype=np.bool_)
+    no_tags: Tags = np.zeros((len(documents), 0), dtype=np.bool_)
     ids = tuple(one.id for one in documents)
     teacher = read_teacher(source, TrainingData(ids, [text or "" for text in texts], (), no_tags))
     return TeacherVectors(teacher.name, dict(zip(ids, teacher.vectors, strict=True)))

@@ -229,3 +229,18 @@ def test_missing_options_are_named(
     assert main(["train", "judged", *given]) != 0
     assert message in capsys.readouterr().err
     assert not (corpus / "out").exists()
+
+
+def test_what_may_be_chance_is_not_learned(tmp_path: Path) -> None:
+    documents, queries, _ = judged(60)
+    rng = np.random.default_rng(1)
+    # Answers without any relation to their queries.
+    qrels = {name: {f"d{rng.integers(80)}": 1} for name in queries.ids}
+    start = written(linear_encoder(), tmp_path / "start", list(documents.inputs))
+    taught = train_judged(
+        start, documents, queries, qrels, recipe=JudgementRecipe(), out=tmp_path / "out"
+    )
+    assert taught.step == 0
+    assert taught.after == taught.before
+    texts = list(documents.inputs)
+    np.testing.assert_array_equal(taught.encoder.encode(texts), load_encoder(start).encode(texts))
