@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def compare(data: TrainingData, rounds: int) -> None:
-    epochs = {layer: make_epoch(data, Recipe(), layer) for layer in LAYERS}
+    epochs = {layer: make_epoch(data, Recipe(n_bits=32), layer) for layer in LAYERS}
     times: dict[str, list[float]] = {layer: [] for layer in LAYERS}
     for _ in range(rounds):
         for layer, epoch in epochs.items():
@@ -111,7 +111,7 @@ def compare(data: TrainingData, rounds: int) -> None:
 def compare_optimizers(data: TrainingData, rounds: int) -> None:
     """Time steps on the sparse gradients of the first layer, an epoch of batches for each round."""
     torch.set_num_threads(1)  # as in training
-    recipe = Recipe()
+    recipe = Recipe(n_bits=32)
     texts = [str(text) for text in data.inputs]
     features = fit_text_features(texts, recipe.max_terms)
     rows = features.transform(texts)
@@ -141,7 +141,7 @@ def compare_optimizers(data: TrainingData, rounds: int) -> None:
 def report_memory(documents: int) -> None:
     data = synthetic(documents)
     began = time.process_time()
-    epoch = make_epoch(data, Recipe(max_terms=SYNTHETIC_TERMS), "as trained")
+    epoch = make_epoch(data, Recipe(n_bits=32, max_terms=SYNTHETIC_TERMS), "as trained")
     print_cost(f"{documents:,} documents, terms and soft labels", began)
     began = time.process_time()
     epoch()

@@ -104,6 +104,10 @@ def _min_steps(learned_by: str, **options: Any) -> Any:
     )
 
 
+DEFAULT_BITS = 64
+"""The bits of a code unless a run names others, but for those of language models."""
+
+
 @dataclass(frozen=True)
 class BaseRecipe:
     """The settings that every method has.
@@ -115,7 +119,7 @@ class BaseRecipe:
     """
 
     method: str = setting(MISSING, "what is trained")
-    n_bits: int = setting(32, "bits in a code, a multiple of 8", flag="bits")
+    n_bits: int = setting(DEFAULT_BITS, "bits in a code, a multiple of 8", flag="bits")
     seed: int = setting(0, "random seed", within=f"[0, {2**63 - 1}]")
     max_terms: int = setting(10_000, "terms in the vocabulary", within="[1, 10_000_000]")
     analyzer: str = setting(
@@ -622,7 +626,6 @@ class DistillationRecipe(BaseRecipe):
     """
 
     method: str = setting(DISTILLATION, "what is trained", DISTILLATION)
-    n_bits: int = setting(64, "bits in a code, a multiple of 8", flag="bits")
     objective: str = setting(
         "perception-coherence",
         "the loss that makes the student imitate the teacher",

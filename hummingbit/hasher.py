@@ -20,6 +20,7 @@ from hummingbit.encoder.codes import Codes, unpack_codes
 from hummingbit.encoder.encoder import Encoder, Inputs
 from hummingbit.encoder.recipes import (
     CLASS_CODES,
+    DEFAULT_BITS,
     MODEL,
     RECIPES,
     BaseRecipe,
@@ -191,7 +192,7 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def __init__(
         self,
-        n_bits: int = 64,
+        n_bits: int = DEFAULT_BITS,
         *,
         method: str = "auto",
         epochs: int | None = None,

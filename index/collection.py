@@ -1118,9 +1118,12 @@ class Collection(IndexedCollection):
 
     def close(self) -> None:
         """Close the store after a write and a compaction in progress have finished."""
+        with suppress(StoreError):  # closed before, or its files are gone
+            if self.store.writable:
+                self._writer.remove_expired()
         self._published_index.wait()
         with self._write_lock:
-            with suppress(StoreError):  # closed before, or its files are gone
+            with suppress(StoreError):
                 self._published_index.save_words()
             self.store.close()
 

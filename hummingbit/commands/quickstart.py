@@ -55,7 +55,7 @@ from hummingbit.corpus.readers import BadLine, read_documents
 from hummingbit.corpus.survey import Survey, survey
 from hummingbit.corpus.tables import FieldTypes, separator_of
 from hummingbit.encoder.analyzers import VISIBLE, is_spaceless
-from hummingbit.encoder.recipes import MAX_KNOWN_TERMS, MODEL_BITS
+from hummingbit.encoder.recipes import DEFAULT_BITS, MAX_KNOWN_TERMS, MODEL_BITS
 from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline
 from hummingbit.evaluation.fusion import JUDGED_METRIC, judged_curve, judged_weight, validated
 from hummingbit.evaluation.metrics import JUDGED_METRICS
@@ -90,7 +90,6 @@ from hummingbit.training_methods import (
 # The documents that ``hummingbit quickstart`` learns from: all of a source, or a sample.
 
 
-BITS = 64
 MAX_SAMPLE = 10_000
 MAX_CHARACTERS = 4_000_000
 """The largest sample. More documents, or longer ones, would make training take minutes."""
@@ -277,7 +276,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         action=BitsOption,
         metavar="N",
-        help=f"bits in a code, a multiple of 8 (default: {BITS}, of --model {MODEL_BITS})",
+        help=f"bits in a code, a multiple of 8 (default: {DEFAULT_BITS}, of --model {MODEL_BITS})",
     )
     parser.add_argument(
         "--data-dir", type=Path, metavar="DIR", help="the folder to create (default: NAME-data)"
@@ -329,7 +328,7 @@ def run(args: argparse.Namespace) -> int:
     data = gather(training)
     recipe = recipe_for_search(
         data,
-        args.bits or (BITS if args.model is None else MODEL_BITS),
+        args.bits or (DEFAULT_BITS if args.model is None else MODEL_BITS),
         has_labels=corpus.has_labels,
         model=args.model,
         model_name=args.model_name,

@@ -7,7 +7,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -78,6 +78,8 @@ BY_METHOD = ("n_bits", "epochs", "min_steps", "hidden", "max_terms")
 COMMON = ("label_fraction", "seed", "analyzer", *BY_METHOD)
 # The settings that trials choose where they are not given.
 CHOSEN = ("word_dropout",)
+# The length of most codes in the paper.
+PAPER_BITS = 32
 ANALYZER_DEFAULT = {"analyzer": "visible, by the stems of --language"}
 R = TypeVar("R", bound=BaseRecipe)
 
@@ -228,6 +230,7 @@ def run_neural(args: argparse.Namespace) -> int:
     data = _documents(args)
     if args.paper:
         recipe, search = as_in_the_paper(recipe, args.paper), False
+        recipe = replace(recipe, n_bits=args.n_bits or PAPER_BITS)
     else:
         recipe = _recipe(args, Recipe, data)
     return _train(args, recipe, data, search=search, device=args.device, amp=args.amp)

@@ -45,7 +45,11 @@ def test_class_codes_find_documents_of_the_class(documents: object, tmp_path: Pa
 def test_a_part_of_the_documents_has_each_certainty_bit(tmp_path: Path) -> None:
     data = gather(topic_documents(500))
     recipe = ClassCodeRecipe(
-        query_classifier="both", content_share=0.25, certainty_share=0.125, validation_share=0
+        n_bits=32,
+        query_classifier="both",
+        content_share=0.25,
+        certainty_share=0.125,
+        validation_share=0,
     )
     encoder = train_class_codes(data, recipe, tmp_path / "e").encoder
     bits = unpack_codes(encoder.encode(data.inputs))[:, 20:24]
@@ -71,6 +75,7 @@ def test_the_surest_documents_are_those_whose_label_is_shown(tmp_path: Path) -> 
     shares = []
     for label_weight in (1, 20):
         recipe = ClassCodeRecipe(
+            n_bits=32,
             label_fraction=0.1,
             query_classifier="both",
             content_share=0.25,
