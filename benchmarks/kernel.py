@@ -8,6 +8,10 @@ deleted, and searches for twice as many rows, as multiples of the plain search: 
 from the second on, and then those after so many that the engine has prepared few rows. Both engines
 are checked against the oracle first.
 
+With ``--asymmetric``, searches by weighted distance take turns with FAISS's fast scans of product
+quantisation and of RaBitQ over vectors whose codes have as many bytes; the weights of the bits are
+normal numbers. FAISS's results are approximate, ours are checked against the oracle.
+
 Run as ``python -m benchmarks.kernel``; ``--sizes 1e7`` takes ten minutes.
 """
 
@@ -16,19 +20,22 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import faiss
 import numpy as np
+import numpy.typing as npt
 
 from benchmarks.harness.search_codes import KINDS
 from benchmarks.search import TimedSearch, check, floor, interleaved, time_search
 from hummingbit.encoder.codes import Codes
 from hummingbit.index.engines import kernel
+from hummingbit.index.engines.brute_force import BruteForceIndex
 from hummingbit.index.engines.choice import Choice, build
-from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.engines.protocol import After, Rows, Weights, max_bit_weight
 
 QUERIES = 2000
 K = 10
@@ -50,13 +57,18 @@ def main() -> None:
     parser.add_argument(
         "--rounds", type=int, default=10, help=f"each of {SINGLES} single queries and a batch"
     )
+    parser.add_argument(
+        "--asymmetric", type=int, nargs="+", metavar="BITS", help="time weighted distances instead"
+    )
     arguments = parser.parse_args()
     if kernel.native is None:
         parser.error("no compiled kernel: it is not installed, or HUMMINGBIT_KERNEL is off")
     faiss.omp_set_num_threads(1)
     print(f"{processor()}; kernel path: {kernel.built.paths()[0]}")
     for size in arguments.sizes:
-        for case in arguments.cases:
+        for n_bits in arguments.asymmetric or ():
+            compare_asymmetric(int(size), n_bits, arguments.rounds)
+        for case in () if arguments.asymmetric else arguments.cases:
             kind, n_bits = case.split()
             rng = np.random.default_rng(0)
             codes = KINDS[kind](rng, int(size) + QUERIES, int(n_bits))
@@ -89,6 +101,81 @@ def compare(codes: Codes, queries: Codes, rounds: int) -> None:
         print(f"  {name:20} one {single}   in {BATCH} {batch}")
     print(f"  built in {build_seconds:.2f} s: {ours.reason}")
     compare_restricted(ours, queries, rows, rounds)
+
+
+def compare_asymmetric(n: int, n_bits: int, rounds: int) -> None:
+    """Time searches by weighted distance of uniform codes, with FAISS's fast scans beside them."""
+    rng = np.random.default_rng(0)
+    codes, rows = KINDS["uniform"](rng, n, n_bits), np.arange(n)
+    n_weights = rounds * SINGLES
+    weights = to_integers(rng.normal(size=(n_weights, n_bits)))
+    ours = build(codes, rows).code_index
+    oracle = BruteForceIndex(codes, rows)
+    for some in weights[:3, None]:
+        (found,), (expected,) = ours.search_weighted(some, K), oracle.search_weighted(some, K)
+        if found.rows.tolist() != expected.rows.tolist():
+            raise SystemExit(f"{ours.name} disagrees with the oracle")
+    allowed = np.flatnonzero(rng.random(n) < 0.1)
+    allowed.setflags(write=False)
+    remaining = ours.without(rows[rng.random(n) < 0.2])
+    (first,) = ours.search_weighted(weights[:1], K)
+    after = After(int(first.distances[-1]), int(first.rows[-1]))
+    searches: dict[str, Callable[[Weights], object]] = {
+        f"ours, {ours.name}": lambda some: ours.search_weighted(some, K),
+        "10% allowed": lambda some: ours.search_weighted(some, K, allowed),
+        "20% deleted": lambda some: remaining.search_weighted(some, K),
+        "after a cursor": lambda some: ours.search_weighted(some, K, None, after),
+    }
+    searches |= fast_scans(rng, n, n_bits)
+    read = floor(codes)
+    print(f"\nasymmetric, uniform {n_bits} bits, {n:,} codes; floor {read:,.0f} µs")
+    times: dict[str, list[float]] = defaultdict(list)
+    in_batch: dict[str, list[float]] = defaultdict(list)
+    for start in range(0, n_weights, SINGLES):
+        for name, search in searches.items():
+            for at in range(start, start + SINGLES):
+                times[name].append(timed(search, weights[at : at + 1]))
+    for _ in range(max(3, rounds // 3)):
+        for name, search in searches.items():
+            in_batch[name].append(timed(search, weights[:BATCH]))
+    for name in searches:
+        single, batch = statistics.median(times[name]), statistics.median(in_batch[name])
+        print(f"  {name:17} one {single:8,.0f} µs {single / read:6.2f} × floor", end="")
+        print(f"   in {BATCH} {batch:8,.0f} µs {batch / read:6.2f} × floor")
+
+
+def fast_scans(
+    rng: np.random.Generator, n: int, n_bits: int
+) -> dict[str, Callable[[Weights], object]]:
+    """Return the searches of FAISS's fast scans of `n` codes of `n_bits`."""
+    peers: dict[str, faiss.Index] = {
+        "PQ fast scan": faiss.IndexPQFastScan(n_bits, n_bits // 4, 4),
+        "RaBitQ fast scan": faiss.IndexRaBitQFastScan(n_bits),
+    }
+    for peer in peers.values():
+        peer.train(rng.standard_normal((20_000, n_bits), dtype=np.float32))
+        for start in range(0, n, 100_000):
+            size = min(100_000, n - start)
+            peer.add(rng.standard_normal((size, n_bits), dtype=np.float32))
+
+    def search_of(peer: faiss.Index) -> Callable[[Weights], object]:
+        return lambda some: peer.search(some.astype(np.float32), K)
+
+    return {name: search_of(peer) for name, peer in peers.items()}
+
+
+def to_integers(weights: npt.NDArray[np.float64]) -> Weights:
+    """Return integers in proportion to `weights`, as large as an index takes them."""
+    largest = np.abs(weights).max(axis=1, keepdims=True)
+    scale = max_bit_weight(weights.shape[1]) / largest
+    return np.round(weights * scale).astype(np.int64)
+
+
+def timed(search: Callable[[Weights], object], some: Weights) -> float:
+    """Return the microseconds of the processor for each query."""
+    began = time.process_time()
+    search(some)
+    return (time.process_time() - began) * 1e6 / len(some)
 
 
 def compare_restricted(ours: Choice, queries: Codes, rows: Rows, rounds: int) -> None:

@@ -8,6 +8,7 @@ fastest one of the processor.
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ else:
     built = _kernel
 
 LANES = 8
+LINE = 64
 """The number of codes in a group; a search may read that many codes beyond the last."""
 TABLE_BITS = 64
 """The longest codes that a table can hold."""
@@ -136,13 +138,24 @@ def words_of(codes: Codes) -> Keys:
 def group_codes(words: Keys) -> Keys:
     """Return codes, ``uint64[N, W]``, in the layout of the kernel: ``[N / 8, W, 8]``, zero-padded.
 
-    Each group of eight codes is stored word by word, so a register holds one word of eight codes.
+    Each group of eight codes is stored word by word, so a register holds one word of eight codes,
+    and begins a cache line: a register across two lines takes twice as long to load.
     """
     n_groups = -(-len(words) // LANES)
     whole = np.zeros((n_groups * LANES, words.shape[1]), dtype=np.uint64)
     whole[: len(words)] = words
     by_word = whole.reshape(n_groups, LANES, words.shape[1]).transpose(0, 2, 1)
-    return np.ascontiguousarray(by_word)
+    groups = _empty_in_lines(by_word.shape)
+    groups[:] = by_word
+    return groups
+
+
+def _empty_in_lines(shape: tuple[int, ...]) -> Keys:
+    """Return an empty array that begins at a cache line."""
+    n = math.prod(shape)
+    memory = np.empty(n + LINE // 8 - 1, dtype=np.uint64)
+    start = -memory.ctypes.data % LINE // 8
+    return memory[start : start + n].reshape(shape)
 
 
 def bitmap_of(n: int, positions: npt.NDArray[np.int64]) -> Bitmap:

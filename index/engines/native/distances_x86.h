@@ -46,9 +46,9 @@ AVX2 INLINE two256_t avx2_group(const uint64_t *p, size_t words, const uint64_t 
 }
 
 AVX2 INLINE unsigned avx2_near(two256_t sum, uint64_t least, uint64_t limit) {
-    /* The instruction compares signed numbers; no distance is above 64 MAX_WORDS, so a larger
-       limit changes nothing. */
-    const uint64_t most = 64 * MAX_WORDS;
+    /* The instruction compares signed numbers; no distance or bound is above `most`, so a
+       larger limit changes nothing. */
+    const uint64_t most = 64 * MAX_WORDS * MAX_DIGIT;
     const __m256i above = _mm256_set1_epi64x((long long)(limit < most ? limit + 1 : most + 1));
     __m256i low = _mm256_cmpgt_epi64(above, sum.low);
     __m256i high = _mm256_cmpgt_epi64(above, sum.high);
@@ -61,6 +61,28 @@ AVX2 INLINE unsigned avx2_near(two256_t sum, uint64_t least, uint64_t limit) {
            (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(high)) << 4;
 }
 
+/* Of each word, the bytes hold the sums over the planes, at most 8 MAX_DIGIT. */
+AVX2 INLINE two256_t avx2_bound_group(const uint64_t *p, size_t words, const weights_t *q) {
+    const __m256i zero = _mm256_setzero_si256();
+    two256_t sum = {zero, zero};
+    for (size_t w = 0; w < words; w++) {
+        const __m256i best = _mm256_set1_epi64x((long long)q->best[w]);
+        const __m256i *at = (const __m256i *)(p + LANES * w);
+        const __m256i x = _mm256_xor_si256(_mm256_loadu_si256(at), best);
+        const __m256i y = _mm256_xor_si256(_mm256_loadu_si256(at + 1), best);
+        __m256i low = zero, high = zero;
+        for (unsigned j = PLANES; j-- > 0;) {
+            const __m256i plane = _mm256_set1_epi64x((long long)q->planes[w][j]);
+            low = _mm256_add_epi8(_mm256_add_epi8(low, low), avx2_ones(_mm256_and_si256(x, plane)));
+            high =
+                _mm256_add_epi8(_mm256_add_epi8(high, high), avx2_ones(_mm256_and_si256(y, plane)));
+        }
+        sum.low = _mm256_add_epi64(sum.low, _mm256_sad_epu8(low, zero));
+        sum.high = _mm256_add_epi64(sum.high, _mm256_sad_epu8(high, zero));
+    }
+    return sum;
+}
+
 #define GROUP(p) avx2_group(p, words, q)
 #define NEAR(r) avx2_near(r, least, limit)
 #define STORE(r)                                          \
@@ -71,9 +93,15 @@ AVX2 INLINE size_t avx2_inner(PARAMETERS(uint64_t)) {
 }
 COUNT(avx2_count, AVX2, two256_t, avx2_group, STORE)
 #undef GROUP
+#define GROUP(p) avx2_bound_group(p, words, q)
+AVX2 INLINE size_t avx2_bound_inner(PARAMETERS(weights_t)) {
+    FIRST_GROUP_NEAR(two256_t, GROUP, NEAR, STORE)
+}
+#undef GROUP
 #undef NEAR
 #undef STORE
 BY_WORDS(avx2_hamming, AVX2, avx2_inner, uint64_t)
+BY_WORDS(avx2_bounds, AVX2, avx2_bound_inner, weights_t)
 
 /* ---- AVX-512BW: as with AVX2, with all eight codes in one register */
 
@@ -83,20 +111,23 @@ BY_WORDS(avx2_hamming, AVX2, avx2_inner, uint64_t)
                                       _mm512_set1_epi64((long long)(limit - least)))
 #define STORE(r) _mm512_storeu_si512(distances, r)
 
-AVX512BW INLINE __m512i avx512bw_some_words(const uint64_t *p, size_t words,
-                                             const uint64_t *q) {
+AVX512BW INLINE __m512i avx512bw_ones(__m512i x) {
     const __m512i table = _mm512_broadcast_i32x4(
         _mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
     const __m512i four = _mm512_set1_epi8(15);
+    const __m512i low = _mm512_shuffle_epi8(table, _mm512_and_si512(x, four));
+    const __m512i high =
+        _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi16(x, 4), four));
+    return _mm512_add_epi8(low, high);
+}
+
+AVX512BW INLINE __m512i avx512bw_some_words(const uint64_t *p, size_t words,
+                                             const uint64_t *q) {
     __m512i sum = _mm512_setzero_si512();
-    for (size_t w = 0; w < words; w++) {
-        const __m512i x = _mm512_xor_si512(_mm512_loadu_si512(p + LANES * w),
-                                           _mm512_set1_epi64((long long)q[w]));
-        const __m512i low = _mm512_shuffle_epi8(table, _mm512_and_si512(x, four));
-        const __m512i high =
-            _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi16(x, 4), four));
-        sum = _mm512_add_epi8(sum, _mm512_add_epi8(low, high));
-    }
+    for (size_t w = 0; w < words; w++)
+        sum = _mm512_add_epi8(
+            sum, avx512bw_ones(_mm512_xor_si512(_mm512_loadu_si512(p + LANES * w),
+                                                _mm512_set1_epi64((long long)q[w]))));
     return _mm512_sad_epu8(sum, _mm512_setzero_si512());
 }
 
@@ -147,6 +178,31 @@ AVX512BW INLINE size_t avx512bw_weighted_inner(PARAMETERS(weights_t)) {
 #undef GROUP
 BY_WORDS(avx512bw_weighted, AVX512BW, avx512bw_weighted_inner, weights_t)
 
+AVX512BW INLINE __m512i avx512bw_bound_group(const uint64_t *p, size_t words,
+                                              const weights_t *q) {
+    const __m512i zero = _mm512_setzero_si512();
+    __m512i sum = zero;
+    for (size_t w = 0; w < words; w++) {
+        const __m512i x = _mm512_xor_si512(_mm512_loadu_si512(p + LANES * w),
+                                           _mm512_set1_epi64((long long)q->best[w]));
+        __m512i bytes = zero;
+        for (unsigned j = PLANES; j-- > 0;) {
+            const __m512i plane = _mm512_set1_epi64((long long)q->planes[w][j]);
+            bytes = _mm512_add_epi8(_mm512_add_epi8(bytes, bytes),
+                                    avx512bw_ones(_mm512_and_si512(x, plane)));
+        }
+        sum = _mm512_add_epi64(sum, _mm512_sad_epu8(bytes, zero));
+    }
+    return sum;
+}
+
+#define GROUP(p) avx512bw_bound_group(p, words, q)
+AVX512BW INLINE size_t avx512bw_bound_inner(PARAMETERS(weights_t)) {
+    FIRST_GROUP_NEAR(__m512i, GROUP, NEAR, STORE)
+}
+#undef GROUP
+BY_WORDS(avx512bw_bounds, AVX512BW, avx512bw_bound_inner, weights_t)
+
 /* ---- AVX-512 VPOPCNTDQ: the processor counts the ones */
 
 #define VPOPCNT __attribute__((target("avx512f,avx512vpopcntdq")))
@@ -167,6 +223,58 @@ VPOPCNT INLINE size_t vpopcnt_inner(PARAMETERS(uint64_t)) {
 }
 COUNT(vpopcnt_count, VPOPCNT, __m512i, vpopcnt_group, STORE)
 #undef GROUP
+
 #undef NEAR
 #undef STORE
 BY_WORDS(vpopcnt_hamming, VPOPCNT, vpopcnt_inner, uint64_t)
+
+/* ---- AVX-512 VBMI: an instruction looks up 64 bytes in a table of 128 bytes: 16 for the lower, or
+   for the upper, four bits of each of the eight bytes of a word */
+
+#define VBMI __attribute__((target("avx512f,avx512bw,avx512vbmi")))
+#define NEAR(r)                                                                                \
+    (unsigned)_mm512_cmple_epu64_mask(_mm512_sub_epi64(r, _mm512_set1_epi64((long long)least)), \
+                                      _mm512_set1_epi64((long long)(limit - least)))
+#define STORE(r) _mm512_storeu_si512(distances, r)
+
+/* Compute the bounds of n groups, which share the registers of the tables. */
+VBMI INLINE void vbmi_bound_groups(const uint64_t *p, size_t n, size_t words, const weights_t *q,
+                                   __m512i *sums) {
+    const __m512i four = _mm512_set1_epi8(15), zero = _mm512_setzero_si512();
+    const __m512i tables = _mm512_set1_epi64(0x7060504030201000);
+    for (size_t u = 0; u < n; u++) sums[u] = zero;
+    for (size_t w = 0; w < words; w++) {
+        const uint8_t(*low)[16] = q->rounded[w][0], (*high)[16] = q->rounded[w][1];
+        const __m512i low_a = _mm512_loadu_si512(low), low_b = _mm512_loadu_si512(low + 4);
+        const __m512i high_a = _mm512_loadu_si512(high), high_b = _mm512_loadu_si512(high + 4);
+        for (size_t u = 0; u < n; u++) {
+            const uint64_t *at = p + LANES * (u * words + w);
+            const __m512i x = _mm512_loadu_si512(at);
+            fetch_far_ahead(at);
+            const __m512i y = _mm512_srli_epi16(x, 4);
+            const __m512i low_at = _mm512_or_si512(_mm512_and_si512(x, four), tables);
+            const __m512i high_at = _mm512_or_si512(_mm512_and_si512(y, four), tables);
+            const __m512i bytes =
+                _mm512_add_epi8(_mm512_permutex2var_epi8(low_a, low_at, low_b),
+                                _mm512_permutex2var_epi8(high_a, high_at, high_b));
+            sums[u] = _mm512_add_epi64(sums[u], _mm512_sad_epu8(bytes, zero));
+        }
+    }
+}
+
+VBMI INLINE __m512i vbmi_bound_group(const uint64_t *p, size_t words, const weights_t *q) {
+    __m512i sum;
+    vbmi_bound_groups(p, 1, words, q, &sum);
+    return sum;
+}
+
+#define GROUPS(p, r) vbmi_bound_groups(p, UNROLL, words, q, r)
+#define GROUP(p) vbmi_bound_group(p, words, q)
+VBMI INLINE size_t vbmi_bound_inner(PARAMETERS(weights_t)) {
+    FIRST_GROUP_OF(__m512i, GROUPS, GROUP, NEAR, STORE)
+}
+#undef GROUPS
+#undef GROUP
+#undef NEAR
+#undef STORE
+BY_WORDS(vbmi_bounds, VBMI, vbmi_bound_inner, weights_t)

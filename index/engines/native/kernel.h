@@ -86,21 +86,36 @@ typedef size_t (*near_fn)(const uint64_t *groups, size_t g, size_t end, size_t w
 typedef void count_fn(const uint64_t *groups, size_t n, size_t words, const uint64_t *query,
                       const int32_t *sizes, int64_t (*sums)[N_SUMS]);
 
+/* The digits of the weights in bounds by planes. */
+#define PLANES 4
+
+/* Weighted distances of parts of a code from one query. */
+typedef struct {
+    /* For each byte. */
+    int32_t bytes[MAX_WORDS * 8][256];
+    /* For each word and each four bits of its halves: 16 entries for the lower half, 16 for the
+       upper. */
+    int32_t nibbles[MAX_WORDS][8][2][16];
+    /* Bounds are multiples of `unit`. By tables, a bound is the sum of the entries for the lower
+       and for the upper four bits of each byte: the distances of these bits, rounded down. By
+       planes, it is the sum over j of 2^j times the number of ones of (code XOR best) AND plane
+       j. */
+    uint64_t unit;
+    uint8_t rounded[MAX_WORDS][2][8][16];
+    uint64_t best[MAX_WORDS];
+    uint64_t planes[MAX_WORDS][PLANES];
+} weights_t;
+
 /* The functions for one instruction set. */
 typedef struct {
     const char *name;
     near_fn hamming;
     count_fn *count;
     near_fn weighted;
+    /* Lower bounds of weighted distances, in the unit that `fill_bounds` chooses; or NULL. */
+    near_fn bounds;
+    void (*fill_bounds)(weights_t *t, const int64_t *weights, size_t words);
 } path_t;
-
-/* Weighted distances of parts of a code from one query: for each byte, and for each four bits. */
-typedef struct {
-    int32_t bytes[MAX_WORDS * 8][256];
-    /* For each word and each four bits of its halves: 16 entries for the lower half, 16 for the
-       upper. */
-    int32_t nibbles[MAX_WORDS][8][2][16];
-} weights_t;
 
 /* Fill the tables from int64[words * 64] weights, one for each bit, the lowest bit first. */
 void fill_weights(weights_t *t, const int64_t *weights, size_t words);
@@ -216,6 +231,16 @@ double search_table(const table_t *t, const search_t *a);
    each code, in the order of the places of the table. */
 double search_halves(const table_t tables[2], const uint64_t *const rest[2], const source_t *all,
                      const search_t *a);
+/* Offer the codes of the groups from g on and before end to the nearest to one query by weighted
+   distance so far. */
+typedef struct {
+    weights_t weights;
+    size_t n_exact; /* the blocks that are scanned without bounds before the next with them */
+    size_t n_waits; /* how many it was the last time; 0 if bounds paid */
+} weighted_scan_t;
+void begin_weighted(weighted_scan_t *scan, const int64_t *weights, size_t words);
+void scan_by_weights(const source_t *s, weighted_scan_t *scan, size_t g, size_t end,
+                   nearest_t *nearest);
 /* `weights` is int64[n_queries, words * 64]: one for each bit of a code and 0 for the bits that
    fill it up, the lowest bit first. The radius bounds the weighted distance. */
 double search_scan_weighted(const source_t *s, const search_t *a, const int64_t *weights);

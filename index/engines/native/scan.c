@@ -111,17 +111,98 @@ double search_scan(const source_t *s, const search_t *a) {
     return is_ok ? (double)a->n_queries * scan_cost(s->n * s->words, a->n_queries) : -1;
 }
 
-double search_scan_weighted(const source_t *s, const search_t *a, const int64_t *weights) {
-    weights_t *table = malloc(sizeof *table);
-    uint64_t *memory = malloc((nearest_size(a->k) + 1) * sizeof *memory);
-    const int is_ok = table != NULL && memory != NULL;
-    for (size_t i = 0; is_ok && i < a->n_queries; i++) {
-        nearest_t nearest;
-        fill_weights(table, weights + i * s->words * 64, s->words);
-        nearest_begin(&nearest, memory, a->k, a->radius, a->floor);
-        scan_groups(s, path.weighted, table, 0, (s->n + LANES - 1) / LANES, &nearest);
-        write_results(&nearest, a, i);
+/* ---- weighted distances
+
+   A scan reads bounds of the distances, and computes the distances of a group only if the bound
+   of one of its codes is near enough. Where bounds exclude too few groups, as before k codes are
+   near or with a large k, some blocks are scanned without them. */
+
+#define WEIGHTED_BLOCK_BYTES (256 << 10)
+/* Bounds pay if at most one of so many groups is not excluded. */
+#define GROUPS_PER_CHECK 6
+#define MAX_WAITS 64
+#define FIRST_GROUPS 64
+/* The queries of a batch that read each block together. */
+#define WEIGHTED_BATCH 16
+
+typedef struct {
+    const weights_t *weights;
+    size_t n_checks; /* the groups that bounds did not exclude */
+} bounded_t;
+
+/* A near_fn whose query is a bounded_t. */
+static size_t near_by_bounds(const uint64_t *groups, size_t g, size_t end, size_t words,
+                             const void *query, uint64_t least, uint64_t limit,
+                             const uint8_t *allowed, uint64_t distances[LANES], uint8_t *hits) {
+    bounded_t *bounded = (bounded_t *)query;
+    const weights_t *weights = bounded->weights;
+    for (; g < end; g++) {
+        g = path.bounds(groups, g, end, words, weights, 0, limit / weights->unit, allowed,
+                        distances, hits);
+        if (g >= end) break;
+        bounded->n_checks++;
+        if (path.weighted(groups, g, g + 1, words, weights, least, limit, allowed, distances,
+                          hits) == g)
+            return g;
     }
-    free(table), free(memory);
+    return end;
+}
+
+void begin_weighted(weighted_scan_t *scan, const int64_t *weights, size_t words) {
+    fill_weights(&scan->weights, weights, words);
+    /* The first groups give a limit, without which bounds exclude nothing. */
+    scan->n_exact = 1;
+    scan->n_waits = 0;
+}
+
+static size_t block_of(const source_t *s) {
+    return WEIGHTED_BLOCK_BYTES / (LANES * sizeof(uint64_t) * s->words);
+}
+
+void scan_by_weights(const source_t *s, weighted_scan_t *scan, size_t g, size_t end,
+                   nearest_t *nearest) {
+    for (size_t stop; g < end; g = stop) {
+        const size_t step = g ? block_of(s) : FIRST_GROUPS;
+        stop = end - g < step ? end : g + step;
+        if (path.bounds == NULL || scan->n_exact) {
+            scan_groups(s, path.weighted, &scan->weights, g, stop, nearest);
+            if (scan->n_exact) scan->n_exact--;
+            continue;
+        }
+        bounded_t bounded = {&scan->weights, 0};
+        scan_groups(s, near_by_bounds, &bounded, g, stop, nearest);
+        if (bounded.n_checks * GROUPS_PER_CHECK <= stop - g) {
+            scan->n_waits = 0;
+        } else {
+            scan->n_waits = !scan->n_waits ? 1 : 2 * scan->n_waits;
+            if (scan->n_waits > MAX_WAITS) scan->n_waits = MAX_WAITS;
+            scan->n_exact = scan->n_waits;
+        }
+    }
+}
+
+double search_scan_weighted(const source_t *s, const search_t *a, const int64_t *weights) {
+    const size_t groups = (s->n + LANES - 1) / LANES, size = nearest_size(a->k);
+    size_t batch_size = NEAREST_BYTES / sizeof(uint64_t) / (size ? size : 1);
+    batch_size = batch_size > WEIGHTED_BATCH ? WEIGHTED_BATCH : batch_size ? batch_size : 1;
+    if (batch_size > a->n_queries) batch_size = a->n_queries;
+    const size_t step = batch_size == 1 ? groups : block_of(s);
+    weighted_scan_t *scans = malloc((batch_size + 1) * sizeof *scans);
+    uint64_t *memory = malloc((batch_size * size + 1) * sizeof *memory);
+    nearest_t *nearest = malloc((batch_size + 1) * sizeof *nearest);
+    const int is_ok = scans != NULL && memory != NULL && nearest != NULL;
+    for (size_t start = 0; is_ok && start < a->n_queries; start += batch_size) {
+        const size_t left = a->n_queries - start, n = left < batch_size ? left : batch_size;
+        for (size_t i = 0; i < n; i++) {
+            begin_weighted(scans + i, weights + (start + i) * s->words * 64, s->words);
+            nearest_begin(nearest + i, memory + i * size, a->k, a->radius, a->floor);
+        }
+        for (size_t g = 0; g < groups; g += step) {
+            const size_t end = groups - g < step ? groups : g + step;
+            for (size_t i = 0; i < n; i++) scan_by_weights(s, scans + i, g, end, nearest + i);
+        }
+        for (size_t i = 0; i < n; i++) write_results(nearest + i, a, start + i);
+    }
+    free(scans), free(memory), free(nearest);
     return is_ok ? (double)a->n_queries * (double)s->n * (double)s->words : -1;
 }

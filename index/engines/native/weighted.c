@@ -106,9 +106,9 @@ static int search_by_lookups(const table_t *t, const search_t *a, const int64_t 
 double search_table_weighted(const table_t *t, const search_t *a, const int64_t *weights) {
     const source_t source = {t->keys, t->n_keys, 1, a->allowed, t};
     queue_t *queue = malloc(sizeof *queue);
-    weights_t *table = malloc(sizeof *table);
+    weighted_scan_t *scan = malloc(sizeof *scan);
     uint64_t *memory = malloc((nearest_size(a->k) + 1) * sizeof *memory);
-    const int is_ok = queue != NULL && table != NULL && memory != NULL;
+    const int is_ok = queue != NULL && scan != NULL && memory != NULL;
     double work = 0;
     for (size_t i = 0; is_ok && i < a->n_queries; i++) {
         const int64_t *own = weights + 64 * i;
@@ -116,14 +116,13 @@ double search_table_weighted(const table_t *t, const search_t *a, const int64_t 
         nearest_begin(&nearest, memory, a->k, a->radius, a->floor);
         if (!search_by_lookups(t, a, own, queue, &nearest, &work)) {
             nearest_begin(&nearest, memory, a->k, a->radius, a->floor);
-            fill_weights(table, own, 1);
-            scan_groups(&source, path.weighted, table, 0, (t->n_keys + LANES - 1) / LANES,
-                        &nearest);
+            begin_weighted(scan, own, 1);
+            scan_by_weights(&source, scan, 0, (t->n_keys + LANES - 1) / LANES, &nearest);
             work += 2 * (double)t->n_keys;
         }
         write_results(&nearest, a, i);
     }
-    free(queue), free(table), free(memory);
+    free(queue), free(scan), free(memory);
     return is_ok ? work : -1;
 }
 

@@ -123,6 +123,30 @@ def test_every_path_finds_what_the_oracle_finds_for_long(path: str) -> None:
         check(rng, n=int(rng.integers(0, 3000)), n_bits=n_bits, k=k, flips=flips)
 
 
+@pytest.mark.parametrize("n_bits", [64, 136, 384])
+def test_bounds_of_weighted_distances_exclude_no_result(path: str, n_bits: int) -> None:
+    rng = np.random.default_rng(0)
+    n = 20_000
+    codes, rows, most = random_codes(rng, n, n_bits), np.arange(n), max_bit_weight(n_bits)
+    normal = np.clip(rng.normal(size=(4, n_bits)) * most / 4, -most, most).astype(np.int64)
+    few_large = np.where(rng.random((1, n_bits)) < 0.05, most, 1)
+    small = rng.integers(-3, 4, (1, n_bits))
+    weights = np.concatenate([normal, few_large, small, np.zeros((1, n_bits), dtype=np.int64)])
+    gone = rng.random(n) < 0.2
+    allowed_rows = np.flatnonzero(rng.random(n) < 0.3)
+    oracle = BruteForceIndex(codes[~gone], rows[~gone])
+    for engine in engines(n_bits):
+        index = engine(codes, rows).without(rows[gone])
+        for k in (1, 10, 600):
+            found = index.search_weighted(weights, k)
+            assert_same(found, oracle.search_weighted(weights, k))
+            after = After(int(found[0].distances[-1]), int(found[0].rows[-1]))
+            assert_same(
+                index.search_weighted(weights, k, allowed_rows, after),
+                oracle.search_weighted(weights, k, allowed_rows, after),
+            )
+
+
 def test_codes_that_share_a_cell_of_the_directory_are_found() -> None:
     # The inverse of the multiplier makes numbers of which the highest bits of the hashes agree.
     back = pow(0x9E3779B97F4A7C15, -1, 2**64)
