@@ -168,7 +168,8 @@ def to_integers(weights: npt.NDArray[np.float64]) -> Weights:
     """Return integers in proportion to `weights`, as large as an index takes them."""
     largest = np.abs(weights).max(axis=1, keepdims=True)
     scale = max_bit_weight(weights.shape[1]) / largest
-    return np.round(weights * scale).astype(np.int64)
+    integers: Weights = np.round(weights * scale).astype(np.int64)
+    return integers
 
 
 def timed(search: Callable[[Weights], object], some: Weights) -> float:

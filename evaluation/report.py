@@ -13,7 +13,7 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from hummingbit.corpus.document import Document
+from hummingbit.corpus.document import Document, Vector
 from hummingbit.encoder.analyzers import VISIBLE
 from hummingbit.encoder.codes import Codes, hamming_distance, unpack_codes, whole_codes
 from hummingbit.evaluation.baselines import (
@@ -50,7 +50,6 @@ from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER
 from hummingbit.index.rankings import HAMMING, HYBRID
-from hummingbit.index.records import Vector
 from hummingbit.index.search import DEFAULT_OVERSAMPLE
 
 # ----------------------------------------------------------------------------
