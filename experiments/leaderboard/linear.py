@@ -1,4 +1,4 @@
-"""LSH, PCA-sign and ITQ, of TF-IDF rows or of sentence vectors: ``linear_codes``."""
+"""LSH, PCA-sign, ITQ and SNE, of TF-IDF rows or of sentence vectors: ``linear_codes``."""
 
 from __future__ import annotations
 
@@ -21,3 +21,4 @@ def learn(method: str, task: Task) -> Encode:
 lsh = partial(learn, "lsh")
 pca_sign = partial(learn, "pca-sign")
 itq = partial(learn, "itq")
+sne = partial(learn, "sne")

@@ -48,6 +48,15 @@ METHODS: Mapping[str, Entry] = {
     "sentence-itq": Entry(
         "ITQ of sentence vectors", f"{_PACKAGE}.linear", "itq", takes_vectors=True
     ),
+    "sentence-pca-sign": Entry(
+        "signs along principal directions of sentence vectors",
+        f"{_PACKAGE}.linear",
+        "pca_sign",
+        takes_vectors=True,
+    ),
+    "sentence-sne": Entry(
+        "`train sne` of sentence vectors, ours", f"{_PACKAGE}.linear", "sne", takes_vectors=True
+    ),
     "vdsh-s": Entry(
         "VDSH-S, the authors' settings", f"{_PACKAGE}.trained", "vdsh_s_paper", reads_labels=True
     ),

@@ -202,3 +202,18 @@ def test_sentence_vectors_take_the_place_of_texts(data_root: Path) -> None:
         cell("sentence-itq", n_bits=8), data_root / "w", data_root, data_root / "v.npz"
     )
     assert record["map100_expected"] > 0.8
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if "sentence" in name])
+def test_methods_of_sentence_vectors_keep_near_vectors_near(method: str) -> None:
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(4, 16)) * 3
+    which = rng.integers(4, size=200)
+    vectors = (centres[which] + rng.normal(size=(200, 16))).astype(np.float32)
+    no_tags = np.zeros((200, 0), dtype=np.bool_)
+    data = TrainingData(tuple(map(str, range(200))), vectors, (), no_tags)
+    encode = encodings_of(METHODS[method].load()(Task("snippets", data, 8, 0, 1.0))).documents
+    bits = np.unpackbits(encode(vectors), axis=1).astype(int)
+    distances = np.abs(bits[:, None] - bits).sum(axis=2)
+    is_same = which[:, None] == which
+    assert distances[is_same].mean() < distances[~is_same].mean() - 1
