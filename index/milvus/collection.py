@@ -389,6 +389,8 @@ class MilvusCollection(SearchableCollection):
                         entities.append({**schema.to_entity(document, packed), "row": stored.row})
                 changed.update(entity["id"] for entity in entities)
                 self._store.upsert(entities)
+                if entities and update is not updates[-1]:
+                    self._store.wait_for_all()  # the next update reads what this one wrote
             number = self._progress.finish(changed=bool(changed))
             return PayloadsUpdated(len(selected), len(changed), number)
 

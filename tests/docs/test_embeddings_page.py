@@ -28,6 +28,7 @@ def pictures() -> dict[str, Any]:
 
 def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("imagehash")
+    pytest.importorskip("pdqhash")
     monkeypatch.chdir(tmp_path)
     vectors = np.random.default_rng(0).normal(size=(30, 384)).astype(np.float32)
     names: dict[str, Any] = {
@@ -38,9 +39,10 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for block in blocks_of("docs/embeddings.md"):
         if block.text.startswith(("import", "packed")):
             exec(compile(block.text, str(block), "exec"), names)  # noqa: S102 - our own docs
-    assert set(names["hits"].ids) == {"beach", "beach-small"}
+    for hits in ("hits", "same"):
+        assert set(names[hits].ids) == {"beach", "beach-small"}
     query = names["query"]
     assert names["collection"].search(query, ranking="asymmetric").ids[0] == "3"
     assert names["brought"].search(names["texts"][3], code={"ubinary": names["packed"][3]}).ids[0]
-    for collection in ("collection", "brought", "pictures_found"):
+    for collection in ("collection", "brought", "pictures_found", "by_pdq"):
         names[collection].close()
