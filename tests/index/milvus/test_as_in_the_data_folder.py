@@ -25,18 +25,16 @@ if TYPE_CHECKING:
     from hummingbit.index.backend import CollectionBackend
     from hummingbit.index.milvus.folder import MilvusFolder
 
+PAYLOADS: list[dict[str, Any]] = [
+    {"name": "numpy", "tags": ["array", "math"], "seen": "2024-05-01T10:00:00+02:00"},
+    {"name": "numba", "tags": ["compiler"], "seen": "2024-05-01T09:00:00Z"},
+    {"name": "scipy", "tags": [], "by": {"name": "Ann"}, "seen": "2024-06-30"},
+    {"name": None, "tags": ["array"]},
+    {"tags": None, "by": {"name": "Bob", "age": 7}},
+    {"name": "num%py", "by": {"age": 8}},
+]
 DOCUMENTS = [
-    Document(id=f"d{at}", code=f"{at:04x}", payload=payload)
-    for at, payload in enumerate(
-        [
-            {"name": "numpy", "tags": ["array", "math"], "seen": "2024-05-01T10:00:00+02:00"},
-            {"name": "numba", "tags": ["compiler"], "seen": "2024-05-01T09:00:00Z"},
-            {"name": "scipy", "tags": [], "by": {"name": "Ann"}, "seen": "2024-06-30"},
-            {"name": None, "tags": ["array"]},
-            {"tags": None, "by": {"name": "Bob", "age": 7}},
-            {"name": "num%py", "by": {"age": 8}},
-        ]
-    )
+    Document(id=f"d{at}", code=f"{at:04x}", payload=payload) for at, payload in enumerate(PAYLOADS)
 ]
 FILTERS: list[dict[str, Any]] = [
     {"field": "name", "prefix": "num"},
