@@ -90,6 +90,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def train(corpus: str, encoder: str) -> None:
     command = ["train", "class-codes", "--data", corpus, "--out", f"encoders/{encoder}"]
+    command += ["--bits", "32"]
     assert main(command) == 0
 
 
