@@ -134,6 +134,8 @@ class QueryTerms(NamedTuple):
 
     An identifier such as ``readCsv`` is replaced by its words, another word by a known word.
     """
+    n_unknown: int = 0
+    """How many words, repeats included, the vocabulary has neither as they are nor corrected."""
 
 
 class KnownWords(Protocol):
@@ -192,6 +194,8 @@ class Corrections:
         self._pieces = pieces
         self._replacements: dict[str, str | None] = {}
         self._related: dict[str, list[str]] = {}
+        self.n_unknown = 0
+        """How many words, repeats included, are still unknown."""
 
     @cached_property
     def _words(self) -> KnownWords | None:
@@ -214,10 +218,12 @@ class Corrections:
                 self._replacements[term] = self._replacement(term, terms)
         if not unknown:
             return terms
-        replaced = (self._replacements.get(term) or term for term in terms)
+        replaced = [self._replacements.get(term) or term for term in terms]
+        # Several words together are unknown more often than not.
+        self.n_unknown += sum(" " not in term and term not in self._vocabulary for term in replaced)
         words = self._words
         if words is None:
-            return list(replaced)
+            return replaced
         return [known for term in replaced for known in self._known_terms(term, words)]
 
     def _replacement(self, term: str, terms: Sequence[str]) -> str | None:

@@ -289,7 +289,8 @@ class TextFeatures:
         lists = map(self._corrected_term_lists, texts, corrections)
         counts = self._count([self._look_up_each(lists)])
         recognized = np.diff(counts.indptr).tolist()
-        return counts, [*map(QueryTerms, recognized, [one.pairs for one in corrections])]
+        others = [(one.pairs, one.n_unknown) for one in corrections]
+        return counts, [QueryTerms(n, *some) for n, some in zip(recognized, others, strict=True)]
 
     def read_query(
         self, text: str, find_words: FindWords | None = None
@@ -307,15 +308,16 @@ class TextFeatures:
             rows, (query_terms,) = self.transform_queries([text], find_words)
             return TextRow(rows.indices.astype(np.intp), rows.data), query_terms
         corrected: tuple[tuple[str, str], ...] = ()
+        n_unknown = 0
         terms = self.terms(text)
         columns = [column for column in map(self._columns.get, terms) if column is not None]
         if len(columns) < len(terms):
             corrections = self._corrections(find_words)
             terms = corrections.replace(self.terms(corrections.split_identifiers(text)))
             columns = self._columns_of(terms)
-            corrected = corrections.pairs
+            corrected, n_unknown = corrections.pairs, corrections.n_unknown
         row = self._weigh_one(columns)
-        return row, QueryTerms(len(row.columns), corrected)
+        return row, QueryTerms(len(row.columns), corrected, n_unknown)
 
     def _weigh_one(self, columns: list[int]) -> TextRow:
         """Return the features of a text whose known terms have the `columns`, repeats included."""

@@ -202,6 +202,14 @@ class Hits(Sequence[Hit]):
         """
         return np.array([hit.relevance for hit in self._hits], dtype=np.float64)
 
+    @property
+    def confidences(self) -> npt.NDArray[np.float64]:
+        """The probabilities that the hits answer the query, ``float64[k]``, in their order.
+
+        They compare between queries and rankings; NaN for recommendations, which have none.
+        """
+        return np.array([hit.confidence for hit in self._hits], dtype=np.float64)
+
     def to_pandas(self) -> pd.DataFrame:
         """Return a row for each hit: id, distance, score, text, and one column a payload field."""
         rows = [
@@ -285,7 +293,7 @@ def _search_options(given: LocalSearchOptions) -> SearchOptions:
     options = SearchOptions.of_request(fields)
     if not 1 <= options.k <= MAX_K:
         raise InputError("limit", f"is {options.k}; it must be from 1 to {MAX_K:,}")
-    return replace(options, with_text=True, with_relevance=True)
+    return replace(options, with_text=True, with_relevance=True, with_confidence=True)
 
 
 class Collection:
@@ -676,7 +684,7 @@ class Collection:
             raise TypeError(f"recommend() has no argument {min(unknown)!r}")
         like = inputs.examples_of("positive", positive)
         unlike = inputs.examples_of("negative", negative)
-        search = _search_options(fields)
+        search = replace(_search_options(fields), with_confidence=False)
         result = self.backend.recommend(like, unlike, search, strategy)
         return hits_of(result, self.backend, None if search.offset else search.filter)[0]
 

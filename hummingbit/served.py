@@ -280,7 +280,8 @@ class ServedCollection:
         )
 
     def _search(self, query: Query, options: SearchOptions) -> Hits:
-        asked: Any = {"with_payload": True, "with_text": True, "with_relevance": True, **options}
+        asked: Any = {"with_payload": True, "with_text": True, "with_relevance": True}
+        asked |= {"with_confidence": True, **options}
         vector = None if query.vector is None else query.vector.tolist()
         return _hits(
             self.client.search(
@@ -356,4 +357,5 @@ def _hit(hit: ServedHit) -> Hit:
         code=hit.get("code"),
         rerank_score=hit.get("rerank_score"),
         relevance=hit.get("relevance"),
+        confidence=hit.get("confidence"),
     )

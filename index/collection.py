@@ -372,6 +372,7 @@ class SearchableCollection(CollectionBase, ABC):
         values = (
             *(options.radius, options.cursor, options.hybrid, options.rescore, options.offset),
             options.syntax,
+            options.score_threshold,
         )
         if not self.n_bits:
             check_by_words(options)

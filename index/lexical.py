@@ -33,6 +33,7 @@ from hummingbit.encoder.spelling import is_correctable
 from hummingbit.encoder.text_features import SEARCHED_LENGTH, summary_of, title_of
 from hummingbit.foundation.arrays import sorted_distinct
 from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.confidence import WordEvidence
 from hummingbit.index.engines.protocol import Rows, positions_of
 from hummingbit.index.engines.segments import GROWTH, MIN_FOLD, needs_compaction
 from hummingbit.index.languages import stop_terms
@@ -1501,6 +1502,13 @@ class LexicalIndex:
                 part_of_summary(highest, np.ones(1), size, query.average_summary_size)[0]
             )
         return round(total)
+
+    def evidence(self, query: WeighedQuery) -> WordEvidence:
+        """Return what the words of a query say of its scores, without what was added to them."""
+        words = query.terms[: len(query.terms) - len(query.added or ())]
+        most = inverse_frequency(len(self.texts), 0)
+        own_score = self.own_score(query) / UNIT
+        return WordEvidence.of([(word.idf, word.repeats) for word in words], own_score, most)
 
     def rank(self, text: str, k: int, allowed_rows: Rows | None = None) -> ScoredRows:
         """Return the `k` best documents by (score descending, row ascending).

@@ -24,6 +24,14 @@ from hummingbit.encoder.codes import Codes, hamming_distance
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.confidence import (
+    BY_BOTH,
+    BY_RANKS,
+    Evidence,
+    evidence_of_codes,
+    known_share,
+)
+from hummingbit.index.confidence import BY_WORDS as OF_WORDS
 from hummingbit.index.engines import kernel
 from hummingbit.index.engines.protocol import After, Rows, Weights, max_bit_weight
 from hummingbit.index.engines.segments import IndexSnapshot
@@ -107,6 +115,9 @@ class Ranking(Protocol):
         one that consists of the query, or about that.
         """
 
+    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
+        """Return what the confidence of the hits follows from, for the result of each query."""
+
 
 @runtime_checkable
 class RankingFromAnywhere(Protocol):
@@ -173,6 +184,10 @@ class Scorer(ABC):
     ) -> list[tuple[float, float]]:
         """See :meth:`Ranking.anchors`."""
 
+    @abstractmethod
+    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
+        """See :meth:`Ranking.evidence`."""
+
 
 class NamedRanking(Scorer):
     """A :class:`Ranking` that searches name. Another ranking is a subclass and a line in RANKINGS.
@@ -183,6 +198,7 @@ class NamedRanking(Scorer):
     - ``needs`` and :meth:`of`: what it reads, and how a search makes it;
     - :meth:`rank`, the order itself, and :meth:`score`, the same scores for any rows;
     - :meth:`anchors`, two scores that relevances from 0 to 1 are measured by;
+    - :meth:`evidence`, the features that confidence follows from (:mod:`.confidence`);
     - :meth:`hit_scores`, if hits report other scores than those that decide the order;
     - ``rank_after``, if it can find a page without the hits before it
       (:class:`RankingFromAnywhere`);
@@ -269,6 +285,24 @@ class HammingRanking(NamedRanking):
     ) -> list[tuple[float, float]]:
         """Return :data:`AGREEMENTS`."""
         return [AGREEMENTS] * len(found)
+
+    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
+        """Return that of :func:`evidence_of_distances`."""
+        return evidence_of_distances(queries, found, len(self._generation))
+
+
+def evidence_of_distances(
+    queries: EncodedQueries, found: Sequence[RankedRows], n_documents: int
+) -> list[Evidence]:
+    """Return the evidence of :func:`bit_agreement`.
+
+    Of n random bits, n / 2 ± √n / 2 agree, so codes that are equal lie √n deviations above.
+    """
+    highest = math.sqrt(queries.codes.shape[1] * 8)
+    return [
+        evidence_of_codes(highest, -highest, n_documents, known_share(queries.terms[place]))
+        for place in range(len(found))
+    ]
 
 
 def bit_agreement(queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
@@ -360,6 +394,20 @@ class AsymmetricRanking(NamedRanking):
         """Return :data:`AGREEMENTS`."""
         return [AGREEMENTS] * len(found)
 
+    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
+        """Return the evidence of the scores.
+
+        With random bits, w · s has the deviation |w|, and at most Σ |w_b|.
+        """
+        sums = np.abs(queries.weights).sum(axis=1).tolist()
+        lengths = np.sqrt((queries.weights**2).sum(axis=1)).tolist()
+        of_all = []
+        for place in range(len(found)):
+            highest = sums[place] / lengths[place] if lengths[place] else 0.0
+            known = known_share(queries.terms[place])
+            of_all.append(evidence_of_codes(highest, -highest, len(self._generation), known))
+        return of_all
+
 
 def quantize_weights(weights: Floats) -> tuple[Weights, npt.NDArray[np.int64]]:
     """Round `weights`, ``float32[Q, n_bits]`` and finite, to integers within the bounds.
@@ -445,6 +493,15 @@ class Bm25Ranking(NamedRanking):
             for words in words_of(queries, self.name)
         ]
 
+    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
+        """Return the score as :class:`hummingbit.index.confidence.WordEvidence` scales it."""
+        of_all = []
+        for words, some in zip(words_of(queries, self.name), found, strict=True):
+            weighed = self._lexical.weigh(*words, some.statistics or self._statistics)
+            by_words = self._lexical.evidence(weighed)
+            of_all.append(Evidence(OF_WORDS, (0.0,), (by_words.per_score,)))
+        return of_all
+
     def _matches(self, queries: EncodedQueries) -> Iterator[tuple[WeighedQuery, Matches]]:
         return self._kept.of(queries)
 
@@ -522,8 +579,10 @@ class CosineScorer(Scorer):
 
     needs = frozenset({VECTORS})
 
-    def __init__(self, read_vectors: ReadVectors, form: str) -> None:
+    def __init__(self, read_vectors: ReadVectors, form: str, n_documents: int) -> None:
         """Score rows of vectors kept in `form`, one of :data:`hummingbit.index.kept_vectors.FORMS`.
+
+        The collection has `n_documents`.
 
         Raises:
             InputError: if the collection keeps no vectors.
@@ -533,11 +592,13 @@ class CosineScorer(Scorer):
             raise InputError("rescore", message)
         self._read_vectors = read_vectors
         self._form = form
+        self._n_documents = n_documents
 
     @classmethod
     def of(cls, documents: SearchedDocuments, search: Search) -> CosineScorer:  # noqa: ARG003
         """See :meth:`Scorer.of`."""
-        return cls(documents.read_vectors, documents.keep_vectors)
+        n_documents = len(documents.generation)
+        return cls(documents.read_vectors, documents.keep_vectors, n_documents)
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """See :meth:`Scorer.score`.
@@ -555,6 +616,19 @@ class CosineScorer(Scorer):
     ) -> list[tuple[float, float]]:
         """Return the cosines of vectors at a right angle and of equal ones."""
         return [(0.0, 1.0)] * len(found)
+
+    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
+        """Return the evidence of codes that agree as much as vectors with this cosine.
+
+        Signs of random projections agree with the probability 1 - θ / π at the angle θ, which is
+        about 1/2 + cos θ / π. Source: Charikar, "Similarity Estimation Techniques from Rounding
+        Algorithms" (2002).
+        """
+        highest = math.sqrt(queries.codes.shape[1] * 8) * 2 / math.pi
+        return [
+            evidence_of_codes(highest, 0.0, self._n_documents, known_share(queries.terms[place]))
+            for place in range(len(found))
+        ]
 
     def _score(self, vector: Vector | None, rows: Rows) -> Vectors:
         """Return the scores of `rows` for one query, ``float64[len(rows)]``."""
@@ -721,6 +795,25 @@ class HybridRanking(NamedRanking):
             equal_bits = by_codes.standardize(quantize_weights(weights)[1])
             anchors.append((0.0, float(own[0] + self._weight * equal_bits[0])))
         return anchors
+
+    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
+        """Return the score, its product with the scaled score of the best by words, and κ.
+
+        A score says only how a document compares with the best by words, so it counts more if that
+        one has much of the query. κ and the scale are those of
+        :class:`hummingbit.index.confidence.WordEvidence`.
+        """
+        of_all = []
+        for words, some in zip(words_of(queries, self.name), found, strict=True):
+            end = N_STATISTICS + queries.weights.shape[1]
+            statistics = some.statistics[end:] or None
+            weighed = self._lexical.weigh(*words, statistics, hybrid=True)
+            by_words = self._lexical.evidence(weighed)
+            best = some.statistics[1] * BEST_BY_WORDS / UNIT if statistics else 0.0
+            share = best * by_words.per_score
+            at_zero, per_score = (0.0, 0.0, by_words.known_share), (1.0, share, 0.0)
+            of_all.append(Evidence(BY_BOTH, at_zero, per_score))
+        return of_all
 
     def _scorers(self, queries: EncodedQueries) -> Iterator[_Scorer]:
         """Yield the scorer of each query, one at a time, because each is large."""
@@ -946,6 +1039,22 @@ class ReciprocalRanking(NamedRanking):
         """Return the limit of the last places, and the score of the first place in both."""
         return [(0.0, 2 / (self._constant + 1))] * len(found)
 
+    def evidence(
+        self,
+        queries: EncodedQueries,
+        found: Sequence[RankedRows],  # noqa: ARG002
+    ) -> list[Evidence]:
+        """Return the score as a share of the highest, and the scaled score of the best by words."""
+        of_all = []
+        for words in words_of(queries, self.name):
+            weighed = self._lexical.weigh(*words)
+            by_words = self._lexical.evidence(weighed)
+            best = self._lexical.matches(weighed).best(1).scores
+            share = float(best[0]) / UNIT * by_words.per_score if len(best) else 0.0
+            at_zero, per_score = (0.0, share), ((self._constant + 1) / 2, 0.0)
+            of_all.append(Evidence(BY_RANKS, at_zero, per_score))
+        return of_all
+
     def _scores(self, queries: EncodedQueries) -> list[npt.NDArray[np.float64]]:
         totals = []
         for place, words in enumerate(words_of(queries, self.name)):
@@ -1004,6 +1113,10 @@ class RescoredRanking:
         """Return the anchors of the other ranking."""
         return self._scorer.anchors(queries, found)
 
+    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
+        """Return the evidence of the other ranking."""
+        return self._scorer.evidence(queries, found)
+
 
 # ----------------------------------------------------------------------------
 # Some hits of another ranking, chosen among its best.
@@ -1054,6 +1167,10 @@ class Chosen(ABC):
         """Return the anchors of the whole ranking."""
         return self._ranking.anchors(queries, found)
 
+    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
+        """Return the evidence of the whole ranking."""
+        return self._ranking.evidence(queries, found)
+
     @abstractmethod
     def _choose(self, query: EncodedQueries, ranked: RankedRows, k: int) -> list[int]:
         """Return the positions of the first `k` that are chosen among `ranked`."""
@@ -1092,6 +1209,46 @@ class BestPassages(Chosen):
         first.sort()
         best: list[int] = first[:k].tolist()
         return best
+
+
+# ----------------------------------------------------------------------------
+# The hits of a ranking that are likely to answer the query.
+#
+# Confidence never rises down a ranking, so those are its first ones, and the first k of k + 1 are
+# the ranking of k.
+
+
+class AboveThreshold(Chosen):
+    """A :class:`Ranking` without hits whose confidence is below a threshold."""
+
+    def __init__(self, ranking: Ranking, threshold: float) -> None:
+        """Take the hits of a `ranking` whose confidence is at least the `threshold`."""
+        super().__init__(ranking)
+        self._threshold = threshold
+
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
+        """See :meth:`Ranking.rank`; no more than `k` candidates are needed."""
+        results = []
+        for place, (rows, scores, statistics) in enumerate(self._ranking.rank(queries, k, allowed)):
+            query, ranked = queries[place : place + 1], RankedRows(rows, scores, statistics)
+            n_kept = len(self._choose(query, ranked, k))
+            results.append(RankedRows(rows[:n_kept], scores[:n_kept], statistics))
+        return results
+
+    def _choose(self, query: EncodedQueries, ranked: RankedRows, k: int) -> list[int]:
+        if not len(ranked.rows):
+            return []
+        line = self._ranking.evidence(query, [ranked])[0].line()
+
+        def score_at(place: int) -> float:
+            some = slice(place, place + 1)
+            one = RankedRows(ranked.rows[some], ranked.scores[some], ranked.statistics)
+            return self._ranking.hit_scores(query, [one])[0][0]
+
+        n_ranked = min(k, len(ranked.rows))
+        return [*range(line.n_reaching(n_ranked, score_at, self._threshold))]
 
 
 # ----------------------------------------------------------------------------
@@ -1211,6 +1368,14 @@ class BestScoreRanking:
         """Return σ(0), of a document that agrees with an example by chance, and σ(1)."""
         return [(0.5, 0.75)] * len(found)
 
+    def evidence(
+        self,
+        queries: EncodedQueries,  # noqa: ARG002
+        found: Sequence[RankedRows],  # noqa: ARG002
+    ) -> list[Evidence]:
+        """Raise InputError: no hits of recommendations were judged."""
+        raise InputError("with_confidence", "is not for recommendations; leave it out")
+
 
 def _nearest(codes: Codes, examples: Codes) -> npt.NDArray[np.int64]:
     """Return the distance of each code to its nearest example; beyond all, if there is none."""
@@ -1313,6 +1478,8 @@ def make_ranking(search: Search, documents: SearchedDocuments) -> Ranking:
     if rescore is not None:
         scorer = SCORERS[rescore.by].of(documents, search)
         ranking = RescoredRanking(ranking, scorer, search.options.n_candidates)
+    if search.options.score_threshold is not None:
+        ranking = AboveThreshold(ranking, search.options.score_threshold)
     radius, diversity = search.options.collapse_duplicates, search.options.diversity
     if radius is not None:
         ranking = WithoutDuplicates(ranking, documents.generation, radius)
@@ -1363,6 +1530,10 @@ class _TextsByWords:
     ) -> list[tuple[float, float]]:
         pairs = ((queries[place : place + 1], some) for place, some in enumerate(found))
         return [self._ranking_for(query).anchors(query, [some])[0] for query, some in pairs]
+
+    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
+        pairs = ((queries[place : place + 1], some) for place, some in enumerate(found))
+        return [self._ranking_for(query).evidence(query, [some])[0] for query, some in pairs]
 
     def _ranking_for(self, query: EncodedQueries) -> Ranking:
         return self._codes if query.texts[0] is None else self._words

@@ -24,6 +24,7 @@ from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT, Enc
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import MAX_K
+from hummingbit.index.confidence import Evidence
 from hummingbit.index.encoding import WITHOUT_CODES
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.facets import (
@@ -329,6 +330,21 @@ class SearchOptions:
         flag="syntax",
         batch="all",
     )
+    score_threshold: float | None = option(
+        None,
+        "The least confidence of a hit, the probability that it answers the query, from 0 to 1.",
+        flag="score_threshold",
+        metavar="P",
+        at_least=0,
+        at_most=1,
+        batch="all",
+    )
+    with_confidence: bool = option(
+        False,
+        "Return the confidence of each hit: the probability that it answers the query, comparable"
+        " between queries and rankings.",
+        batch="all",
+    )
     with_relevance: bool = option(
         False,
         "Return the score of each hit on a scale from 0, where a document agrees with the query by"
@@ -376,6 +392,7 @@ class SearchOptions:
         if bits is not None and not 0 <= bits <= n_bits:
             raise InputError("collapse_duplicates", f"is {bits}; it must be from 0 to {n_bits}")
         self._check_diversity()
+        self._check_threshold()
         if self.hybrid is not None:
             check_hybrid(self.hybrid)
         if self.rescore is not None:
@@ -391,6 +408,11 @@ class SearchOptions:
     def is_thinned(self) -> bool:
         """Whether hits are left out, or come later, because of better ones."""
         return self.collapse_duplicates is not None or self.diversity is not None
+
+    @property
+    def has_confidences(self) -> bool:
+        """Whether hits have a confidence."""
+        return self.with_confidence or self.score_threshold is not None
 
     @property
     def n_diverse(self) -> int:
@@ -415,6 +437,11 @@ class SearchOptions:
         if self.diversity is not None:
             return "diversity"
         return "rrf" if self.hybrid is not None and self.hybrid.rrf is not None else ""
+
+    def _check_threshold(self) -> None:
+        least = self.score_threshold
+        if least is not None and not 0 <= least <= 1:
+            raise InputError("score_threshold", f"is {least:g}; it must be from 0 to 1")
 
     def _check_diversity(self) -> None:
         if self.diversity is None:
@@ -804,6 +831,7 @@ class Hit(NamedTuple):
     highlight: Highlight | None = None
     relevance: float | None = None
     passage: Span | None = None
+    confidence: float | None = None
 
 
 class Group(NamedTuple):
@@ -917,6 +945,15 @@ def add_relevances(
     return [
         [hit._replace(relevance=_share(hit.score, lowest, highest)) for hit in some]
         for some, (lowest, highest) in zip(hits, anchors, strict=True)
+    ]
+
+
+def add_confidences(hits: Sequence[Sequence[Hit]], evidence: Sequence[Evidence]) -> list[list[Hit]]:
+    """Add to each hit the confidence that follows from its score and from what is known of it."""
+    lines = (one.line() for one in evidence)
+    return [
+        [hit._replace(confidence=line.confidence(hit.score)) for hit in some]
+        for some, line in zip(hits, lines, strict=True)
     ]
 
 
@@ -1036,7 +1073,9 @@ def cursor_identity(
     """Return the values that bind a cursor to its search."""
     filter_json = None if options.filter is None else filter_to_json(options.filter)
     query_key = (queries.codes.tobytes(), queries.weights.tobytes(), *queries.texts, *queries.read)
-    return (name, incarnation, ranking, options.hybrid, *query_key, options.radius, filter_json)
+    search = (name, incarnation, ranking, options.hybrid, *query_key, options.radius, filter_json)
+    least = options.score_threshold
+    return search if least is None else (*search, least)
 
 
 # ----------------------------------------------------------------------------
@@ -1052,9 +1091,9 @@ def cursor_identity(
 # attempt.
 
 
-# The radius, cursor, hybrid, rescore, offset and syntax of most searches, which need no further
-# checks.
-PLAIN_OPTIONS = (None, None, None, None, 0, None)
+# The radius, cursor, hybrid, rescore, offset, syntax and threshold of most searches, which need no
+# further checks.
+PLAIN_OPTIONS = (None, None, None, None, 0, None, None)
 RANKING_NAMES = frozenset({None, *RANKINGS})
 # These limit the memory of a batch of large pages, and the time of one of its slices.
 HITS_AT_ONCE = 400_000
@@ -1110,7 +1149,10 @@ class Search:
         )
         """Whether the lexical index is needed."""
         self.by_distance: bool = (
-            self.ranking == HAMMING and rescore is None and not options.is_thinned
+            self.ranking == HAMMING
+            and rescore is None
+            and not options.is_thinned
+            and options.score_threshold is None
         )
         """Whether the scores are distances."""
         self.needs_codes: bool = (
@@ -1230,6 +1272,8 @@ class Search:
             hits.append(self._hits(place, one, scores[place], stored_rows))
         if options.with_relevance:
             hits = add_relevances(hits, ranking.anchors(queries, ranked))
+        if options.has_confidences:
+            hits = add_confidences(hits, ranking.evidence(queries, ranked))
         if isinstance(fields := options.with_payload, tuple):
             hits = [
                 [hit._replace(payload=select_fields(hit.payload or {}, fields)) for hit in some]
@@ -1273,6 +1317,8 @@ class Search:
         """Tell whether a query certainly ranks all documents, or all that its filter allows."""
         options, ranking = self.options, self.ranking
         if options.radius is not None or options.rescore or options.collapse_duplicates is not None:
+            return False
+        if options.score_threshold is not None:
             return False
         if ranking in BY_WORDS and self.queries.texts[place] is not None:
             is_fused = options.hybrid is not None and options.hybrid.rrf is not None

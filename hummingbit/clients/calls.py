@@ -59,6 +59,7 @@ class RankingOptions(TypedDict, total=False):
     highlight: bool | None
     collapse_duplicates: int | None
     diversity: float | None
+    score_threshold: float | None
     syntax: str | None
     with_payload: bool | Sequence[str] | None
     group_by: str | None
@@ -96,6 +97,7 @@ class SearchOptions(RankingOptions, total=False):
     with_passage: bool | None
     with_code: bool | None
     with_relevance: bool | None
+    with_confidence: bool | None
     explain: bool | None
     encoder_fingerprint: str | None
 

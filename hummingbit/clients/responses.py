@@ -195,6 +195,7 @@ class Hit(TypedDict):
     code: NotRequired[str]
     rerank_score: NotRequired[float]
     relevance: NotRequired[float]
+    confidence: NotRequired[float]
     highlight: NotRequired[Highlight | None]
     passage: NotRequired[Passage | None]
     differing_bits: NotRequired[list[int]]

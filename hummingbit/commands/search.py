@@ -135,7 +135,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a hit a line: distance, id and the requested fields, with its text on the next.
+    """Print a hit a line: distance, confidence, id and the requested fields, then its text.
 
     Without a line of its own, the text stands where a hit has no payload.
     """
@@ -272,6 +272,7 @@ def _read_options(args: argparse.Namespace) -> dict[str, Any]:
         "facets": args.facets,
         "with_text": args.with_text or None,
         "with_cursor": args.json or None,
+        "with_confidence": None if args.like or args.unlike else True,
     }
     for flag, (one, *parts) in FLAGS.items():
         value = getattr(args, flag)
@@ -378,7 +379,8 @@ def _line(hit: Hit, ranking: str, text: str) -> str:
     score = None if hit.rerank_score is None else f"{hit.rerank_score:8.3f}"
     if score is None and ranking != HAMMING:
         score = f"{hit.score:8.3f}"
+    confidence = None if hit.confidence is None else f"{hit.confidence:4.0%}"
     payload = json.dumps(hit.payload, ensure_ascii=False) if hit.payload else text or None
     distance = "-" if hit.distance is None else str(hit.distance)
-    parts = [f"{distance:>4}", score, hit.id, hit.code, payload]
+    parts = [f"{distance:>4}", score, confidence, hit.id, hit.code, payload]
     return without_controls("  ".join(part for part in parts if part is not None))

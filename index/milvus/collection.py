@@ -34,6 +34,7 @@ from hummingbit.foundation.slices import stepping_aside, unbroken
 from hummingbit.index.backend import BATCH_SIZE
 from hummingbit.index.code_statistics import StatisticsCache, code_statistics
 from hummingbit.index.collection import SearchableCollection
+from hummingbit.index.confidence import Evidence
 from hummingbit.index.encoding import batches, encode_documents, last_of_each_id
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.engines.segments import IndexSnapshot
@@ -48,7 +49,14 @@ from hummingbit.index.milvus.store import Band, ExactSearch, MilvusStore, Neighb
 from hummingbit.index.passages import DocumentCodes, of_whole_documents
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.query_syntax import PLAIN, QUERY
-from hummingbit.index.rankings import AGREEMENTS, HAMMING, RankedRows, bit_agreement
+from hummingbit.index.rankings import (
+    AGREEMENTS,
+    HAMMING,
+    AboveThreshold,
+    RankedRows,
+    bit_agreement,
+    evidence_of_distances,
+)
 from hummingbit.index.records import (
     CodedPayloads,
     DeleteResult,
@@ -99,7 +107,8 @@ def search_on_milvus(search: Search, store: MilvusStore, now: Counters) -> Searc
     condition = store.condition(options.filter, now.last_row)
     for _ in range(ATTEMPTS):
         ranking = _HammingOnMilvus(store, now.last_row, condition, options.radius)
-        pages = search.pages(ranking, None)
+        least = options.score_threshold
+        pages = search.pages(ranking if least is None else AboveThreshold(ranking, least), None)
         stored_rows = ranking.read_hits(search, rows_of(pages, search.code_column))
         if stored_rows is not None:
             return search.result(
@@ -134,6 +143,7 @@ class _HammingOnMilvus:
     ) -> None:
         """Rank the documents that match an expression, within `radius` and up to `last_row`."""
         self._store = store
+        self._last_row = last_row
         self._condition = condition
         self._radius = radius
         self._search = ExactSearch(store.nearest, last_row)
@@ -164,6 +174,10 @@ class _HammingOnMilvus:
     ) -> list[tuple[float, float]]:
         """Return :data:`hummingbit.index.rankings.AGREEMENTS`."""
         return [AGREEMENTS] * len(found)
+
+    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
+        """Return that of distances, among as many documents as rows were assigned."""
+        return evidence_of_distances(queries, found, self._last_row)
 
     def read_hits(self, search: Search, rows: Sequence[int]) -> dict[int, StoredRow] | None:
         """Return the stored rows of the hits, or None if one was replaced or deleted meanwhile."""

@@ -244,6 +244,7 @@ class SearchHit(ResponseModel):
     weight in the bits that agree with asymmetric; the cosine if rescored by vectors. A lower
     `rerank_score` is better: Σ_b |p_b − c_b|, where p_b is the query's probability of bit b and c_b
     the stored bit. `relevance` is the score on one scale for all rankings, from 0 to 1.
+    `confidence` is the probability that the hit answers the query.
     `differing_bits` counts from 0, the first bit of the code.
     """
 
@@ -257,6 +258,7 @@ class SearchHit(ResponseModel):
     code: str = ""
     rerank_score: float = 0
     relevance: float = 0
+    confidence: float = 0
     differing_bits: list[int] = ModelField(default_factory=list)
 
 
@@ -424,6 +426,9 @@ def _write_hits(
     if options.with_relevance:
         for entry, hit in zip(written, hits, strict=True):
             entry["relevance"] = hit.relevance
+    if hits and hits[0].confidence is not None:
+        for entry, hit in zip(written, hits, strict=True):
+            entry["confidence"] = hit.confidence
     if options.with_code or options.explain:
         _write_codes(written, hits, result.queries.codes[position], options)
     return written

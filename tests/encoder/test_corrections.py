@@ -16,7 +16,7 @@ def test_the_first_unknown_words_of_a_query_are_corrected(monkeypatch: pytest.Mo
     monkeypatch.setattr(corrections_module, "MAX_CORRECTIONS", 2)
     features = TextFeatures(["account", "balance"], weighting="count")
     rows, (known,) = features.transform_queries(["acount nothing acount blance balance"])
-    assert known == (2, (("acount", "account"),))
+    assert known[:2] == (2, (("acount", "account"),))
     assert rows.toarray().tolist() == [[2, 1]]
     rows, (known,) = features.transform_queries(["myAccount acount blance the_balance"])
     assert known.corrected == (("myAccount", "my Account"), ("the_balance", "the balance"))

@@ -94,7 +94,7 @@ def test_vectors_as_queries_give_the_codes_they_give_as_documents() -> None:
 def test_queries_are_read_with_what_is_known_of_them() -> None:
     encoder = text_encoder()
     read = encoder.read_queries(["aple bread", "unheard of"])
-    assert read.terms == [(2, (("aple", "apple"),)), (0, ())]
+    assert read.terms == [(2, (("aple", "apple"),), 0), (0, (), 2)]
     assert np.array_equal(read.weights, encoder.query_weights(["apple bread", ""]))
     assert np.array_equal(encoder.encode_queries(["aple bread"]), encoder.encode(["apple bread"]))
     assert not np.array_equal(encoder.encode(["aple bread"]), encoder.encode(["apple bread"]))

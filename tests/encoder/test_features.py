@@ -117,7 +117,7 @@ def test_unknown_words_of_a_query_count_as_the_known_ones_one_edit_away() -> Non
     features = TextFeatures(["account", "balance"], weighting="count", idf=np.array([1, 2], "f"))
     rows, known = features.transform_queries(["Acount of blance acount", "balance", "nothing", ""])
     assert rows.toarray().tolist() == [[2, 2], [0, 2], [0, 0], [0, 0]]
-    assert known[0] == (2, (("acount", "account"), ("blance", "balance")))
+    assert known[0][:2] == (2, (("acount", "account"), ("blance", "balance")))
     assert [one.recognized_terms for one in known] == [2, 1, 0, 0]
     assert not any(one.corrected for one in known[1:])
 

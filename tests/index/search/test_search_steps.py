@@ -110,7 +110,7 @@ def test_a_text_of_unknown_words_finds_nothing_by_codes(folder: Path, ranking: s
         corrected = collection.search([Query(text="apple honey")], 5, ranking=ranking)
     assert [len(hits) for hits in result.hits] == [0, 5, 5]
     assert result.hits[1] == corrected.hits[0]
-    assert result.queries.terms == [(0, ()), (2, (("aple", "apple"),)), None]
+    assert result.queries.terms == [(0, (), 2), (2, (("aple", "apple"),), 0), None]
     assert not result.ties_cut[0]
 
 

@@ -58,6 +58,7 @@ export function Hits({ answer, other, onSimilar }) {
           ${byDistance
             ? html`<span><b>${hit.distance}</b> ${hit.distance === 1 ? "bit" : "bits"}</span><span>score ${figure(hit.score)}</span>`
             : html`<span>score <b>${figure(hit.score)}</b></span>${hit.distance !== null && html`<span>${plural(hit.distance, "bit")}</span>`}`}
+          ${hit.confidence != null && html`<span title="The probability that the hit answers the query">${Math.round(100 * hit.confidence)} % sure</span>`}
           ${hit.code && html`<${BitGrid} code=${hit.code} differing=${hit.differing_bits} />`}
         </div>
       </li>`,
