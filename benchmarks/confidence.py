@@ -44,6 +44,7 @@ from hummingbit.index.confidence import BY_BOTH, BY_CODES, BY_RANKS, BY_WORDS, E
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.ingestion import ingest
+from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.moments import CodeMoments
 from hummingbit.index.rankings import (
     HYBRID,
@@ -253,9 +254,9 @@ def measure(corpus: str, seed: int, asked: dict[str, list[Judged]], root: Path |
         documents = collection.all_documents()
         rows = np.array([one.row for one in documents], dtype=np.int64)
         codes = np.stack([code_from_hex(one.code, collection.n_bits) for one in documents])
-        words = collection.find_words()
-        if words is None:
-            raise RuntimeError(f"{corpus} is not ranked by words")
+        texts = [one.text or "" for one in documents]
+        numbered = zip(rows.tolist(), texts, strict=True)
+        words = LexicalIndex.build(0, ANALYZERS[DEFAULT_ANALYZER], numbered, forms=True)
         generation = IndexSnapshot.build(0, codes, rows)
         weight = collection.hybrid_weight
         rankings: dict[str, NamedRanking] = {
@@ -265,7 +266,6 @@ def measure(corpus: str, seed: int, asked: dict[str, list[Judged]], root: Path |
             "hybrid": HybridRanking(generation, CodeMoments.of_codes(codes), words, weight),
             "hybrid, rrf 60": ReciprocalRanking(generation, words, 60),
         }
-        texts = [one.text or "" for one in documents]
         ids = {one.row: one.id for one in documents}
         found: Measured = {name: [] for name in rankings}
         for judged in make_queries(corpus, asked, texts, seed):
@@ -291,7 +291,7 @@ NO_HITS: Floats = np.empty((0, 1))
 
 def features_of(evidence: Evidence, scores: Sequence[float]) -> Floats:
     """Return the features of hits with these scores, ``float64[N, F]``."""
-    return np.array(evidence.at_zero) + np.outer(scores, evidence.per_score)
+    return np.asarray(np.array(evidence.at_zero) + np.outer(scores, evidence.per_score))
 
 
 # ----------------------------------------------------------------------------
