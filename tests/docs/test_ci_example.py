@@ -26,7 +26,8 @@ from hummingbit.evaluation.report import Report, read_report
 from tests.support.docs.doc_blocks import blocks_of, commands_of
 
 N_DOCUMENTS, CHANGED, N_QUERIES = 800, 16, 1000
-WORSE_WEIGHT, WRONG_LABELS = "0.38", 0.22
+# Shares of the weight of codes, and of the labels.
+WORSE_WEIGHT, WRONG_LABELS = 0.7, 0.22
 SYLLABLES = "ba ce di fo gu ha ki lo mu ne pa ri so tu ve wa".split()
 MEASURES = ("hybrid nDCG@10", "P@100")
 BLOCKS = list(blocks_of("docs/evaluation.md"))
@@ -137,7 +138,8 @@ def test_the_job_gates_both_rankings_in_one_command(
     assert build_and_gate("larger", **{"corpus.jsonl": "larger.jsonl"}) == 0
 
     # A weight that suits the codes less: hybrid loses .03, the codes nothing.
-    assert main(["index", "rank", "articles", "--weight", WORSE_WEIGHT]) == 0
+    weight = (read("baseline").subject.codes_weight or 0.0) * WORSE_WEIGHT
+    assert main(["index", "rank", "articles", "--weight", str(weight)]) == 0
     capsys.readouterr()
     *_, gate = commands(JOB)
     assert main([{"report": "by-weight"}.get(word, word) for word in gate]) == 1
