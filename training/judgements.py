@@ -239,7 +239,7 @@ def _read_documents(encoder: Encoder, inputs: Any, vectors: Floats | None) -> Re
             if vectors is not None:
                 rows: Any = vectors[start : start + _BATCH]
             else:
-                rows = features.transform(some)  # type: ignore[arg-type]
+                rows = features.transform(some)
             summarized = rows
             if isinstance(features, TextFeatures):
                 summarized = features.add_summaries(rows, some)
@@ -275,7 +275,7 @@ def _hidden(encoder: Encoder, rows: Any) -> Any:
 
 def _joined(parts: list[Read]) -> Read:
     stack = sparse.vstack if sparse.issparse(parts[0].rows) else np.vstack
-    rows = stack([part.rows for part in parts])
+    rows: Any = stack([part.rows for part in parts])
     if sparse.issparse(rows):
         rows = rows.tocsr()
     return Read(rows, np.vstack([part.class_values for part in parts]).astype(np.float32))

@@ -106,7 +106,7 @@ class _Measured:
     def __init__(self, path: Path | None, *, only_unseen: bool) -> None:
         self._path, self._only_unseen = path, only_unseen
         kept = read_records(path) if path is not None and path.exists() else []
-        self._records = dict(group(kept, "fingerprint", "only_unseen"))
+        self._records: dict[object, list[Record]] = dict(group(kept, "fingerprint", "only_unseen"))
 
     def records(self, cell: Cell, *, train: bool) -> list[Record]:
         """Return the records of a cell; none if it is not trained and `train` is false."""
@@ -120,9 +120,9 @@ class _Measured:
         if key not in self._records:
             print(f"measuring {cell.folder.name}", file=sys.stderr, flush=True)
             encoder = load_encoder(cell.folder)
-            found = measure_cell(cell, encoder, only_unseen=self._only_unseen).records
+            result = measure_cell(cell, encoder, only_unseen=self._only_unseen)
             about = {"fingerprint": fingerprint, "only_unseen": self._only_unseen}
-            self._records[key] = [{**record, **about} for record in found]
+            self._records[key] = [{**record, **about} for record in result.records]
             if self._path is not None:
                 write_records(self._path, [one for some in self._records.values() for one in some])
         return self._records[key]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hummingbit.corpus.document import Document
     from hummingbit.corpus.readers import BadLine, Layout
     from hummingbit.corpus.tables import FieldTypes
-    from hummingbit.encoder.recipes import BaseRecipe
+    from hummingbit.encoder.recipes import BaseRecipe, JudgementRecipe
     from hummingbit.remote import RemoteFolder
     from hummingbit.training.data import TrainingData
     from hummingbit.training.word_vectors import WordVectors
@@ -56,7 +56,7 @@ SOURCE_HELP = (
     " such as docstrings, snippets or snippets:test"
 )
 
-R = TypeVar("R", bound="BaseRecipe")
+R = TypeVar("R", bound="BaseRecipe | JudgementRecipe")
 
 # The names of fields that need not be found.
 CONTENT_FIELDS = frozenset({"text", "vector", "matrix", "code"})

@@ -115,7 +115,7 @@ def test_other_names_are_refused(data: DataFolder, folder: Path, name: str) -> N
     assert store_folders(folder) == []
 
 
-@pytest.mark.parametrize("n_bits", [0, 12, -8, 4104])
+@pytest.mark.parametrize("n_bits", [12, -8, 4104])
 def test_other_lengths_are_refused(data: DataFolder, folder: Path, n_bits: int) -> None:
     with pytest.raises(InputError, match=f"n_bits: is {n_bits}; it must be a multiple of 8"):
         data.create_collection("c", n_bits=n_bits)

@@ -162,7 +162,8 @@ def test_the_loss_is_the_cross_entropy_of_both_rankings() -> None:
         for query in (np.sign(q[i]), q[i] / np.sqrt((q[i] ** 2).mean())):
             z = 7.0 / 8 * d @ query
             total -= float(target[i] @ (z - np.log(np.exp(z).sum())))
-    loss = ranking_loss(*map(torch.from_numpy, (q, d, target)), torch.tensor(7.0))
+    tensors = (torch.from_numpy(q), torch.from_numpy(d), torch.from_numpy(target))
+    loss = ranking_loss(*tensors, torch.tensor(7.0))
     assert float(loss) == pytest.approx(total / 6, abs=1e-12)
 
 

@@ -267,9 +267,9 @@ def test_with_labels_the_loss_is_that_of_section_5_3(corpus: TrainingData) -> No
     }
 
     # The student: the tanh of the logits of its network, and a linear head on these.
-    x = features.transform(corpus.take(parts.training[rows])).toarray()  # type: ignore[arg-type]
-    h = x.astype(np.float64)
-    network = loss.model.encoder
+    network: Any = loss.model.encoder
+    x: Any = features.transform(corpus.take(parts.training[rows]))  # type: ignore[arg-type]
+    h: Any = x.toarray().astype(np.float64)
     for layer in (network.first, network.second, network.logits):
         scale = getattr(layer, "scale", 1.0)
         weight = layer.weight.detach().double().numpy()
@@ -277,7 +277,7 @@ def test_with_labels_the_loss_is_that_of_section_5_3(corpus: TrainingData) -> No
         h = h + layer.bias.detach().double().numpy()
         h = h if layer is network.logits else np.maximum(h, 0)
     bits = np.tanh(h)
-    head = loss.model.losses["classes"]
+    head: Any = loss.model.losses["classes"]
     scores = bits @ head.weight.detach().double().numpy().T + head.bias.detach().double().numpy()
 
     # The teacher: its vectors, and scores that a ridge regression learns from the visible labels.
@@ -293,9 +293,9 @@ def test_with_labels_the_loss_is_that_of_section_5_3(corpus: TrainingData) -> No
     logits = (vectors - vectors[shown].mean(axis=0)) @ of_classes + targets.mean(axis=0)
 
     log_p = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
-    labelled = shown[rows]
+    labelled = np.asarray(shown)[rows]
     assert 0 < labelled.sum() < 12
-    class_loss = -log_p[labelled][tags[rows][labelled]].mean()
+    class_loss = -log_p[labelled][np.asarray(tags)[rows][labelled]].mean()
     assert terms["class_loss"] == pytest.approx(class_loss, rel=1e-5)
     hamming = 0.5 * (1 - bits @ bits.T / 16)
     pairs = {
