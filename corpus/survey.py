@@ -88,6 +88,8 @@ class Survey:
     """Fields whose strings look like texts, too, but that are not part of the text."""
     texts_in_lists: tuple[str, ...]
     """Paths of such strings inside lists of objects, such as ``paragraphs[].context``."""
+    objects: tuple[str, ...]
+    """Fields with objects or lists of objects, which are no text."""
 
 
 class _Unchecked(Layout):
@@ -172,7 +174,15 @@ def survey(source: Path, settings: Layout) -> Survey:
         },
         other_texts=tuple(others),
         texts_in_lists=tuple(path for path in _other_texts(in_lists, texts) if IN_LIST in path),
+        objects=tuple(
+            name for name in names if any(_holds_objects(record.get(name)) for record in records)
+        ),
     )
+
+
+def _holds_objects(value: object) -> bool:
+    items = value if isinstance(value, list) else [value]
+    return any(isinstance(item, Mapping) for item in items)
 
 
 def _cells(records: Iterable[Mapping[str, Any]], name: str) -> list[str]:

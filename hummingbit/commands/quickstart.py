@@ -10,7 +10,7 @@ import shlex
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -453,11 +453,7 @@ def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
         texts = shlex.join(layout_survey.layout.text_fields or ["text"])
         _print_row("other", f"{others}: not searched; to join it: --text-field {texts} {others}")
     if unused := _unused_columns(layout_survey):
-        some = shlex.join(unused[:MAX_CANDIDATES])
-        more = f" and {left:,} others" if (left := len(unused) - MAX_CANDIDATES) > 0 else ""
-        texts = shlex.join(layout_survey.layout.text_fields or ["text"])
-        hint = f"to join it to the text: --text-field {texts} {shlex.quote(unused[0])}"
-        _print_row("payload", f"{some}{more}: kept for filters, not searched; {hint}")
+        _print_row("payload", _payload_line(layout_survey, unused))
     if layout_survey.texts_in_lists:
         paths = ", ".join(layout_survey.texts_in_lists)
         hint = "to search them, write a document for each object of the list"
@@ -471,6 +467,17 @@ def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
     if corpus.is_sampled:
         size = f"{len(corpus.sample):,} documents are learned from and compared by; all are indexed"
         _print_row("sample", size)
+
+
+def _payload_line(layout_survey: Survey, unused: Sequence[str]) -> str:
+    some = shlex.join(unused[:MAX_CANDIDATES])
+    more = f" and {left:,} others" if (left := len(unused) - MAX_CANDIDATES) > 0 else ""
+    line = f"{some}{more}: kept for filters, not searched"
+    first = next((name for name in unused if name not in layout_survey.objects), None)
+    if first is None:
+        return line
+    names = [*(layout_survey.layout.text_fields or ["text"]), first]
+    return f"{line}; to join {first} to the text: --text-field {shlex.join(names)}"
 
 
 def _unused_columns(layout_survey: Survey) -> list[str]:
@@ -590,7 +597,7 @@ def _compare(
     # query says nothing.
     choice = choose_ranking(
         {name: one.per_query["Success@10"] for name, one in found.items()},
-        metric="Success@10",
+        metric="Success@10 (in first ten)",
     )
     if queries_by_label:
         baseline = classifier_baseline(

@@ -547,6 +547,20 @@ def test_columns_that_are_left_out_are_named(
     assert "payload  author year: kept for filters, not searched" in shown
 
 
+def test_objects_are_not_suggested_as_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = [
+        {"text": one.text, "meta": {"page": at}, "parts": [{"n": at}], "year": 1900 + at}
+        for at, one in enumerate(topic_documents(60))
+    ]
+    lines = "\n".join(map(json.dumps, records))
+    (tmp_path / "pages.jsonl").write_text(lines)
+    assert main(["quickstart", "pages.jsonl", "--inspect"]) == 0
+    shown = capsys.readouterr().out
+    assert "payload  meta parts year: kept for filters, not searched; to join year" in shown
+
+
 def test_a_public_corpus_is_ranked_by_its_judged_queries(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

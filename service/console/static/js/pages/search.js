@@ -39,6 +39,7 @@ function bodyOf(form, side) {
     highlight: form.kind === "text" ? true : undefined,
     explain: true,
     with_code: true,
+    with_confidence: true,
   };
 }
 
