@@ -259,6 +259,7 @@ class CollectionBase(ABC):
             "documents": documents,
             "n_bits": self.n_bits,
             "encoder": self.encoder_name,
+            "encoder_kind": self.encoder_kind,
             "encoder_fingerprint": self.encoder_fingerprint,
             "generation": generation,
             "engine_setting": self.engine_setting,

@@ -304,8 +304,7 @@ def _check_missing(collection: CollectionBackend, documents: list[Document]) -> 
 
 
 def _describe(collection: CollectionBackend, model: type[CollectionDetail]) -> dict[str, Any]:
-    encoder = {"encoder": encoder_name(collection), "encoder_kind": collection.encoder_kind}
-    stats = {**collection.stats(), **encoder}
+    stats = {**collection.stats(), "encoder": encoder_name(collection)}
     return {field: stats[field] for field in model.model_fields}
 
 

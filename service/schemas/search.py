@@ -284,18 +284,19 @@ class QueryTerm(ResponseModel):
 class SearchResponse(ResponseModel):
     """Hits by the score of the `ranking`, best first; equal scores in the order of insertion.
 
-    `took_ms` is the time in the collection, encoding included; in a batch, that of all searches.
-    `ties_cut` tells whether documents with the last hit's score were left out. With `rerank` the
-    same hits are ordered by `rerank_score`, and `reranked` is true. With `rescore` the scores are
-    those of `rescored_by`, of at most `candidates` documents, and there is no cursor. For a text,
-    `recognized_terms` counts its distinct terms that the encoder knows; if it is 0, codes find no
-    hits. `corrected` lists the unknown words and what the encoder reads in their place: the known
-    word one edit away, or the words of an identifier. `substitutes` has the words of the query that
-    no document has, each with the words that were searched for in its place. `next_cursor` is
+    `took_ms` is the time in the collection, encoding included; in a batch, that of all
+    searches. `ties_cut` tells whether documents with the last hit's score were left out. With
+    `rerank` the same hits are ordered by `rerank_score`, and `reranked` is true. With `rescore`
+    the scores are those of `rescored_by`, of at most `candidates` documents, and there is no
+    cursor. For a text, `recognized_terms` counts its distinct terms that the encoder knows, or
+    reads by the words beside them in documents; if it is 0, codes find no hits. `corrected`
+    lists the unknown words and what the encoder reads in their place: the known word one edit
+    away, or the words of an identifier. `substitutes` has the words of the query that no
+    document has, each with the words that were searched for in its place. `next_cursor` is
     present on request, and null on the last page. If a search with a filter finds nothing,
     `warnings` may say why: no document has a field of the filter, or the field holds values of
-    another kind. With `group_by`, the hits are in `groups`, by the best hit of each, and `hits` is
-    empty.
+    another kind. With `group_by`, the hits are in `groups`, by the best hit of each, and `hits`
+    is empty.
     """
 
     hits: list[SearchHit]

@@ -111,6 +111,7 @@ OTHER_FUNCTIONS = {
     *("tfidf_cosine", "logistic_baseline"),  # of codes, scores or lists, without an encoder
     # Measured with queries that their callers have chosen:
     *("classifier_baseline", "collection_classifier_baseline", "judged_curve", "made_curve"),
+    "soft_class_scores",
     # Given what was measured:
     *("by_ranking", "on_common_queries", "to_evaluation", "parse_report", "read_report"),
 }

@@ -89,10 +89,10 @@ def serving_process(
 
 
 @contextmanager
-def service_with_keys(data_dir: Path) -> Iterator[tuple[str, str]]:
-    """Serve a data folder from two workers that ask for a key; yield the address and a key."""
+def service_with_keys(data_dir: Path, workers: int = 2) -> Iterator[tuple[str, str]]:
+    """Serve a data folder from workers that ask for a key; yield the address and a key."""
     key = create_key(Settings(data_dir=data_dir).keys_path, "tests", "admin")
-    with serving_process(data_dir, "--workers", "2") as (_, address):
+    with serving_process(data_dir, "--workers", str(workers)) as (_, address):
         yield address, key
 
 

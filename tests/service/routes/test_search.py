@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from hummingbit.corpus.document import FIELDS, Document
+from hummingbit.corpus.expiry import EXPIRY_FIELDS
 from hummingbit.encoder.codes import Codes, code_from_hex, code_to_hex
 from hummingbit.evaluation.evaluate import evaluate_codes
 from hummingbit.index.data_folder import DataFolder
@@ -246,7 +247,7 @@ def test_a_document_is_what_the_corpus_calls_one() -> None:
     """The names that a document has here are those it has everywhere."""
     from hummingbit.service.schemas.collections import NewDocument  # noqa: PLC0415
 
-    assert set(NewDocument.model_fields) == set(FIELDS)
+    assert set(NewDocument.model_fields) == {*FIELDS, *EXPIRY_FIELDS}
 
 
 def asked(client: httpx.Client, path: str, **body: Any) -> dict[str, Any]:

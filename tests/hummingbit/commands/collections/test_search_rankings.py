@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -41,12 +42,13 @@ def test_searches_are_ranked_and_show_texts(data: Path, capsys: pytest.CaptureFi
     assert main([*search, *where, "--ranking", "asymmetric", "--with-text"]) == 0
     lines = lines_of(capsys)
     for hit, line, text in zip(found["hits"], lines[::2], lines[1::2], strict=True):
-        distance, score, id_ = line.split(None, 3)
+        distance, score, confidence, id_ = line.split(None, 4)
         assert (int(distance), id_) == (hit["distance"], hit["id"])
         assert float(score) == pytest.approx(hit["score"], abs=5e-4)
+        assert re.fullmatch(r"\d+%", confidence)
         assert text == f"      {TEXTS[int(id_[1:])]}"
     assert main([*search, *where]) == 0
-    assert [len(line.split(None, 2)) for line in lines_of(capsys)] == [3] * 5
+    assert [len(line.split(None, 3)) for line in lines_of(capsys)] == [4] * 5
 
 
 def test_a_collection_is_told_its_ranking(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
