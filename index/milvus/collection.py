@@ -143,7 +143,6 @@ class _HammingOnMilvus:
     ) -> None:
         """Rank the documents that match an expression, within `radius` and up to `last_row`."""
         self._store = store
-        self._last_row = last_row
         self._condition = condition
         self._radius = radius
         self._search = ExactSearch(store.nearest, last_row)
@@ -176,8 +175,8 @@ class _HammingOnMilvus:
         return [AGREEMENTS] * len(found)
 
     def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
-        """Return that of distances, among as many documents as rows were assigned."""
-        return evidence_of_distances(queries, found, self._last_row)
+        """Return that of distances, among all documents of the collection."""
+        return evidence_of_distances(queries, found, self._store.count())
 
     def read_hits(self, search: Search, rows: Sequence[int]) -> dict[int, StoredRow] | None:
         """Return the stored rows of the hits, or None if one was replaced or deleted meanwhile."""
