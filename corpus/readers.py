@@ -271,7 +271,9 @@ def _check_file(path: Path) -> None:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        if not path.suffix:
+        if path.name.partition(":")[0] in DATASETS:
+            reason += "; a named data set is not read here: write it to a file"
+        elif not path.suffix:
             reason += f"; it is not a named data set either; those are {', '.join(DATASETS)}"
         raise ReadError(f"{path}: {reason}") from None
     if stat.S_ISDIR(mode):

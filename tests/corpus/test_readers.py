@@ -209,6 +209,7 @@ def test_a_file_that_is_not_what_its_suffix_says_is_an_error(
             "nonsense",
             "No such file or directory; it is not a named data set either; those are docstrings",
         ),
+        ("hwu64:train", "No such file or directory; a named data set is not read here"),
         ("nul\0.jsonl", "embedded null"),
         ("x" * 300 + ".jsonl", "File name too long"),
         (
