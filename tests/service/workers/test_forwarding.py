@@ -26,7 +26,7 @@ from hummingbit.service.workers.forwarding import LOCAL, Forwarding
 OF_THE_WRITER = ("jobs", "evaluations", "evaluate", "maps", "map", "duplicates", "labels", "access")
 
 
-def routes() -> list[tuple[str, str, object]]:
+def routes() -> list[tuple[str, str, Mapping[str, Any] | None]]:
     return [
         (method, getattr(route, "path"), getattr(route, "openapi_extra", None))  # noqa: B009
         for router in ROUTERS
