@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from hummingbit.corpus.document import Document
@@ -81,12 +81,11 @@ class FilteredCollection:
 
     def get(self, id_: str) -> StoredDocument | None:
         """See :meth:`hummingbit.index.backend.AnyCollection.get`."""
-        stored = self._collection.get(id_)
-        return stored if stored is not None and self._filter.matches(stored.payload) else None
+        return self._if_inside(self._collection.get(id_))
 
     def get_many(self, ids: Sequence[str]) -> Iterator[StoredDocument | None]:
         """See :meth:`hummingbit.index.backend.AnyCollection.get_many`."""
-        return map(self.get, ids)
+        return map(self._if_inside, self._collection.get_many(ids))
 
     def count(self, filter: Filter | None = None) -> int:  # noqa: A002
         """See :meth:`hummingbit.index.backend.AnyCollection.count`."""
@@ -208,17 +207,14 @@ class FilteredCollection:
         """
         confined = [
             _ConfinedUpdate(
-                None if one.ids is None else tuple(self._inside(one.ids)),
-                None if one.filter is None else self._joined(one.filter),
-                one.set,
-                one.merge,
-                one.remove,
-                one.overwrite,
-                one.expires_at,
-                one.ttl_seconds,
-                within=self._filter,
+                **{
+                    **{field.name: getattr(update, field.name) for field in fields(update)},
+                    "ids": None if update.ids is None else tuple(self._inside(update.ids)),
+                    "filter": None if update.filter is None else self._joined(update.filter),
+                    "within": self._filter,
+                }
             )
-            for one in updates
+            for update in updates
         ]
         return self._collection.update_payloads(confined, if_generation)
 
@@ -237,14 +233,19 @@ class FilteredCollection:
                 message = f"collection {self.name!r} has no document {query.id[:80]!r}"
                 raise UnknownDocument(message)
 
+    def _if_inside(self, stored: StoredDocument | None) -> StoredDocument | None:
+        return stored if stored is not None and self._filter.matches(stored.payload) else None
+
     def _inside(self, ids: Sequence[str]) -> list[str]:
         """Return those of `ids` that are ids of documents inside."""
-        return [id_ for id_ in dict.fromkeys(ids) if self.get(id_) is not None]
+        distinct = [*dict.fromkeys(ids)]
+        stored = zip(distinct, self.get_many(distinct), strict=True)
+        return [id_ for id_, document in stored if document is not None]
 
     def _outside(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that are ids of documents outside."""
         existing = self._collection.existing_ids(ids)
-        return {id_ for id_ in existing if self.get(id_) is None}
+        return existing.difference(self._inside([*existing]))
 
 
 def visible(collection: CollectionBackend, filter_: Filter | None) -> Any:
