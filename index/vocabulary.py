@@ -167,7 +167,8 @@ class Vocabulary:
         self._terms: dict[str, int] = {}
         self.words: dict[str, int] = _Numbered(self)
         """The number of the term of each word; a word that is looked up here is added."""
-        self._later_words: list[str] = []
+        self._later_words: list[tuple[str, int]] = []
+        """The words after the sorted ones, with the numbers of their terms."""
         self._later_sorted = SortedStrings.of([])
 
     def __len__(self) -> int:
@@ -199,7 +200,7 @@ class Vocabulary:
         if number is None:
             (term,) = self._stem([word])
             number = self[term]
-            self._later_words.append(word)
+            self._later_words.append((word, number))
         return number
 
     def sizes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -208,7 +209,11 @@ class Vocabulary:
         return np.fromiter(lengths, np.int64, len(numbers)) ** 2
 
     def of_numbers(self, numbers: npt.NDArray[np.int64]) -> Vocabulary:
-        """Return a vocabulary of the terms with these ascending numbers only, in their order."""
+        """Return a vocabulary of the terms with these ascending numbers only, in their order.
+
+        Another thread may add words meanwhile; it has none that were added since it began.
+        """
+        every_word = list(self._numbered_words())
         terms: list[tuple[str, int]] = []
         for start in range(0, len(numbers), STRINGS_AT_ONCE):
             checkpoint()
@@ -216,7 +221,7 @@ class Vocabulary:
             terms.extend((self.term(number), start + at) for at, number in enumerate(some))
         kept = np.full(len(self), -1, np.int64)
         kept[numbers] = np.arange(len(numbers))
-        words = [(word, int(kept[number])) for word, number in self._numbered_words()]
+        words = ((word, int(kept[number])) for word, number in every_word)
         return Vocabulary(
             self._stem,
             SortedStrings.of(terms),
@@ -239,8 +244,8 @@ class Vocabulary:
             _Words(self.sorted_words, places),
             self.sorted_words.numbers[places.start : places.stop],
         )
-        later = [word for word in self._later_words if word.startswith(prefix)]
-        yield later, np.array([self.words[word] for word in later], np.int32)
+        later = [pair for pair in self._later_words.copy() if pair[0].startswith(prefix)]
+        yield [word for word, _ in later], np.array([number for _, number in later], np.int32)
 
     def neighbours(self, word: str) -> Neighbours:
         """Return the words one edit from `word`, and those that resemble it.
@@ -255,10 +260,10 @@ class Vocabulary:
         # Sorted again when they are half as many more: to compare each takes milliseconds.
         later = self._later_words
         if len(later) > 2 * LATER_AT_ONCE + len(self._later_sorted) * 3 // 2:
-            self._later_sorted = SortedStrings.of([(one, 0) for one in later])
+            self._later_sorted = SortedStrings.of(later)
         # Another thread may sort them anew meanwhile.
         later_sorted = self._later_sorted
-        rest = later[len(later_sorted) :]
+        rest = [added for added, _ in later[len(later_sorted) :]]
         edited, candidates = [*rest], [*rest]
         for strings in (self.sorted_words, later_sorted):
             places, shared = strings.sharing(word)
@@ -281,8 +286,7 @@ class Vocabulary:
             stop = min(start + STRINGS_AT_ONCE, len(self.sorted_words))
             numbers = self.sorted_words.numbers[start:stop].tolist()
             yield from ((self.sorted_words[start + at], one) for at, one in enumerate(numbers))
-        for word in list(self._later_words):
-            yield word, self.words[word]
+        yield from self._later_words.copy()
 
     @cached_property
     def _places(self) -> npt.NDArray[np.int64]:
