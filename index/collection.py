@@ -38,6 +38,7 @@ from hummingbit.index.encoding import (
     last_of_each_id,
 )
 from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.errors import EncoderMismatch, RowsRemoved, StoreError
 from hummingbit.index.facets import (
     Facet,
@@ -85,6 +86,7 @@ from hummingbit.index.records import (
     Query,
     ScrollPage,
     StoredDocument,
+    StoredRow,
     UpsertResult,
     Verification,
     labels_of,
@@ -541,10 +543,8 @@ class IndexedCollection(SearchableCollection, ABC):
                 pages = search.pages_of_groups(groups)
         except RowsRemoved:
             return None
-        rows, fields = rows_of(pages, column), search.stored_fields
-        stored_rows = (
-            self.store.read_rows(rows, *fields) if any(fields) else self.store.read_ids(rows)
-        )
+        rows = rows_of(pages, column)
+        stored_rows = self._stored(search, generation, rows)
         if len(stored_rows) < len(rows):
             return None
         if options.with_payload and self.store.last_payload_change() > generation.number:
@@ -562,6 +562,20 @@ class IndexedCollection(SearchableCollection, ABC):
         if groups is not None:
             result = search.result_of_groups(result, groups)
         return result if facets is None else result._replace(facets=facets)
+
+    def _stored(
+        self, search: Search, generation: IndexSnapshot, rows: list[int]
+    ) -> dict[int, StoredRow]:
+        """Return what a search needs of some rows of a generation; removed ones are left out."""
+        fields = search.stored_fields
+        if any(fields[:2]) or search.code_column.has_passages or not self.n_bits:
+            return self.store.read_rows(rows, *fields) if any(fields) else self.store.read_ids(rows)
+        stored = self.store.read_ids(rows)
+        if not search.needs_codes:
+            return stored
+        codes = generation.codes_of(np.array(rows, dtype=np.int64))
+        packed = dict(zip(rows, map(bytes, codes), strict=True))
+        return {row: (*some[:3], packed[row]) for row, some in stored.items()}
 
     def _analyzer(self, search: Search, published: PublishedGeneration) -> Analyzer | None:
         """Return the analyzer for highlights of texts whose words are not indexed."""

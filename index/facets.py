@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -459,6 +460,7 @@ def rank_groups(  # noqa: PLR0917 - what is ranked, by what, and how much of it
     """
     if not len(query):
         return []
+    column.prepare_groups()
     has_large_groups = len(column.rows) > MAX_RANKED * column.n_values
     count = max(MIN_RANKED, HITS_A_GROUP * limit * (size if has_large_groups else 1))
     while True:
@@ -472,7 +474,7 @@ def rank_groups(  # noqa: PLR0917 - what is ranked, by what, and how much of it
         ):
             break
         count *= HITS_A_GROUP
-    groups = {code: (ranked, some) for code, some in places.items()}
+    rows, scores = ranked.rows, ranked.scores
     if short:
         members = column.rows_with(short)
         if allowed is not None:
@@ -485,13 +487,20 @@ def rank_groups(  # noqa: PLR0917 - what is ranked, by what, and how much of it
             if count >= len(members) or all(len(among.get(code, ())) == size for code in short):
                 break
             count *= HITS_A_GROUP
-        groups |= {code: (inner, among[code]) for code in short}
+        rows, scores = np.concatenate([rows, inner.rows]), np.concatenate([scores, inner.scores])
+        first = len(ranked.rows)
+        places |= {code: [first + place for place in among[code]] for code in short}
+    order = [*chain.from_iterable(places.values())]
+    rows, scores = rows[order], scores[order]
+    ends = accumulate(map(len, places.values()))
     return [
         RankedGroup(
             column.value(code),
-            RankedRows(ranked.rows[some], ranked.scores[some], ranked.statistics),
+            RankedRows(
+                rows[end - len(some) : end], scores[end - len(some) : end], ranked.statistics
+            ),
         )
-        for code, (ranked, some) in groups.items()
+        for (code, some), end in zip(places.items(), ends, strict=True)
     ]
 
 
@@ -500,7 +509,7 @@ def _worth_ranking(short: Sequence[int], column: Column) -> int:
 
     A small group rarely has further hits near the best, and few documents are soon ranked.
     """
-    return MAX_RANKED if column.counts[short].sum() > MAX_RANKED else 0
+    return MAX_RANKED if sum(map(column.count_with, short)) > MAX_RANKED else 0
 
 
 def _holds(rows: Rows, sought: Rows) -> Mask:

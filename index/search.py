@@ -405,6 +405,11 @@ class SearchOptions:
         return n_hits if self.rescore is None else self.rescore.n_candidates(n_hits)
 
     @property
+    def most_hits(self) -> int:
+        """The most hits of a query, in groups or not."""
+        return self.k if self.group_by is None else self.k * self.group_size
+
+    @property
     def is_thinned(self) -> bool:
         """Whether hits are left out, or come later, because of better ones."""
         return self.collapse_duplicates is not None or self.diversity is not None

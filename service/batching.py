@@ -81,6 +81,8 @@ class _Kind(NamedTuple):
     with_text: bool
     length: int
     """The number of binary digits of the length of the longest text; 0 without texts."""
+    group_size: int
+    """The most hits in a group; 0 without groups."""
 
 
 @dataclass(slots=True)
@@ -235,7 +237,7 @@ class Batcher(Generic[Answer]):
         """Answer searches that are quick; return None if they are not."""
         kind = _kind_of(collection, options, queries)
         pace = self._paces.get(collection, {}).get(kind)
-        if pace is None or options.k > QUICK_LIMIT or any(map(_is_long, queries)):
+        if pace is None or options.most_hits > QUICK_LIMIT or any(map(_is_long, queries)):
             return None
         if any(_is_read_by_model(collection, options, query) for query in queries):
             return None
@@ -380,7 +382,8 @@ def _kind_of(
 ) -> _Kind:
     longest = max(len(query.text or "") for query in queries)
     ranking = options.ranking or collection.ranking
-    return _Kind(ranking, options.with_payload, options.with_text, longest.bit_length())
+    group_size = 0 if options.group_by is None else options.group_size
+    return _Kind(ranking, options.with_payload, options.with_text, longest.bit_length(), group_size)
 
 
 def _hand_out(batch: _Batch[Answer], outcome: _BatchOutcome[Answer]) -> None:

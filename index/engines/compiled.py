@@ -73,10 +73,10 @@ class AllowedRows:
 
     array: weakref.ref[Rows]
     """The array that a caller passed as `allowed_rows`."""
-    bitmap: Bitmap
+    bitmap: Bitmap | None
     n_rows: int
     few: CompiledIndex | None
-    """An index of these rows alone, if they are few."""
+    """An index of these rows alone, if they are few; the bitmap is None then."""
     price: float
     """The `spent` at which these rows get tables; infinite if they get none."""
     spent: float = 0.0
@@ -220,7 +220,7 @@ class CompiledIndex(ImmutableIndex):
         fit = are_few and FEWEST_IN_TABLES <= len(positions) <= MOST_IN_TABLES
         gain = fit and not isinstance(few, type(self))
         price = WORDS_PER_ROW * len(positions) if gain else math.inf
-        bits = kernel.bitmap_of(len(self._rows), positions)
+        bits = None if few is not None else kernel.bitmap_of(len(self._rows), positions)
         allowed = AllowedRows(weakref.ref(allowed_rows), bits, len(positions), few, price)
         if not allowed_rows.flags.writeable:
             # If threads add entries at the same time, one may be dropped early, which is harmless.

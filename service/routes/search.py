@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -28,6 +28,7 @@ from hummingbit.index.records import Query
 from hummingbit.index.search import (
     RANKING_NAMES,
     SearchOptions,
+    absent_fields,
     with_warnings,
 )
 from hummingbit.service.batching import BatchedQuery, BatchedResult
@@ -164,8 +165,9 @@ def _search_alone(
     app.state.metrics.stages["search"].observe(seconds)
     answer = search_answer(collection, result, 0, options, seconds)
     is_first_page = options.cursor is None and not options.offset
-    if is_first_page and not answer["hits"]:
-        answer = with_warnings(answer, collection.explain_no_hits(options.filter))
+    if is_first_page and not (answer["hits"] or answer.get("groups")):
+        warnings = collection.explain_no_hits(options.filter)
+        answer = with_warnings(answer, warnings + _explain_no_groups(collection, options, answer))
     return answer_to_json(answer, app.state.settings.max_response_bytes)
 
 
@@ -209,7 +211,7 @@ async def search_response(
         query = await run_in_threadpool(query_of, body, options.k, settings)
     else:
         query = query_of(body, options.k, settings)
-    is_long = options.k + options.offset > CHEAP_HITS or len(body.text or "") > CHEAP_LENGTH
+    is_long = options.most_hits + options.offset > CHEAP_HITS or len(body.text or "") > CHEAP_LENGTH
     if is_long or not body.has_plain_fields() or state["filter"] is not None:
         collection = visible_collection(state, app.state.folder, name)
         return await special_search(app, state, collection, options, query, is_long=is_long)
@@ -455,7 +457,17 @@ def write_search(batched: BatchedResult, position: int, *, max_bytes: int) -> by
     """Write the response to the search at a `position` of a batch."""
     collection, options, result, seconds = batched
     answer = search_answer(collection, result, position, options, seconds)
+    answer = with_warnings(answer, _explain_no_groups(collection, options, answer))
     return answer_to_json(answer, max_bytes)
+
+
+def _explain_no_groups(
+    collection: CollectionBackend, options: SearchOptions, answer: Mapping[str, Any]
+) -> list[str]:
+    """Return a sentence if there are no groups because no document has their field."""
+    if options.group_by is None or answer["groups"]:
+        return []
+    return [f"group_by: {one}" for one in absent_fields(collection, [options.group_by])]
 
 
 # ----------------------------------------------------------------------------

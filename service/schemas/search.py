@@ -118,7 +118,7 @@ TYPES: Mapping[Any, Any] = {
 ALL_OPTIONS = tuple(REQUEST_OPTIONS.values())
 OPTIONS_OF_EACH = [one for one in ALL_OPTIONS if one.metadata["batch"] == "each"]
 OPTIONS_OF_ALL = [one for one in ALL_OPTIONS if one.metadata["batch"] == "all"]
-SHARED_OPTIONS = {"ranking", *map(request_name, OPTIONS_OF_EACH)}
+SHARED_OPTIONS = {"ranking", "group_by", "group_size", *map(request_name, OPTIONS_OF_EACH)}
 """Options with which concurrent searches can be one batch."""
 
 

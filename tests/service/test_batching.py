@@ -19,6 +19,7 @@ from hummingbit.foundation.slices import BeyondAllowance
 from hummingbit.index.collection import Collection
 from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.lexical import LexicalIndex
+from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.rankings import HAMMING
 from hummingbit.index.records import Query
 from hummingbit.index.search import Rescore, SearchOptions
@@ -514,4 +515,47 @@ def test_a_model_reads_no_query_of_which_only_words_are_needed(tmp_path: Path) -
         collection.search([Query(text=asked)], 8, with_code=one).hits[0] for one in (False, True)
     )
     assert [(h.id, h.score) for h in without] == [(h.id, h.score) for h in with_code]
+    collection.close()
+
+
+def test_a_column_of_groups_is_not_read_where_other_searches_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hummingbit.service.batching.QUICK_SECONDS", 60.0)
+    monkeypatch.setattr("hummingbit.index.store.columns.FEW_ROWS", 2)
+    collection = code_collection(tmp_path, N_BITS)
+    documents = [
+        Document(id=f"d{n}", code=f"{n:04x}", payload={"parent": f"p{n // 3}"}) for n in range(30)
+    ]
+    collection.upsert(documents)
+    threads: list[bool] = []
+
+    def write(found: BatchedResult, place: int) -> list[tuple[Any, list[str]]]:
+        threads.append(threading.current_thread() is threading.main_thread())
+        assert found.result.groups is not None
+        return [(one.id, [hit.id for hit in one.hits]) for one in found.result.groups[place]]
+
+    grouped = SearchOptions(2, group_by="parent", group_size=2, with_cursor=False)
+    search = BatchedQuery("c", grouped, Query(code="0000"))
+
+    async def ask() -> None:
+        batcher = Batcher(lambda _: collection, Metrics(), write)
+        with pytest.raises(BeyondAllowance) as raised:
+            await batcher.search(*search)
+        assert raised.value.builds
+        collection.find([search.query], grouped)  # another search has read it
+        expected = [("p0", ["d0", "d1"]), ("p1", ["d4", "d3"])]
+        assert await batcher.search(*search) == expected
+        assert batcher.answer_now([search, search]) == [expected, expected]
+        # A search reads what a small write changed, though not on the event loop.
+        collection.update_payloads([PayloadUpdate(ids=("d0",), set={"parent": "p1"})])
+        assert batcher.answer_now([search]) == [None]
+        assert await batcher.search(*search) == [("p1", ["d0", "d4"]), ("p0", ["d1", "d2"])]
+        collection.update_payloads([PayloadUpdate(ids=("d0", "d1", "d2"), set={"parent": "q"})])
+        with pytest.raises(BeyondAllowance):
+            await batcher.search(*search)
+        batcher.close()
+
+    asyncio.run(ask())
+    assert threads == [False, True, True, False]
     collection.close()

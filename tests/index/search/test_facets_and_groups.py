@@ -292,3 +292,38 @@ def test_what_is_no_facet_is_refused(facets: Any, message: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_facets(facets)
     assert str(caught.value).startswith(message)
+
+
+def test_groups_follow_payload_updates_of_their_own_field_and_of_others(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(collection, 400)
+    query = Query(code="0007")
+
+    def groups() -> list[tuple[Any, list[str]]]:
+        (found,) = collection.search([query], 5, group_by="doc", group_size=3).groups or [[]]
+        return [(one.id, [hit.id for hit in one.hits]) for one in found]
+
+    def expected() -> list[tuple[Any, list[str]]]:
+        whole = collection.search([query], 1000, with_payload=True).hits[0]
+        by_value: dict[Any, list[str]] = {}
+        for hit in whole:
+            value = (hit.payload or {}).get("doc")
+            if value is not None and (value in by_value or len(by_value) < 5):
+                by_value.setdefault(value, []).append(hit.id)
+        return [(value, ids[:3]) for value, ids in by_value.items()]
+
+    assert groups() == expected()
+    best = tuple(ids[0] for _, ids in groups())
+    for update in (
+        PayloadUpdate(ids=best, set={"seen": 1}),
+        PayloadUpdate(ids=best[:2], set={"doc": "other"}),
+        PayloadUpdate(ids=best[2:3], remove=("doc",)),
+        PayloadUpdate(filter=parse_filter({"field": "n", "lt": 300}), set={"doc": "many"}),
+    ):
+        collection.update_payloads([update])
+        assert groups() == expected()
+    collection.delete(best)
+    rng = random.Random(1)  # noqa: S311 - documents
+    collection.upsert([made(number, rng) for number in range(400, 420)])
+    assert groups() == expected()
