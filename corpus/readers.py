@@ -6,10 +6,10 @@ import json
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 from hummingbit.corpus.columns import read_arrow, read_npz, read_parquet
 from hummingbit.corpus.dialects import has_tabs_in_each_line
@@ -155,12 +155,81 @@ def _read_json(path: Path, key: str) -> Any:
 __all__ = ["BadLine", "Layout", "ReadError", "read_documents"]
 
 STANDARD_INPUT = "-"
-TABLE_SUFFIXES = {".csv": None, ".tsv": "\t"}
-JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
-LINE_SUFFIXES = (*JSON_SUFFIXES, *TABLE_SUFFIXES, ".txt", ".md")
-COLUMN_SUFFIXES = (".parquet", ".arrow", ".feather", ".npz")
-SUFFIXES = LINE_SUFFIXES + COLUMN_SUFFIXES
 DEFAULT_LAYOUT = Layout()
+Notice = Callable[[str], object]
+
+
+class Format(NamedTuple):
+    """How the files of a suffix are read. Another format is a line in :data:`FORMATS`.
+
+    `read` yields the rows of the file at a path. It gets the layout, what takes notices of whatever
+    was detected, and the types of the fields of a table; None if payloads are not used.
+    """
+
+    read: Callable[[Path, Layout, Notice, FieldTypes | None], Iterator[Row]]
+    can_be_compressed: bool = True
+    has_fields: bool = True
+    """Whether a survey can find which fields hold the text and the label."""
+    has_line_for_each: bool = True
+    """Whether lines are counted as documents, for progress."""
+
+
+def _of_lines(
+    read: Callable[[BinaryIO, str, Layout, Notice], Iterator[Row]],
+) -> Callable[[Path, Layout, Notice, FieldTypes | None], Iterator[Row]]:
+    """Return what reads a file, perhaps a compressed one, from what reads a stream."""
+
+    def read_file(
+        path: Path, layout: Layout, notice: Notice, _types: FieldTypes | None
+    ) -> Iterator[Row]:
+        with open_source(path) as stream:
+            yield from read(stream, str(path), layout, notice)
+
+    return read_file
+
+
+def _of_table(delimiter: str | None) -> Format:
+    return Format(
+        lambda path, layout, notice, types: read_table(path, delimiter, layout, notice, types)
+    )
+
+
+def _of_columns(read: Callable[[Path, Layout], Iterator[Row]], *, has_fields: bool) -> Format:
+    return Format(
+        lambda path, layout, _notice, _types: read(path, layout),
+        can_be_compressed=False,
+        has_fields=has_fields,
+        has_line_for_each=False,
+    )
+
+
+def _read_text(stream: BinaryIO, source: str, layout: Layout, notice: Notice) -> Iterator[Row]:
+    text, sample = open_text(stream, source, layout.encoding, notice)
+    if has_tabs_in_each_line(sample):
+        notice("each line has tabs and is one document; to read it as a table, name it .tsv")
+    return read_text_lines(text, source)
+
+
+def _read_headed(stream: BinaryIO, source: str, layout: Layout, notice: Notice) -> Iterator[Row]:
+    return read_markdown(open_text(stream, source, layout.encoding, notice)[0], source)
+
+
+_JSON_LINES = Format(_of_lines(partial(read_json, is_lines=True)))
+_ARROW = _of_columns(lambda path, layout: read_arrow([path], layout), has_fields=False)
+FORMATS: Mapping[str, Format] = {
+    ".jsonl": _JSON_LINES,
+    ".ndjson": _JSON_LINES,
+    ".json": Format(_of_lines(partial(read_json, is_lines=False))),
+    ".csv": _of_table(None),
+    ".tsv": _of_table("\t"),
+    ".txt": Format(_of_lines(_read_text), has_fields=False),
+    ".md": Format(_of_lines(_read_headed), has_fields=False, has_line_for_each=False),
+    ".parquet": _of_columns(read_parquet, has_fields=True),
+    ".arrow": _ARROW,
+    ".feather": _ARROW,
+    ".npz": _of_columns(lambda path, _layout: read_npz(path), has_fields=False),
+}
+"""The formats of files by their suffixes."""
 
 
 def read_documents(
@@ -179,8 +248,8 @@ def read_documents(
 
     `source` is one of:
 
-    - a file with a suffix in :data:`LINE_SUFFIXES`, optionally followed by `.gz`, `.xz` or `.bz2`,
-      or in :data:`COLUMN_SUFFIXES`;
+    - a file with a suffix in :data:`FORMATS`, followed by `.gz`, `.xz` or `.bz2` if it is
+      compressed;
     - a folder (:func:`hummingbit.corpus.readers.read_folder`);
     - `-`, for JSON lines on standard input;
     - a named data set, `NAME` or `NAME:SPLIT`, read from `data_root`; `NAME` is its first split.
@@ -259,7 +328,7 @@ def count_documents(source: str | Path) -> int | None:
     if not path.is_file():
         return None
     suffix, compression = _suffixes(path)
-    if suffix not in LINE_SUFFIXES or suffix == ".md" or compression:
+    if suffix not in FORMATS or not FORMATS[suffix].has_line_for_each or compression:
         return None
     with path.open("rb") as file:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
@@ -279,15 +348,15 @@ def _check_file(path: Path) -> None:
     if stat.S_ISDIR(mode):
         return
     suffix, compression = _suffixes(path)
-    if suffix in COLUMN_SUFFIXES and compression:
-        raise ReadError(f"{path}: a compressed {suffix} file cannot be read; decompress it first")
-    if suffix not in SUFFIXES:
+    if suffix not in FORMATS:
         hint = f"; {HINTS[suffix]}" if suffix in HINTS else ""
         fault = (
             f"the suffix {suffix!r} is not one of" if suffix else "its name must end with one of"
         )
         after = f", then {compression}" if compression else ""
-        raise ReadError(f"{path}: {fault} {', '.join(SUFFIXES)}{after}{hint}")
+        raise ReadError(f"{path}: {fault} {', '.join(FORMATS)}{after}{hint}")
+    if compression and not FORMATS[suffix].can_be_compressed:
+        raise ReadError(f"{path}: a compressed {suffix} file cannot be read; decompress it first")
 
 
 def _suffixes(path: Path) -> tuple[str, str]:
@@ -301,33 +370,10 @@ def _suffixes(path: Path) -> tuple[str, str]:
 def _read_rows(
     path: Path, layout: Layout, notice: Callable[[str], None], types: FieldTypes | None
 ) -> Iterator[Row]:
-    suffix, _ = _suffixes(path)
     if path.is_dir():
         yield from read_folder(path, layout, notice)
-    elif suffix == ".parquet":
-        yield from read_parquet(path, layout)
-    elif suffix in (".arrow", ".feather"):
-        yield from read_arrow([path], layout)
-    elif suffix == ".npz":
-        yield from read_npz(path)
-    elif suffix in TABLE_SUFFIXES:
-        yield from read_table(path, TABLE_SUFFIXES[suffix], layout, notice, types)
     else:
-        with open_source(path) as stream:
-            yield from _read_lines(stream, str(path), suffix, layout, notice)
-
-
-def _read_lines(
-    stream: BinaryIO, source: str, suffix: str, layout: Layout, notice: Callable[[str], None]
-) -> Iterator[Row]:
-    if suffix not in (".txt", ".md"):
-        return read_json(stream, source, layout, notice, is_lines=suffix != ".json")
-    text, sample = open_text(stream, source, layout.encoding, notice)
-    if suffix == ".md":
-        return read_markdown(text, source)
-    if has_tabs_in_each_line(sample):
-        notice("each line has tabs and is one document; to read it as a table, name it .tsv")
-    return read_text_lines(text, source)
+        yield from FORMATS[_suffixes(path)[0]].read(path, layout, notice, types)
 
 
 class _Documents:

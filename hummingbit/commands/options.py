@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from hummingbit.corpus.json_rows import parse_strictly
 from hummingbit.corpus.lines import LineError
+from hummingbit.corpus.readers import FORMATS, BadLine, Layout, ReadError, read_documents
 from hummingbit.encoder.artifact import check_destination
 from hummingbit.encoder.codes import CodeError, check_n_bits
 from hummingbit.foundation.errors import HummingbitError, InputError
@@ -30,11 +31,10 @@ from hummingbit.index.errors import DataFolderInUse
 from hummingbit.index.filters import Filter, filter_to_json, parse_filter
 from hummingbit.index.passages import AUTO, LONG, Passages
 
-# A command imports what it uses: training and the readers of files take a search's time again.
+# A command imports what it uses: training takes a search's time again.
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
     from hummingbit.corpus.document import Document
-    from hummingbit.corpus.readers import BadLine, Layout
     from hummingbit.corpus.tables import FieldTypes
     from hummingbit.encoder.recipes import BaseRecipe, JudgementRecipe
     from hummingbit.remote import RemoteFolder
@@ -46,9 +46,10 @@ if TYPE_CHECKING:
 # Options that several commands share.
 
 
+_PACKED = [suffix for suffix, format_ in FORMATS.items() if format_.can_be_compressed]
 _FILES = (
-    "a file (.jsonl, .json, .csv, .tsv, .txt, .md, .parquet, .arrow, .npz; the first six also with"
-    " .gz, .xz or .bz2)"
+    f"a file ({', '.join(_PACKED)}, also with .gz, .xz or .bz2;"
+    f" {', '.join(suffix for suffix in FORMATS if suffix not in _PACKED)})"
 )
 FILE_HELP = f"{_FILES} or a folder of text files"
 SOURCE_HELP = (
@@ -189,7 +190,6 @@ def read(
 
     The fields of a file whose documents have none with a usual name are found and printed.
     """
-    from hummingbit.corpus.readers import read_documents  # noqa: PLC0415 - see above
 
     return read_documents(
         source,
@@ -209,11 +209,10 @@ def _found_layout(args: argparse.Namespace, source: str) -> Layout:
 
     The survey finds what ``quickstart`` finds.
     """
-    from hummingbit.corpus.readers import JSON_SUFFIXES, TABLE_SUFFIXES, ReadError  # noqa: PLC0415
     from hummingbit.corpus.survey import survey  # noqa: PLC0415
 
     asked, path = layout_of(args), Path(source)
-    surveyed = {*JSON_SUFFIXES, *TABLE_SUFFIXES, ".parquet"}
+    surveyed = {suffix for suffix, format_ in FORMATS.items() if format_.has_fields}
     is_surveyed = path.is_file() and not surveyed.isdisjoint(path.suffixes)
     if asked.text_fields or not is_surveyed:
         return asked
@@ -235,7 +234,6 @@ def _found_layout(args: argparse.Namespace, source: str) -> Layout:
 
 def layout_of(args: argparse.Namespace) -> Layout:
     """Return the layout that the options of :func:`add_layout` describe."""
-    from hummingbit.corpus.readers import Layout  # noqa: PLC0415 - see above
 
     return Layout(
         id_field=args.id_field,
