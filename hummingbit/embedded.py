@@ -414,6 +414,11 @@ class Collection:
         return self._key[0]
 
     @property
+    def location(self) -> str:
+        """The path of the data folder, as text; for a collection of a service, its address."""
+        return str(self.folder)
+
+    @property
     def name(self) -> str:
         """The collection's name."""
         return self.backend.name

@@ -38,8 +38,9 @@ from hummingbit.index.encoding import batches
 from hummingbit.index.errors import UnknownCollection
 from hummingbit.index.facets import Facet, FacetResult, Facets, SortField, facet_to_json
 from hummingbit.index.filters import Filter, filter_to_json
+from hummingbit.index.highlights import Highlight
 from hummingbit.index.kept_vectors import FLOAT32
-from hummingbit.index.passages import Passages
+from hummingbit.index.passages import Passages, Span
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.rankings import HAMMING
 from hummingbit.index.records import (
@@ -48,6 +49,7 @@ from hummingbit.index.records import (
     StoredDocument,
     Verification,
 )
+from hummingbit.index.search import Group, Hit
 from hummingbit.index.snapshots import Contents, Snapshot
 from hummingbit.index.store.annotations import (
     DocumentLabel,
@@ -496,6 +498,10 @@ class RemoteCollection:
         answer = self.client.update_payloads(self._given_name, records, if_generation=if_generation)
         return PayloadsUpdated(answer["matched"], answer["updated"], answer["generation"])
 
+    def complete(self, text: str, limit: int) -> list[str]:
+        """See :meth:`hummingbit.index.backend.AnyCollection.complete`."""
+        return self.client.complete(self._given_name, text, limit=limit)["completions"]
+
     @property
     def language(self) -> str | None:
         """The language of the texts for searches by words."""
@@ -597,6 +603,28 @@ def _pages_if_kept(get_page: Callable[..., Page]) -> Iterator[Page]:
 def _as_json(filter_: Filter | None) -> dict[str, Any] | None:
     """Return a filter as a service takes it."""
     return None if filter_ is None else json.loads(filter_to_json(filter_))
+
+
+def hit_of(answer: Mapping[str, Any]) -> Hit:
+    """Return the hit of a service's response, which does not tell the row.
+
+    Without the whole text, the text is that of the passage that ranked it.
+    """
+    fields = {name: answer[name] for name in Hit._fields if answer.get(name) is not None}
+    if passage := fields.pop("passage", None):
+        if "text" in fields:
+            fields["passage"] = Span(passage["start"], passage["start"] + len(passage["text"]))
+        else:
+            fields["text"] = passage["text"]
+    if highlighted := fields.pop("highlight", None):
+        marks = [(start, end) for start, end in highlighted["marks"]]
+        fields["highlight"] = Highlight(**{**highlighted, "marks": marks})
+    return Hit(**{"distance": None, "row": -1, **fields})
+
+
+def group_of(answer: Mapping[str, Any]) -> Group:
+    """Return the group of hits of a service's response."""
+    return Group(answer["id"], [*map(hit_of, answer["hits"])])
 
 
 def record_of(document: Document) -> dict[str, Any]:

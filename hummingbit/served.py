@@ -9,7 +9,6 @@ from typing import Any, Literal, Self, Unpack
 from hummingbit import inputs
 from hummingbit.clients.calls import SearchOptions, ServedRecommendationOptions
 from hummingbit.clients.client import Client
-from hummingbit.clients.responses import Hit as ServedHit
 from hummingbit.clients.responses import SearchResponse
 from hummingbit.clients.transport import ServiceError
 from hummingbit.corpus.document import Document
@@ -20,12 +19,10 @@ from hummingbit.index.encoding import batches, last_of_each_id
 from hummingbit.index.errors import UnknownCollection
 from hummingbit.index.facets import FacetResult, parse_facets, parse_sort
 from hummingbit.index.records import Query, StoredDocument
-from hummingbit.index.search import Group, Hit
-from hummingbit.remote import RemoteCollection, record_of
+from hummingbit.remote import RemoteCollection, group_of, hit_of, record_of
 
 WRITTEN_AT_ONCE = 1000
 """Documents in a request; each request writes all of them or none."""
-SEARCHED_AT_ONCE = 100
 
 
 class ServedCollection:
@@ -63,6 +60,11 @@ class ServedCollection:
     def name(self) -> str:
         """The collection's name, which an alias stands for."""
         return self._remote.name
+
+    @property
+    def location(self) -> str:
+        """The address of the service."""
+        return self.client.url
 
     @property
     def n_bits(self) -> int:
@@ -251,7 +253,7 @@ class ServedCollection:
 
     def complete(self, text: str, limit: int = 10) -> list[str]:
         """Do as :meth:`hummingbit.embedded.Collection.complete`."""
-        return self.client.complete(self.name, text, limit=limit)["completions"]
+        return self._remote.complete(text, limit)
 
     def close(self) -> None:
         """Close nothing: the client, which may serve other collections, stays open."""
@@ -332,7 +334,7 @@ def _example(query: Query) -> dict[str, Any]:
 
 def _hits(answer: SearchResponse) -> Hits:
     return Hits(
-        [*map(_hit, answer["hits"])],
+        [*map(hit_of, answer["hits"])],
         generation=answer["generation"],
         substitutes=answer.get("substitutes", {}),
         ranking=answer.get("rescored_by", answer["ranking"]),
@@ -341,21 +343,6 @@ def _hits(answer: SearchResponse) -> Hits:
         warnings=answer.get("warnings", ()),
         next_cursor=answer.get("next_cursor"),
         query_code=answer.get("query_code"),
-        groups=[Group(one["id"], [*map(_hit, one["hits"])]) for one in answer.get("groups", ())],
+        groups=[*map(group_of, answer.get("groups", ()))],
         facets=[FacetResult(**one) for one in answer.get("facets", ())],
-    )
-
-
-def _hit(hit: ServedHit) -> Hit:
-    return Hit(
-        id=hit["id"],
-        distance=hit["distance"],
-        score=hit["score"],
-        row=-1,  # a service does not tell it
-        payload=hit.get("payload"),
-        text=hit.get("text"),
-        code=hit.get("code"),
-        rerank_score=hit.get("rerank_score"),
-        relevance=hit.get("relevance"),
-        confidence=hit.get("confidence"),
     )

@@ -167,6 +167,16 @@ class AnyCollection(Protocol):
     def facets(self, facets: Sequence[Facet], filter: Filter | None = None) -> Facets:  # noqa: A002
         """Count values of fields over all documents, or those that match the filter, exactly."""
 
+    def complete(self, text: str, limit: int) -> list[str]:
+        """Return up to `limit` queries that begin like `text`, with its last word completed.
+
+        The words are those of the documents; those that most documents have come first.
+
+        Raises:
+            InputError: if `limit` is not from 1 to :data:`MAX_COMPLETIONS`, the last word has fewer
+                than two characters, or this kind of collection has no word index.
+        """
+
     def set_ranking(self, ranking: str) -> None:
         """Make `ranking` the default of searches by a text or a vector that name none.
 
@@ -452,16 +462,6 @@ class CollectionBackend(AnyCollection, Protocol):
 
     def find(self, queries: Queries, options: SearchOptions) -> SearchResult:
         """Search as :meth:`search` does, with the options as one value."""
-
-    def complete(self, text: str, limit: int) -> list[str]:
-        """Return up to `limit` queries that begin like `text`, with its last word completed.
-
-        The words are those of the documents; those that most documents have come first.
-
-        Raises:
-            InputError: if `limit` is not from 1 to :data:`MAX_COMPLETIONS`, the last word has fewer
-                than two characters, or this kind of collection has no word index.
-        """
 
     def close(self) -> None:
         """Close the collection after a write in progress has finished."""

@@ -19,6 +19,7 @@ from hummingbit.commands.options import (
     add_folder,
     add_url,
     as_json,
+    open_collections,
     open_folder,
     read_filter,
     service_at,
@@ -190,12 +191,8 @@ def _print_completions(args: argparse.Namespace) -> int:
     if args.text is None:
         raise OptionError("TEXT: is missing; --complete completes its last word")
     limit = 10 if args.limit is None else args.limit
-    if args.url is not None:
-        with service_at(args) as client:
-            completions = client.complete(args.collection, args.text, limit=limit)["completions"]
-    else:
-        with open_folder(args, writable=False) as folder:
-            completions = folder.collection(args.collection).complete(args.text, limit)
+    with open_collections(args, writable=False) as folder:
+        completions = folder.collection(args.collection).complete(args.text, limit)
     if args.json:
         print_json({"completions": completions})
     else:
@@ -297,6 +294,9 @@ def _read_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
     """Search a collection of a service, and print the same."""
+    # A search of a data folder needs no client.
+    from hummingbit.remote import group_of, hit_of  # noqa: PLC0415
+
     filter_, options = read_filter(args), _read_options(args)
     if filter_ is not None:
         options["filter"] = as_json(filter_)
@@ -322,8 +322,8 @@ def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
         print_json(response)
         return 0
     recognized, corrected = response.get("recognized_terms"), response.get("corrected", [])
-    groups = [Group(one["id"], [*map(_as_hit, one["hits"])]) for one in response.get("groups", [])]
-    hits = [*map(_as_hit, response["hits"])]
+    hits = [*map(hit_of, response["hits"])]
+    groups = [*map(group_of, response.get("groups", []))]
     _print_notes(recognized, corrected, response.get("warnings", []), hits=len(hits) + len(groups))
     _print_substitutes(response.get("substitutes", {}), corrected)
     _print_hits(args, hits, groups, response.get("rescored_by") or response["ranking"])
@@ -339,15 +339,6 @@ def _print_substitutes(
     for word, others in substitutes.items():
         if word not in known:
             print(f"no document has {word!r}; searched for {', '.join(others)}", file=sys.stderr)
-
-
-def _as_hit(answer: Mapping[str, Any]) -> Hit:
-    """Return the hit of a service's response."""
-    fields = {name: value for name, value in answer.items() if name in Hit._fields}
-    passage = fields.pop("passage", None)
-    if passage is not None:
-        fields["text"] = passage["text"]
-    return Hit(row=0, **fields)
 
 
 def _print_hits(

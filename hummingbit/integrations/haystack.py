@@ -79,12 +79,13 @@ class HummingbitDocumentStore:
             "url": url,
         }
         self._key = key
+        self._client: Client | None = None
         self.collection: AnyOpenCollection
         if folder is not None and collection is not None:
             self.collection = Collection.open(folder, collection, read_only=read_only)
         else:
-            client = Client(url, None if key is None else key.resolve_value())
-            self.collection = ServedCollection(client, collection)
+            self._client = Client(url, None if key is None else key.resolve_value())
+            self.collection = ServedCollection(self._client, collection)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what :meth:`from_dict` takes; the documents stay in the data folder."""
@@ -103,8 +104,8 @@ class HummingbitDocumentStore:
     def close(self) -> None:
         """Close the collection, and the connections to a service."""
         self.collection.close()
-        if isinstance(self.collection, ServedCollection):
-            self.collection.client.close()
+        if self._client is not None:
+            self._client.close()
 
     def count_documents(self) -> int:
         """Return how many documents there are."""

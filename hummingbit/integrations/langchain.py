@@ -331,8 +331,7 @@ class HummingbitVectorStore(VectorStore):
     def location(self) -> str:
         """Where the documents are: the collection, and its data folder or service."""
         collection = self._collection
-        where = collection.folder if isinstance(collection, Collection) else collection.client.url
-        return f"the collection {collection.name!r} of {where}"
+        return f"the collection {collection.name!r} of {collection.location}"
 
     @staticmethod
     def _open_or_learn(

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.rankings import RANKINGS
 from hummingbit.service.console.assets import Asset, assets, gzipped, page, release
 from hummingbit.service.http.keys import EVERYBODY, FILTERED, READ, Role
 from hummingbit.service.http.monitoring import CONTENT_TYPE, Metrics
@@ -147,6 +148,7 @@ async def get_access(request: Request, limits: Limits) -> Response:
             read_only=limits.read_only,
             version=request.app.version,
             limits={name: getattr(limits, name) for name in LIMITS},
+            rankings=[*RANKINGS],
         )
     )
 

@@ -14,13 +14,14 @@ class Access(ResponseModel):
     """What the key of the request may do here: the roles `write` and `admin` include `read`.
 
     A `read_only` service takes no writes, whatever the role. `limits` are the settings of the
-    service that bound a request.
+    service that bound a request. `rankings` are those that searches can name.
     """
 
     role: Literal["read", "write", "admin"]
     read_only: bool
     version: str
     limits: dict[str, int]
+    rankings: list[str]
 
 
 # ----------------------------------------------------------------------------

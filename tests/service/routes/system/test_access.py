@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from hummingbit.index.rankings import RANKINGS
 from hummingbit.service.console.assets import release
 from hummingbit.service.settings import Settings
 from tests.support.service import make_data_folder, running_service
@@ -19,6 +20,7 @@ def test_a_key_is_told_what_it_may_do(tmp_path: Path, role: str) -> None:
         answer = client.get("/v1/access", headers={"x-api-key": key}).json()
         assert (answer["role"], answer["read_only"]) == (role, False)
         assert answer["limits"]["max_limit"] == 77
+        assert answer["rankings"] == [*RANKINGS]
 
 
 def test_the_console_needs_no_key(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import { Snippets } from "../snippets.js";
 
 const KINDS = [["text", "Text"], ["id", "Document"], ["code", "Code"], ["vector", "Vector"]];
 const KINDS_WITHOUT_ENCODER = KINDS.filter(([kind]) => kind === "id" || kind === "code");
-const RANKINGS = [["", "default of the collection"], "hamming", "asymmetric", "bm25", "hybrid"];
 const RESCORERS = [["", "nothing"], ["bm25", "words (bm25)"], ["logits", "real values (logits)"]];
 const PLACEHOLDERS = {
   text: "Words, a sentence, a page",
@@ -51,11 +50,11 @@ const fromAddress = ({ q, id, code }) => ({ kind: id ? "id" : code ? "code" : "t
 
 const clean = (body) => JSON.parse(JSON.stringify(body));
 
-function Side({ side, collections, onChange, label }) {
+function Side({ side, rankings, collections, onChange, label }) {
   return html`<div class="row" role="group" aria-label=${label}>
     <${Field} label="Collection"><${Select} value=${side.collection} onChange=${(collection) => onChange({ ...side, collection })}
       options=${collections.map((each) => [each.name, `${each.name} · ${count(each.documents)}`])} /><//>
-    <${Field} label="Ranking"><${Select} value=${side.ranking} options=${RANKINGS} onChange=${(ranking) => onChange({ ...side, ranking })} /><//>
+    <${Field} label="Ranking"><${Select} value=${side.ranking} options=${[["", "default of the collection"], ...rankings]} onChange=${(ranking) => onChange({ ...side, ranking })} /><//>
     <${Field} label="Rescore by"><${Select} value=${side.rescore} options=${RESCORERS} onChange=${(rescore) => onChange({ ...side, rescore })} /><//>
   </div>`;
 }
@@ -76,7 +75,7 @@ function Answer({ answer, other, title, isEmpty, onSimilar }) {
   <//>`;
 }
 
-export default function SearchPage({ collections, collection, params, setParams }) {
+export default function SearchPage({ access, collections, collection, params, setParams }) {
   const [form, setForm] = useState({
     ...fromAddress(params), limit: params.limit ?? "10", radius: "", rows: [], all: true,
   });
@@ -156,13 +155,13 @@ export default function SearchPage({ collections, collection, params, setParams 
           onInput=${(event) => change({ query: event.currentTarget.value })}
           onKeyDown=${(event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && submit(event)}></textarea>
         <div class="row">
-          <${Side} side=${left} collections=${collections} onChange=${setLeft} label="Search in" />
+          <${Side} side=${left} rankings=${access.rankings} collections=${collections} onChange=${setLeft} label="Search in" />
           <${Field} label="Limit"><input type="number" min="1" max="200" value=${form.limit} onInput=${(event) => change({ limit: event.currentTarget.value })} /><//>
           ${byHamming && html`<${Field} label="Radius"><input type="number" min="0" placeholder="any" value=${form.radius} onInput=${(event) => change({ radius: event.currentTarget.value })} /><//>`}
           <label class="check"><input type="checkbox" checked=${right !== null} onChange=${(event) => compare(event.currentTarget.checked)} /> compare with another</label>
           <button class="button primary" type="submit" disabled=${busy}>Search</button>
         </div>
-        ${right && html`<${Side} side=${right} collections=${collections} onChange=${setRight} label="Compare with" />`}
+        ${right && html`<${Side} side=${right} rankings=${access.rankings} collections=${collections} onChange=${setRight} label="Compare with" />`}
         <${FilterBuilder} rows=${form.rows} all=${form.all} fields=${fields} onRows=${(rows) => change({ rows })} onAll=${(all) => change({ all })} />
       </form>
       <${Failure} error=${error} />
