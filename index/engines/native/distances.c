@@ -185,6 +185,7 @@ BY_WORDS(scalar_weighted, , scalar_weighted_inner, weights_t)
 
 /* ---- bounds of weighted distances */
 
+#if defined(__x86_64__)
 /* Bounds by tables: each distance of four bits is rounded down to a byte, of which two can be added
    without a carry. */
 static void fill_rounded(weights_t *t, const int64_t *weights, size_t words) {
@@ -202,6 +203,7 @@ static void fill_rounded(weights_t *t, const int64_t *weights, size_t words) {
         for (unsigned v = 0; v < 16; v++) rounded[v] = (uint8_t)((uint64_t)sums[v] / t->unit);
     }
 }
+#endif
 
 /* Return what a bound loses with a unit, each bit weighed by how often near codes differ in it:
    the smaller its weight, the more often. */
