@@ -819,7 +819,11 @@ class Field:
 
     def frequency(self, number: int) -> int:
         """Return how many documents have the term of this number."""
-        return sum(segment.frequency(number) for segment in self.segments)
+        frequency = self._frequency_of.get(number)
+        if frequency is None:
+            frequency = sum(segment.frequency(number) for segment in self.segments)
+            self._frequency_of[number] = frequency
+        return frequency
 
     def frequencies(self, n_terms: int) -> Integers:
         """Return how many documents have each term, ``int64[n_terms]``."""
@@ -841,6 +845,12 @@ class Field:
 
         The formulas are :func:`inverse_frequency` and :func:`residual_inverse_frequency`.
         """
+        idf = self._idf_of.get((number, bursty))
+        if idf is None:
+            idf = self._idf_of[number, bursty] = self._compute_idf(number, bursty=bursty)
+        return idf
+
+    def _compute_idf(self, number: int, *, bursty: bool) -> float:
         frequency = self.frequency(number)
         if not frequency:
             return 0.0
@@ -889,6 +899,16 @@ class Field:
                 number += int(np.count_nonzero(live))
                 total += int(live.sum(dtype=np.int64))
         return number, total
+
+    @cached_property
+    def _frequency_of(self) -> dict[int, int]:
+        """The frequencies of the terms that were searched for."""
+        return {}
+
+    @cached_property
+    def _idf_of(self) -> dict[tuple[int, bool], float]:
+        """The idf of the terms that were searched for, plain and bursty."""
+        return {}
 
     @cached_property
     def _n_documents(self) -> int:
@@ -1016,6 +1036,8 @@ def score_summaries(
 
 # A vocabulary with fewer terms is not worth a compaction of its own; it takes some megabytes.
 MIN_UNUSED = 1 << 16
+# How many terms and texts of queries an index keeps what it found for.
+NUMBERS_KEPT, SUBSTITUTES_KEPT = 1 << 14, 64
 # A build reads so many documents at a time, which limits its memory.
 DOCUMENTS_AT_ONCE = 100_000
 
@@ -1243,9 +1265,23 @@ class LexicalIndex:
             return WeighedQuery(weighed, of_texts[0])
         return WeighedQuery(weighed, of_texts[0], of_titles[0], statistics[-1])
 
+    def number_of(self, term: str) -> int | None:
+        """Return the number of a term; None if no document has it.
+
+        The numbers of the last terms that were looked up are kept, because the words of queries
+        repeat.
+        """
+        numbers = self._numbers
+        if term not in numbers:
+            if len(numbers) >= NUMBERS_KEPT:
+                numbers.clear()
+            number = numbers[term] = self.vocabulary.get(term)
+            return number
+        return numbers.get(term)
+
     def frequency(self, term: str) -> int:
         """Return how many documents have a term."""
-        number = self.vocabulary.get(term)
+        number = self.number_of(term)
         return 0 if number is None else self.texts.frequency(number)
 
     def share(self, word: str) -> float:
@@ -1323,6 +1359,9 @@ class LexicalIndex:
         Each has words with their shares, and a weight. A word is replaced by those that begin with
         it, else by its correction, else by those that resemble it most.
         """
+        kept = self._kept_substitutes.get(text)
+        if kept is not None:
+            return kept
         found: dict[str, tuple[dict[str, float], float]] = {}
         for prefix in _PREFIX.findall(text):
             if begin := self.analyzer.split(prefix):
@@ -1338,6 +1377,9 @@ class LexicalIndex:
                 substitutes = self._substitutes_of_word(word, others)
                 if substitutes[0]:
                     found[word] = substitutes
+        if len(self._kept_substitutes) >= SUBSTITUTES_KEPT:
+            self._kept_substitutes.clear()
+        self._kept_substitutes[text] = found
         return found
 
     def _substitutes_of_word(
@@ -1430,7 +1472,7 @@ class LexicalIndex:
         return int(rows[0]) if len(rows) == 1 else None
 
     def _rows_with(self, term: str) -> Rows:
-        number = self.vocabulary.get(term)
+        number = self.number_of(term)
         return self.texts.rows_with(number) if number is not None else np.empty(0, np.int64)
 
     def _frequencies_of(self, numbers: npt.NDArray[np.int32]) -> Integers:
@@ -1444,7 +1486,16 @@ class LexicalIndex:
         """How many documents have each term, by its number; 0 at the end."""
         return self.texts.frequencies(len(self.vocabulary) + 1)
 
-    @property
+    @cached_property
+    def _numbers(self) -> dict[str, int | None]:
+        return {}
+
+    @cached_property
+    def _kept_substitutes(self) -> dict[str, dict[str, tuple[dict[str, float], float]]]:
+        """The substitutes of the last texts: a search weighs a text more than once."""
+        return {}
+
+    @cached_property
     def _stop_terms(self) -> frozenset[str]:
         return stop_terms(self.analyzer)
 
@@ -1453,7 +1504,7 @@ class LexicalIndex:
         numbered = [
             (number, term)
             for term in query.terms
-            if term.idf and (number := self.vocabulary.get(term.term)) is not None
+            if term.idf and (number := self.number_of(term.term)) is not None
         ]
         in_texts = [TermWeight(number, term.idf, term.repeats) for number, term in numbered]
         in_titles = [
@@ -1523,7 +1574,7 @@ class LexicalIndex:
     ) -> list[float]:
         """Return the :attr:`~WeighedQuery.statistics` of terms and their weights; None has none."""
         numbers = [
-            (None if term is None else self.vocabulary.get(term), weight) for term, weight in terms
+            (None if term is None else self.number_of(term), weight) for term, weight in terms
         ]
         of_texts = [
             0.0 if number is None else weight * self.texts.idf(number, bursty=hybrid)
@@ -1541,7 +1592,7 @@ class LexicalIndex:
 
     def _average_summary_size(self) -> float:
         """Return the mean size of all summaries; 0 unless a text has a title or two sentences."""
-        mark = self.vocabulary.get(MARK)
+        mark = self.number_of(MARK)
         has_several = mark is not None and self.summaries.frequency(mark) > 0
         return (
             average_size((self.texts, self.summaries)) if has_several or len(self.titles) else 0.0
@@ -1549,7 +1600,7 @@ class LexicalIndex:
 
     def has_word(self, word: str) -> bool:
         """Return whether a document has a term of `word`."""
-        numbers = map(self.vocabulary.get, self.analyzer.terms(word))
+        numbers = map(self.number_of, self.analyzer.terms(word))
         return any(number is not None and self.texts.frequency(number) for number in numbers)
 
     @property
